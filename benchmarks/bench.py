@@ -14,17 +14,21 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+import attrs
 
 import pykafka4
 from benchmarks.places import ClusterPlace, Place, SinkPlace
 from benchmarks.plan import CONSUME, PRODUCE, Case, Entry, in_turns
 from integration.local.cluster import LocalCluster
+from integration.security.settings import Security
 
 OUT = Path(__file__).resolve().parent.parent / "build" / "bench.json"
+PLACES = ("sink", "cluster", "tls")
 COLUMNS = ("rate", "cpu", "application", "memory")
 Figures = dict[str, Any]
 Runner = Callable[[Entry], Figures]
@@ -63,13 +67,15 @@ def show(result: Figures) -> None:
 
 
 @contextlib.contextmanager
-def places(wanted: list[str], scale: float) -> Iterator[list[Place]]:
+def places(wanted: Sequence[str], scale: float) -> Iterator[list[Place]]:
     with contextlib.ExitStack() as stack:
         made: list[Place] = []
         if "sink" in wanted:
             made.append(SinkPlace(int(2_400_000 * scale)))
         if "cluster" in wanted:
             made.append(ClusterPlace(stack.enter_context(LocalCluster()), int(1_000_000 * scale)))
+        if "tls" in wanted:
+            made.append(ClusterPlace(stack.enter_context(LocalCluster(security=Security("SSL"))), int(1_000_000 * scale)))
         yield made
 
 
@@ -78,7 +84,7 @@ def cases(place: Place, chosen: str) -> Iterator[tuple[Case, Runner]]:
     for group, runner in ((PRODUCE, place.produce), (CONSUME, place.consume)):
         for case in group:
             if chosen in case.title and (place.name == "sink" or case.bar is not None):
-                yield case, runner
+                yield case if case.bar is None else attrs.evolve(case, bar=place.bar or case.bar), runner
 
 
 def conditions() -> Figures:
@@ -104,13 +110,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of records")
-    parser.add_argument("--place", choices=("sink", "cluster"), action="append", help="default: both")
+    parser.add_argument("--place", choices=PLACES, action="append", help="default: all")
     parser.add_argument("--case", default="", help="part of a case's title")
     arguments = parser.parse_args()
     told = conditions()
     print(", ".join(f"{name} {value}" for name, value in told.items()))
     results = []
-    with places(arguments.place or ["sink", "cluster"], arguments.scale) as chosen:
+    with places(arguments.place or PLACES, arguments.scale) as chosen:
         for place in chosen:
             check_bytes(place, arguments.case)
             for case, runner in cases(place, arguments.case):

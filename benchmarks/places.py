@@ -1,6 +1,7 @@
 """Places. Rule: a place checks what a producer claims against what the cluster holds, whichever client it was.
 
-The sink takes the brokers' cost out of the picture; the real cluster puts it back in, on the same cores.
+The sink takes the brokers' cost out of the picture; the real cluster puts it back in, on the same cores. Over TLS, both clients have the
+same options, and the same cipher as long as both agree with the brokers on TLS 1.3.
 """
 
 from __future__ import annotations
@@ -10,18 +11,22 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+import attrs
+
 from benchmarks import contender
 from benchmarks.clients.load import WARM_UP
 from benchmarks.meter import Spec
-from benchmarks.plan import Entry
+from benchmarks.plan import HALF, Entry
 from benchmarks.sink import BATCH, PARTITIONS, Sink
 from integration.local.cluster import LocalCluster
+from integration.security.options import for_librdkafka
 
 
 class Place(Protocol):
-    """Somewhere to produce to and to consume from."""
+    """Somewhere to produce to and to consume from. `bar`: for the judged cases, if it is not theirs."""
 
     name: str
+    bar: float | None
 
     def produce(self, entry: Entry) -> dict[str, Any]: ...
 
@@ -41,6 +46,7 @@ class SinkPlace:
     """The sink in a process of its own, a fresh one for each run."""
 
     name = "sink"
+    bar: float | None = None
 
     def __init__(self, records: int, mode: str = "") -> None:
         self.records, self.mode = records, mode
@@ -60,15 +66,21 @@ class SinkPlace:
 
 
 class ClusterPlace:
-    """Three real brokers; every produce run gets a topic of its own, every consume run reads the same one."""
+    """Three real brokers, perhaps over TLS; every produce run gets a topic of its own, every consume run reads the same one."""
 
-    name = "cluster"
     counter = itertools.count(1)
     configs = {"file.delete.delay.ms": "1000", "min.insync.replicas": "2"}
 
     def __init__(self, cluster: LocalCluster, records: int) -> None:
         self.cluster, self.records = cluster, records
+        self.name, self.bar = ("cluster", None) if cluster.security is None else ("cluster over TLS", HALF)
         self.ends: dict[int, int] = {}
+
+    def spec(self, entry: Entry, topic: str, records: int, ends: dict[int, int]) -> Spec:
+        """With the options of TLS, if the brokers demand it."""
+        options = self.cluster.client_security()
+        secured = for_librdkafka(options) if entry.client == "confluent" else options
+        return spec(attrs.evolve(entry, options=entry.options | secured), self.cluster.bootstrap, topic, records, ends)
 
     @contextlib.contextmanager
     def topic(self) -> Iterator[str]:
@@ -82,17 +94,17 @@ class ClusterPlace:
 
     def produce(self, entry: Entry) -> dict[str, Any]:
         with self.topic() as name:
-            figures = contender.run(spec(entry, self.cluster.bootstrap, name, self.records, {}))
+            figures = contender.run(self.spec(entry, name, self.records, {}))
             verify(entry, self.records + WARM_UP, sum(self.filled(name).values()))
         return figures
 
     def consume(self, entry: Entry) -> dict[str, Any]:
         if not self.ends:
             self.fill()
-        return contender.run(spec(entry, self.cluster.bootstrap, "bench-log", sum(self.ends.values()), self.ends))
+        return contender.run(self.spec(entry, "bench-log", sum(self.ends.values()), self.ends))
 
     def fill(self) -> None:
         """The log to read, written by confluent-kafka: neither contender reads what only itself understands."""
         self.cluster.create_topic("bench-log", PARTITIONS, 3, self.configs)
-        contender.run(spec(Entry("confluent", "produce"), self.cluster.bootstrap, "bench-log", 2 * self.records, {}))
+        contender.run(self.spec(Entry("confluent", "produce"), "bench-log", 2 * self.records, {}))
         self.ends = self.filled("bench-log")

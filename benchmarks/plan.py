@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-THIRD = 1 / 3
+THIRD, HALF = 1 / 3, 1 / 2
 T = TypeVar("T")
 
 
