@@ -13,7 +13,7 @@ FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated compiled plain integration secured test-secure test-all test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented docs format sim chaos fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-idle bench-first bench-outage bench-scale options states clean
+.PHONY: help base kafka demo test unit simulated compiled plain integration secured test-secure test-all test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-idle bench-first bench-outage bench-scale options states clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,12 +42,12 @@ plain: base
 integration: kafka ## tests of the client against the real 3-broker cluster, Spark included
 	$(PYTEST) -m '(cluster or spark) and not (chaos or harness)'
 
-secured: kafka ## the core of these tests again, over TLS and SASL: produce, consume, groups, kills, restarts, cut connections
-	$(PYTEST) --security SASL_SSL -m 'secured and not (chaos or harness)'
+secured: kafka ## the core of these tests again, over TLS and SASL: produce, consume, groups, kills, restarts, cut connections, and a short chaos
+	$(PYTEST) --security SASL_SSL -m 'secured and not harness'
 
 test-secure: kafka ## all of them over TLS and SASL
 	$(PYTEST) --security SASL_SSL -m '(cluster or spark) and not (chaos or harness or secured)'
-	$(PYTEST) --security SASL_SSL -m 'secured and not (chaos or harness)'
+	$(PYTEST) --security SASL_SSL -m 'secured and not harness'
 
 test-all: test ## `test`, and the tests of the transport's users over the portable transport as well
 	PYKAFKA4_LOOP=portable $(PYTEST) -m 'not ($(REAL) or simulation)' tests/net tests/producer tests/consumer tests/test_client.py tests/test_isolation.py
@@ -92,6 +92,9 @@ sim: base ## 200,000 simulated schedules (SIM_SCHEDULES=…)
 
 chaos: kafka ## half an hour: ten runs of about two minutes, six drawn from a seed and four that kill leaders; and isolation, a rebalance storm, leaderless partitions (CHAOS_RUNS=… SEED=…)
 	CHAOS_RUNS=$(CHAOS_RUNS) CHAOS_SEED=$(SEED) $(PYTEST) -s --timeout 0 -m chaos
+
+chaos-secure: kafka ## the same over TLS and SASL (CHAOS_RUNS=… SEED=…)
+	CHAOS_RUNS=$(CHAOS_RUNS) CHAOS_SEED=$(SEED) $(PYTEST) --security SASL_SSL -s --timeout 0 -m chaos
 
 fuzz: base ## hostile bytes into every decoder and SASL mechanism, hostile arguments into the public API, Ctrl-C at every place, connections cut anywhere: from a new seed, FUZZ times as many (FUZZ=… SEED=…)
 	PYKAFKA4_FUZZ=$(FUZZ) PYKAFKA4_FUZZ_SEED=$(FUZZ_SEED) $(PYTEST) --timeout 0 --hypothesis-seed=$(FUZZ_SEED) tests/wire tests/core/sasl tests/test_hostile_calls.py tests/producer/test_interrupts.py tests/consumer/test_interrupts.py tests/net/test_transport_ends.py

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -17,7 +17,7 @@ from integration.admin import Admin, check
 from integration.seam import Brokers
 from integration.security.certificates import Authority, Certificate
 from integration.security.credentials import ITERATIONS, SCRAM, salted
-from integration.security.login import Refused, Session, login, served_certificate, trusting
+from integration.security.login import Refused, Session, login, served_certificate, unchecked
 from integration.security.settings import Mechanism, Security
 from integration.waiting import Deadline, until
 from pykafka4.errors import KafkaError
@@ -90,7 +90,8 @@ class Access:
 
     def __init__(self, brokers: Brokers, admin: Admin, security: Security) -> None:
         self.brokers, self.admin, self.security = brokers, admin, security
-        self.authority = Authority()
+        self.authority = Authority()  # of the brokers' certificates
+        self.trusted: tuple[Authority, ...] = (self.authority,)  # of the clients' certificates
         named = security.mechanisms if security.sasl else ()
         self.passwords: dict[tuple[str, Mechanism], str] = {
             (user, name): word for user, word in security.users.items() for name in named if name != "OAUTHBEARER"
@@ -125,7 +126,7 @@ class Access:
 
     def client_files(self, user: str, certificate: Certificate | None = None) -> tuple[str, str]:
         """Certificate and key of a client as files, by default new and right ones; they go with the cluster."""
-        made = certificate or self.authority.client(user)
+        made = certificate or self.trusted[0].client(user)
         cert, key = made.write(self.brokers.private_folder() / "clients", secrets.token_hex(8))
         return str(cert), str(key)
 
@@ -137,11 +138,7 @@ class Access:
 
     def context(self) -> ssl.SSLContext | None:
         """It looks at no certificate: what a server shows may be wrong on purpose."""
-        if not self.security.tls:
-            return None
-        context = trusting(self.authority, self.own_certificate())
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        return context
+        return unchecked(self.own_certificate()) if self.security.tls else None
 
     def login(self, node: int, user: str, mechanism: Mechanism, password: str, timeout: float = WAIT) -> Session:
         """Log in at one broker and be served; `Refused` where the broker says no. `password` is the token for OAUTHBEARER."""
@@ -273,8 +270,7 @@ class Access:
     def replace_certificate(self, node: int, certificate: Certificate, timeout: float = WAIT) -> None:
         """Have a running broker show another one to every new connection; it keeps it when it is restarted."""
         deadline = Deadline(timeout)
-        for name, value in self.brokers.put_keystore(node, certificate.keystore).items():
-            self.set_option(node, name, value, deadline)
+        self.set_options(node, self.brokers.put_keystore(node, certificate.keystore), deadline)
         until(
             lambda: self.shows(node, certificate),
             deadline.left(),
@@ -285,12 +281,33 @@ class Access:
     def shows(self, node: int, certificate: Certificate) -> bool:
         return served_certificate(self.brokers.listener_address(node), self.own_certificate()) == certificate.der
 
-    def set_option(self, node: int, name: str, value: str, deadline: Deadline) -> None:
-        """A broker's dynamic option; to the value it has already, which has a broker read again the file that the option names."""
-        row = IncrementalAlterConfigsRequest.Resource.Config(name=name, config_operation=SET, value=value)
-        resource = IncrementalAlterConfigsRequest.Resource(resource_type=BROKER, resource_name=str(node), configs=[row])
+    def trust(self, *authorities: Authority, timeout: float = WAIT) -> None:
+        """Have the running brokers admit clients with certificates of these authorities, and of no other, on new connections."""
+        deadline, dropped = Deadline(timeout), [old for old in self.trusted if old not in authorities]
+        shown = [(self.client_files("harness", by.client("harness")), by in authorities) for by in (*authorities, *dropped)]
+        self.trusted = authorities
+        options = {node: self.brokers.put_truststore(node, b"".join(by.pem for by in authorities)) for node in self.brokers.nodes}
+        for node in self.brokers.running():
+            self.set_options(node, options[node], deadline)
+        what = f"every broker to trust these {len(authorities)} authorities, and no longer {len(dropped)} others"
+        self.everywhere(lambda node: all(self.believes(node, files) is wanted for files, wanted in shown), deadline, what)
+
+    def believes(self, node: int, files: tuple[str, str]) -> bool:
+        """Whether a broker serves a client that shows this certificate."""
+        try:
+            login(self.brokers.listener_address(node), unchecked(files))
+        except (ssl.SSLError, ConnectionError):
+            return False
+        return True
+
+    def set_options(self, node: int, options: Mapping[str, str], deadline: Deadline) -> None:
+        """Dynamic options of a broker; to the value they have already, which has it read again the files that they name."""
+        rows = [
+            IncrementalAlterConfigsRequest.Resource.Config(name=name, config_operation=SET, value=value) for name, value in options.items()
+        ]
+        resource = IncrementalAlterConfigsRequest.Resource(resource_type=BROKER, resource_name=str(node), configs=rows)
         answer = self.admin.ask(node, IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), deadline.left())
-        check(answer.responses[0].error_code, f"set {name} of broker {node}", answer.responses[0].error_message)
+        check(answer.responses[0].error_code, f"set {', '.join(options)} of broker {node}", answer.responses[0].error_message)
 
     # -- waiting -----------------------------------------------------------------------------------------------------------
 

@@ -161,6 +161,10 @@ class Brokers(abc.ABC):
         """Write the PEM file from which a broker takes key and certificate; the options that, set again, have a running one read it."""
         raise self.lacking("security")
 
+    def put_truststore(self, node: int, authorities: bytes) -> Mapping[str, str]:
+        """The same for the authorities of the clients' certificates."""
+        raise self.lacking("security")
+
     # -- what only some backends can do --------------------------------------------------------------------------------------
 
     def disconnect(self, node: int) -> None:

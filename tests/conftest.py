@@ -157,6 +157,12 @@ def demands(config: pytest.Config) -> dict[str, Security]:
 
 
 @pytest.fixture(scope="session")
+def demanded(request: pytest.FixtureRequest) -> dict[str, Security]:
+    """The same for a test that makes a cluster of its own."""
+    return demands(request.config)
+
+
+@pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Three brokers for the whole session, on the backend that --cluster names."""
     with backend(request.config.getoption("--cluster"))(**demands(request.config)) as brokers:

@@ -29,7 +29,7 @@ from integration.waiting import until
 __all__ = ["LocalCluster"]
 
 STOP = 30.0
-KEYSTORE = "listener.name.client.ssl.keystore.location"
+KEYSTORE, TRUSTSTORE = (f"listener.name.client.ssl.{store}.location" for store in ("keystore", "truststore"))
 QUORUMS: Mapping[Kind, Callable[[Site], Quorum]] = {Kind.RAFT: Raft, Kind.ZOOKEEPER: ZooKeeper}
 
 
@@ -106,6 +106,7 @@ class LocalCluster(Cluster):
             write_properties(member.config, self.settings(member))
             if self.security is not None:
                 self.put_keystore(member.id, self.access.certificate(self.address(member.id)[0]).keystore)
+                self.put_truststore(member.id, self.access.authority.pem)
 
     def settings(self, node: Node) -> dict[str, str]:
         host, port = self.advertise(node.id, (HOST, node.client))
@@ -123,7 +124,7 @@ class LocalCluster(Cluster):
         """The settings that `security` asks for."""
         if self.security is None:
             return {}
-        return self.security.settings(usual, str(node.keystore), str(self.private_folder() / "ca.pem"))
+        return self.security.settings(usual, str(node.keystore), str(node.truststore))
 
     def launch(self, node: int) -> None:
         """Start the process of one broker; does not wait for it, but for the end of what is left of its last run."""
@@ -215,11 +216,10 @@ class LocalCluster(Cluster):
         return self.guarded().scratch / "security"
 
     def put_keystore(self, node: int, keystore: bytes) -> dict[str, str]:
-        path = self.members[node].keystore
-        fresh = path.with_suffix(".new")
-        fresh.write_bytes(keystore)
-        fresh.rename(path)
-        return {KEYSTORE: str(path)}
+        return {KEYSTORE: replaced(self.members[node].keystore, keystore)}
+
+    def put_truststore(self, node: int, authorities: bytes) -> dict[str, str]:
+        return {TRUSTSTORE: replaced(self.members[node].truststore, authorities)}
 
     def server_log(self, node: int) -> Path:
         return self.members[node].log
@@ -232,3 +232,11 @@ class LocalCluster(Cluster):
         if self.ward is None:
             raise RuntimeError("this cluster is not up: call up() or use it in a with statement")
         return self.ward
+
+
+def replaced(path: Path, content: bytes) -> str:
+    """A broker never reads half of it."""
+    fresh = path.with_suffix(".new")
+    fresh.write_bytes(content)
+    fresh.rename(path)
+    return str(path)

@@ -48,6 +48,10 @@ class Node:
         return self.folder / "client.pem"
 
     @property
+    def truststore(self) -> Path:
+        return self.folder / "clients-ca.pem"
+
+    @property
     def data(self) -> Path:
         return self.folder / "data"
 

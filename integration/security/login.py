@@ -21,7 +21,7 @@ from integration.security.certificates import Authority
 from integration.security.credentials import SCRAM, salted
 from integration.waiting import Deadline
 
-__all__ = ["Refused", "Session", "login", "served_certificate", "trusting"]
+__all__ = ["Refused", "Session", "login", "served_certificate", "trusting", "unchecked"]
 
 API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE = 18, 17, 36
 CLIENT_ID = b"login"
@@ -54,6 +54,15 @@ def trusting(authority: Authority, certificate: tuple[str, str] | None = None) -
     return context
 
 
+def unchecked(certificate: tuple[str, str] | None = None) -> ssl.SSLContext:
+    """It believes every server."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if certificate is not None:
+        context.load_cert_chain(*certificate)
+    return context
+
+
 def login(
     address: tuple[str, int],
     context: ssl.SSLContext | None,
@@ -75,11 +84,7 @@ def login(
 
 def served_certificate(address: tuple[str, int], certificate: tuple[str, str] | None = None, timeout: float = STEP) -> bytes:
     """The certificate that a listener shows, unchecked, in DER."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    if certificate is not None:
-        context.load_cert_chain(*certificate)
-    with connected(address, context, Deadline(timeout)) as connection:
+    with connected(address, unchecked(certificate), Deadline(timeout)) as connection:
         assert isinstance(connection, ssl.SSLSocket)
         return connection.getpeercert(binary_form=True) or b""
 

@@ -209,6 +209,20 @@ def test_a_client_shows_a_certificate_that_says_who_it_is(mutual: LocalCluster, 
     assert outcome(mutual, mutual.client_security("bob"), topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
+def test_the_authorities_of_clients_are_replaced_while_the_brokers_run(mutual: LocalCluster) -> None:
+    access, old, new = mutual.access, mutual.access.trusted[0], Authority()
+    shown = {by: access.client_files("alice", by.client("alice")) for by in (old, new)}
+    try:
+        for trusted in ((old, new), (new,), (old,)):
+            access.trust(*trusted)
+            assert {by: access.believes(1, files) for by, files in shown.items()} == {by: by in trusted for by in shown}
+        access.trust(new)
+        mutual.restart(1)
+        assert {by: access.believes(1, files) for by, files in shown.items()} == {old: False, new: True}
+    finally:
+        access.trust(old)
+
+
 @pytest.mark.parametrize("shown", ["none", "expired", "of another authority"])
 def test_a_client_without_a_right_certificate_is_refused(mutual: LocalCluster, shown: str) -> None:
     access = mutual.access

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import statistics
+import time
 from pathlib import Path
+from random import Random
 from typing import TypeGuard
 
 import attrs
@@ -30,6 +32,8 @@ DRAWN = (RUNS * 6 + 9) // 10  # runs that are drawn; the others kill leaders
 SEED = seed_of(os.environ.get("CHAOS_SEED"))
 SLOW_RATE = 500  # records per second of each load of a drawn run
 LATEST_END = 30.0  # seconds from when a member is asked to end until it has ended
+SHORT_RATE = 500  # records per second of the short form
+SHORTEST, LONGEST = 1.0, 5.0  # seconds that a connection lives in the short form
 
 
 def run(cluster: Cluster, topic: str, records: int, cycles: int) -> None:
@@ -65,6 +69,65 @@ def run(cluster: Cluster, topic: str, records: int, cycles: int) -> None:
 @pytest.mark.cluster
 def test_nothing_is_lost_duplicated_or_reordered_while_leaders_are_killed(cluster: Cluster, topic: str) -> None:
     run(cluster, topic, records=30_000, cycles=2)
+
+
+@pytest.mark.secured
+@pytest.mark.cluster
+@pytest.mark.chaos
+def test_the_short_form_loses_repeats_and_reorders_nothing(proxied_cluster: Proxied, topic: str, tmp_path: Path) -> None:
+    """While every connection lives a few seconds: a leader is killed, another one frozen, a member killed, and each broker restarted."""
+    cluster, order = proxied_cluster, Random(SEED)
+    print(f"\nshort chaos: SEED={SEED}, journals in {tmp_path}")
+    cluster.create_topic(topic, PARTITIONS)
+    ending, began = False, time.monotonic()
+    with Members(cluster.client, topic, topic, tmp_path) as members, Producer(**cluster.client, request_timeout_ms=5_000) as producer:
+        load = Load(producer, topic, SHORT_RATE, lambda _: ending)
+        load.start()
+        for _ in range(2):
+            members.join()
+        until(lambda: all(load.last_ack) and len(members.read()) == PARTITIONS, RECOVERY, "records of every partition to be read")
+        for proxy in cluster.proxies.values():
+            proxy.chaos(SHORTEST, LONGEST)
+        kill_cycle(cluster, topic, load, order.randrange(PARTITIONS))
+        members.all[0].kill()
+        members.join()
+        frozen_leader(cluster, topic, load, order.randrange(PARTITIONS))
+        for node in order.sample(cluster.nodes, len(cluster.nodes)):
+            cluster.restart(node)
+            cluster.wait_full_isr([topic])
+        cluster.heal_proxies()
+        ending = True
+        load.join(30)
+        producer.flush(120)
+        retries = producer.stats().retries
+        ends = {partition: end for partition, (_, end) in cluster.offsets(topic).items()}
+        members.wait_read(ends, RECOVERY)
+        members.end_all()
+    verdict = judge(cluster, topic, load)
+    print(
+        f"short chaos: SEED={SEED}: {verdict.acked:,} of {verdict.sent:,} acknowledged, {len(verdict.lost)} lost, "
+        f"{len(verdict.duplicated)} duplicated, {len(verdict.reordered)} reordered; {retries} batches resent, "
+        f"{sum(proxy.counters.resets for proxy in cluster.proxies.values())} connections cut; {sum(map(len, members.read().values())):,} "
+        f"records read, {members.repeated():,} of them more than once; {time.monotonic() - began:.0f} s"
+    )
+    assert verdict.complaints() == []
+    assert verdict.acked == verdict.sent
+    assert retries > 0, "the faults met no batch in flight: they showed nothing"
+    assert members.complaints(cluster.log(topic)) == []
+    assert committed(cluster, topic, topic, PARTITIONS) == ends
+
+
+def frozen_leader(cluster: Cluster, topic: str, load: Load, partition: int) -> None:
+    """The leader of `partition` is frozen until a record is acknowledged by its successor."""
+    node = cluster.wait_leader(topic, partition)
+    cluster.freeze(node)
+    try:
+        cluster.wait(lambda: cluster.leader(topic, partition) not in (node, -1), RECOVERY, f"a new leader of {topic}-{partition}")
+        elected = time.monotonic()
+        until(lambda: load.last_ack[partition] > elected, RECOVERY, f"an acknowledgement from the new leader of {topic}-{partition}")
+    finally:
+        cluster.thaw(node)
+    cluster.wait_full_isr([topic])
 
 
 @pytest.mark.cluster

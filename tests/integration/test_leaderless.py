@@ -12,6 +12,7 @@ import pytest
 from integration.backends import proxied
 from integration.cluster import NOT_YET
 from integration.faults.proxied import Proxied
+from integration.security.settings import Security
 from integration.waiting import until
 from pykafka4 import Producer
 from pykafka4.wire.protocol.messages_admin import CreateTopicsRequest
@@ -61,10 +62,13 @@ def loop_seconds(producer: Producer) -> float:
 
 
 @pytest.mark.parametrize(("topics", "partitions"), [(3_000, 1), (1, 3_000)])
-def test_partitions_without_a_leader_cost_few_connections_and_little_time(topics: int, partitions: int) -> None:
+def test_partitions_without_a_leader_cost_few_connections_and_little_time(
+    demanded: dict[str, Security], topics: int, partitions: int
+) -> None:
     names = [f"leaderless-{n}" for n in range(topics)]
     outcomes: list[BaseException | None] = []
-    with proxied("local")(3, properties={"log.index.size.max.bytes": "65536"}) as cluster, contextlib.ExitStack() as stack:
+    properties = {"log.index.size.max.bytes": "65536"}
+    with proxied("local")(3, properties=properties, **demanded) as cluster, contextlib.ExitStack() as stack:
         away = next(node for node in cluster.nodes if node != cluster.controller())
         create(cluster, names, partitions, away)
         cluster.create_topic("healthy", 6)
