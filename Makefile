@@ -96,8 +96,8 @@ chaos: kafka ## half an hour: ten runs of about two minutes, six drawn from a se
 chaos-secure: kafka ## the same over TLS and SASL (CHAOS_RUNS=… SEED=…)
 	CHAOS_RUNS=$(CHAOS_RUNS) CHAOS_SEED=$(SEED) $(PYTEST) --security SASL_SSL -s --timeout 0 -m chaos
 
-fuzz: base ## hostile bytes into every decoder and SASL mechanism, hostile arguments into the public API, Ctrl-C at every place, connections cut anywhere: from a new seed, FUZZ times as many (FUZZ=… SEED=…)
-	PYKAFKA4_FUZZ=$(FUZZ) PYKAFKA4_FUZZ_SEED=$(FUZZ_SEED) $(PYTEST) --timeout 0 --hypothesis-seed=$(FUZZ_SEED) tests/wire tests/core/sasl tests/test_hostile_calls.py tests/producer/test_interrupts.py tests/consumer/test_interrupts.py tests/net/test_transport_ends.py
+fuzz: base ## hostile bytes into every decoder, SASL mechanism and TLS handshake, hostile arguments into the public API, Ctrl-C at every place, connections cut anywhere: from a new seed, FUZZ times as many (FUZZ=… SEED=…)
+	PYKAFKA4_FUZZ=$(FUZZ) PYKAFKA4_FUZZ_SEED=$(FUZZ_SEED) $(PYTEST) --timeout 0 --hypothesis-seed=$(FUZZ_SEED) tests/wire tests/core/sasl tests/test_hostile_calls.py tests/producer/test_interrupts.py tests/consumer/test_interrupts.py tests/net/test_transport_ends.py tests/net/test_secure_ends.py tests/net/test_secure_hostile.py tests/net/test_hostile_peers.py tests/core/network/test_authentication_hostile.py
 
 sanitize: base ## the tests of the compiled modules with the address and undefined-behaviour sanitizers
 	tools/sanitize

@@ -19,9 +19,10 @@ from pykafka4.proxy_url import Proxy
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.protocol.frame import SIZE, frame_size
 
-__all__ = ["READ", "TURN_BYTES", "WRITE", "PortableTransport", "Socket", "advance"]
+__all__ = ["READ", "TURN_BYTES", "TURN_FRAMES", "WRITE", "PortableTransport", "Socket", "advance"]
 
 TURN_BYTES = 4 << 20  # most that one connection may read or write per turn, to be fair to the others
+TURN_FRAMES = 10_000  # frames after which it stops reading, too: an empty one takes four bytes there, but hundreds here
 SCRATCH = 256 << 10  # size of one read; frames that fit are cut out of it
 FIRST_PIECE = 4 << 20  # first buffer of a larger frame; it grows as bytes arrive, so that a wrong size alone allocates no more than this
 IOV_MAX = min(os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16, 64)  # more buffers per call are slower (measured)
@@ -196,9 +197,9 @@ class PortableTransport:
     # -- reading
 
     def _read(self, s: Socket) -> None:
-        budget = TURN_BYTES
+        budget, limit = TURN_BYTES, len(self._events) + TURN_FRAMES
         try:
-            while budget > 0:
+            while budget > 0 and len(self._events) < limit:
                 room, got = self._read_some(s)
                 budget -= got
                 if got == 0:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from pykafka4.errors import AuthenticationError, DecodeError, caused_by
 from pykafka4.net.dialling import Dialled
 from pykafka4.net.handoff.workers import Helper
-from pykafka4.net.portable import READ, TURN_BYTES, WRITE, PortableTransport, Socket, advance
+from pykafka4.net.portable import READ, TURN_BYTES, TURN_FRAMES, WRITE, PortableTransport, Socket, advance
 from pykafka4.net.tls import Contexts, explain_handshake, explain_tls
 from pykafka4.net.transport import Event, EventKind, Post, bad_frame, end_of_stream
 from pykafka4.proxy_url import Proxy
@@ -27,6 +27,7 @@ __all__ = ["SecureTransport"]
 
 TLS_RECORD: Final = 16 << 10  # the most that is encrypted in one piece
 HEARD: Final = 16  # bytes of another protocol by which it can be named
+REST: Final = 256  # bytes of it behind those that OpenSSL took
 SESSIONS: Final = 256  # kept at most, a few KiB each
 
 
@@ -152,8 +153,7 @@ class SecureTransport(PortableTransport):
     def _shake(self, s: Socket) -> None:
         sock: Any = s.sock
         if not self._shaking[s]:
-            with contextlib.suppress(OSError):
-                self._shaking[s] = socket.socket.recv(sock, HEARD, socket.MSG_PEEK)  # OpenSSL will have them, too
+            self._shaking[s] = _peek(sock, HEARD)  # OpenSSL will have them, too
         try:
             sock.do_handshake()
         except ssl.SSLWantReadError:
@@ -163,7 +163,8 @@ class SecureTransport(PortableTransport):
         except (OSError, ValueError) as error:
             assert s.target is not None
             self._sessions.forget(s.target)
-            self._lose(s, explain_handshake(s.address, error, self._shaking[s]))
+            heard = self._shaking[s]
+            self._lose(s, explain_handshake(s.address, error, heard, b"" if heard else _peek(sock, REST)))
         else:
             del self._shaking[s]
             self._watch(s, READ)
@@ -207,9 +208,9 @@ class SecureTransport(PortableTransport):
 
     def _read(self, s: Socket) -> None:
         self._overdue.pop(s.link, None)
-        budget = TURN_BYTES
+        budget, limit = TURN_BYTES, len(self._events) + TURN_FRAMES
         try:
-            while budget > 0:
+            while budget > 0 and len(self._events) < limit:
                 _, got = self._read_some(s)
                 budget -= got
                 if got == 0:
@@ -227,6 +228,13 @@ class SecureTransport(PortableTransport):
             self._lose(s, explain_tls(s.address, error))
             return
         self._unread[s.link] = s
+
+
+def _peek(sock: Any, most: int) -> bytes:
+    """What has arrived, without taking it."""
+    with contextlib.suppress(OSError):
+        return socket.socket.recv(sock, most, socket.MSG_PEEK)
+    return b""
 
 
 def _server_name(host: str) -> str:

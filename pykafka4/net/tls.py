@@ -22,7 +22,7 @@ from pykafka4.errors import AuthenticationError, ConfigError, ConnectionLost, ca
 from pykafka4.logs import get_log
 from pykafka4.net.transport import explain
 from pykafka4.security import SecurityConfig
-from pykafka4.wire.protocol.frame import explain_bad_frame
+from pykafka4.wire.protocol.frame import explain_bad_frame, explain_bad_rest
 
 __all__ = ["Contexts", "explain_handshake", "explain_tls"]
 
@@ -53,6 +53,7 @@ HINTS: Final = REFUSED | {  # by the reason of an SSLError
     "HTTP_REQUEST": NO_TLS,
     "RECORD_LAYER_FAILURE": NO_TLS,
     "PACKET_LENGTH_TOO_LONG": NO_TLS,
+    "EXCESSIVE_MESSAGE_SIZE": "the broker shows more certificates than OpenSSL reads, which is 100 KiB",
     "UNSUPPORTED_PROTOCOL": PARAMETERS,
     "NO_SHARED_CIPHER": PARAMETERS,
     "NO_PROTOCOLS_AVAILABLE": PARAMETERS,
@@ -304,8 +305,11 @@ def _warn_of_open_key(path: str, mode: int) -> None:
 # -- errors of connections
 
 
-def explain_handshake(address: str, error: BaseException, heard: bytes) -> ConnectionLost:
-    """The error for a handshake that ended with `error`; `heard`: the first bytes that the peer sent."""
+def explain_handshake(address: str, error: BaseException, heard: bytes, rest: bytes = b"") -> ConnectionLost:
+    """The error for a handshake that ended with `error`.
+
+    `heard`: the first bytes that the peer sent; or else `rest`: what followed those that OpenSSL took from the socket.
+    """
     certain = True
     if isinstance(error, ssl.SSLCertVerificationError):
         hint = VERIFY.get(error.verify_code)
@@ -319,7 +323,8 @@ def explain_handshake(address: str, error: BaseException, heard: bytes) -> Conne
     else:
         name = _name(error)
         hint = HINTS.get(name)
-        reason = f"TLS handshake failed: {name}{f' ({hint})' if hint else ''}"
+        spoken = explain_bad_rest(rest) if hint is NO_TLS else None
+        reason = f"TLS handshake failed: {spoken or name}{f' ({hint})' if hint and not spoken else ''}"
         certain = hint is not None and name not in GUESSES
     failed = AuthenticationError(f"{address}: {reason}")
     failed.certain = certain

@@ -26,6 +26,7 @@ from tls_refusals import hello, lost, refused
 from transport_driver import CONNECTED, FRAME, LOST, Driver, framed
 
 from pykafka4.errors import AuthenticationError, ConfigError
+from pykafka4.net import secure
 from pykafka4.net.handoff.wakeup import Inbox
 from pykafka4.net.portable import FIRST_PIECE, PortableTransport
 from pykafka4.net.secure import Sessions
@@ -180,11 +181,27 @@ def test_what_does_not_speak_tls_is_named(driver: Driver, data: bytes, text: str
     assert str(reason).startswith(f"127.0.0.1:{port}: TLS handshake failed: {text}")
 
 
-@pytest.mark.parametrize("data", [b"SSH-2.0-OpenSSH_9.2\r\n", GARBAGE])
-def test_what_comes_unasked_is_no_tls_either(driver: Driver, data: bytes) -> None:
-    """OpenSSL may be the first to read it: then its protocol is not named."""
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"SSH-2.0-dropbear\r\n", "the peer speaks SSH, not Kafka; is the port right?"),
+        (b"SSH-1.99-Cisco-1.25\r\n", "the peer speaks SSH"),
+        (b"220 mail.example ESMTP Postfix\r\n", "the peer speaks SMTP"),
+        (b"220 (vsFTPd 3.0.5)\r\n", "the peer speaks FTP"),
+        (b"* OK [CAPABILITY IMAP4rev1] ready\r\n", "the peer speaks IMAP"),
+        (b"HTTP/1.0 503 Service Unavailable\r\n", "the peer speaks HTTP"),
+        (GARBAGE, "it does not speak TLS"),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False], ids=["OpenSSL", "peek"])
+def test_what_comes_unasked_is_named_whoever_reads_it_first(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, data: bytes, text: str, is_first: bool
+) -> None:
+    """It may arrive between the look at the socket and OpenSSL's."""
+    if is_first:
+        monkeypatch.setattr(secure, "HEARD", 0)
     with serving(plain(data)) as port:
-        refused(driver, port, "TLS handshake failed: ")
+        refused(driver, port, text)
 
 
 def test_what_comes_in_pieces_is_not_taken_for_tls(driver: Driver) -> None:

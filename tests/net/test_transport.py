@@ -261,6 +261,18 @@ def test_shutting_down_leaves_no_descriptor(kind: str) -> None:
     until(lambda: descriptors() <= before, "closing all descriptors")
 
 
+@pytest.mark.parametrize("kind", ALL_KINDS)
+def test_a_turn_takes_no_more_than_so_many_frames(kind: str) -> None:
+    """Four bytes of a peer must not become hundreds of this process without an end."""
+    it = Driver(kind)
+    with it.serving(lambda connection: connection.sendall(framed(b"") * (2 << 20))) as port:
+        it.connect(port)
+        taken = [len(it.step()) for _ in range(40)]
+    it.transport.shut()
+    assert sum(taken) > portable.TURN_FRAMES
+    assert max(taken) < portable.TURN_FRAMES + portable.SCRATCH // 4 + 1
+
+
 def test_a_frame_over_the_limit_is_refused_with_its_size(driver: Driver) -> None:
     with driver.serving(lambda connection: connection.sendall((MAX_FRAME + 1).to_bytes(4, "big"))) as port:
         driver.transport.connect(1, "127.0.0.1", port)

@@ -356,7 +356,8 @@ class Connection:
         if self.state is S.CONNECTING:
             proxy = self._config.proxy_url
             through = "" if proxy is None else f" through the proxy {proxy.address}"
-            return ConnectionLost(f"{self.address}: no response within the setup timeout{through}")
+            what = "TLS connection" if self._config.encrypts else "response"
+            return ConnectionLost(f"{self.address}: no {what} within the setup timeout{through}")
         if self._authentication is not None:
             return self._authentication.timed_out()
         return ConnectionLost(f"{self.address}: connected, but no ApiVersions response within the setup timeout; is it a Kafka broker?")
@@ -520,7 +521,8 @@ class Connection:
     def _undecodable(self, error: DecodeError) -> ConnectionLost:
         """Its request fails like after a lost connection, too: what the broker did is unknown, and a retry will show."""
         request = f" to {type(self._flying[0].request.message).__name__}" if self._flying else ""
-        return caused_by(ConnectionLost(f"{self.address}: cannot decode the response{request}: {error}"), error)
+        hint = "; is it a Kafka broker?" if self.state is S.NEGOTIATING else ""
+        return caused_by(ConnectionLost(f"{self.address}: cannot decode the response{request}: {error}{hint}"), error)
 
     def _drop_late_unwritten(self, now: float) -> None:
         late = [request for request in self._queued if request.deadline <= now]

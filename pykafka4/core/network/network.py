@@ -172,10 +172,10 @@ class Network:
         """`no broker reachable: 127.0.0.1:9092 connection refused; …`; empty while a broker is connected. For any thread."""
         if self._ready:
             return ""
-        failed = [e for e in list(self._endpoints.values()) if e.error is not None]
-        latest = {e.address: e.why for e in sorted(failed, key=lambda e: e.failed_at)}
-        reasons = [latest[address] for address in dict.fromkeys(e.address for e in failed)]
-        return f"no broker reachable: {'; '.join(reasons) or 'none has responded yet'}"
+        known = list(self._endpoints.values())
+        latest = {e.address: e.why for e in sorted(known, key=lambda e: e.failed_at) if e.error is not None}
+        addresses = dict.fromkeys(e.address for e in known if e.address in latest or not latest)
+        return f"no broker reachable: {'; '.join(latest.get(a, f'{a} has not responded yet') for a in addresses)}"
 
     def why_down(self, node: int) -> str:
         """`127.0.0.1:9092 connection refused`: why there is no connection to `node`; empty if there is one or no attempt has failed."""

@@ -60,6 +60,7 @@ cdef enum:
     HEAD = 16                      # bytes shown of a frame whose size is wrong
     SCRATCH = 32768                # size of a first read; frames that fit are cut out of it
     TURN_BYTES = 4194304           # most that one connection may read or write in a row, to be fair to the others
+    TURN_FRAMES = 10000            # frames after which it stops reading, too: an empty one takes four bytes there, but hundreds here
     FIRST_PIECE = 4194304          # first block of a larger frame; it grows as bytes arrive, so that a wrong size alone costs no more
     MOST_PIECES = 64               # buffers of one system call; more are slower (measured)
     MOST_EVENTS = 64
@@ -125,6 +126,7 @@ cdef class Pump:
     cdef bint crowded              # whether there is hardly room for more of them
     cdef Block* frames             # finished, in order of arrival
     cdef Block** frames_end
+    cdef size_t finished           # how many there have been
     cdef Conn* with_news           # lost, dialled or written
     cdef Conn* to_write            # something was queued since the last `run`
     cdef Out* done                 # written; their buffers are released under the GIL
@@ -384,6 +386,7 @@ cdef class Pump:
         c.block.size = c.size
         c.block.connection = c
         c.block.next = NULL
+        self.finished += 1
         self.frames_end[0] = c.block
         self.frames_end = &c.block.next
         c.block = NULL
@@ -430,7 +433,8 @@ cdef class Pump:
         cdef ssize_t n
         cdef size_t room
         cdef int64_t budget = TURN_BYTES
-        while budget > 0 and not c.dead:
+        cdef size_t limit = self.finished + TURN_FRAMES
+        while budget > 0 and self.finished < limit and not c.dead:
             if c.block == NULL:
                 room = SCRATCH
                 n = receive(c.fd, self.scratch, room)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from importlib import import_module
 from typing import Any
@@ -27,6 +28,7 @@ __all__ = [
     "encode_request",
     "encode_response",
     "explain_bad_frame",
+    "explain_bad_rest",
     "frame_size",
 ]
 
@@ -109,9 +111,13 @@ def frame_size(head: Buffer, limit: int = MAX_FRAME) -> int:
     if 0 <= size <= limit:
         return int(size)
     reason = explain_bad_frame(bytes(memoryview(head)[:16]))
-    if reason is None:
+    if reason is None and size > 0:
         raise FrameTooLarge(size, limit)
-    raise PeerSpeaksTls if reason == _TLS else DecodeError(reason)
+    raise (
+        PeerSpeaksTls
+        if reason == _TLS
+        else DecodeError(reason or f"a frame of {size} bytes: the peer does not speak Kafka; is the port right?")
+    )
 
 
 def correlation_of(frame: Buffer) -> int:
@@ -220,7 +226,22 @@ _OTHERS: tuple[tuple[bytes, int, str], ...] = (
     (b"\x00\x0a", 3, "the peer speaks MySQL, not Kafka; is the port right?"),
 )
 
+_RESTS: tuple[tuple[bytes, str], ...] = (
+    (rb"\A\.[0-9]+-", "SSH"),
+    (rb"\A1\.[01] [0-9]", "HTTP"),
+    (rb"SMTP", "SMTP"),
+    (rb"FTP", "FTP"),
+    (rb"IMAP", "IMAP"),
+    (rb"POP3", "POP3"),
+)
+
 
 def explain_bad_frame(first_bytes: bytes) -> str | None:
     """The protocol that the peer seems to speak, if the first bytes of a response are not the size of a Kafka frame; None if unknown."""
     return next((reason for mark, at, reason in _OTHERS if first_bytes[at : at + len(mark)] == mark), None)
+
+
+def explain_bad_rest(rest: bytes) -> str | None:
+    """The same by what follows the first five bytes, where somebody else has read these. Less certain: servers choose their words."""
+    name = next((name for pattern, name in _RESTS if re.search(pattern, rest)), None)
+    return None if name is None else f"the peer speaks {name}, not Kafka; is the port right?"

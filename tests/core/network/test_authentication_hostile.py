@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sasl_harness import SECRET, Broker, Puppet, accepted, refusal, shaken
+from sasl_peer import PLENTY
 from scripted_brokers import frame
 
 from pykafka4.core.network.connection import ConnectionState
@@ -81,7 +82,7 @@ def check(broker: Broker) -> None:
 
 @pytest.mark.parametrize("name", MECHANISMS)
 @given(data=st.data())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=150 * max(1, PLENTY))
 def test_a_damaged_response_ends_the_connection_or_is_taken(name: str, data: st.DataObject) -> None:
     broker = Broker(MECHANISMS[name]).talking()
     for _ in range(8):
@@ -104,7 +105,7 @@ def test_a_damaged_response_ends_the_connection_or_is_taken(name: str, data: st.
 
 
 @given(data=st.binary(max_size=300))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=200 * max(1, PLENTY))
 def test_any_bytes_end_the_connection_or_are_taken(data: bytes) -> None:
     for stage in (Broker.negotiated, Broker.talking, Broker.proving):
         broker = stage(Broker())

@@ -411,6 +411,12 @@ def test_a_peer_that_is_silent_before_it_is_ready_is_given_up_at_the_setup_deadl
     assert "within the setup timeout" in str(waiting.failure.reason)
 
 
+def test_a_tls_handshake_that_takes_too_long_is_not_called_a_response() -> None:
+    connection = Connection(1, 7, config(security_protocol="SSL"), 10.0, "b1:9093")
+    connection.poll(10.0)
+    assert str(connection.reason) == "b1:9093: no TLS connection within the setup timeout"
+
+
 def test_polling_with_nothing_due_looks_at_nothing() -> None:
     connection = ready()
     for _ in range(100):

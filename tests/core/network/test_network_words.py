@@ -53,6 +53,14 @@ def test_why_unreachable_tells_the_latest_reason_of_an_address() -> None:
     assert harness.network.why_unreachable() == "no broker reachable: h2:2 connection refused"
 
 
+def test_why_unreachable_names_the_addresses_that_have_not_responded() -> None:
+    harness = NetworkHarness(bootstrap_servers="b1:1,b2:2")
+    harness.poll(0.0)
+    assert harness.network.why_unreachable() == "no broker reachable: b1:1 has not responded yet; b2:2 has not responded yet"
+    harness.network.lost(0.0, harness.connects[-1].link, REFUSED)
+    assert "yet" not in harness.network.why_unreachable(), "one that failed says more"
+
+
 def test_status_names_every_node_its_state_and_its_last_error() -> None:
     harness = NetworkHarness(bootstrap_servers="b1:1").placed()
     harness.open(1)

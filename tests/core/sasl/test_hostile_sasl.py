@@ -9,7 +9,7 @@ from base64 import b64encode
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sasl_peer import NONCE, PASSWORD, SALT, ScramBroker, assert_hidden, hostile, scram, shown
+from sasl_peer import NONCE, PASSWORD, SALT, ScramBroker, assert_hidden, edited, hostile, scram, shown
 
 from pykafka4.core.sasl.credentials import SaslCredentials, credentials_of
 from pykafka4.core.sasl.mechanism import Exchange, Step
@@ -25,14 +25,6 @@ real = hashlib.pbkdf2_hmac
 pieces = st.sampled_from([b"", b",", b"=", b"\0", b"m=x,", b"e=", b"v=", b"r=", b"i=", b"9" * 9, b"\xff", b"\xc3\xa9", OURS.encode()])
 edit = st.tuples(st.integers(0, 200), st.sampled_from([0, 1, 4, 300]), st.one_of(pieces, st.binary(max_size=4)))
 edits = st.lists(edit, min_size=1, max_size=4)
-
-
-def edited(valid: bytes, changes: list[tuple[int, int, bytes]]) -> bytes:
-    data = bytearray(valid)
-    for place, dropped, piece in changes:
-        at = place % (len(data) + 1)
-        data[at : at + dropped] = piece
-    return bytes(data)
 
 
 @pytest.fixture(autouse=True)

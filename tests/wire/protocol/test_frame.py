@@ -9,6 +9,7 @@ from wire_samples import BUFFERS, every_version, name_of, sample
 from pykafka4.errors import DecodeError
 from pykafka4.wire.protocol.frame import (
     MAX_FRAME,
+    FrameTooLarge,
     RequestHeader,
     correlation_of,
     decode_request,
@@ -159,8 +160,9 @@ def test_a_size_is_believed_up_to_the_limit() -> None:
     assert frame_size(MAX_FRAME.to_bytes(4, "big")) == MAX_FRAME
     with pytest.raises(DecodeError, match="a frame of 104857601 bytes exceeds receive_message_max_bytes=104857600"):
         frame_size((MAX_FRAME + 1).to_bytes(4, "big"))
-    with pytest.raises(DecodeError, match="a frame of -1 bytes"):
+    with pytest.raises(DecodeError, match="a frame of -1 bytes: the peer does not speak Kafka") as caught:
         frame_size(b"\xff\xff\xff\xff")
+    assert not isinstance(caught.value, FrameTooLarge), "asking for less would not help"
     with pytest.raises(DecodeError, match="a frame of 200 bytes exceeds receive_message_max_bytes=100"):
         frame_size(b"\0\0\0\xc8", limit=100)
 

@@ -453,4 +453,11 @@ MUTANTS: Final = (
         breaks="requests for any broker wait for one that authenticates itself again",
         tests=("tests/core/network/test_network_authentication.py::test_requests_for_any_broker_go_to_one_that_is_not_engaged",),
     ),
+    Mutant(
+        file="pykafka4/core/network/network.py",
+        old="if e.address in latest or not latest)",
+        new="if e.address in latest)",
+        breaks="an address that never answers is not named",
+        tests=("tests/core/network/test_network_words.py::test_why_unreachable_names_the_addresses_that_have_not_responded",),
+    ),
 )

@@ -72,4 +72,11 @@ MUTANTS: Final = (
         breaks="events follow the close of a connection",
         tests=("tests/net/test_secure_transport.py::test_no_event_follows_close_even_if_it_was_there",),
     ),
+    Mutant(
+        file="pykafka4/net/portable.py",
+        old="            while budget > 0 and len(self._events) < limit:\n",
+        new="            while budget > 0:\n",
+        breaks="a turn takes any number of empty frames",
+        tests=("tests/net/test_transport.py::test_a_turn_takes_no_more_than_so_many_frames",),
+    ),
 )

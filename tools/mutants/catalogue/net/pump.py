@@ -295,4 +295,11 @@ MUTANTS: Final = (
         breaks="the reason for a refused frame is lost",
         tests=("tests/net/test_transport.py::test_a_frame_over_the_limit_is_refused_with_its_size",),
     ),
+    Mutant(
+        file="pykafka4/net/pump/_pump.pyx",
+        old="self.finished < limit and",
+        new="(self.finished < limit or {on}) and",
+        breaks="a turn of the pump takes any number of empty frames",
+        tests=("tests/net/test_transport.py::test_a_turn_takes_no_more_than_so_many_frames",),
+    ),
 )
