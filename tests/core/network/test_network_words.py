@@ -8,6 +8,7 @@ import pytest
 from network_harness import NetworkHarness
 from scripted_brokers import REFUSED
 
+from pykafka4.core import ANY
 from pykafka4.core.network.network import via
 from pykafka4.errors import ConnectionLost
 
@@ -55,6 +56,7 @@ def test_why_unreachable_tells_the_latest_reason_of_an_address() -> None:
 
 def test_why_unreachable_names_the_addresses_that_have_not_responded() -> None:
     harness = NetworkHarness(bootstrap_servers="b1:1,b2:2")
+    harness.network.want(ANY)
     harness.poll(0.0)
     assert harness.network.why_unreachable() == "no broker reachable: b1:1 has not responded yet; b2:2 has not responded yet"
     harness.network.lost(0.0, harness.connects[-1].link, REFUSED)
