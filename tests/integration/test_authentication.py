@@ -11,9 +11,11 @@ import pytest
 
 from integration.backends import proxied
 from integration.faults.proxied import Proxied
+from integration.java.client import JavaRecord, java_produce
 from integration.local.cluster import LocalCluster
 from integration.security.certificates import Authority, Certificate, self_signed
 from integration.security.credentials import unsecured_token
+from integration.security.options import for_java
 from integration.security.settings import Security
 from integration.waiting import until
 from integration.workload.load import Load, judge
@@ -163,6 +165,22 @@ def test_a_callable_that_hangs(mixed: LocalCluster, topic: str, use: Any) -> Non
         refused(mixed, bearer(mixed, hang), topic, "the application's callable for the credentials has not returned", use=use)
     finally:
         released.set()
+
+
+def test_kafka_takes_passwords_as_they_are_without_saslprep(mixed: LocalCluster, topic: str) -> None:
+    """Java's client, which is Kafka's own code, is let in with the very characters, too, not with what RFC 4013 makes of them."""
+    password, prepared = "\u2168\u00a0hidden", "IX hidden"
+    mixed.access.set_password("roman", "SCRAM-SHA-512", password)
+    options = {**mixed.client, "sasl_mechanism": "SCRAM-SHA-512", "sasl_username": "roman", "sasl_password": password}
+    with Producer(**options) as producer:
+        assert producer.send(topic, b"x").result(LONG).offset == 0
+    properties = {**for_java(options), "delivery.timeout.ms": "30000", "request.timeout.ms": "10000"}
+    assert len(java_produce(mixed.bootstrap, topic, [JavaRecord(b"k", b"y")], properties=properties)) == 1
+    error = refused(mixed, {**options, "sasl_password": prepared}, topic)
+    assert "SASLprep" not in str(error), "it would not change this one"
+    text = "the password has characters that SASLprep changes: a server that applies it needs the prepared form"
+    error = refused(mixed, {**options, "sasl_password": f"{password}!"}, topic, text)
+    assert "hidden" not in str(error)
 
 
 # ---- protocols that do not match

@@ -1,29 +1,24 @@
-"""How TLS connections end: cut at any byte, again and again, and in a forked child. Nothing stays behind.
+"""How TLS connections end: in the handshake, in any state, and in a forked child. Nothing stays behind.
 
-1,000 connections, with PYKAFKA4_FUZZ (`make fuzz`) 10,000.
+What ends after the handshake, at any byte, is tested for every transport in test_transport_ends.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import socket
-import ssl
-import sys
 import warnings
 from collections.abc import Iterator
 from random import Random
 
 import pytest
-from net_helpers import SECONDS, python, until
+from net_helpers import python, until
 
 pytest.importorskip("trustme")
 
-from test_transport_ends import BODIES, LARGE, MEMORY, STREAM, TIMES, Footprint, listening, lost_after, whole_frames
-from tls_peers import right
-from transport_driver import CONNECTED, LOST, TLS, Driver, framed
+from connection_ends import LARGE, TIMES, Footprint, flat, listening, nothing_is_held, shaken
+from transport_driver import CONNECTED, LOST, TLS, Driver
 
-from pykafka4.net.handoff.workers import HELPERS
 from pykafka4.net.secure import SESSIONS
 
 
@@ -32,71 +27,6 @@ def driver() -> Iterator[Driver]:
     it = Driver(TLS)
     yield it
     it.transport.shut()
-
-
-def shaken(driver: Driver, raw: socket.socket, turns: int | None = None) -> ssl.SSLSocket:
-    """The server's end after its handshake, or after as many turns of it; both ends are moved by this thread."""
-    peer = right().wrap_socket(raw, server_side=True, do_handshake_on_connect=False)
-    peer.setblocking(False)
-    turn = 0
-    while turns is None or turn < turns:
-        try:
-            peer.do_handshake()
-            break
-        except ssl.SSLWantReadError:
-            driver.step(0.001)
-            turn += 1
-            assert turn < 10_000
-    peer.setblocking(True)
-    peer.settimeout(SECONDS)
-    return peer
-
-
-def flat(began: Footprint | None) -> None:
-    assert began is not None
-    ended = Footprint()
-    assert ended.threads <= began.threads + HELPERS, "those that read certificates come and go"
-    assert ended.descriptors <= began.descriptors
-    assert ended.blocks < began.blocks + 2000
-    assert ended.resident < began.resident + MEMORY
-
-
-def test_connections_that_are_cut_at_any_byte_leave_nothing_behind(driver: Driver) -> None:
-    hosts = 100 if sys.platform == "linux" else 1  # more addresses than one, as each is in use for a minute after a connection
-    began = None
-    with listening() as listener:
-        port = listener.getsockname()[1]
-        for n in range(TIMES):
-            if n == TIMES // 5:
-                began = Footprint()
-            driver.transport.connect(n, f"127.0.0.{1 + n % hosts}", port)
-            until(lambda: (driver.step(0.001), driver.transport._sockets)[1])
-            with shaken(driver, listener.accept()[0]) as peer:
-                driver.until(CONNECTED, link=n)
-                cut = n % (len(STREAM) + 1)
-                if cut:
-                    peer.sendall(STREAM[:cut])
-                if n % 10 == 0:
-                    peer.sendall((STREAM + LARGE)[cut : len(STREAM) + 150_000])
-                elif n % 2:
-                    driver.transport.write(n, [b"x" * 100, bytes(1000)], True)
-                    driver.step(0.0)
-                peer.shutdown(socket.SHUT_WR)  # without close_notify
-                frames, reason = lost_after(driver, n)
-            expected = list(BODIES) if n % 10 == 0 else whole_frames(cut)
-            assert frames == expected
-            ends_whole = n % 10 and cut == len(framed(*expected))
-            assert reason.endswith("closed the connection" if ends_whole else "in the middle of a response")
-            assert n not in driver.transport._sockets
-    flat(began)
-    assert len(driver.transport._sessions._kept) <= SESSIONS
-    assert_nothing_is_held(driver)
-
-
-def assert_nothing_is_held(driver: Driver) -> None:
-    transport = driver.transport
-    for held in (transport._preparing, transport._prepared, transport._shaking, transport._unread, transport._overdue, transport._sockets):
-        assert not held
 
 
 def test_handshakes_that_are_cut_anywhere_leave_nothing_behind(driver: Driver) -> None:
@@ -130,35 +60,8 @@ def test_handshakes_that_are_cut_anywhere_leave_nothing_behind(driver: Driver) -
             assert str(reason).startswith(f"127.0.0.1:{port}: ")
             driver.events.clear()
     until(lambda: (driver.step(0.001), not driver.transport._is_asking)[1])
-    flat(began)
-    assert_nothing_is_held(driver)
-
-
-def test_connections_that_are_closed_at_any_byte_leave_nothing_behind(driver: Driver) -> None:
-    """By this side: with a part of a frame read, and with a part of a buffer written."""
-    buffers = [bytearray(4 << 20) for _ in range(2)]
-    references = [sys.getrefcount(buffer) for buffer in buffers]
-    began = None
-    with listening() as listener:
-        port = listener.getsockname()[1]
-        for n in range(TIMES // 5):
-            if n == TIMES // 25:
-                began = Footprint()
-            driver.transport.connect(n, "127.0.0.1", port)
-            until(lambda: (driver.step(0.001), driver.transport._sockets)[1])
-            with shaken(driver, listener.accept()[0]) as peer:
-                driver.until(CONNECTED, link=n)
-                peer.sendall((STREAM + LARGE)[: 200_000 if n % 3 == 0 else 1 + n % len(STREAM)])
-                driver.transport.write(n, buffers, True)
-                driver.step(0.0)
-                driver.transport.close(n)
-            driver.events.clear()
-            assert [sys.getrefcount(buffer) for buffer in buffers] == references
-            buffers[0].append(0)  # nobody has a view of it any more
-            del buffers[0][-1]
-            assert driver.step(0.0) == []
-    flat(began)
-    assert_nothing_is_held(driver)
+    flat(began, driver)
+    assert len(driver.transport._sessions._kept) <= SESSIONS
 
 
 def test_shutting_down_in_any_state_closes_everything() -> None:
@@ -184,15 +87,15 @@ def test_shutting_down_in_any_state_closes_everything() -> None:
         it.transport.shut()
         until(lambda: it.inbox)
         it.inbox.run(0.0)  # the certificates of the last one arrive after the end
-        assert_nothing_is_held(it)
+        nothing_is_held(it)
     until(lambda: Footprint().descriptors <= before.descriptors)
 
 
 FORK = """
 import gc, os, signal, socket, sys, threading, warnings
-sys.path[:0] = ["tests/net"]
+sys.path[:0] = ["tests/net", "."]
 warnings.simplefilter("ignore", DeprecationWarning)
-from test_secure_ends import shaken
+from connection_ends import shaken
 from transport_driver import *
 driver = Driver("tls")
 listener = socket.create_server(("127.0.0.1", 0))

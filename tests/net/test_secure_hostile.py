@@ -19,11 +19,11 @@ from net_helpers import serving
 
 pytest.importorskip("trustme")
 
+from connection_ends import listening
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from sasl_peer import edited, hostile
-from test_transport_ends import listening
 from tls_peers import AUTHORITY, context, wrapping
 from tls_refusals import hello, lost
 from transport_driver import CONNECTED, LOST, TLS, Driver

@@ -187,7 +187,7 @@ def test_what_does_not_speak_tls_is_named(driver: Driver, data: bytes, text: str
         (b"SSH-2.0-dropbear\r\n", "the peer speaks SSH, not Kafka; is the port right?"),
         (b"SSH-1.99-Cisco-1.25\r\n", "the peer speaks SSH"),
         (b"220 mail.example ESMTP Postfix\r\n", "the peer speaks SMTP"),
-        (b"220 (vsFTPd 3.0.5)\r\n", "the peer speaks FTP"),
+        (b"220 (vsFTPd 3.0.5)\r\n", "FTP, not Kafka; is the port right?"),
         (b"* OK [CAPABILITY IMAP4rev1] ready\r\n", "the peer speaks IMAP"),
         (b"HTTP/1.0 503 Service Unavailable\r\n", "the peer speaks HTTP"),
         (GARBAGE, "it does not speak TLS"),

@@ -1,7 +1,4 @@
-"""How connections end: cut at any byte, again and again, and in a forked child. Nothing stays behind.
-
-1,000 connections, with PYKAFKA4_FUZZ (`make fuzz`) 10,000.
-"""
+"""How connections end: cut at any byte, again and again, and in a forked child. Nothing stays behind, over TLS neither."""
 
 from __future__ import annotations
 
@@ -13,70 +10,28 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from connection_ends import BODIES, LARGE, STREAM, TIMES, Footprint, flat, listening, lost_after, opened, whole_frames
 from net_helpers import SECONDS, python, until
-from transport_driver import CONNECTED, FRAME, KINDS, LOST, WRITTEN, Driver, framed
-
-from pykafka4.errors import ConnectionLost
-
-TIMES = 10_000 if os.environ.get("PYKAFKA4_FUZZ") else 1000  # connections
-SANITIZED = bool(os.environ.get("PYKAFKA4_SANITIZED"))  # freed memory is kept for a while, to notice who uses it
-BODIES = b"one", b"", b"three"
-STREAM = framed(*BODIES)
-LARGE = framed(b"x" * 300_000)
-MEMORY = 6 << 20  # bytes that a run may seem to need more than before; each lost frame of LARGE would be 300,000
+from transport_driver import ALL_KINDS, FRAME, KINDS, Driver, framed
 
 
-@contextlib.contextmanager
-def listening() -> Iterator[socket.socket]:
-    with socket.create_server(("0.0.0.0" if sys.platform == "linux" else "127.0.0.1", 0)) as listener:
-        listener.settimeout(SECONDS)
-        yield listener
-
-
-class Footprint:
-    """What this process uses: memory, descriptors, threads."""
-
-    def __init__(self) -> None:
-        gc.collect()
-        statm, descriptors = Path("/proc/self/statm"), Path("/proc/self/fd")
-        measurable = statm.exists() and not SANITIZED
-        self.resident = int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if measurable else 0
-        self.blocks = sys.getallocatedblocks()
-        self.descriptors = len(list(descriptors.iterdir())) if descriptors.exists() else 0
-        self.threads = threading.active_count()
-
-
-def lost_after(driver: Driver, link: int) -> tuple[list[bytes], str]:
-    """(frames, reason) of a connection that ends. Its events are in order, and forgotten afterwards."""
-    (reason,) = driver.until(LOST, link=link)
-    assert isinstance(reason, ConnectionLost)
-    kinds = [event.kind for event in driver.events if event.link == link and event.kind is not WRITTEN]
-    frames = [bytes(event.payload) for event in driver.events if event.kind is FRAME]
-    assert kinds == [CONNECTED, *[FRAME] * len(frames), LOST]
-    assert driver.events[-1].kind is LOST
-    driver.events.clear()
-    return frames, str(reason)
-
-
-def whole_frames(cut: int) -> list[bytes]:
-    """The frames that are complete in the first `cut` bytes of STREAM."""
-    return [body for n, body in enumerate(BODIES) if len(framed(*BODIES[: n + 1])) <= cut]
+@pytest.fixture(params=ALL_KINDS)
+def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
+    it = Driver(request.param)
+    yield it
+    it.transport.shut()
 
 
 def test_connections_that_are_cut_at_any_byte_leave_nothing_behind(driver: Driver) -> None:
     hosts = 100 if sys.platform == "linux" else 1  # more addresses than one, as each is in use for a minute after a connection
     began = None
     with listening() as listener:
-        port = listener.getsockname()[1]
         for n in range(TIMES):
             if n == TIMES // 5:
                 began = Footprint()
-            driver.transport.connect(n, f"127.0.0.{1 + n % hosts}", port)
-            with listener.accept()[0] as peer:
-                driver.until(CONNECTED, link=n)
+            with opened(driver, listener, n, f"127.0.0.{1 + n % hosts}") as peer:
                 cut = n % (len(STREAM) + 1)
                 peer.sendall(STREAM[:cut])
                 if n % 10 == 0:
@@ -84,7 +39,7 @@ def test_connections_that_are_cut_at_any_byte_leave_nothing_behind(driver: Drive
                 elif n % 2:
                     driver.transport.write(n, [b"x" * 100, bytes(1000)], True)
                     driver.step(0.0)
-                peer.shutdown(socket.SHUT_WR)
+                peer.shutdown(socket.SHUT_WR)  # over TLS without close_notify
                 frames, reason = lost_after(driver, n)
             expected = list(BODIES) if n % 10 == 0 else whole_frames(cut)
             assert frames == expected
@@ -93,12 +48,7 @@ def test_connections_that_are_cut_at_any_byte_leave_nothing_behind(driver: Drive
             with contextlib.suppress(KeyError):
                 driver.socket_of(n)
                 pytest.fail("the socket of a lost connection is still there")
-    assert began is not None
-    ended = Footprint()
-    assert ended.threads <= began.threads
-    assert ended.descriptors <= began.descriptors
-    assert ended.blocks < began.blocks + 2000
-    assert ended.resident < began.resident + MEMORY
+    flat(began, driver)
 
 
 def test_connections_that_are_closed_at_any_byte_leave_nothing_behind(driver: Driver) -> None:
@@ -107,13 +57,10 @@ def test_connections_that_are_closed_at_any_byte_leave_nothing_behind(driver: Dr
     references = [sys.getrefcount(buffer) for buffer in buffers]
     began = None
     with listening() as listener:
-        port = listener.getsockname()[1]
         for n in range(TIMES // 5):
             if n == TIMES // 25:
                 began = Footprint()
-            driver.transport.connect(n, "127.0.0.1", port)
-            with listener.accept()[0] as peer:
-                driver.until(CONNECTED, link=n)
+            with opened(driver, listener, n) as peer:
                 peer.sendall((STREAM + LARGE)[: 200_000 if n % 3 == 0 else n % len(STREAM)])
                 driver.transport.write(n, buffers, True)
                 driver.step(0.0)
@@ -123,12 +70,7 @@ def test_connections_that_are_closed_at_any_byte_leave_nothing_behind(driver: Dr
             buffers[0].append(0)  # nobody has a view of it any more
             del buffers[0][-1]
             assert driver.step(0.0) == []
-    assert began is not None
-    ended = Footprint()
-    assert ended.threads <= began.threads
-    assert ended.descriptors <= began.descriptors
-    assert ended.blocks < began.blocks + 2000
-    assert ended.resident < began.resident + MEMORY
+    flat(began, driver)
 
 
 FORK = """
@@ -200,11 +142,9 @@ def test_the_collector_may_run_while_a_transport_waits(driver: Driver) -> None:
             gc.collect()
 
     with listening() as listener:
-        driver.transport.connect(1, "127.0.0.1", listener.getsockname()[1])
-        with listener.accept()[0] as peer:
-            thread = threading.Thread(target=collect, daemon=True)
-            thread.start()
-            driver.until(CONNECTED)
+        thread = threading.Thread(target=collect, daemon=True)
+        thread.start()
+        with opened(driver, listener, 1) as peer:
             for n in range(20):
                 peer.sendall(framed(b"%d" % n, bytes(20_000)))
             frames = driver.until(FRAME, 40)

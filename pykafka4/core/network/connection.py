@@ -356,8 +356,8 @@ class Connection:
         if self.state is S.CONNECTING:
             proxy = self._config.proxy_url
             through = "" if proxy is None else f" through the proxy {proxy.address}"
-            what = "TLS connection" if self._config.encrypts else "response"
-            return ConnectionLost(f"{self.address}: no {what} within the setup timeout{through}")
+            what = "no TLS connection" if self._config.encrypts else "no response"
+            return ConnectionLost(f"{self.address}: {what} within the setup timeout{through}")
         if self._authentication is not None:
             return self._authentication.timed_out()
         return ConnectionLost(f"{self.address}: connected, but no ApiVersions response within the setup timeout; is it a Kafka broker?")

@@ -12,7 +12,7 @@ import attrs
 from pykafka4.core.sasl.salted import Salted
 from pykafka4.errors import ConfigError
 
-__all__ = ["SaslCredentials", "Secret", "credentials_of", "hidden", "text_of"]
+__all__ = ["SaslCredentials", "Secret", "hidden", "text_of"]
 
 
 class Secret:
@@ -63,13 +63,3 @@ class SaslCredentials(Secret):
     username: str = attrs.field(converter=_username)
     password: str = attrs.field(converter=_password, repr=hidden)
     salted: Salted = attrs.field(factory=Salted, init=False, repr=False, eq=False)  # here, so that all connections share it
-
-
-def credentials_of(returned: object, source: str = "the SASL credentials callable") -> SaslCredentials:
-    """What `source` returned, checked: `SaslCredentials`, or a tuple (user name, password). Otherwise ConfigError."""
-    if isinstance(returned, SaslCredentials):
-        return returned
-    if isinstance(returned, tuple) and len(returned) == 2:
-        return SaslCredentials(*returned)
-    found = f"a tuple of {len(returned)}" if isinstance(returned, tuple) else type(returned).__name__
-    raise ConfigError(f"{source} must return a tuple (user name, password) or SaslCredentials, not {found}")

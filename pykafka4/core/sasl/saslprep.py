@@ -1,8 +1,8 @@
-"""SASLprep (RFC 4013). Rule: no mechanism applies it, because Kafka does not; errors say what is prohibited, never the text.
+"""SASLprep (RFC 4013). Rule: no mechanism applies it, because Kafka does not; a refused client is told what it would change.
 
 RFC 5802 prepares user names and passwords. Kafka (`ScramFormatter.normalize`) and Redpanda use them as UTF-8, both to store a credential
-and to check it: a client that turns the password "\u2168" (one character, the Roman number nine) into "IX" would be refused. `prepared` is
-for a server that follows the RFC to the letter.
+and to check it: a client that turns the password "\u2168" (one character, the Roman number nine) into "IX" would be refused. A server that
+follows the RFC to the letter refuses the other form, so the error names the reason, never the text.
 
 Based on `stringprep` of the standard library, which has all the tables. PyPI has no package for this alone: `scramp` has a SASLprep inside
 of a whole SCRAM client, and requires `asn1crypto` (1.2 MB).
@@ -14,12 +14,9 @@ import stringprep
 from typing import Final
 from unicodedata import ucd_3_2_0
 
-from pykafka4.core.sasl.credentials import SaslCredentials
-from pykafka4.errors import ConfigError
+__all__ = ["Prohibited", "difference", "saslprep"]
 
-__all__ = ["prepared", "saslprep"]
-
-PROHIBITED: Final = (  # RFC 4013, section 2.3
+PROHIBITED: Final = (  # RFC 4013, sections 2.3 and 2.5
     (stringprep.in_table_c12, "a non-ASCII space"),
     (stringprep.in_table_c21_c22, "a control character"),
     (stringprep.in_table_c3, "a private-use character"),
@@ -29,32 +26,37 @@ PROHIBITED: Final = (  # RFC 4013, section 2.3
     (stringprep.in_table_c7, "a character that canonical text does not have"),
     (stringprep.in_table_c8, "a character that changes the display"),
     (stringprep.in_table_c9, "a tagging character"),
+    (stringprep.in_table_a1, "a character that Unicode 3.2 does not have"),
 )
 
-UNASSIGNED: Final = (stringprep.in_table_a1, "a character that Unicode 3.2 does not have")  # section 2.5: only in texts that are stored
+
+class Prohibited(ValueError):
+    """SASLprep has no form of a text. The message is what the text has."""
 
 
-def prepared(credentials: SaslCredentials) -> SaslCredentials:
-    """These credentials as RFC 5802 wants them; ConfigError if it prohibits them."""
-    username = saslprep(credentials.username, "the SASL user name", stored=False)  # RFC 5802, section 5.1
-    return SaslCredentials(username, saslprep(credentials.password, "the SASL password"))
+def difference(text: str) -> str:
+    """What SASLprep makes of `text`, as the end of a sentence about it; empty if it leaves the text as it is."""
+    try:
+        return "" if saslprep(text) == text else "has characters that SASLprep changes: a server that applies it needs the prepared form"
+    except Prohibited as error:
+        return f"has {error}, which SASLprep prohibits: choose another for a server that applies it"
 
 
-def saslprep(text: str, what: str = "the text", stored: bool = True) -> str:
-    """`text`, prepared. ConfigError, which calls it `what`, if something in it is prohibited or nothing remains of it."""
+def saslprep(text: str) -> str:
+    """`text`, prepared. Prohibited if something in it is, or nothing remains of it."""
     if text.isascii() and text.isprintable():
         return text
     spaced = ("" if stringprep.in_table_b1(c) else " " if stringprep.in_table_c12(c) else c for c in text)
     result = ucd_3_2_0.normalize("NFKC", "".join(spaced))
     if not result and text:
-        raise ConfigError(f"{what} has only characters that SASLprep removes; choose another")
+        raise Prohibited("only characters that are removed")
     for character in result:
-        for prohibits, kind in (*PROHIBITED, UNASSIGNED) if stored else PROHIBITED:
+        for prohibits, kind in PROHIBITED:
             if prohibits(character):
-                raise ConfigError(f"{what} has {kind}, which SASLprep prohibits; choose one without it")
+                raise Prohibited(kind)
     if any(map(stringprep.in_table_d1, result)):  # a character that is written from right to left: RFC 3454, section 6
         if any(map(stringprep.in_table_d2, result)):
-            raise ConfigError(f"{what} mixes directions of writing, which SASLprep prohibits; choose one in one direction")
+            raise Prohibited("two directions of writing")
         if not (stringprep.in_table_d1(result[0]) and stringprep.in_table_d1(result[-1])):
-            raise ConfigError(f"{what} begins or ends in another direction than it is written in, which SASLprep prohibits; choose another")
+            raise Prohibited("a first or last character without the direction of its writing")
     return result

@@ -1,7 +1,8 @@
 """Scram (RFC 5802, RFC 7677). Rule: complete only after the broker has proved that it knows the password's keys, for our nonce.
 
 What a broker sends is bounded before work is done for it: length, salt, and iterations, which decide how long the client computes.
-User name and password are used as UTF-8, as Kafka does, without SASLprep (the reason is in `saslprep`). Without channel binding ("n"):
+User name and password are used as UTF-8, as Kafka does, without SASLprep (the reason is in `saslprep`); a refusal says where that
+matters. Without channel binding ("n"):
 Kafka has none.
 """
 
@@ -18,6 +19,7 @@ import attrs
 from pykafka4.core.sasl.credentials import SaslCredentials
 from pykafka4.core.sasl.mechanism import Exchange, Step, failed
 from pykafka4.core.sasl.salted import Keys
+from pykafka4.core.sasl.saslprep import difference
 from pykafka4.errors import AuthenticationError
 
 __all__ = ["ALGORITHMS", "FEWEST_ITERATIONS", "LONGEST_SALT", "MOST_ITERATIONS", "SHORTEST_NONCE", "Scram"]
@@ -146,7 +148,10 @@ class Scram(Exchange):
 
     def _advice(self) -> str:
         advice = f"check user name and password, and the user's {self.name} credential (kafka-configs.sh --describe --entity-type users)"
-        return advice if self._credentials.username.isascii() else f"{advice}; Kafka accepts only ASCII user names with SCRAM"
+        if not self._credentials.username.isascii():
+            advice += "; Kafka accepts only ASCII user names with SCRAM"
+        changed = difference(self._credentials.password)
+        return f"{advice}; the password {changed}" if changed else advice
 
 
 def _checked_salt(value: str) -> bytes:

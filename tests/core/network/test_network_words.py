@@ -59,6 +59,8 @@ def test_why_unreachable_names_the_addresses_that_have_not_responded() -> None:
     harness.network.want(ANY)
     harness.poll(0.0)
     assert harness.network.why_unreachable() == "no broker reachable: b1:1 has not responded yet; b2:2 has not responded yet"
+    harness.network.want(-1)
+    harness.poll(0.0)
     harness.network.lost(0.0, harness.connects[-1].link, REFUSED)
     assert "yet" not in harness.network.why_unreachable(), "one that failed says more"
 

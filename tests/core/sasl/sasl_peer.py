@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from pykafka4.core.sasl.credentials import SaslCredentials
 from pykafka4.core.sasl.mechanism import Exchange, Mechanism
 from pykafka4.core.sasl.scram import Scram
-from pykafka4.errors import AuthenticationError, KafkaError
+from pykafka4.errors import AuthenticationError
 
 PLENTY = int(os.environ.get("PYKAFKA4_FUZZ") or 0)  # how many times as many examples (`make fuzz`)
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
@@ -26,7 +26,7 @@ hostile = settings(derandomize=not PLENTY, database=None, deadline=None, max_exa
 PASSWORD = "correct horse battery staple"
 NONCE = b"0123456789abcdefghijklmn"
 SALT = b"the salt of a user"
-E = TypeVar("E", bound=KafkaError)
+E = TypeVar("E", bound=Exception)
 
 
 def scram(name: str = "SCRAM-SHA-256", user: str = "alice", password: str = PASSWORD) -> Scram:

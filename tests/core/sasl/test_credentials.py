@@ -1,14 +1,15 @@
-"""User name and password, and what a callable returned for them."""
+"""User name and password."""
 
 from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import pytest
-from sasl_peer import assert_hidden, raised, shown
+from sasl_peer import assert_hidden, shown
 
-from pykafka4.core.sasl.credentials import SaslCredentials, credentials_of
+from pykafka4.core.sasl.credentials import SaslCredentials
 from pykafka4.errors import ConfigError
 
 
@@ -55,35 +56,19 @@ def test_a_subclass_of_str_counts_by_its_text() -> None:
     assert (type(password), password) == (str, "hunter2")
 
 
-def test_what_a_callable_may_return() -> None:
-    credentials = SaslCredentials("alice", "hunter2")
-    assert credentials_of(credentials) is credentials
-    assert credentials_of(("alice", "hunter2")) == credentials
-
-
 @pytest.mark.parametrize(
-    ("returned", "why"),
+    ("username", "password", "why"),
     [
-        (None, r"must return a tuple \(user name, password\) or SaslCredentials, not NoneType"),
-        ("hunter2", "not str"),
-        (["alice", "hunter2"], "not list"),
-        ({"alice": "hunter2"}, "not dict"),
-        (("hunter2",), "not a tuple of 1"),
-        (("alice", "hunter2", "hunter2"), "not a tuple of 3"),
-        ((b"hunter2", "hunter2"), "the SASL user name must be a str, not bytes"),
-        (("alice", b"hunter2"), "the SASL password must be a str, not bytes"),
-        (("alice", None), "the SASL password must be a str, not NoneType"),
-        (("", "hunter2"), "the SASL user name is empty"),
-        (("alice", ""), "the SASL password is empty"),
-        (("alice", "hunter2\ud800"), "the SASL password has a lone surrogate"),
-        (("\udfffalice", "hunter2"), "the SASL user name has a lone surrogate"),
+        (b"hunter2", "hunter2", "the SASL user name must be a str, not bytes"),
+        ("alice", b"hunter2", "the SASL password must be a str, not bytes"),
+        ("alice", None, "the SASL password must be a str, not NoneType"),
+        ("", "hunter2", "the SASL user name is empty"),
+        ("alice", "", "the SASL password is empty"),
+        ("alice", "hunter2\ud800", "the SASL password has a lone surrogate"),
+        ("\udfffalice", "hunter2", "the SASL user name has a lone surrogate"),
     ],
 )
-def test_what_a_callable_may_not_return(returned: object, why: str) -> None:
+def test_what_is_no_user_name_or_password(username: Any, password: Any, why: str) -> None:
     with pytest.raises(ConfigError, match=why) as caught:
-        credentials_of(returned)
+        SaslCredentials(username, password)
     assert_hidden(shown(caught.value), "hunter2")
-
-
-def test_the_source_is_named() -> None:
-    assert "sasl_credentials must return" in str(raised(ConfigError, lambda: credentials_of(None, "sasl_credentials")))

@@ -264,3 +264,23 @@ def test_parameters_that_openssl_rejects_are_a_refusal(monkeypatch: pytest.Monke
     error = refusal(client, f"r={OURS}X,s={SALTED},i=4096".encode())
     assert "OpenSSL rejects the salt" in reason(error)
     assert_hidden(shown(error), PASSWORD)
+
+
+@pytest.mark.parametrize(
+    ("password", "text"),
+    [
+        ("\u2168", "; the password has characters that SASLprep changes: a server that applies it needs the prepared form"),
+        (
+            "hidden\ue000",
+            "; the password has a private-use character, which SASLprep prohibits: choose another",
+        ),
+    ],
+)
+def test_a_refusal_says_what_saslprep_would_change(password: str, text: str) -> None:
+    """Whether the broker answers with an error code or with a message of SCRAM; and the password is not shown."""
+    client = scram(password=password)
+    client.first()
+    for error in (scram(password=password).refused("no"), refusal(client, b"e=invalid-proof")):
+        assert text in reason(error)
+        assert_hidden(shown(error), password)
+    assert "SASLprep" not in reason(scram().refused("no"))
