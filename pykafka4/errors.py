@@ -100,12 +100,14 @@ class AuthenticationError(ConnectionLost):
 
     The message names the broker, the mechanism and the reason. The client tries again, with a back-off: credentials may be corrected.
     `certain` is False if the reason is a guess, because the broker only closed the connection. `is_local` is True if the
-    application's callable for the credentials failed, so that no broker was asked.
+    application's callable for the credentials failed, so that no broker was asked. `is_of_client` is True if the broker refused the
+    client's credentials or its certificate.
     """
 
     code: ErrorCode | str = "AUTHENTICATION_FAILED"
     certain = True
     is_local = False
+    is_of_client = False
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):

@@ -327,7 +327,7 @@ def explain_handshake(address: str, error: BaseException, heard: bytes, rest: by
         reason = f"TLS handshake failed: {spoken or name}{f' ({hint})' if hint and not spoken else ''}"
         certain = hint is not None and name not in GUESSES
     failed = AuthenticationError(f"{address}: {reason}")
-    failed.certain = certain
+    failed.certain, failed.is_of_client = certain, isinstance(error, ssl.SSLError) and _name(error) in REFUSED
     return caused_by(failed, error)
 
 
@@ -340,7 +340,9 @@ def explain_tls(address: str, error: BaseException) -> ConnectionLost:
     name = _name(error)
     hint = HINTS.get(name)
     if name in REFUSED:
-        return caused_by(AuthenticationError(f"{address}: the broker refused this client: {name} ({hint})"), error)
+        refused = AuthenticationError(f"{address}: the broker refused this client: {name} ({hint})")
+        refused.is_of_client = True
+        return caused_by(refused, error)
     return caused_by(ConnectionLost(f"{address}: TLS: {name}"), error)
 
 

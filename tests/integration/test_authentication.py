@@ -17,7 +17,7 @@ from integration.security.certificates import Authority, Certificate, self_signe
 from integration.security.credentials import unsecured_token
 from integration.security.options import for_java
 from integration.security.settings import Security
-from integration.waiting import until
+from integration.waiting import Deadline, until
 from integration.workload.load import Load, judge
 from pykafka4 import AuthenticationError, Client, Consumer, DeliveryFailed, KafkaError, Producer
 
@@ -27,6 +27,7 @@ SOON = 10.0  # seconds in which a client has to say that it is refused
 LONG = 60.0
 PARTITIONS = 6
 SESSION_MS = 5_000  # after which a connection has to authenticate again
+TOKEN_SECONDS = 8.0  # that a token is valid
 SECRET = "not-the-password"
 
 
@@ -350,3 +351,50 @@ def test_a_password_is_changed_under_load(strict: Proxied, topic: str) -> None:
         load.join(LONG)
         producer.flush(LONG)
     assert judge(strict, topic, load).complaints() == []
+
+
+def test_a_password_and_tokens_are_changed_under_load(strict: Proxied, topic: str) -> None:
+    """The producer's password changes twice while the consumer's tokens, which live eight seconds, take turns. Nobody cuts a connection:
+    each authenticates itself again after five seconds at most, with what is right by then."""
+    strict.create_topic(topic, PARTITIONS)
+    options, stop, tokens = strict.client, threading.Event(), list[str]()
+    mechanism, old = options["sasl_mechanism"], options["sasl_password"]
+    password = [old]
+
+    def token() -> tuple[str, float]:
+        tokens.append(unsecured_token("alice", TOKEN_SECONDS))
+        return tokens[-1], time.time() + TOKEN_SECONDS
+
+    read: list[int] = []
+    with (
+        Producer(**{**options, "sasl_password": lambda: password[0]}) as producer,
+        Consumer(**bearer(strict, token), group_id=topic, auto_offset_reset="earliest") as consumer,
+    ):
+        consumer.subscribe([topic])
+        load = Load(producer, topic, 1_000, lambda sent: stop.is_set())
+        load.start()
+
+        def read_on(enough: Callable[[], bool]) -> None:
+            deadline = Deadline(LONG)
+            while not enough():
+                assert not deadline.passed(), (len(read), load.sent, consumer.status())
+                read.extend(int(record.value) for record in consumer.poll(0.2))
+
+        try:
+            for word in ("the-next-one", "the-one-after"):
+                strict.access.set_password("alice", mechanism, word)
+                password[0] = word
+                changed, used = Deadline(SESSION_MS / 1000), len(tokens)
+                read_on(lambda changed=changed, used=used: changed.passed() and len(tokens) > used)  # type: ignore[misc]
+                sent = load.sent
+                read_on(lambda sent=sent: set(range(sent, sent + PARTITIONS)) <= set(read[-5_000:]))  # type: ignore[misc]
+        finally:
+            stop.set()
+            strict.access.set_password("alice", mechanism, old)
+            password[0] = old
+        load.join(LONG)
+        producer.flush(LONG)
+        read_on(lambda: len(read) >= load.sent)
+    assert judge(strict, topic, load).complaints() == []
+    assert sorted(read) == list(range(load.sent))
+    assert len(set(tokens)) >= 3

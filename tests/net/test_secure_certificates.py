@@ -181,6 +181,7 @@ def test_a_server_that_refuses_the_client_is_quoted(
         (reason,) = driver.until(LOST)
         assert isinstance(reason, AuthenticationError)
         assert reason.certain
+        assert reason.is_of_client
         assert isinstance(reason.__cause__, ssl.SSLError)
         assert text in str(reason)
         assert str(reason).startswith(f"127.0.0.1:{port}: ")

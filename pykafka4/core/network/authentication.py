@@ -96,6 +96,7 @@ class Authentication:
         assert mechanism is not None
         if response.error_code:
             refusal = mechanism.refused(response.error_message)
+            refusal.is_of_client = True
             raise refusal if response.error_code == REFUSED else _coded(response.error_code, str(refusal))
         self.lifetime = max(0, response.session_lifetime_ms) / 1000
         challenge = response.auth_bytes
@@ -108,7 +109,7 @@ class Authentication:
         """The error for what the mechanism or a job raised. The text of a foreign exception is not repeated: it may hold a secret."""
         if isinstance(error, AuthenticationError):
             reason = self._error(str(error), certain=error.certain)
-            reason.code = error.code
+            reason.code, reason.is_of_client = error.code, error.is_of_client
             return reason
         if isinstance(error, KafkaError):
             return self._error(str(error), certain=isinstance(error, ConfigError))

@@ -2,7 +2,8 @@
 
 Whoever has the wrong password must not wait for a delivery time-out to learn it. But while passwords or certificates of a running client
 are being replaced, brokers refuse it for a while, and no record may be lost by that. So a refusal counts only while the broker (or, where
-no broker is connected, every broker) has never answered a request of this client.
+no broker is connected, every broker) has never answered a request of this client. Credentials and the client's certificate are the same
+for all brokers: if one of them has ever accepted this client, a refusal of these does not count at any other.
 
 A refusal that is only a guess (every connection is closed in place of an answer, as if the listener demanded SASL) may be a network that
 does not work yet. It is believed after several seconds in which nothing else happened, anywhere in the cluster. The application's
@@ -56,10 +57,15 @@ class Refusals:
         else:
             endpoint.refusals = 0
         broker, error = broker_of(endpoint.node), endpoint.error
-        if broker >= 0 and broker not in self._accepted and isinstance(error, AuthenticationError) and error.certain and not error.is_local:
+        if broker >= 0 and isinstance(error, AuthenticationError) and self._counts(broker, error):
             self._tell(now, broker, error)
         if not self._accepted and not self._ready and (refusal := self._of_all(now)) is not None:
             self._tell(now, ANY, refusal)
+
+    def _counts(self, broker: int, error: AuthenticationError) -> bool:
+        """Whether the refusal by this broker fails what waits for it."""
+        was_accepted = bool(self._accepted) if error.is_of_client else broker in self._accepted
+        return error.certain and not error.is_local and not was_accepted
 
     def _of_all(self, now: float) -> AuthenticationError | None:
         """Why no broker accepts this client: all have failed, and one for certain, or all by guesses that are believed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import ssl
 import weakref
 from typing import Any
 
@@ -17,6 +18,7 @@ from pykafka4.core.network.network import via
 from pykafka4.core.network.refusals import DOUBT
 from pykafka4.error_table import Written
 from pykafka4.errors import AuthenticationError, ConnectionLost
+from pykafka4.net.tls import explain_tls
 
 # -- one connection
 
@@ -225,14 +227,37 @@ def test_a_broker_that_never_accepted_this_client_is_told_and_one_that_did_is_no
     cluster.poll(0.0)
     cluster.answer(0.0, link, metadata({}))
     cluster.network.lost(1.0, link, ConnectionLost("h2:2: reset"))
-    cluster.refuse(10.0, 2)
+    wrong = AuthenticationError("h1:1: the broker's certificate is refused")
+    cluster.network.lost(10.0, cluster.attempt(10.0, 2), wrong)
     assert cluster.told == []
-    cluster.refuse(20.0, 1)
-    ((when, broker, error),) = cluster.told
-    assert (when, broker) == (20.0, 1)
-    assert "wrong password" in str(error)
-    cluster.refuse(30.0, via(cluster.network.new_lane(), 2))
+    cluster.network.lost(20.0, cluster.attempt(20.0, 1), wrong)
+    assert cluster.told == [(20.0, 1, wrong)]
+    cluster.network.lost(30.0, cluster.attempt(30.0, via(cluster.network.new_lane(), 2)), wrong)
     assert len(cluster.told) == 1, "its lanes are the same broker"
+
+
+@pytest.mark.parametrize("refused", ["password", "certificate"])
+def test_a_running_client_that_is_refused_keeps_what_waits_for_a_broker_that_is_new_to_it(refused: str) -> None:
+    """Its credentials were right at another broker, so they are being replaced."""
+    cluster = Cluster().placed()
+
+    def refuse(now: float, node: int) -> None:
+        if refused == "password":
+            cluster.refuse(now, node)
+            return
+        alert = ssl.SSLError()
+        alert.reason = "TLSV1_ALERT_UNKNOWN_CA"
+        cluster.network.lost(now, cluster.attempt(now, node), explain_tls("h1:1", alert))
+
+    refuse(0.0, 1)
+    assert [broker for _, broker, _ in cluster.told] == [1], "no broker has accepted it yet"
+    cluster.told.clear()
+    link = cluster.open(5.0, 2)
+    cluster.submit(2, 5.0)
+    cluster.poll(5.0)
+    cluster.answer(5.0, link, metadata({}))
+    refuse(10.0, 1)
+    assert cluster.told == []
 
 
 def test_a_broker_that_answered_only_the_handshake_has_not_accepted_this_client() -> None:

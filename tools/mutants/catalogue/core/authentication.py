@@ -149,11 +149,38 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/refusals.py",
-        old="        if broker >= 0 and broker not in self._accepted and isinstance",
-        new="        if broker >= 0 and isinstance",
+        old="        was_accepted = bool(self._accepted) if error.is_of_client else broker in self._accepted\n",
+        new="        was_accepted = False\n",
         breaks="records fail while the password of a running client is being replaced",
         tests=(
             "tests/core/network/test_network_authentication.py::test_a_broker_that_never_accepted_this_client_is_told_and_one_that_did_is_not",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/network/refusals.py",
+        old="        was_accepted = bool(self._accepted) if error.is_of_client else broker in self._accepted\n",
+        new="        was_accepted = bool(self._accepted)\n",
+        breaks="records for a broker with a wrong certificate wait for their time-outs",
+        tests=(
+            "tests/core/network/test_network_authentication.py::test_a_broker_that_never_accepted_this_client_is_told_and_one_that_did_is_not",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/network/authentication.py",
+        old="            refusal.is_of_client = True\n",
+        new="",
+        breaks="while a password is being replaced, records for a broker that is new to the client fail",
+        tests=(
+            "tests/core/network/test_network_authentication.py::test_a_running_client_that_is_refused_keeps_what_waits_for_a_broker_that_is_new_to_it[password]",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/network/refusals.py",
+        old="        was_accepted = bool(self._accepted) if error.is_of_client else",
+        new="        was_accepted = error.is_of_client or",
+        breaks="a wrong password is told only after a time-out",
+        tests=(
+            "tests/core/network/test_network_authentication.py::test_a_running_client_that_is_refused_keeps_what_waits_for_a_broker_that_is_new_to_it",
         ),
     ),
     Mutant(
@@ -190,8 +217,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/refusals.py",
-        old=" and error.certain and not error.is_local:",
-        new=" and error.certain:",
+        old="        return error.certain and not error.is_local and",
+        new="        return error.certain and",
         breaks="records of a running client fail because a token cannot be had for a moment",
         tests=(
             "tests/core/network/test_network_authentication.py::test_a_running_client_whose_callable_fails_keeps_what_waits_for_a_broker_that_is_new_to_it",
@@ -222,8 +249,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/refusals.py",
-        old="AuthenticationError) and error.certain and not",
-        new="AuthenticationError) and not",
+        old="        return error.certain and not error.is_local",
+        new="        return not error.is_local",
         breaks="a guess about one broker fails its records",
         tests=("tests/core/network/test_network_authentication.py::test_a_guess_about_one_broker_is_never_told",),
     ),

@@ -279,10 +279,26 @@ MUTANTS: Final = (
     ),
     Mutant(
         file=CONTEXTS,
-        old="    failed.certain = certain\n    return caused_by(failed, error)\n",
-        new="    failed.certain = certain\n    return failed\n",
+        old="    return caused_by(failed, error)\n",
+        new="    return failed\n",
         breaks="the cause of a refusal is lost",
         tests=(f"{OF_CERTIFICATES}a_wrong_certificate_is_refused",),
+    ),
+    Mutant(
+        file=CONTEXTS,
+        old="failed.is_of_client = certain, isinstance(error, ssl.SSLError) and _name(error) in REFUSED",
+        new="failed.is_of_client = certain, False",
+        breaks="with TLS 1.2, a refusal of the client's certificate is taken for a fault of that broker",
+        tests=(f"{OF_CERTIFICATES}a_server_that_refuses_the_client_is_quoted",),
+    ),
+    Mutant(
+        file=CONTEXTS,
+        old="        refused.is_of_client = True\n",
+        new="",
+        breaks="while a client's certificate is being replaced, records for a broker that is new to it fail",
+        tests=(
+            "tests/core/network/test_network_authentication.py::test_a_running_client_that_is_refused_keeps_what_waits_for_a_broker_that_is_new_to_it[certificate]",
+        ),
     ),
     Mutant(
         file=CONTEXTS,
