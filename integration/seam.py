@@ -121,6 +121,10 @@ class Brokers(abc.ABC):
         """The address clients are told: the advertised one, a proxy's where there is one."""
 
     @abc.abstractmethod
+    def listener_address(self, node: int) -> Address:
+        """Where clients reach the broker itself, past any proxy."""
+
+    @abc.abstractmethod
     def admin_address(self, node: int) -> Address:
         """A listener that is never proxied."""
 
@@ -145,21 +149,19 @@ class Brokers(abc.ABC):
         """Remove what killed runs of this backend left on the machine; a line for each thing removed. What is in use stays."""
         return []
 
-    # -- what a backend gives that takes `security` ---------------------------------------------------------------------------
+    # -- for `security` ----------------------------------------------------------------------------------------------------
 
-    secured: ClassVar[bool] = False  # whether it does
-
+    @abc.abstractmethod
     def private_folder(self) -> Path:
         """A folder of this machine that goes with the cluster, for the files that its clients need."""
-        raise self.lacking("security")
 
-    def listener_address(self, node: int) -> Address:
-        """Where clients reach the broker itself, past any proxy."""
-        raise self.lacking("security")
-
+    @abc.abstractmethod
     def put_keystore(self, node: int, keystore: bytes) -> Mapping[str, str]:
         """Write the PEM file from which a broker takes key and certificate; the options that, set again, have a running one read it."""
-        raise self.lacking("security")
+
+    def hosts(self, node: int) -> set[str]:
+        """The names and addresses by which clients reach a broker: its certificate is for them."""
+        return {self.address(node)[0], self.listener_address(node)[0]}
 
     # -- what only some backends can do --------------------------------------------------------------------------------------
 

@@ -44,8 +44,6 @@ class LocalCluster(Cluster):
         "cut": "all brokers are at 127.0.0.1, where the ways between brokers cannot be told from the ways to clients",
     }
 
-    secured = True
-
     def __init__(
         self,
         brokers: int = 3,
@@ -98,32 +96,24 @@ class LocalCluster(Cluster):
         self.quorum = QUORUMS[release(self.version).quorum](Site(self.version, self.ports, self.ward))
         self.members = {node: self.quorum.node(node) for node in self.nodes}
         self.quorum.begin(self.members)
-        if self.security is not None:
-            self.access.authority.write(self.private_folder())
         for member in self.members.values():
             self.quorum.furnish(member)
             (member.folder / "tmp").mkdir()
             write_properties(member.config, self.settings(member))
-            if self.security is not None:
-                self.put_keystore(member.id, self.access.certificate(self.address(member.id)[0]).keystore)
+        for node, keystore in self.keystores().items():
+            self.put_keystore(node, keystore)
 
     def settings(self, node: Node) -> dict[str, str]:
         host, port = self.advertise(node.id, (HOST, node.client))
         usual = self.quorum.settings(node, len(self.nodes))
         return {
             **usual,
-            **self.demands(node, usual),
+            **self.demands(usual, str(node.keystore)),
             "broker.rack": f"rack-{node.id}",
             "advertised.listeners": f"CLIENT://{host}:{port},ADMIN://{HOST}:{node.admin}",
             "log.dirs": str(node.data),
             **self.extra(node.id),
         }
-
-    def demands(self, node: Node, usual: Mapping[str, str]) -> dict[str, str]:
-        """The settings that `security` asks for."""
-        if self.security is None:
-            return {}
-        return self.security.settings(usual, str(node.keystore), str(self.private_folder() / "ca.pem"))
 
     def launch(self, node: int) -> None:
         """Start the process of one broker; does not wait for it, but for the end of what is left of its last run."""
