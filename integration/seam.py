@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar, TypeAlias
 
+from integration.host.ports import HOST
 from integration.kafka.jars import KAFKA
 from integration.security.settings import Security
 
@@ -161,7 +162,8 @@ class Brokers(abc.ABC):
 
     def hosts(self, node: int) -> set[str]:
         """The names and addresses by which clients reach a broker: its certificate is for them."""
-        return {self.address(node)[0], self.listener_address(node)[0]}
+        found = {self.address(node)[0], self.listener_address(node)[0]}
+        return found | {"localhost"} if HOST in found else found
 
     # -- what only some backends can do --------------------------------------------------------------------------------------
 
