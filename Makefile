@@ -56,12 +56,14 @@ test-all: test ## `test`, and the tests of the transport's users over the portab
 test-harness: kafka ## tests of the harness: clusters, ports, proxies, jars; and a smoke of Docker and provisioning where this machine can
 	$(PYTEST) -m 'harness and (smoke or not (docker or vagrant))'
 
-test-docker: kafka ## the same integration tests on three containers, and what only Docker can do
+test-docker: kafka ## the same integration tests on three containers, and what only Docker can do; the core of them over TLS and SASL, too
 	$(PYTEST) --cluster=docker -m '(cluster or spark or docker) and not chaos'
+	$(PYTEST) --cluster=docker --security SASL_SSL -m 'secured and not (chaos or harness)'
 
-test-vagrant: kafka ## the same integration tests on three Vagrant machines, and Vagrant's own
+test-vagrant: kafka ## the same integration tests on three Vagrant machines, and Vagrant's own; the core of them over TLS and SASL, too
 	@case "$${VAGRANT_DEFAULT_PROVIDER:-docker}" in docker) $(PY) -m integration.vagrant --prepare ;; esac
 	$(PYTEST) --cluster=vagrant --timeout 900 -m '(cluster or spark or vagrant) and not chaos'
+	$(PYTEST) --cluster=vagrant --timeout 900 --security SASL_SSL -m 'secured and not (chaos or harness)'
 
 compat: kafka ## old brokers: produce, consume and groups on 0.11 to 3.9, reading on 0.10
 	$(PYTEST) -s --timeout 0 -m compat

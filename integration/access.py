@@ -92,10 +92,7 @@ class Access:
         self.brokers, self.admin, self.security = brokers, admin, security
         self.authority = Authority()  # of the brokers' certificates
         self.trusted: tuple[Authority, ...] = (self.authority,)  # of the clients' certificates
-        named = security.mechanisms if security.sasl else ()
-        self.passwords: dict[tuple[str, Mechanism], str] = {
-            (user, name): word for user, word in security.users.items() for name in named if name != "OAUTHBEARER"
-        }
+        self.passwords = self.given()
 
     # -- what clients need -------------------------------------------------------------------------------------------------
 
@@ -153,9 +150,15 @@ class Access:
 
     # -- users -------------------------------------------------------------------------------------------------------------
 
+    def given(self) -> dict[tuple[str, Mechanism], str]:
+        """The passwords that a new cluster has."""
+        named = [name for name in self.security.mechanisms if self.security.sasl and name != "OAUTHBEARER"]
+        return {(user, name): word for user, word in self.security.users.items() for name in named}
+
     def begin(self, timeout: float = WAIT) -> None:
-        """Tell the brokers the users that they keep in their metadata; those of PLAIN stand in their settings."""
+        """Tell new brokers the users that they keep in their metadata; those of PLAIN stand in their settings."""
         deadline = Deadline(timeout)
+        self.passwords = self.given()
         for user, word in self.security.users.items():
             for name in self.security.scram:
                 self.set_password(user, name, word, deadline.left())
@@ -263,9 +266,10 @@ class Access:
 
     # -- certificates ------------------------------------------------------------------------------------------------------
 
-    def certificate(self, *hosts: str) -> Certificate:
-        """The right one for a broker that clients reach at 127.0.0.1, localhost, or these hosts."""
-        return self.authority.server(*dict.fromkeys(("localhost", "127.0.0.1", *hosts)))
+    def certificate(self, node: int | None = None) -> Certificate:
+        """The right one for that broker, wherever clients reach it; or one that is right for every broker."""
+        nodes = self.brokers.nodes if node is None else (node,)
+        return self.authority.server(*sorted({host for each in nodes for host in self.brokers.hosts(each)}))
 
     def replace_certificate(self, node: int, certificate: Certificate, timeout: float = WAIT) -> None:
         """Have a running broker show another one to every new connection; it keeps it when it is restarted."""
@@ -286,9 +290,10 @@ class Access:
         deadline, dropped = Deadline(timeout), [old for old in self.trusted if old not in authorities]
         shown = [(self.client_files("harness", by.client("harness")), by in authorities) for by in (*authorities, *dropped)]
         self.trusted = authorities
-        options = {node: self.brokers.put_truststore(node, b"".join(by.pem for by in authorities)) for node in self.brokers.nodes}
+        certificates = "".join(by.pem.decode() for by in authorities)
+        names = [f"listener.name.{listener.lower()}.ssl.truststore.certificates" for listener in self.brokers.secured_listeners]
         for node in self.brokers.running():
-            self.set_options(node, options[node], deadline)
+            self.set_options(node, dict.fromkeys(names, certificates), deadline)
         what = f"every broker to trust these {len(authorities)} authorities, and no longer {len(dropped)} others"
         self.everywhere(lambda node: all(self.believes(node, files) is wanted for files, wanted in shown), deadline, what)
 

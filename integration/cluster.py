@@ -167,9 +167,7 @@ class Cluster(Brokers):
                 prepare()
                 for node in self.nodes:
                     self.launch(node)
-                self.wait_ready(timeout=deadline.left())
-                if self.security is not None:
-                    self.access.begin(deadline.left())
+                self.begin(deadline)
                 return
             except PortTaken:
                 self.close()
@@ -178,6 +176,25 @@ class Cluster(Brokers):
             except BaseException as error:
                 self.mourn(error)
                 raise
+
+    def begin(self, deadline: Deadline) -> None:
+        """Wait until every new broker serves, and tell them their users."""
+        self.wait_ready(timeout=deadline.left())
+        if self.security is not None:
+            self.access.begin(deadline.left())
+
+    def demands(self, usual: Mapping[str, str], keystore: str) -> dict[str, str]:
+        """A broker's settings for `security` beside the `usual` ones; `keystore` is the file of `put_keystore` as the broker finds it."""
+        if self.security is None:
+            return {}
+        return self.security.settings(usual, keystore, self.access.authority.pem.decode(), self.secured_listeners)
+
+    def keystores(self) -> dict[int, bytes]:
+        """Every broker's own, when all have an address; and what clients need of the authority is written."""
+        if self.security is None:
+            return {}
+        self.access.authority.write(self.private_folder())
+        return {node: self.access.certificate(node).keystore for node in self.nodes}
 
     def mourn(self, error: BaseException) -> None:
         """Close a cluster that did not come up, and say where its logs are."""

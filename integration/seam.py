@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar, TypeAlias
 
+from integration.host.ports import HOST
 from integration.kafka.jars import KAFKA
 from integration.security.settings import Security
 
@@ -61,6 +62,7 @@ class Brokers(abc.ABC):
     """
 
     lacks: ClassVar[Mapping[str, str]] = {}  # the operations a backend has not got: name -> why
+    secured_listeners: ClassVar[tuple[str, ...]] = ("CLIENT",)  # those that obey `security`
 
     def __init__(
         self,
@@ -121,6 +123,10 @@ class Brokers(abc.ABC):
         """The address clients are told: the advertised one, a proxy's where there is one."""
 
     @abc.abstractmethod
+    def listener_address(self, node: int) -> Address:
+        """Where clients reach the broker itself, past any proxy."""
+
+    @abc.abstractmethod
     def admin_address(self, node: int) -> Address:
         """A listener that is never proxied."""
 
@@ -145,25 +151,20 @@ class Brokers(abc.ABC):
         """Remove what killed runs of this backend left on the machine; a line for each thing removed. What is in use stays."""
         return []
 
-    # -- what a backend gives that takes `security` ---------------------------------------------------------------------------
+    # -- for `security` ----------------------------------------------------------------------------------------------------
 
-    secured: ClassVar[bool] = False  # whether it does
-
+    @abc.abstractmethod
     def private_folder(self) -> Path:
         """A folder of this machine that goes with the cluster, for the files that its clients need."""
-        raise self.lacking("security")
 
-    def listener_address(self, node: int) -> Address:
-        """Where clients reach the broker itself, past any proxy."""
-        raise self.lacking("security")
-
+    @abc.abstractmethod
     def put_keystore(self, node: int, keystore: bytes) -> Mapping[str, str]:
         """Write the PEM file from which a broker takes key and certificate; the options that, set again, have a running one read it."""
-        raise self.lacking("security")
 
-    def put_truststore(self, node: int, authorities: bytes) -> Mapping[str, str]:
-        """The same for the authorities of the clients' certificates."""
-        raise self.lacking("security")
+    def hosts(self, node: int) -> set[str]:
+        """The names and addresses by which clients reach a broker: its certificate is for them."""
+        found = {self.address(node)[0], self.listener_address(node)[0]}
+        return found | {"localhost"} if HOST in found else found
 
     # -- what only some backends can do --------------------------------------------------------------------------------------
 

@@ -1,16 +1,19 @@
 """DockerCluster. Rule: each broker is a container on two networks, and every fault is one that the engine makes for real.
 
-The clients' network has the listener that is published on 127.0.0.1 (CLIENT) and one told by its own address (DIRECT); the brokers talk
-among themselves, and with the judge, on the other (ADMIN, CONTROLLER). So a broker can be cut off from the others while clients still
-reach it. Nothing is forwarded between the two, or from either to anywhere else.
+The clients' network has the listener that is published on 127.0.0.1 (CLIENT) and one told by its own address (DIRECT): these two demand
+what `security` says. The brokers talk among themselves, and with the judge, on the other (ADMIN, CONTROLLER). So a broker can be cut off
+from the others while clients still reach it. Nothing is forwarded between the two, or from either to anywhere else.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 import secrets
+import tarfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,8 +31,9 @@ from integration.docker.place import CLUSTER
 from integration.host.ports import HOST, Ports
 from integration.kafka.jars import KAFKA
 from integration.kafka.releases import Kind, release
-from integration.kafka.settings import JVM, expand, random_id
+from integration.kafka.settings import JVM, escaped, expand, random_id
 from integration.seam import Address, Advertised, PortTaken, Properties, State
+from integration.security.settings import Security
 
 __all__ = ["DockerCluster", "environment"]
 
@@ -37,6 +41,7 @@ START, STOP = 180.0, 30.0
 CLIENT, CONTROLLER, ADMIN, DIRECT = 9092, 9093, 9094, 9095  # inside a container
 MEMORY = "768m"
 DATA = "/var/lib/kafka/data"
+KEYSTORE = "/opt/kafka/keystore.pem"
 NOT_RUNNING = 409
 PORT_TAKEN = re.compile(r"port is already allocated|address already in use", re.IGNORECASE)
 FORWARDING = "/proc/sys/net/ipv4/conf/{}/forwarding"
@@ -64,6 +69,7 @@ class DockerCluster(Cluster):
     """
 
     start_timeout = START
+    secured_listeners = ("DIRECT", "CLIENT")  # a running broker obeys in this order: CLIENT is the listener that is looked at
 
     def __init__(
         self,
@@ -74,8 +80,9 @@ class DockerCluster(Cluster):
         image: str | None = None,
         engine: Engine | None = None,
         memory: str = MEMORY,
+        security: Security | None = None,
     ) -> None:
-        super().__init__(brokers, version, advertised, properties)
+        super().__init__(brokers, version, advertised, properties, security)
         self.image = image or os.environ.get("KAFKA_DOCKER_IMAGE") or None
         if self.image is None and release(version).quorum is not Kind.RAFT:
             raise ValueError(f"the image made here runs Kafka 4.0 or newer, not {version}: such brokers run on the local backend")
@@ -129,6 +136,8 @@ class DockerCluster(Cluster):
             advertised = self.advertise(node, (HOST, port))
             settings = {**environment(self.settings(node, advertised)), "CLUSTER_ID": cluster_id}
             self.members[node] = Member(node, port, advertised, self.container(node, port, image, settings))
+        for node, keystore in self.keystores().items():
+            self.put_keystore(node, keystore)
 
     def pulled(self, image: str) -> str:
         images = self.opened().client.images
@@ -172,11 +181,12 @@ class DockerCluster(Cluster):
     def settings(self, node: int, advertised: Address) -> dict[str, str]:
         clients, brokers = self.networks
         usual = expand(len(self.nodes))
+        usual["listener.security.protocol.map"] += ",DIRECT:PLAINTEXT"
         listeners = {"CLIENT": CLIENT, "ADMIN": ADMIN, "CONTROLLER": CONTROLLER, "DIRECT": DIRECT}
         told = {"CLIENT": advertised, "ADMIN": (brokers.address(node), ADMIN), "DIRECT": (clients.address(node), DIRECT)}
         return {
             **usual,
-            "listener.security.protocol.map": f"{usual['listener.security.protocol.map']},DIRECT:PLAINTEXT",
+            **self.demands(usual, KEYSTORE),
             "node.id": str(node),
             "broker.rack": f"rack-{node}",
             "controller.quorum.voters": ",".join(f"{other}@{brokers.address(other)}:{CONTROLLER}" for other in self.nodes),
@@ -294,6 +304,20 @@ class DockerCluster(Cluster):
     def controller_address(self, node: int) -> Address:
         return self.networks[1].address(node), CONTROLLER
 
+    def listener_address(self, node: int) -> Address:
+        return HOST, self.members[node].port
+
+    def hosts(self, node: int) -> set[str]:
+        return {*super().hosts(node), self.networks[0].address(node)}
+
+    def private_folder(self) -> Path:
+        return self.opened().scratch / self.name / "security"
+
+    def put_keystore(self, node: int, keystore: bytes) -> dict[str, str]:
+        """Also into a container that does not run."""
+        self.members[node].container.put_archive("/", archive(KEYSTORE, keystore))
+        return {f"listener.name.{listener}.ssl.keystore.location": KEYSTORE for listener in map(str.lower, self.secured_listeners)}
+
     @property
     def direct_bootstrap(self) -> str:
         """All brokers on the clients' network; clients that start here stay on it."""
@@ -321,10 +345,20 @@ class DockerCluster(Cluster):
         return self.engine
 
 
+def archive(path: str, content: bytes) -> bytes:
+    """A file as the engine takes it, for whatever user the broker is; it reads a file again only when that is younger."""
+    entry = tarfile.TarInfo(path.removeprefix("/"))
+    entry.size, entry.mode, entry.mtime = len(content), 0o644, time.time()
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as file:
+        file.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
 def environment(properties: dict[str, str]) -> dict[str, str]:
-    """Properties and the JVM's options in the convention of the image apache/kafka."""
+    """Properties and the JVM's options in the convention of the image apache/kafka, which writes values to a file as they are."""
     names = {key: key.replace("_", "__").replace("-", "___").replace(".", "_").upper() for key in properties}
     heap = [option for option in JVM if option.startswith(("-Xms", "-Xmx"))]
     rest = [option for option in JVM if option not in heap]
     jvm = {"KAFKA_HEAP_OPTS": " ".join(heap), "KAFKA_JVM_PERFORMANCE_OPTS": " ".join(rest), "KAFKA_LOG4J_ROOT_LOGLEVEL": "WARN"}
-    return {**{f"KAFKA_{names[key]}": value for key, value in properties.items()}, **jvm}
+    return {**{f"KAFKA_{names[key]}": escaped(value) for key, value in properties.items()}, **jvm}

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["BROKER", "JVM", "LOGGING", "OLD_LOGGING", "expand", "random_id", "write_properties"]
+__all__ = ["BROKER", "JVM", "LOGGING", "OLD_LOGGING", "escaped", "expand", "random_id", "write_properties"]
 
 BROKER = Path(__file__).resolve().with_name("broker")
 JVM = tuple((BROKER / "jvm.options").read_text().split())
@@ -28,11 +28,11 @@ def expand(brokers: int) -> dict[str, str]:
 
 
 def write_properties(path: Path, properties: Mapping[str, str]) -> None:
-    """As Java reads them: a backslash and whatever is not ASCII are escaped, so that every value arrives as it is here."""
     path.write_text("".join(f"{key}={escaped(value)}\n" for key, value in properties.items()))
 
 
 def escaped(value: str) -> str:
+    """As Java reads it: a backslash and whatever is not ASCII are escaped, so that the value arrives as it is here."""
     units = value.replace("\\", "\\\\").encode("utf-16-be")
     codes = [int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2)]
     return "".join(chr(code) if 32 <= code < 127 else f"\\u{code:04x}" for code in codes)

@@ -29,7 +29,7 @@ from integration.waiting import until
 __all__ = ["LocalCluster"]
 
 STOP = 30.0
-KEYSTORE, TRUSTSTORE = (f"listener.name.client.ssl.{store}.location" for store in ("keystore", "truststore"))
+KEYSTORE = "listener.name.client.ssl.keystore.location"
 QUORUMS: Mapping[Kind, Callable[[Site], Quorum]] = {Kind.RAFT: Raft, Kind.ZOOKEEPER: ZooKeeper}
 
 
@@ -43,8 +43,6 @@ class LocalCluster(Cluster):
         "disconnect": "all brokers are at 127.0.0.1; proxies before them cut their clients off",
         "cut": "all brokers are at 127.0.0.1, where the ways between brokers cannot be told from the ways to clients",
     }
-
-    secured = True
 
     def __init__(
         self,
@@ -98,33 +96,24 @@ class LocalCluster(Cluster):
         self.quorum = QUORUMS[release(self.version).quorum](Site(self.version, self.ports, self.ward))
         self.members = {node: self.quorum.node(node) for node in self.nodes}
         self.quorum.begin(self.members)
-        if self.security is not None:
-            self.access.authority.write(self.private_folder())
         for member in self.members.values():
             self.quorum.furnish(member)
             (member.folder / "tmp").mkdir()
             write_properties(member.config, self.settings(member))
-            if self.security is not None:
-                self.put_keystore(member.id, self.access.certificate(self.address(member.id)[0]).keystore)
-                self.put_truststore(member.id, self.access.authority.pem)
+        for node, keystore in self.keystores().items():
+            self.put_keystore(node, keystore)
 
     def settings(self, node: Node) -> dict[str, str]:
         host, port = self.advertise(node.id, (HOST, node.client))
         usual = self.quorum.settings(node, len(self.nodes))
         return {
             **usual,
-            **self.demands(node, usual),
+            **self.demands(usual, str(node.keystore)),
             "broker.rack": f"rack-{node.id}",
             "advertised.listeners": f"CLIENT://{host}:{port},ADMIN://{HOST}:{node.admin}",
             "log.dirs": str(node.data),
             **self.extra(node.id),
         }
-
-    def demands(self, node: Node, usual: Mapping[str, str]) -> dict[str, str]:
-        """The settings that `security` asks for."""
-        if self.security is None:
-            return {}
-        return self.security.settings(usual, str(node.keystore), str(node.truststore))
 
     def launch(self, node: int) -> None:
         """Start the process of one broker; does not wait for it, but for the end of what is left of its last run."""
@@ -216,10 +205,11 @@ class LocalCluster(Cluster):
         return self.guarded().scratch / "security"
 
     def put_keystore(self, node: int, keystore: bytes) -> dict[str, str]:
-        return {KEYSTORE: replaced(self.members[node].keystore, keystore)}
-
-    def put_truststore(self, node: int, authorities: bytes) -> dict[str, str]:
-        return {TRUSTSTORE: replaced(self.members[node].truststore, authorities)}
+        path = self.members[node].keystore
+        fresh = path.with_suffix(".new")
+        fresh.write_bytes(keystore)
+        fresh.rename(path)
+        return {KEYSTORE: str(path)}
 
     def server_log(self, node: int) -> Path:
         return self.members[node].log
@@ -232,11 +222,3 @@ class LocalCluster(Cluster):
         if self.ward is None:
             raise RuntimeError("this cluster is not up: call up() or use it in a with statement")
         return self.ward
-
-
-def replaced(path: Path, content: bytes) -> str:
-    """A broker never reads half of it."""
-    fresh = path.with_suffix(".new")
-    fresh.write_bytes(content)
-    fresh.rename(path)
-    return str(path)

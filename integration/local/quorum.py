@@ -48,10 +48,6 @@ class Node:
         return self.folder / "client.pem"
 
     @property
-    def truststore(self) -> Path:
-        return self.folder / "clients-ca.pem"
-
-    @property
     def data(self) -> Path:
         return self.folder / "data"
 

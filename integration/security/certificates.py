@@ -58,7 +58,7 @@ class Authority:
         self.pem = self.issuer.cert_pem.bytes()
 
     def write(self, folder: Path) -> Path:
-        """Its certificate in a file: `ssl_cafile` of clients, the truststore of brokers."""
+        """Its certificate in a file, the `ssl_cafile` of clients."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "ca.pem"
         path.write_bytes(self.pem)

@@ -71,13 +71,16 @@ class Security:
         """The mechanisms whose passwords the brokers keep in their metadata, where they can be changed at any time."""
         return tuple(name for name in self.mechanisms if self.sasl and name in SCRAM)
 
-    def settings(self, usual: Mapping[str, str], keystore: str, truststore: str, listeners: Iterable[str] = ("CLIENT",)) -> dict[str, str]:
-        """A broker's properties beside the `usual` ones; `keystore` and `truststore` are PEM files as the broker finds them."""
+    def settings(self, usual: Mapping[str, str], keystore: str, authority: str, listeners: Iterable[str] = ("CLIENT",)) -> dict[str, str]:
+        """A broker's properties beside the `usual` ones.
+
+        `keystore` is a PEM file as the broker finds it, `authority` the certificate, in PEM, that those of clients are checked against.
+        """
         wanted = dict.fromkeys(listeners, self.protocol)
         protocols = dict(entry.split(":") for entry in usual["listener.security.protocol.map"].split(","))
         found = {"listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, kind in (protocols | wanted).items())}
         for name in wanted:
-            listener = {**self.tls_settings(keystore, truststore), **self.sasl_settings()}
+            listener = {**self.tls_settings(keystore, authority), **self.sasl_settings()}
             found |= {f"listener.name.{name.lower()}.{key}": value for key, value in listener.items()}
         if self.client_auth == "required":
             found["ssl.principal.mapping.rules"] = COMMON_NAME
@@ -86,14 +89,14 @@ class Security:
             found |= {"authorizer.class.name": AUTHORIZER, "super.users": allowed, "allow.everyone.if.no.acl.found": "false"}
         return found
 
-    def tls_settings(self, keystore: str, truststore: str) -> dict[str, str]:
+    def tls_settings(self, keystore: str, authority: str) -> dict[str, str]:
         if not self.tls:
             return {}
         return {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": keystore,
             "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": truststore,
+            "ssl.truststore.certificates": authority,
             "ssl.client.auth": self.client_auth,
             # A running broker takes a certificate for another name only when it is told that this is meant.
             "ssl.allow.dn.changes": "true",

@@ -6,6 +6,7 @@ and CONTROLLER. What is done to a broker is done inside its machine (`vagrant/ka
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import tempfile
@@ -20,6 +21,7 @@ from integration.kafka.releases import Kind, release
 from integration.kafka.seed import seed
 from integration.kafka.settings import BROKER, expand, random_id, write_properties
 from integration.seam import Address, Advertised, Properties, State
+from integration.security.settings import Security
 from integration.vagrant.containers import Containers
 from integration.vagrant.machines import NODE, Machines, Off
 from integration.vagrant.tool import Vagrant, VagrantFailed
@@ -33,7 +35,7 @@ MACHINES, START, STOP = 900.0, 180.0, 25.0
 CLIENT, CONTROLLER, ADMIN = 9092, 9093, 9094
 # By exit status, not by what is printed: an engine loses the output of about one command in a thousand.
 STATUS = {0: State.RUNNING, 150: State.FROZEN, 3: State.DOWN}
-LOG = "/var/log/kafka/server.log"
+LOG, KEYSTORE = "/var/log/kafka/server.log", "/etc/kafka/keystore.pem"
 
 
 def write_settings(folder: Path, brokers: int) -> None:
@@ -61,8 +63,9 @@ class VagrantCluster(Cluster):
         advertised: Advertised | None = None,
         properties: Properties | None = None,
         provider: str | None = None,
+        security: Security | None = None,
     ) -> None:
-        super().__init__(brokers, version, advertised, properties)
+        super().__init__(brokers, version, advertised, properties, security)
         self.provider = provider or os.environ.get("VAGRANT_DEFAULT_PROVIDER") or "docker"
         if self.provider not in PROVIDERS:
             raise ValueError(f"no machines by the provider {self.provider!r} here; there are {', '.join(PROVIDERS)}")
@@ -83,7 +86,7 @@ class VagrantCluster(Cluster):
                 self.make(deadline)
             else:
                 self.empty()
-            self.wait_ready(timeout=deadline.left())
+            self.begin(deadline)
         except BaseException as error:
             self.mourn(error)
             raise
@@ -102,9 +105,12 @@ class VagrantCluster(Cluster):
         """What the Vagrantfile is told."""
         folder = self.scratch / "settings"
         write_settings(folder, len(self.nodes))
-        self.told = {node: self.advertise(node, self.direct_address(node)) for node in self.nodes}
+        self.told = {node: self.advertise(node, self.listener_address(node)) for node in self.nodes}
         for node in self.nodes:
-            write_properties(folder / f"kafka{node}.properties", self.extra(node))
+            own = {**self.demands(expand(len(self.nodes)), KEYSTORE), **self.extra(node)}
+            write_properties(folder / f"kafka{node}.properties", own)
+        for node, keystore in self.keystores().items():
+            self.upload_of(node).write_bytes(keystore)
         return {
             "KAFKA_NODES": str(len(self.nodes)),
             "KAFKA_LIBS": str(kafka_jars(self.version)),
@@ -122,6 +128,8 @@ class VagrantCluster(Cluster):
             self.opened().reconnect(node)
             self.switch_on(node)
             self.order(node, "reset", cluster_id)
+        for node, keystore in self.keystores().items():
+            self.put_keystore(node, keystore)
         for node in self.nodes:
             self.launch(node)
 
@@ -222,8 +230,7 @@ class VagrantCluster(Cluster):
     def address(self, node: int) -> Address:
         return self.told[node]
 
-    def direct_address(self, node: int) -> Address:
-        """The broker's own client listener."""
+    def listener_address(self, node: int) -> Address:
         return self.opened().address(node), CLIENT
 
     def admin_address(self, node: int) -> Address:
@@ -231,6 +238,20 @@ class VagrantCluster(Cluster):
 
     def controller_address(self, node: int) -> Address:
         return self.opened().address(node), CONTROLLER
+
+    def private_folder(self) -> Path:
+        self.opened()
+        return self.scratch / "security"
+
+    def put_keystore(self, node: int, keystore: bytes) -> dict[str, str]:
+        """Into a machine that runs, and into what it is provisioned with."""
+        self.upload_of(node).write_bytes(keystore)
+        self.order(node, "keystore", base64.b64encode(keystore).decode())
+        return {"listener.name.client.ssl.keystore.location": KEYSTORE}
+
+    def upload_of(self, node: int) -> Path:
+        """The keystore as the Vagrantfile finds it."""
+        return self.scratch / "settings" / f"kafka{node}.pem"
 
     def server_log(self, node: int) -> Path:
         """A file with all that the broker printed up to now, over its restarts; collected anew by every call."""

@@ -13,6 +13,7 @@
 #                                          or frozen (150)
 #   kafka-node kill | freeze | thaw        SIGKILL, SIGSTOP, SIGCONT; return when it is so
 #   kafka-node reset CLUSTER_ID            end the broker and empty it, formatted for another cluster
+#   kafka-node keystore BASE64             replace the PEM file with the key and the certificate that it shows to clients
 #   kafka-node run | end [SECONDS]         what the service does: be the broker; ask it to end, and kill it where that cannot succeed
 #
 # Everything it reads lies in /etc/kafka and was put there by provision.sh.
@@ -122,6 +123,7 @@ case ${1-} in
     kill) signal KILL; until_status down 10 ;;
     freeze) signal STOP; until_status frozen 10 ;;
     thaw) signal CONT; until_status ! frozen 10 ;;
+    keystore) base64 -d <<<"$2" | install -o kafka -m 600 /dev/stdin "$CONFIG/keystore.pem" ;;
     reset) signal KILL; until_status down 10 && echo "$2" >"$CONFIG/cluster.id" && rm -rf "$DATA/data" ;;
     *) sed -n '/^#   kafka-node/s/^# *//p' "$0" >&2; exit 2 ;;
 esac

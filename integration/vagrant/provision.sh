@@ -20,9 +20,9 @@ trap 'rm -rf "$scratch"' EXIT
 
 say() { echo "changed: $*"; changed=1; }
 
-put() { # SOURCE TARGET MODE
+put() { # SOURCE TARGET MODE [OWNER]
     cmp -s "$1" "$2" && return
-    install -D -m "$3" "$1" "$2"
+    install -D -m "$3" -o "${4:-root}" "$1" "$2"
     say "$2"
 }
 
@@ -154,6 +154,7 @@ configuration() {
     properties >"$scratch/server.properties"
     put "$scratch/server.properties" "$config/server.properties" 644
     for file in jvm.options log4j2.yaml; do put "$upload/settings/$file" "$config/$file" 644; done
+    [ ! -e "$upload/settings/kafka$NODE_ID.pem" ] || put "$upload/settings/kafka$NODE_ID.pem" "$config/keystore.pem" 600 kafka
     if [ ! -e "$config/cluster.id" ]; then # a node that has data keeps its cluster
         echo "${CLUSTER_ID:-abcdefghijklmnopqrstug}" >"$config/cluster.id"
         say "$config/cluster.id"

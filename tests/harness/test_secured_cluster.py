@@ -12,10 +12,10 @@ from typing import Any, get_args
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from integration.backends import proxied
+from integration.backends import backend, proxied
+from integration.cluster import Cluster
 from integration.faults.proxied import Proxied
 from integration.java.client import JavaRecord, java_consume, java_produce
-from integration.local.cluster import LocalCluster
 from integration.security.certificates import Authority, Certificate, self_signed
 from integration.security.credentials import unsecured_token
 from integration.security.login import Refused, login, trusting
@@ -23,7 +23,7 @@ from integration.security.options import for_java, for_librdkafka
 from integration.security.settings import Mechanism, Security
 from integration.waiting import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.backend("local")]
+pytestmark = pytest.mark.cluster
 
 USERS = {"alice": 'wonder"l\\and; ü', "bob": "bob-secret", "root": "root-secret"}
 HOUR = 3_600_000
@@ -32,17 +32,18 @@ MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Proxied]:
+def cluster(request: pytest.FixtureRequest) -> Iterator[Proxied]:
     """Three brokers behind proxies, which demand TLS and a user, and forbid everything but to root."""
     security = Security(users=USERS, authorizer=True, super_users=["root"], reauthentication_ms=HOUR)
-    with proxied("local")(security=security) as brokers:
+    with proxied(request.config.getoption("--cluster"))(security=security) as brokers:
         yield brokers
 
 
 @pytest.fixture(scope="module")
-def mutual() -> Iterator[LocalCluster]:
+def mutual(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """One broker, to which a client's certificate says who it is."""
-    with LocalCluster(brokers=1, security=Security("SSL", client_auth="required", authorizer=True)) as brokers:
+    kind = backend(request.config.getoption("--cluster"))
+    with kind(brokers=1, security=Security("SSL", client_auth="required", authorizer=True)) as brokers:
         yield brokers
 
 
@@ -50,12 +51,12 @@ def token(_config: str) -> tuple[str, float]:
     return unsecured_token("root"), 4e9
 
 
-def librdkafka(cluster: LocalCluster | Proxied, options: dict[str, Any]) -> dict[str, Any]:
+def librdkafka(cluster: Cluster, options: dict[str, Any]) -> dict[str, Any]:
     told = {"bootstrap.servers": cluster.bootstrap, "log_level": 0, **for_librdkafka(options)}
     return {**told, "oauth_cb": token} if options.get("sasl_mechanism") == "OAUTHBEARER" else told
 
 
-def outcome(cluster: LocalCluster | Proxied, options: dict[str, Any], topic: str) -> int:
+def outcome(cluster: Cluster, options: dict[str, Any], topic: str) -> int:
     """What comes of one record of a client with these options: 0, or why it is not written, by librdkafka's number."""
     told: list[int] = []
     errors: list[int] = []
@@ -74,7 +75,7 @@ def outcome(cluster: LocalCluster | Proxied, options: dict[str, Any], topic: str
     return told[0] if told and told[0] != KafkaError._PURGE_QUEUE else next(code for code in errors if code in fatal)
 
 
-def read(cluster: LocalCluster | Proxied, options: dict[str, Any], topic: str) -> bytes:
+def read(cluster: Cluster, options: dict[str, Any], topic: str) -> bytes:
     """The first record of the topic."""
     consumer = Consumer(
         {**librdkafka(cluster, options), "group.id": "unused", "enable.auto.commit": False, "error_cb": lambda _error: None}
@@ -155,7 +156,7 @@ def test_what_is_forbidden_is_allowed_by_a_grant_until_it_is_revoked(cluster: Pr
     cluster.access.revoke("bob", "read", "topic", topic[:10], pattern="prefixed")
 
 
-def trusted(cluster: Proxied | LocalCluster, node: int) -> None:
+def trusted(cluster: Cluster, node: int) -> None:
     """Be served, as a client that checks the broker's certificate."""
     login(cluster.address(node), trusting(cluster.access.authority), "PLAIN", "alice", USERS["alice"])
 
@@ -192,13 +193,13 @@ def test_users_and_certificates_outlive_faults_and_restarts(cluster: Proxied) ->
     cluster.restart_with(3, access.authority.expired())
     with pytest.raises(ssl.SSLCertVerificationError, match="has expired"):
         trusted(cluster, 3)
-    access.replace_certificate(3, access.certificate())
+    access.replace_certificate(3, access.certificate(3))
     cluster.restart(3)
     trusted(cluster, 3)
     cluster.wait_full_isr()
 
 
-def test_a_client_shows_a_certificate_that_says_who_it_is(mutual: LocalCluster, topic: str) -> None:
+def test_a_client_shows_a_certificate_that_says_who_it_is(mutual: Cluster, topic: str) -> None:
     mutual.create_topic(topic, partitions=1)
     options = mutual.client_security("alice")
     assert outcome(mutual, options, topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
@@ -224,7 +225,7 @@ def test_the_authorities_of_clients_are_replaced_while_the_brokers_run(mutual: L
 
 
 @pytest.mark.parametrize("shown", ["none", "expired", "of another authority"])
-def test_a_client_without_a_right_certificate_is_refused(mutual: LocalCluster, shown: str) -> None:
+def test_a_client_without_a_right_certificate_is_refused(mutual: Cluster, shown: str) -> None:
     access = mutual.access
     made = {"expired": access.authority.expired_client, "of another authority": Authority().client}
     files = access.client_files("alice", made[shown]("alice")) if shown in made else None

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from integration.docker.cluster import DockerCluster
 from integration.kafka.settings import expand, write_properties
 from integration.local.cluster import LocalCluster
 from integration.security.certificates import Authority, Certificate, self_signed
@@ -42,7 +41,7 @@ def test_settings_that_make_no_sense_are_refused_with_the_reason(options: dict[s
 
 
 def test_only_the_clients_listener_is_secured() -> None:
-    found = Security(authorizer=True, super_users=["root"]).settings(USUAL, "/key.pem", "/ca.pem")
+    found = Security(authorizer=True, super_users=["root"]).settings(USUAL, "/key.pem", "AUTHORITY")
     assert found["listener.security.protocol.map"] == "CLIENT:SASL_SSL,ADMIN:PLAINTEXT,CONTROLLER:PLAINTEXT"
     assert found["super.users"] == "User:ANONYMOUS;User:root"
     others = [key for key in found if not key.startswith("listener.name.client.")]
@@ -50,12 +49,14 @@ def test_only_the_clients_listener_is_secured() -> None:
 
 
 def test_a_protocol_has_only_the_settings_that_it_needs() -> None:
-    plain = Security("SASL_PLAINTEXT", mechanisms=["PLAIN"]).settings(USUAL, "/key.pem", "/ca.pem", ["CLIENT", "DIRECT"])
+    plain = Security("SASL_PLAINTEXT", mechanisms=["PLAIN"]).settings(USUAL, "/key.pem", "AUTHORITY", ["CLIENT", "DIRECT"])
     assert not any("ssl." in key for key in plain)
     assert plain["listener.name.direct.sasl.enabled.mechanisms"] == "PLAIN"
-    tls = Security("SSL", client_auth="required").settings(USUAL, "/key.pem", "/ca.pem")
+    tls = Security("SSL", client_auth="required").settings(USUAL, "/key.pem", "AUTHORITY")
     assert not any("sasl" in key for key in tls)
     assert tls["listener.name.client.ssl.client.auth"] == "required"
+    assert tls["listener.name.client.ssl.keystore.location"] == "/key.pem"
+    assert tls["listener.name.client.ssl.truststore.certificates"] == "AUTHORITY"
 
 
 def test_what_cannot_be_secured_says_so() -> None:
@@ -64,7 +65,6 @@ def test_what_cannot_be_secured_says_so() -> None:
     with pytest.raises(RuntimeError, match="without `security`"):
         _ = LocalCluster().access
     assert LocalCluster().client_security() == {}
-    assert (LocalCluster.secured, DockerCluster.secured) == (True, False)
 
 
 def test_a_value_with_anything_in_it_is_written_as_java_reads_it(tmp_path: Path) -> None:

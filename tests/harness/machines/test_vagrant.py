@@ -316,7 +316,7 @@ def loaded(cluster: Cluster, topic: str) -> Iterator[Load]:
 @pytest.mark.vagrant
 def test_clients_get_the_advertised_address_and_the_judge_bypasses_it(single: VagrantCluster) -> None:
     assert single.bootstrap == "127.0.0.1:19092"
-    assert single.direct_address(1) != ELSEWHERE
+    assert single.listener_address(1) != ELSEWHERE
     assert single.admin.describe_cluster(1).brokers == {1}
     told = sh(single, 1, "cat /etc/kafka/server.properties")
     assert "CLIENT://127.0.0.1:19092" in told
