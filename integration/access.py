@@ -18,7 +18,7 @@ from integration.seam import Brokers
 from integration.security.certificates import Authority, Certificate
 from integration.security.credentials import ITERATIONS, SCRAM, salted
 from integration.security.login import Refused, Session, login, served_certificate, trusting
-from integration.security.settings import Mechanism, Security
+from integration.security.settings import PASSWORDS, Mechanism, Security
 from integration.waiting import Deadline, until
 from pykafka4.errors import KafkaError
 from pykafka4.wire.protocol.messages_access import (
@@ -93,7 +93,7 @@ class Access:
         self.authority = Authority()
         named = security.mechanisms if security.sasl else ()
         self.passwords: dict[tuple[str, Mechanism], str] = {
-            (user, name): word for user, word in security.users.items() for name in named if name != "OAUTHBEARER"
+            (user, name): word for user, word in security.users.items() for name in named if name in PASSWORDS
         }
 
     # -- what clients need -------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ class Access:
     def options(self, user: str | None = None, mechanism: Mechanism | None = None, password: str | None = None) -> dict[str, Any]:
         """pykafka4's options for a client of that user, by default the first one, by the first mechanism with the password it has now.
 
-        For OAUTHBEARER the client has to be given its token beside them.
+        For OAUTHBEARER the client has to be given its token beside them, for GSSAPI its keytab (or a ticket).
         """
         security = self.security
         who = user if user is not None else next(iter(security.users), "client")
@@ -112,7 +112,7 @@ class Access:
             found["ssl_certfile"], found["ssl_keyfile"] = self.client_files(who)
         if security.sasl:
             found["sasl_mechanism"] = name = mechanism or security.mechanisms[0]
-            if name != "OAUTHBEARER":
+            if name in PASSWORDS:
                 found["sasl_username"] = who
                 found["sasl_password"] = self.password(who, name) if password is None else password
         return found

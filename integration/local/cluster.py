@@ -92,7 +92,8 @@ class LocalCluster(Cluster):
 
     def prepare(self) -> None:
         """Folders, ports, configurations; nothing runs yet."""
-        self.command = [prerequisites.java(), *self.jvm, "-cp", classpath(kafka_jars(self.version))]
+        secured = () if self.security is None else self.security.jvm
+        self.command = [prerequisites.java(), *self.jvm, *secured, "-cp", classpath(kafka_jars(self.version))]
         self.ward = guard(self.parent)
         self.ports = Ports()
         self.quorum = QUORUMS[release(self.version).quorum](Site(self.version, self.ports, self.ward))
@@ -112,18 +113,18 @@ class LocalCluster(Cluster):
         usual = self.quorum.settings(node, len(self.nodes))
         return {
             **usual,
-            **self.demands(node, usual),
+            **self.demands(node, usual, host),
             "broker.rack": f"rack-{node.id}",
             "advertised.listeners": f"CLIENT://{host}:{port},ADMIN://{HOST}:{node.admin}",
             "log.dirs": str(node.data),
             **self.extra(node.id),
         }
 
-    def demands(self, node: Node, usual: Mapping[str, str]) -> dict[str, str]:
+    def demands(self, node: Node, usual: Mapping[str, str], host: str) -> dict[str, str]:
         """The settings that `security` asks for."""
         if self.security is None:
             return {}
-        return self.security.settings(usual, str(node.keystore), str(self.private_folder() / "ca.pem"))
+        return self.security.settings(usual, str(node.keystore), str(self.private_folder() / "ca.pem"), host=host)
 
     def launch(self, node: int) -> None:
         """Start the process of one broker; does not wait for it, but for the end of what is left of its last run."""
