@@ -5,7 +5,7 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 # Test modules of one name in several folders need importlib; the folders' own helper modules then need their place on the path.
 PYTEST := $(PY) -m pytest
-REAL := cluster or spark or chaos or docker or vagrant or compat or harness
+REAL := cluster or spark or chaos or docker or vagrant or compat or harness or kerberos
 SIM_SCHEDULES ?= 200000
 CHAOS_RUNS ?= 10
 BENCH_ROUNDS ?= 3
@@ -13,7 +13,7 @@ FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated compiled plain integration secured test-secure test-all test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-idle bench-first bench-outage bench-scale options states clean
+.PHONY: help base kafka demo test unit simulated compiled plain integration secured test-secure test-all test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-idle bench-first bench-outage bench-scale options states clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,10 @@ test-vagrant: kafka ## the same integration tests on three Vagrant machines, and
 	@case "$${VAGRANT_DEFAULT_PROVIDER:-docker}" in docker) $(PY) -m integration.vagrant --prepare ;; esac
 	$(PYTEST) --cluster=vagrant --timeout 900 -m '(cluster or spark or vagrant) and not chaos'
 	$(PYTEST) --cluster=vagrant --timeout 900 --security SASL_SSL -m 'secured and not (chaos or harness)'
+
+test-kerberos: kafka ## SASL GSSAPI: a KDC of the tests' own and brokers that believe its tickets; installs what is missing (as root on Debian)
+	@tools/prepare kerberos
+	$(PYTEST) -m kerberos
 
 compat: kafka ## old brokers: produce, consume and groups on 0.11 to 3.9, reading on 0.10
 	$(PYTEST) -s --timeout 0 -m compat

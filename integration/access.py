@@ -18,7 +18,7 @@ from integration.seam import Brokers
 from integration.security.certificates import Authority, Certificate
 from integration.security.credentials import ITERATIONS, SCRAM, salted
 from integration.security.login import Refused, Session, login, served_certificate, unchecked
-from integration.security.settings import Mechanism, Security
+from integration.security.settings import PASSWORDS, Mechanism, Security
 from integration.waiting import Deadline, until
 from pykafka4.errors import KafkaError
 from pykafka4.wire.protocol.messages_access import (
@@ -99,7 +99,7 @@ class Access:
     def options(self, user: str | None = None, mechanism: Mechanism | None = None, password: str | None = None) -> dict[str, Any]:
         """pykafka4's options for a client of that user, by default the first one, by the first mechanism with the password it has now.
 
-        For OAUTHBEARER the client has to be given its token beside them.
+        For OAUTHBEARER the client has to be given its token beside them, for GSSAPI its keytab (or a ticket).
         """
         security = self.security
         who = user if user is not None else next(iter(security.users), "client")
@@ -110,7 +110,7 @@ class Access:
             found["ssl_certfile"], found["ssl_keyfile"] = self.client_files(who)
         if security.sasl:
             found["sasl_mechanism"] = name = mechanism or security.mechanisms[0]
-            if name != "OAUTHBEARER":
+            if name in PASSWORDS:
                 found["sasl_username"] = who
                 found["sasl_password"] = self.password(who, name) if password is None else password
         return found
@@ -152,7 +152,7 @@ class Access:
 
     def given(self) -> dict[tuple[str, Mechanism], str]:
         """The passwords that a new cluster has."""
-        named = [name for name in self.security.mechanisms if self.security.sasl and name != "OAUTHBEARER"]
+        named = [name for name in self.security.mechanisms if self.security.sasl and name in PASSWORDS]
         return {(user, name): word for user, word in self.security.users.items() for name in named}
 
     def begin(self, timeout: float = WAIT) -> None:

@@ -183,11 +183,14 @@ class Cluster(Brokers):
         if self.security is not None:
             self.access.begin(deadline.left())
 
-    def demands(self, usual: Mapping[str, str], keystore: str) -> dict[str, str]:
-        """A broker's settings for `security` beside the `usual` ones; `keystore` is the file of `put_keystore` as the broker finds it."""
+    def demands(self, usual: Mapping[str, str], keystore: str, host: str = "localhost") -> dict[str, str]:
+        """A broker's settings for `security` beside the `usual` ones.
+
+        `keystore` is the file of `put_keystore` as the broker finds it, `host` what clients call the broker.
+        """
         if self.security is None:
             return {}
-        return self.security.settings(usual, keystore, self.access.authority.pem.decode(), self.secured_listeners)
+        return self.security.settings(usual, keystore, self.access.authority.pem.decode(), self.secured_listeners, host)
 
     def keystores(self) -> dict[int, bytes]:
         """Every broker's own, when all have an address; and what clients need of the authority is written."""

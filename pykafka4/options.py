@@ -32,6 +32,9 @@ class SecurityOptions(TypedDict, total=False):
     sasl_username: str | Callable[[], str] | None
     sasl_password: Secret
     sasl_oauth_token: Callable[[], Any] | None
+    sasl_kerberos_service_name: str
+    sasl_kerberos_principal: str | None
+    sasl_kerberos_keytab: str | None
 
 
 class ClientOptions(SecurityOptions, total=False):

@@ -46,7 +46,7 @@ _DESERIALIZE: Final = Harmless("there are no deserializers: keys and values of r
 _STORES: Final = Needless("convert the store to PEM (docs/guide/security.md), then set ssl_cafile, or ssl_certfile and ssl_keyfile")
 _CONTEXT: Final = Needless("make an ssl.SSLContext with it, and pass that as ssl_context")
 _TOKEN: Final = Needless("pass a callable that returns a token as sasl_oauth_token")
-_KERBEROS: Final = Needless("this version does not support GSSAPI (Kerberos)")
+_KERBEROS: Final = Harmless("with sasl_kerberos_keytab the client gets tickets itself, otherwise it uses those of the default cache")
 _TRANSACTIONS: Final = Needless("this version has no transactions; producers are idempotent by default")
 _RETRIES: Final = Needless("sends are retried until delivery_timeout_ms expires")
 _VERSION: Final = Harmless("versions are negotiated with each broker")
@@ -115,6 +115,8 @@ OPTIONS: Final[dict[str, str]] = {
     # security
     "enable_ssl_certificate_verification": Needless("certificates are always verified: set ssl_cafile to the authority to trust"),
     "sasl_jaas_config": Needless("set sasl_username and sasl_password; `from_properties` reads it"),
+    "sasl_kerberos_domain_name": Needless("the host in a broker's principal is that of bootstrap_servers or advertised.listeners"),
+    "sasl_kerberos_name": Similar("sasl_kerberos_principal"),
     "sasl_mechanisms": "sasl_mechanism",
     "sasl_oauth_token_provider": _TOKEN,
     "sasl_plain_password": "sasl_password",

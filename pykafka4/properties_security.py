@@ -187,7 +187,6 @@ def _ciphers(found: Translating, item: Property) -> None:
 
 # -- SASL
 
-KERBEROS: Final = "Kerberos (GSSAPI) is not supported; use a listener with SCRAM, PLAIN or OAUTHBEARER"
 NO_SASL: Final = "security.protocol has no SASL"
 TOKEN: Final = "pass sasl_oauth_token=…, a function that returns a token, to from_properties"
 JAAS_TOKEN: Final = re.compile(r"""\s*(?:(?P<word>[\w.$-]+)|(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<sign>[=;]))""", re.DOTALL)
@@ -199,12 +198,10 @@ def _mechanism(found: Translating, item: Property) -> None:
     if item.empty or "sasl_mechanism" in found.given:
         return
     value = item.text().strip().upper()
-    if value != "GSSAPI":
-        found.set("sasl_mechanism", item, value)
-    elif _sasl(found):
-        raise item.error(KERBEROS)
-    else:
+    if value == "GSSAPI" and not _sasl(found):
         found.ignore(item, NO_SASL)
+    else:
+        found.set("sasl_mechanism", item, value)
 
 
 def _sasl(found: Translating) -> bool:
@@ -226,7 +223,7 @@ def _oauth(found: Translating, item: Property) -> None:
 
 
 def _jaas(found: Translating, item: Property) -> None:
-    if item.empty or found.given.keys() & {"sasl_password", "sasl_oauth_token"}:
+    if item.empty or found.given.keys() & {"sasl_password", "sasl_oauth_token", "sasl_kerberos_keytab"}:
         return
     try:
         module, options = parse_jaas(item.text())
@@ -277,12 +274,41 @@ def _token_module(found: Translating, item: Property, module: str, options: dict
     raise item.error(f"a login module cannot get the tokens here; {TOKEN}")
 
 
-def _kerberos_module(found: Translating, item: Property, module: str, options: dict[str, str]) -> NoReturn:
-    raise item.error(KERBEROS)
+def _kerberos_module(found: Translating, item: Property, module: str, options: dict[str, str]) -> None:
+    has_keytab = options.get("useKeyTab", "").lower() == "true"
+    if has_keytab and "keyTab" not in options:
+        raise item.error("keyTab is missing; add it, or pass sasl_kerberos_keytab=… to from_properties")
+    if "ticketCache" in options and not has_keytab:
+        raise item.error("ticketCache cannot be chosen for one client; set KRB5CCNAME in the environment of the process")
+    wanted = {"serviceName": "sasl_kerberos_service_name", "principal": "sasl_kerberos_principal"}
+    if has_keytab:
+        wanted["keyTab"] = "sasl_kerberos_keytab"
+    for name, option in wanted.items():
+        if name in options:
+            found.set(option, item, options[name])
+
+
+def _kerberos(option: str) -> Translate:
+    """Java and librdkafka have defaults for them, which files of options list whatever the mechanism is."""
+
+    def translate(found: Translating, item: Property) -> None:
+        if item.empty:
+            return
+        if _sasl(found) and _chosen_mechanism(found) == "GSSAPI":
+            _as(option)(found, item)
+        else:
+            found.ignore(item, "sasl_mechanism is not GSSAPI")
+
+    return translate
+
+
+def _chosen_mechanism(found: Translating) -> str:
+    items = [item for name in ("sasl.mechanism", "sasl.mechanisms") if (item := found.items.get(name)) is not None and not item.empty]
+    return str(found.given.get("sasl_mechanism") or (items[0].value if items else "")).strip().upper()
 
 
 def _other_module(found: Translating, item: Property, module: str, options: dict[str, str]) -> NoReturn:
-    known = ", ".join(list(_LOGIN_MODULES)[:2])
+    known = ", ".join(name for name in _LOGIN_MODULES if name != "OAuthBearerLoginModule")
     raise item.error(f"the login module is not supported, only {known}; for a service with tokens, {TOKEN}")
 
 
@@ -309,6 +335,9 @@ NAMES: Final[dict[str, Translate]] = {
     "enable_sasl_oauthbearer_unsecure_jwt": _oauth,
     "sasl_client_callback_handler_class": _oauth,
     "sasl_jaas_config": _jaas,
+    "sasl_kerberos_keytab": _kerberos("sasl_kerberos_keytab"),
+    "sasl_kerberos_principal": _kerberos("sasl_kerberos_principal"),
+    "sasl_kerberos_service_name": _kerberos("sasl_kerberos_service_name"),
     "sasl_login_callback_handler_class": _oauth,
     "sasl_login_class": _oauth,
     "sasl_mechanism": _mechanism,
@@ -351,7 +380,7 @@ NAMES: Final[dict[str, Translate]] = {
     "ssl_truststore_type": lambda found, item: None,
 }
 _PREFIXES: Final = {
-    "sasl_kerberos_": _ignored("it concerns Kerberos"),
+    "sasl_kerberos_": _ignored("the Kerberos library gets and renews tickets itself"),
     "sasl_login_": _ignored("sasl_oauth_token is called when a token is needed"),
     "sasl_oauthbearer_": _oauth,
     "https_ca_": _ignored("it concerns the requests for tokens, which sasl_oauth_token makes"),

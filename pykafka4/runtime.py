@@ -274,8 +274,8 @@ class Runtime:
         return f"<Client {self.config.client_id!r} of {servers}>"
 
 
-def _prepare(config: ClientConfig) -> Callable[[], Mechanism] | None:
-    """What makes a SASL mechanism, if the options ask for one."""
+def _prepare(config: ClientConfig) -> Callable[[str], Mechanism] | None:
+    """What makes a SASL mechanism for a broker's host name, if the options ask for one."""
     if not config.authenticates:
         return None
     from pykafka4.net.credentials import Credentials  # imported here: few clients need it

@@ -16,12 +16,15 @@ __all__ = ["MECHANISMS", "SecurityConfig"]
 log = logging.getLogger("pykafka4.config")
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 TLS: Final = (
     "ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_ca_pem", "ssl_cert_pem", "ssl_key_pem", "ssl_check_hostname",
     "ssl_ciphers", "ssl_context",
 )  # fmt: skip
-SASL: Final = ("sasl_mechanism", "sasl_username", "sasl_password", "sasl_oauth_token")
+PASSWORD: Final = ("sasl_username", "sasl_password")
+KERBEROS: Final = ("sasl_kerberos_service_name", "sasl_kerberos_principal", "sasl_kerberos_keytab")
+SASL: Final = ("sasl_mechanism", *PASSWORD, "sasl_oauth_token", *KERBEROS)
+NEEDED: Final = {"OAUTHBEARER": ("sasl_oauth_token",), "GSSAPI": ()}  # the others need a password
 EXCLUSIVE: Final = (("ssl_cafile", "ssl_ca_pem"), ("ssl_certfile", "ssl_cert_pem"), ("ssl_keyfile", "ssl_key_pem"))
 
 
@@ -56,6 +59,14 @@ class SecurityConfig:
         callable,
         "For OAUTHBEARER: returns a token; called on a helper thread, again before the token expires.",
         hidden=True,
+    )
+    sasl_kerberos_service_name: str = text("kafka", "For GSSAPI: first part of the brokers' principals, as in `kafka/host@REALM`.")
+    sasl_kerberos_principal: str | None = text(
+        None, "For GSSAPI: the client's principal. Default: that of the keytab, or of the default ticket cache."
+    )
+    sasl_kerberos_keytab: str | None = text(
+        None,
+        "For GSSAPI: file with the client's key, to get tickets with. Default: the tickets of the default cache (`kinit`).",
     )
 
     @property
@@ -101,12 +112,13 @@ class SecurityConfig:
         mechanism = self.sasl_mechanism
         if mechanism is None:
             raise ConfigError(f"security_protocol={self.security_protocol} needs sasl_mechanism, one of {', '.join(MECHANISMS)}")
-        needed = ("sasl_oauth_token",) if mechanism == "OAUTHBEARER" else ("sasl_username", "sasl_password")
+        needed = NEEDED.get(mechanism, PASSWORD)
+        taken = needed or KERBEROS
         for name in needed:
             if getattr(self, name) is None:
                 raise ConfigError(f"{name} is missing: sasl_mechanism={mechanism} needs {' and '.join(needed)}")
-        if idle := [name for name in given(self, SASL[1:]) if name not in needed]:
-            raise ConfigError(f"{idle[0]} has no effect with sasl_mechanism={mechanism}; it takes {' and '.join(needed)}")
+        if idle := [name for name in given(self, SASL[1:]) if name not in taken]:
+            raise ConfigError(f"{idle[0]} has no effect with sasl_mechanism={mechanism}; it takes {' and '.join(taken)}")
         if mechanism in ("PLAIN", "OAUTHBEARER") and not self.encrypts:
             _warn_of_clear_text(mechanism)
 

@@ -23,6 +23,7 @@ from integration.cluster import Cluster
 from integration.faults.proxied import Proxied
 from integration.host import prerequisites
 from integration.kafka import jars
+from integration.security import kerberos
 from integration.security.settings import Security
 from pykafka4.client import Client
 from pykafka4.testing import ModelServer
@@ -44,6 +45,7 @@ TARGETS = {
     "compat": "make compat",
     "docker": "make test-docker",
     "vagrant": "make test-vagrant",
+    "kerberos": "make test-kerberos",
     "harness": "make test-harness",
     "spark": "make integration",
     "cluster": "make integration",
@@ -126,7 +128,9 @@ def obstacle(kind: str) -> str:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Real brokers need a JDK and the jars: without them a test is skipped, and says why, before any fixture starts something."""
-    kinds = {"cluster": "java", "compat": "java", "java": "java", "jars": "jars"}
+    if item.get_closest_marker("kerberos") and (lines := kerberos.missing()):
+        pytest.skip("; ".join(lines))
+    kinds = {"cluster": "java", "kerberos": "java", "compat": "java", "java": "java", "jars": "jars"}
     for marker, kind in kinds.items():
         if item.get_closest_marker(marker) and (reason := obstacle(kind)):
             pytest.skip(reason)

@@ -90,7 +90,8 @@ class LocalCluster(Cluster):
 
     def prepare(self) -> None:
         """Folders, ports, configurations; nothing runs yet."""
-        self.command = [prerequisites.java(), *self.jvm, "-cp", classpath(kafka_jars(self.version))]
+        secured = () if self.security is None else self.security.jvm
+        self.command = [prerequisites.java(), *self.jvm, *secured, "-cp", classpath(kafka_jars(self.version))]
         self.ward = guard(self.parent)
         self.ports = Ports()
         self.quorum = QUORUMS[release(self.version).quorum](Site(self.version, self.ports, self.ward))
@@ -108,7 +109,7 @@ class LocalCluster(Cluster):
         usual = self.quorum.settings(node, len(self.nodes))
         return {
             **usual,
-            **self.demands(usual, str(node.keystore)),
+            **self.demands(usual, str(node.keystore), host),
             "broker.rack": f"rack-{node.id}",
             "advertised.listeners": f"CLIENT://{host}:{port},ADMIN://{HOST}:{node.admin}",
             "log.dirs": str(node.data),

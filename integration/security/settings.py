@@ -6,17 +6,20 @@ So the harness itself needs no password, and a test that locks every client out 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
 import attrs
 
 from integration.security.credentials import SCRAM, quoted
 
-__all__ = ["ANONYMOUS", "Mechanism", "Protocol", "Security"]
+__all__ = ["ANONYMOUS", "MECHANISMS", "PASSWORDS", "Kerberos", "Mechanism", "Protocol", "Security"]
 
 Protocol: TypeAlias = Literal["SASL_SSL", "SSL", "SASL_PLAINTEXT"]
-Mechanism: TypeAlias = Literal["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER"]
+Mechanism: TypeAlias = Literal["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER", "GSSAPI"]
 
+PASSWORDS: Final[tuple[Mechanism, ...]] = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+MECHANISMS: Final[tuple[Mechanism, ...]] = (*PASSWORDS, "OAUTHBEARER")  # those that need nothing beside the brokers
 ANONYMOUS: Final = "ANONYMOUS"  # who everybody is on a PLAINTEXT listener: the brokers and the harness
 MODULES: Final = "org.apache.kafka.common.security"
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -28,21 +31,38 @@ def names(value: Iterable[str]) -> tuple[str, ...]:
 
 
 @attrs.frozen
+class Kerberos:
+    """What brokers need for GSSAPI: the realm, its krb5.conf, and a keytab with the keys of `service/host`, for each host of a broker."""
+
+    realm: str
+    config: Path
+    keytab: Path
+    service: str = "kafka"
+
+    def jaas(self, host: str) -> str:
+        """The broker asks no KDC: its key is all that it needs."""
+        options = f"keyTab={quoted(str(self.keytab))} principal={quoted(f'{self.service}/{host}@{self.realm}')}"
+        return f"com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true isInitiator=false {options};"
+
+
+@attrs.frozen
 class Security:
     """What the brokers demand of clients.
 
     `users`: name -> password, the same for PLAIN and both SCRAM mechanisms. `client_auth="required"`: a client has to show a certificate
     of the cluster's authority; over SSL its common name is the user. `authorizer`: everything is forbidden but to `super_users`, until
-    `Access.grant` allows it. `reauthentication_ms`: a connection must authenticate again before that time is over (KIP-368).
+    `Access.grant` allows it. `reauthentication_ms`: a connection must authenticate again before that time is over (KIP-368). `kerberos`:
+    for GSSAPI, which is not among the usual mechanisms.
     """
 
     protocol: Protocol = "SASL_SSL"
-    mechanisms: tuple[Mechanism, ...] = attrs.field(default=get_args(Mechanism), converter=names)
+    mechanisms: tuple[Mechanism, ...] = attrs.field(default=MECHANISMS, converter=names)
     client_auth: Literal["none", "required"] = "none"
     authorizer: bool = False
     users: Mapping[str, str] = attrs.field(factory=lambda: {"alice": "alice-secret"}, converter=dict)
     super_users: tuple[str, ...] = attrs.field(default=(), converter=names)
     reauthentication_ms: int | None = None
+    kerberos: Kerberos | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.protocol not in get_args(Protocol):
@@ -53,6 +73,8 @@ class Security:
             raise ValueError(f"mechanisms: {', '.join(unknown)}; there are {', '.join(get_args(Mechanism))}")
         if self.sasl and not self.mechanisms:
             raise ValueError(f"{self.protocol} needs a mechanism")
+        if ("GSSAPI" in self.mechanisms) != (self.kerberos is not None):
+            raise ValueError("kerberos: it goes with the mechanism GSSAPI, and GSSAPI needs it")
         if self.client_auth == "required" and not self.tls:
             raise ValueError(f"client_auth: without TLS ({self.protocol}) a client has no certificate")
         if self.authorizer and not self.sasl and self.client_auth == "none":
@@ -71,16 +93,24 @@ class Security:
         """The mechanisms whose passwords the brokers keep in their metadata, where they can be changed at any time."""
         return tuple(name for name in self.mechanisms if self.sasl and name in SCRAM)
 
-    def settings(self, usual: Mapping[str, str], keystore: str, authority: str, listeners: Iterable[str] = ("CLIENT",)) -> dict[str, str]:
+    @property
+    def jvm(self) -> tuple[str, ...]:
+        """Options of the brokers' JVMs."""
+        return () if self.kerberos is None else (f"-Djava.security.krb5.conf={self.kerberos.config}",)
+
+    def settings(
+        self, usual: Mapping[str, str], keystore: str, authority: str, listeners: Iterable[str] = ("CLIENT",), host: str = "localhost"
+    ) -> dict[str, str]:
         """A broker's properties beside the `usual` ones.
 
-        `keystore` is a PEM file as the broker finds it, `authority` the certificate, in PEM, that those of clients are checked against.
+        `keystore` is a PEM file as the broker finds it, `authority` the certificate, in PEM, that those of clients are checked against;
+        `host` is what clients call the broker.
         """
         wanted = dict.fromkeys(listeners, self.protocol)
         protocols = dict(entry.split(":") for entry in usual["listener.security.protocol.map"].split(","))
         found = {"listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, kind in (protocols | wanted).items())}
         for name in wanted:
-            listener = {**self.tls_settings(keystore, authority), **self.sasl_settings()}
+            listener = {**self.tls_settings(keystore, authority), **self.sasl_settings(host)}
             found |= {f"listener.name.{name.lower()}.{key}": value for key, value in listener.items()}
         if self.client_auth == "required":
             found["ssl.principal.mapping.rules"] = COMMON_NAME
@@ -103,18 +133,22 @@ class Security:
             "ssl.allow.san.changes": "true",
         }
 
-    def sasl_settings(self) -> dict[str, str]:
+    def sasl_settings(self, host: str) -> dict[str, str]:
         if not self.sasl:
             return {}
         found = {"sasl.enabled.mechanisms": ",".join(self.mechanisms)}
         for name in self.mechanisms:
-            found[f"{name.lower()}.sasl.jaas.config"] = self.jaas(name)
+            found[f"{name.lower()}.sasl.jaas.config"] = self.jaas(name, host)
             if self.reauthentication_ms is not None:
                 found[f"{name.lower()}.connections.max.reauth.ms"] = str(self.reauthentication_ms)
+        if self.kerberos is not None:
+            found["sasl.kerberos.service.name"] = self.kerberos.service
         return found
 
-    def jaas(self, mechanism: Mechanism) -> str:
+    def jaas(self, mechanism: Mechanism, host: str) -> str:
         """Who decides about a login. OAUTHBEARER: the brokers believe every unsigned token."""
+        if mechanism == "GSSAPI" and self.kerberos is not None:
+            return self.kerberos.jaas(host)
         if mechanism in SCRAM:
             return f"{MODULES}.scram.ScramLoginModule required;"
         if mechanism == "OAUTHBEARER":

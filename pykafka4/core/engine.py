@@ -56,11 +56,11 @@ class Engine:
     """All machines of one client. Loop thread only, except `failure`."""
 
     def __init__(
-        self, config: ClientConfig, random: Random, emit: Callable[[object], None], prepare: Callable[[], Mechanism] | None = None
+        self, config: ClientConfig, random: Random, emit: Callable[[object], None], prepare: Callable[[str], Mechanism] | None = None
     ) -> None:
         """`emit(event)` gets what `Client.events` reports, on the loop thread; it must not block.
 
-        `prepare` makes a SASL mechanism with the current credentials; it may block. None: there is no SASL.
+        `prepare` makes a SASL mechanism with the current credentials, for a broker's host name; it may block. None: there is no SASL.
         """
         self.config, self.random = config, random
         self.network = Network(config, random, prepare)

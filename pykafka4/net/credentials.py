@@ -1,6 +1,6 @@
 """Credentials. Rule: the application's callables are asked for each connection, on helper threads; a token is used again while it is fresh.
 
-`Credentials.mechanism` blocks as long as the application's callables do. Nothing here logs or shows what they return.
+`Credentials.mechanism` blocks as long as the application's callables do, or a KDC. Nothing here logs or shows what they return.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import attrs
 
 from pykafka4.config import ClientConfig
 from pykafka4.core.sasl.credentials import SaslCredentials
+from pykafka4.core.sasl.gssapi import Gssapi
 from pykafka4.core.sasl.mechanism import Mechanism
 from pykafka4.core.sasl.oauthbearer import OAuthBearer, Token, token_of
 from pykafka4.core.sasl.plain import Plain
@@ -22,6 +23,7 @@ from pykafka4.core.sasl.scram import Scram
 from pykafka4.errors import AuthenticationError
 from pykafka4.logs import get_log
 from pykafka4.net.handoff.newest import Newest
+from pykafka4.net.kerberos import Kerberos
 
 __all__ = ["Credentials"]
 
@@ -62,13 +64,19 @@ class Credentials:
     """Makes the mechanism for each authentication of one client. For several threads."""
 
     def __init__(self, config: ClientConfig, clock: Callable[[], float] = time.time) -> None:
-        """`clock`: seconds since 1970, as in tokens."""
+        """`clock`: seconds since 1970, as in tokens. Raises ConfigError if the package for the mechanism is missing."""
         self._config, self._clock = config, clock
         self._last: SaslCredentials | None = None
         self._held: Newest[Held] = Newest()  # a call that took long must not replace a newer token
+        self._kerberos = _kerberos(config)
 
-    def mechanism(self) -> Mechanism:
-        """A mechanism with the current credentials. Raises what a callable raises, and ConfigError for what it must not return."""
+    def mechanism(self, host: str) -> Mechanism:
+        """A mechanism with the current credentials, for the broker of that host name.
+
+        Raises what a callable raises, and ConfigError for what it must not return.
+        """
+        if self._kerberos is not None:
+            return self._kerberos.mechanism(host)
         name = self._config.sasl_mechanism
         if name == OAuthBearer.name:
             return self._bearer()
@@ -119,6 +127,12 @@ class Credentials:
                 held.token.expires_at - now,
             )
         return held
+
+
+def _kerberos(config: ClientConfig) -> Kerberos | None:
+    if config.sasl_mechanism != Gssapi.name:
+        return None
+    return Kerberos(config.sasl_kerberos_service_name, config.sasl_kerberos_principal, config.sasl_kerberos_keytab)
 
 
 def _ask(value: Any) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterator
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -20,7 +20,7 @@ from integration.security.certificates import Authority, Certificate, self_signe
 from integration.security.credentials import unsecured_token
 from integration.security.login import Refused, login, trusting
 from integration.security.options import for_java, for_librdkafka
-from integration.security.settings import Mechanism, Security
+from integration.security.settings import MECHANISMS, Mechanism, Security
 from integration.waiting import until
 
 pytestmark = pytest.mark.cluster
@@ -28,7 +28,6 @@ pytestmark = pytest.mark.cluster
 USERS = {"alice": 'wonder"l\\and; ü', "bob": "bob-secret", "root": "root-secret"}
 HOUR = 3_600_000
 PROOF = 20.0  # seconds for a client to have something to show
-MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)
 
 
 @pytest.fixture(scope="module")

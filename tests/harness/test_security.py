@@ -28,7 +28,8 @@ USUAL = expand(1)
     ("options", "reason"),
     [
         ({"protocol": "TLS"}, "protocol: 'TLS'"),
-        ({"mechanisms": ["PLAIN", "GSSAPI"]}, "GSSAPI"),
+        ({"mechanisms": ["PLAIN", "GSSAPI"]}, "GSSAPI needs it"),
+        ({"mechanisms": ["PLAIN", "NTLM"]}, "NTLM"),
         ({"mechanisms": []}, "needs a mechanism"),
         ({"client_auth": "requested"}, "client_auth: 'requested'"),
         ({"protocol": "SASL_PLAINTEXT", "client_auth": "required"}, "no certificate"),

@@ -1,6 +1,7 @@
 """Authentication. Rule: a SASL exchange moves one step with each response or finished job, and every end of it is success or one error.
 
-The steps that may take long are jobs for a helper thread: asking the application for credentials, and deriving keys. `step` returns what
+The steps that may take long are jobs for a helper thread: asking the application for credentials, or a KDC for a ticket, and
+deriving keys. `step` returns what
 comes next: a job, a message for the broker, or None when both sides have proved what they had to.
 
 An error has no traceback and no context: the frames of an exchange hold credentials, and an error may be kept for days.
@@ -27,6 +28,8 @@ Step: TypeAlias = Callable[[], Any] | SaslHandshakeRequest | SaslAuthenticateReq
 
 UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_SASL_MECHANISM"].code
 REFUSED: Final = BY_NAME["SASL_AUTHENTICATION_FAILED"].code
+CALLABLE: Final = "the application's callable for the credentials"
+KERBEROS: Final = {"GSSAPI": "the Kerberos library"}  # whom the jobs of a mechanism wait for
 SHOWN: Final = 500  # characters of a broker's list
 
 
@@ -39,7 +42,7 @@ class Authentication:
         """`prepare` makes a mechanism with the current credentials; it may block. `address` and `name` are for messages."""
         self._name, self._address, self._prepare = name, address, prepare
         self._mechanism: Mechanism | None = None
-        self._awaited = "the application's callable for the credentials has not returned"
+        self._awaited = f"{KERBEROS.get(name, CALLABLE)} has not returned"
         self.is_talking = False  # whether the first message has been sent
         self.lifetime = 0.0  # seconds until the broker wants to have it repeated; 0: never
 
@@ -101,7 +104,7 @@ class Authentication:
         self.lifetime = max(0, response.session_lifetime_ms) / 1000
         challenge = response.auth_bytes
         if mechanism.slow(challenge):
-            self._awaited = "the keys have not been derived"
+            self._awaited = KERBEROS[self._name] + " has not returned" if self._name in KERBEROS else "the keys have not been derived"
             return lambda: mechanism.next(challenge)
         return self._message(mechanism.next(challenge))
 
@@ -113,7 +116,7 @@ class Authentication:
             return reason
         if isinstance(error, KafkaError):
             return self._error(str(error), certain=isinstance(error, ConfigError))
-        who = "the application's callable for the credentials" if self._mechanism is None else "the exchange"
+        who = KERBEROS.get(self._name, CALLABLE) if self._mechanism is None else "the exchange"
         return caused_by(self._error(f"{who} raised {type(error).__name__}", certain=False), error)
 
     def _error(self, why: str, *, certain: bool) -> AuthenticationError:

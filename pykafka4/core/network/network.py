@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from heapq import heappop, heappush, heapreplace
 from itertools import count
 from random import Random
@@ -58,8 +59,8 @@ class NetworkEffects:
 class Network:
     """All connections. Machines call `ready`, `want`, `in_flight` and `version`; the engine submits requests; the loop reports events."""
 
-    def __init__(self, config: ClientConfig, random: Random, prepare: Callable[[], Mechanism] | None = None) -> None:
-        """`prepare` makes a SASL mechanism with the current credentials, for each connection; it may block. None: there is no SASL."""
+    def __init__(self, config: ClientConfig, random: Random, prepare: Callable[[str], Mechanism] | None = None) -> None:
+        """`prepare` makes a SASL mechanism for each connection, of the broker's host name; it may block. None: there is no SASL."""
         self.changes = 0  # incremented whenever a node becomes READY or ceases to be
         self.controller: int | None = None  # set by the cluster
         self.on_lost: list[Callable[[float, int], None]] = []  # (now, broker): a connection or an attempt failed
@@ -458,14 +459,8 @@ class Network:
     def _open(self, now: float, endpoint: Endpoint) -> None:
         self._last_link += 1
         link = self._last_link
-        connection = Connection(
-            broker_of(endpoint.node),
-            link,
-            self._config,
-            now + endpoint.setup.next(),
-            endpoint.address,
-            self._prepare,
-        )
+        prepare = None if self._prepare is None else partial(self._prepare, endpoint.host)
+        connection = Connection(broker_of(endpoint.node), link, self._config, now + endpoint.setup.next(), endpoint.address, prepare)
         endpoint.connection, endpoint.dialled_at = connection, now
         for request in endpoint.waiting:
             connection.submit(now, request)

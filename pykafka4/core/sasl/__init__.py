@@ -4,7 +4,7 @@ The mechanisms have no sockets, no clock and no randomness: the connection moves
 
 Modules; each line imports only from lines below it:
 
-    plain, scram, oauthbearer   the mechanisms; `oauthbearer` also has the token
+    plain, scram, oauthbearer, gssapi   the mechanisms; `oauthbearer` also has the token
     mechanism                   the interface of mechanisms, the states of an exchange, and what a message may repeat of a broker's words
     saslprep                    RFC 4013, which Kafka leaves out: what it would change, for the error of a refused client
     credentials                 user name and password, and the check of what a callable returned

@@ -159,7 +159,7 @@ class Cluster:
     """A network whose connections authenticate themselves: the test opens, answers and cuts them, and runs their jobs."""
 
     def __init__(self, prepare: Callable[[], Any] = Puppet, **options: Any) -> None:
-        self.network = Network(sasl_config(**options), Random(1), prepare)
+        self.network = Network(sasl_config(**options), Random(1), lambda host: prepare())
         self.told: list[tuple[float, int, AuthenticationError]] = []
         self.network.refusals.listeners[lambda now, broker, error: self.told.append((now, broker, error))] = None
         self.effects = NetworkEffects()

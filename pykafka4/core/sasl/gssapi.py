@@ -1,0 +1,86 @@
+"""GSSAPI (RFC 4752): Kerberos. Rule: complete only after the broker has proved that it has the service's key; no security layer is chosen.
+
+A broker sends three messages: its token, which is the proof; the security layers that it offers; and an empty one. The context is that of a
+Kerberos library (`net/kerberos.py`). It may need a KDC for the client's token, so that is made before the exchange begins.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from pykafka4.core.sasl.mechanism import Exchange, failed
+
+__all__ = ["Context", "Gssapi"]
+
+NO_LAYER: Final = 1  # of the bits for layers: messages are neither signed nor encrypted by GSSAPI; 2 and 4 are signed and encrypted
+OFFER: Final = 4  # bytes: the layers, and the longest message of a layer
+ODD: Final = "the broker does not speak GSSAPI as in RFC 4752: check what listens there"
+
+
+class Context(Protocol):
+    """The security context with one broker. What it refuses is an AuthenticationError."""
+
+    def step(self, token: bytes) -> tuple[bytes, bool]:
+        """Take the broker's token. What the library answers (usually nothing), and whether both sides have now proved who they are."""
+
+    def unwrap(self, message: bytes) -> bytes:
+        """The content of a message that the broker has signed."""
+
+    def wrap(self, content: bytes) -> bytes:
+        """A signed message."""
+
+
+class Gssapi(Exchange):
+    """GSSAPI with Kerberos 5."""
+
+    name = "GSSAPI"
+
+    def __init__(self, context: Context, token: bytes, service: str) -> None:
+        """`token`: the first one of `context`. `service`: the broker's principal, for messages."""
+        super().__init__()
+        self._context, self._token, self._service = context, token, service
+        self._is_proved = False  # whether the broker has proved who it is
+        self._has_chosen = False  # whether the security layer is agreed upon
+
+    def slow(self, challenge: bytes) -> bool:
+        return True  # the library may pass its work on to another process (gssproxy)
+
+    def _opening(self) -> bytes:
+        return self._token
+
+    def _answer(self, challenge: bytes) -> bytes | None:
+        if self._has_chosen:
+            if challenge:
+                raise failed(f"the broker sent {len(challenge):,} bytes after the end of the exchange; {ODD}")
+            return None
+        return self._choose(challenge) if self._is_proved else self._verify(challenge)
+
+    def _verify(self, token: bytes) -> bytes:
+        if not token:
+            raise failed(f"the broker reports success without a proof that it is {self._service}: do not trust it")
+        answer, self._is_proved = self._context.step(token)
+        if not self._is_proved:
+            raise failed(f"the broker's token does not prove that it is {self._service}: do not trust it")
+        return answer
+
+    def _choose(self, message: bytes) -> bytes:
+        """The answer to the offer: no layer, and no other identity than the ticket's.
+
+        The longest message is to be 0 without a layer (RFC 4752, section 3.1). Java says 65,536 all the same, so it is not looked at.
+        """
+        offer = self._context.unwrap(message)
+        if len(offer) != OFFER:
+            raise failed(f"the broker's offer of security layers has {len(offer):,} bytes, not {OFFER}; {ODD}")
+        if not offer[0] & NO_LAYER:
+            raise failed("the broker demands a security layer of GSSAPI, which Kafka does not have; use TLS (SASL_SSL) in its place")
+        self._has_chosen = True
+        return self._context.wrap(bytes([NO_LAYER, 0, 0, 0]))
+
+    def _secrets(self) -> tuple[str, ...]:
+        return ()
+
+    def _advice(self) -> str:
+        return (
+            f"check that the broker's keytab has the present key of {self._service}, and the clocks of both machines; after that key has "
+            "changed, the client needs a new ticket (`kinit`)"
+        )
