@@ -3,7 +3,8 @@
 The steps that may take long are jobs for a helper thread: asking the application for credentials, and deriving keys. `step` returns what
 comes next: a job, a message for the broker, or None when both sides have proved what they had to.
 
-An error has no traceback and no context: the frames of an exchange hold credentials, and an error may be kept for days.
+An error has no traceback, no cause and no context: the frames of an exchange hold credentials, what a callable raises may repeat them, and
+an error may be kept for days.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any, Final, TypeAlias
 
 from pykafka4.core.sasl.mechanism import Mechanism
 from pykafka4.error_table import BY_NAME, error_code
-from pykafka4.errors import AuthenticationError, ConfigError, KafkaError, caused_by
+from pykafka4.errors import AuthenticationError, ConfigError, KafkaError
+from pykafka4.frames import place_of
 from pykafka4.wire.protocol.messages_sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -105,7 +107,8 @@ class Authentication:
         return self._message(mechanism.next(challenge))
 
     def _explained(self, error: BaseException) -> AuthenticationError:
-        """The error for what the mechanism or a job raised. The text of a foreign exception is not repeated: it may hold a secret."""
+        """The error for what the mechanism or a job raised. A foreign exception is named by its type and place, and is no cause: what it
+        says may be a secret."""
         if isinstance(error, AuthenticationError):
             reason = self._error(str(error), certain=error.certain)
             reason.code = error.code
@@ -113,7 +116,7 @@ class Authentication:
         if isinstance(error, KafkaError):
             return self._error(str(error), certain=isinstance(error, ConfigError))
         who = "the application's callable for the credentials" if self._mechanism is None else "the exchange"
-        return caused_by(self._error(f"{who} raised {type(error).__name__}", certain=False), error)
+        return self._error(f"{who} raised {type(error).__name__}{place_of(error)}", certain=False)
 
     def _error(self, why: str, *, certain: bool) -> AuthenticationError:
         error = AuthenticationError(f"{self._address}: SASL {self._name}: {why}")
