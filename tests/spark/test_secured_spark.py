@@ -66,17 +66,12 @@ def test_the_password_travels_or_is_read_where_it_is_needed(guarded: LocalCluste
 def pages(spark: SparkSession) -> Iterator[tuple[str, str]]:
     """What the web interface and its REST API tell."""
     context = spark.sparkContext
+    port = str(context.uiWebUrl).rpartition(":")[2]
     api = f"api/v1/applications/{context.applicationId}"
-    for path in ("environment", "jobs", "stages?details=true", "allexecutors", "sql?details=true"):
-        yield path, fetched(f"{context.uiWebUrl}/{api}/{path}")
-    for path in ("jobs/", "stages/", "environment/", "executors/"):
-        yield path, fetched(f"{context.uiWebUrl}/{path}")
-
-
-def fetched(url: str) -> str:
-    port = url.split("/")[2].rpartition(":")[2]
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{url.split('/', 3)[3]}", timeout=60) as answer:
-        return str(answer.read().decode())
+    told = [f"{api}/{path}" for path in ("environment", "jobs", "stages?details=true", "allexecutors", "sql?details=true")]
+    for path in (*told, "jobs/", "stages/", "environment/", "executors/"):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=60) as answer:
+            yield path.removeprefix(f"{api}/"), answer.read().decode()
 
 
 def plans(frame: DataFrame, writer: Callable[..., None]) -> Iterator[tuple[str, str]]:
