@@ -16,7 +16,7 @@ import attrs
 from pykafka4.client import Client
 from pykafka4.config import ClientConfig
 from pykafka4.core import Machine
-from pykafka4.errors import ConfigError, KafkaError
+from pykafka4.errors import ConfigError, KafkaError, shown_unless_secret
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.runtime import Runtime
 
@@ -43,7 +43,8 @@ def read_config(kind: type[C], client: object | None, executor: Executor | None,
         return kind.parse(options)
     if not isinstance(client, Client):
         name = kind.__name__.removesuffix("Config")
-        raise ConfigError(f"client must be a pykafka4.Client, not {client!r}; pass options as keywords: {name}(bootstrap_servers=…)")
+        given = shown_unless_secret(client)
+        raise ConfigError(f"client must be a pykafka4.Client, not {given}; pass options as keywords: {name}(bootstrap_servers=…)")
     theirs = [name for name in options if name in attrs.fields_dict(ClientConfig)] + ["callback_executor"] * (executor is not None)
     if theirs:
         raise ConfigError(f"{', '.join(theirs)}: set by the shared Client; pass it there")

@@ -54,6 +54,11 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text):,} characters)"
 
 
+def shown_unless_secret(value: object) -> str:
+    """The same for a value that is no option at all: a dict of options, or a URL with a password, is named by its type."""
+    return shown(value) if isinstance(value, str) and "@" not in value else f"a {type(value).__name__}"
+
+
 class KafkaError(Exception):
     """Base class of all errors of this package. `code` is its short name: Kafka's for a broker's error, otherwise one of ours."""
 

@@ -21,10 +21,12 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 import attrs
 
-from pykafka4.core.sasl.credentials import Secret, hidden, text_of
+from pykafka4.core.sasl.credentials import text_of
 from pykafka4.core.sasl.mechanism import harmless
 from pykafka4.core.sasl.oauthbearer import Token
 from pykafka4.errors import AuthenticationError, ConfigError
+from pykafka4.frames import guarded
+from pykafka4.secret import Secret, hidden
 
 __all__ = ["OidcToken"]
 
@@ -132,6 +134,7 @@ class OidcToken(Secret):
         if ":" in self.client_id and not self.form_encode:
             raise ConfigError("client_id has a colon, which ends the user name of HTTP: leave form_encode at True")
 
+    @guarded
     def __call__(self) -> Token:
         """Ask the issuer for a token. AuthenticationError: it refused, or could not be reached (`certain` is False)."""
         secret = text_of(self.client_secret() if callable(self.client_secret) else self.client_secret, "client_secret")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 from numbers import Real
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -25,6 +25,7 @@ __all__ = [
     "millis",
     "number",
     "one_of_kind",
+    "path",
     "plain",
     "document",
     "secret",
@@ -119,8 +120,11 @@ def flag(default: bool | None, doc: str) -> Any:
     return attrs.field(default=default, validator=check, metadata={"unit": "", "range": "True, False", "doc": doc})
 
 
-def text(default: str | None, doc: str) -> Any:
-    """A non-empty string that the protocol can encode, or None if that is the default."""
+Check: TypeAlias = Callable[[Any, "attrs.Attribute[Any]", Any], None]
+
+
+def text(default: str | None, doc: str, *more: Check) -> Any:
+    """A non-empty string that the protocol can encode, or None if that is the default. `more`: checks before these."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value is None and attribute.default is None:
@@ -134,7 +138,19 @@ def text(default: str | None, doc: str) -> Any:
         if size > LONGEST_STRING:
             raise bad(attribute.name, value, f"has {size:,} bytes as UTF-8; the protocol allows at most {LONGEST_STRING:,}")
 
-    return attrs.field(default=default, converter=plain, validator=check, metadata={"unit": "", "range": "text", "doc": doc})
+    checks = attrs.validators.and_(*more, check)
+    return attrs.field(default=default, converter=plain, validator=checks, metadata={"unit": "", "range": "text", "doc": doc})
+
+
+def path(doc: str) -> Any:
+    """The path of a PEM file; None: not set. What is no path but the content of such a file, perhaps a key, is not shown."""
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if isinstance(value, str) and ("-----BEGIN" in value or "\n" in value):
+            instead = "ssl_ca_pem, ssl_cert_pem and ssl_key_pem take contents"
+            raise ConfigError(f"{attribute.name} is the content of a file: must be its path; {instead}")
+
+    return text(None, doc, check)
 
 
 def document(doc: str) -> Any:

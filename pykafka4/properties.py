@@ -95,21 +95,32 @@ def _of_mapping(name: object, value: object) -> Property:
 def _of_file(path: Path) -> Iterator[Property]:
     from javaproperties import InvalidUEscapeError, KeyValue, parse  # here, as few applications need it
 
-    with path.open("rb") as file:
-        data = file.read(LARGEST_FILE + 1)
+    data = _content(path)
     if len(data) > LARGEST_FILE:
         raise ConfigError(f"{path}: larger than {LARGEST_FILE:,} bytes, so it is not a file of properties")
     elements, line = parse(_decoded(data)), 1
     while True:
         try:
             element = next(elements, None)
-        except InvalidUEscapeError:  # its message has a part of the value
-            raise ConfigError(f"{path}, line {line}: \\u needs four hexadecimal digits; write \\\\ for a backslash") from None
+        except InvalidUEscapeError:  # its message has a part of the value, so it must not become a context
+            break
         if element is None:
             return
         if isinstance(element, KeyValue):
             yield Property(element.key, element.value.strip(), f"{path}, line {line}")
         line += len(LINE_END.findall(element.source))
+    raise ConfigError(f"{path}, line {line}: \\u needs four hexadecimal digits; write \\\\ for a backslash")
+
+
+def _content(path: Path) -> bytes:
+    """Of the file. A text of properties is no path, and must not be in the error: it may hold a password."""
+    try:
+        with path.open("rb") as file:
+            return file.read(LARGEST_FILE + 1)
+    except (OSError, ValueError):
+        if "=" not in str(path) and "\n" not in str(path):
+            raise
+    raise ConfigError("what was passed is no path of a file that can be read, but perhaps the content of one: pass its path, or a dict")
 
 
 def _decoded(data: bytes) -> str:

@@ -18,7 +18,7 @@ from pykafka4.errors import ConfigError, shown
 
 __all__ = ["NAMES", "Property", "Translating", "by_prefix", "parse_jaas"]
 
-SECRET: Final = re.compile("password|passphrase|jaas|key|token|secret|pem|certificate|credential|user.info", re.IGNORECASE)
+SECRET: Final = re.compile("user.?name|password|passphrase|jaas|key|token|secret|pem|certificate|credential|user.info", re.IGNORECASE)
 
 
 @attrs.frozen
@@ -121,12 +121,20 @@ def _authorities(found: Translating, item: Property) -> None:
         _as("ssl_cafile")(found, item)
 
 
+CONTENTS: Final = {
+    "keystore": ("ssl.keystore.certificate.chain", "ssl.keystore.key"),
+    "truststore": ("ssl.truststore.certificates",),
+}
+
+
 def _store(name: str, options: tuple[str, ...]) -> Translate:
     """A store of certificates and keys: a PEM file is taken, others are refused with the way to convert them."""
 
     def translate(found: Translating, item: Property) -> None:
         if item.empty or options[0] in found.given:
             return
+        if "-----BEGIN" in item.text():
+            raise item.error(f"is the content of a file: must be its path; {', '.join(CONTENTS[name])} take contents")
         given = found.items.get(f"ssl.{name}.type")
         form = "" if given is None or given.empty else given.text().strip().upper()
         if form != "PEM":

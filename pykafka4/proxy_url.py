@@ -8,13 +8,14 @@ from __future__ import annotations
 import difflib
 import re
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
 import attrs
 
 from pykafka4.errors import ConfigError
 from pykafka4.option_fields import plain
+from pykafka4.secret import Secret
 from pykafka4.servers import parse_host
 
 __all__ = ["Proxy", "ProxyKind", "parse_proxy"]
@@ -42,7 +43,7 @@ REFUSED: Final = {
 
 
 @attrs.frozen
-class Proxy:
+class Proxy(Secret):
     """A proxy, and what it is told about who asks."""
 
     kind: ProxyKind
@@ -50,6 +51,9 @@ class Proxy:
     port: int
     username: bytes | None = attrs.field(default=None, repr=False)  # None: the client does not authenticate itself
     password: bytes = attrs.field(default=b"", repr=False)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return super().__reduce_ex__(protocol) if self.username is not None else object.__reduce_ex__(self, protocol)
 
     @property
     def address(self) -> str:

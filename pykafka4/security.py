@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import attrs
 
 from pykafka4.errors import ConfigError
-from pykafka4.option_fields import Secret, choice, document, flag, given, one_of_kind, secret, text
+from pykafka4.option_fields import Secret, choice, document, flag, given, one_of_kind, path, secret, text
 
 __all__ = ["MECHANISMS", "SecurityConfig"]
 
@@ -39,9 +39,9 @@ class SecurityConfig:
     security_protocol: str = choice(
         "PLAINTEXT", PROTOCOLS, "Protocol of the connections: SSL encrypts them, SASL authenticates the client."
     )
-    ssl_cafile: str | None = text(None, "PEM file with the certificates of the authorities to trust. Default: those of the system.")
-    ssl_certfile: str | None = text(None, "PEM file with the client's certificate and those that lead to its authority.")
-    ssl_keyfile: str | None = text(None, "PEM file with the key of that certificate. Default: it is in `ssl_certfile`.")
+    ssl_cafile: str | None = path("PEM file with the certificates of the authorities to trust. Default: those of the system.")
+    ssl_certfile: str | None = path("PEM file with the client's certificate and those that lead to its authority.")
+    ssl_keyfile: str | None = path("PEM file with the key of that certificate. Default: it is in `ssl_certfile`.")
     ssl_password: Secret = secret("Password of the key.")
     ssl_ca_pem: str | None = document("The content of `ssl_cafile`, in place of a file.")
     ssl_cert_pem: str | None = document("The content of `ssl_certfile`, in place of a file.")
@@ -78,6 +78,17 @@ class SecurityConfig:
     def authenticates(self) -> bool:
         """Whether the client has to authenticate itself with SASL."""
         return self.security_protocol.startswith("SASL")
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if secret := given(self, [a.name for a in attrs.fields(type(self)) if not a.repr]):
+            raise TypeError(f"a {type(self).__name__} with {', '.join(secret)} cannot be pickled, as that would show a secret")
+        return super().__reduce_ex__(protocol)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
     def __attrs_post_init__(self) -> None:
         self._refuse_without_effect()

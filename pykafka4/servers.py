@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv6Address
 
-from pykafka4.option_fields import bad, plain, whole
+from pykafka4.errors import ConfigError, shown
+from pykafka4.option_fields import plain, whole
 
 __all__ = ["parse_host", "parse_servers"]
 
@@ -16,11 +17,19 @@ def parse_servers(value: object) -> tuple[tuple[str, int], ...]:
     """Parse `"a:9092,b"`, or a list of such, into ((host, port), …); the port defaults to 9092, IPv6 is written `[::1]:9092`."""
     parts = str.split(value, ",") if isinstance(value, str) else value
     if isinstance(parts, (bytes, bytearray, Mapping)) or not isinstance(parts, Iterable):
-        raise bad("bootstrap_servers", value, 'must be a string such as "host1:9092,host2:9092", or a list of such')
+        raise _wrong(value, 'must be a string such as "host1:9092,host2:9092", or a list of such')
     servers = tuple(_parse_server(part) for part in parts if not (isinstance(part, str) and not part.strip()))
     if not servers:
-        raise bad("bootstrap_servers", value, 'is empty; name at least one broker, such as "localhost:9092"')
+        raise _wrong(value, 'is empty; name at least one broker, such as "localhost:9092"')
     return servers
+
+
+def _wrong(value: object, allowed: str) -> ConfigError:
+    """A URL with a user name, and a dict of all options, may hold a password, so they are not shown."""
+    text = shown(value)
+    if isinstance(value, Mapping) or "@" in text:
+        text = f"<{type(value).__name__}, not shown>"
+    return ConfigError(f"bootstrap_servers={text}: {allowed}")
 
 
 def _parse_server(part: object) -> tuple[str, int]:
@@ -29,18 +38,20 @@ def _parse_server(part: object) -> tuple[str, int]:
         host, port = plain(part[0]), whole(part[1])
     elif isinstance(part, str):
         if "://" in part:
-            raise bad("bootstrap_servers", part, "must be host:port without a scheme (set the option security_protocol instead)")
+            raise _wrong(part, "must be host:port without a scheme (set the option security_protocol instead)")
+        if "@" in part:
+            raise _wrong(part, "'@' cannot be in a host name; remove the user name")
         host, _, port = part.strip().rpartition(":") if _has_port(part) else (part.strip(), "", "9092")
         host, port = host.strip(), port.strip()
     else:
-        raise bad("bootstrap_servers", part, "must be a string such as host:9092")
+        raise _wrong(part, "must be a string such as host:9092")
     number = port if type(port) is int else int(port) if isinstance(port, str) and port.isdecimal() and len(port) < 6 else 0
     if not isinstance(host, str) or not host or not 0 < number < 65536:
-        raise bad("bootstrap_servers", part, f"must be host:port with a port from 1 to 65535{_way_out(part)}")
+        raise _wrong(part, f"must be host:port with a port from 1 to 65535{_way_out(part)}")
     try:
         return parse_host(host), number
     except ValueError as error:
-        raise bad("bootstrap_servers", part, f"{error}{_way_out(part)}") from None
+        raise _wrong(part, f"{error}{_way_out(part)}") from None
 
 
 def parse_host(host: str) -> str:
@@ -69,7 +80,7 @@ def _way_out(part: object) -> str:
         return '; separate brokers with commas, "host1:9092,host2:9092", or pass a list with one broker per item'
     if "[" in part or "]" in part or part.count(":") > 1:
         return "; an IPv6 address with a port is written [::1]:9092"
-    return "; remove the user name" if "@" in part else "; remove the path" if "/" in part else ""
+    return "; remove the path" if "/" in part else ""
 
 
 def _has_port(part: str) -> bool:

@@ -19,6 +19,7 @@ from pykafka4.config import ConsumerConfig
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, SeekOffsets, as_seek_offsets
 from pykafka4.consumer.session import API_SECONDS, Session
 from pykafka4.core.subscription import Start
+from pykafka4.frames import empty_frames, guarded
 from pykafka4.misuse import ShortCuts, check_timeout, hint, refuse_pickling, topic_partition
 from pykafka4.options import ConsumerOptions
 from pykafka4.peers import CONSUMER_METHODS
@@ -44,12 +45,18 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
         `callback_executor` runs the callbacks of `commit_async`; default: one thread of the client.
         """
-        self._session = session = Session(client, callback_executor, options)
+        try:
+            self._session = session = Session(client, callback_executor, options)
+        except Exception as error:
+            del client, options  # of this frame, which has not ended
+            empty_frames(error)
+            raise
         Consumer.choose(self)
         self._finalizer = weakref.finalize(self, Session.forgotten, session)
         self._finalizer.atexit = False  # the client drains at exit
 
     @classmethod
+    @guarded
     def from_properties(
         cls,
         properties: Properties,

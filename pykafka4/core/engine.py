@@ -20,6 +20,7 @@ from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
 from pykafka4.errors import KafkaError
+from pykafka4.frames import empty_frames
 from pykafka4.logs import get_log
 from pykafka4.wire.buffers import Buffer
 
@@ -98,6 +99,7 @@ class Engine:
             fn(now)
         except Exception as error:
             if slot is None:
+                empty_frames(error)
                 log.exception("%s: a call on the loop raised an exception", self.config.client_id)
             else:
                 self._fail(slot, error)
@@ -173,7 +175,8 @@ class Engine:
     def _reply_unowned(self, on_reply: Callable[[float, Outcome], None], now: float, outcome: Outcome) -> None:
         try:
             on_reply(now, outcome)
-        except Exception:
+        except Exception as error:
+            empty_frames(error)
             log.exception("%s: a response handler raised an exception", self.config.client_id)
 
     def _fail(self, slot: Slot, error: Exception) -> None:
@@ -182,6 +185,7 @@ class Engine:
             return
         reason = KafkaError(f"an internal error stopped this {slot.what}: {describe(error)}; close it and create a new one")
         reason.__cause__ = error
+        empty_frames(error)
         slot.failure = reason
         self._slots = tuple(other for other in self._slots if other is not slot)
         log.critical(
@@ -194,7 +198,8 @@ class Engine:
     def _shut_down(self, machine: Machine, reason: KafkaError) -> tuple[Callable[[], None], ...]:
         try:
             return machine.crash(reason)
-        except Exception:
+        except Exception as error:
+            empty_frames(error)
             log.exception("%s: %s could not be shut down cleanly", self.config.client_id, type(machine).__name__)
             return ()
 

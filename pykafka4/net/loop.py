@@ -13,6 +13,7 @@ from pykafka4.core import Job, Machine
 from pykafka4.core.engine import Engine, Turn, describe
 from pykafka4.core.network.jobs import MOST as MOST_STEPS
 from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError
+from pykafka4.frames import empty_frames
 from pykafka4.logs import get_log
 from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Promise
@@ -248,6 +249,7 @@ class Loop:
     def _crash(self, error: BaseException) -> None:
         self.crashed = KafkaError(f"the loop crashed: {describe(error)}; close this client and create a new one")
         self.crashed.__cause__ = error
+        empty_frames(error)
         log.critical("%s: the loop crashed", self.engine.config.client_id, exc_info=error)
 
     def _finish(self) -> None:

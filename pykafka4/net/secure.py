@@ -14,7 +14,8 @@ import ssl
 from collections import deque
 from typing import Any, Final
 
-from pykafka4.errors import AuthenticationError, DecodeError, caused_by
+from pykafka4.errors import AuthenticationError, DecodeError, KafkaError
+from pykafka4.frames import place_of
 from pykafka4.net.dialling import Dialled
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.portable import READ, TURN_BYTES, TURN_FRAMES, WRITE, PortableTransport, Socket, advance
@@ -119,8 +120,10 @@ class SecureTransport(PortableTransport):
                 self._prepared[link] = context, *where
                 super().connect(link, *where)
             else:
-                reason = f"{where[0]}:{where[1]}: the certificates cannot be used: {type(context).__name__}: {context}"
-                self._events.append(Event(EventKind.LOST, link, caused_by(AuthenticationError(reason), context)))
+                is_ours = isinstance(context, KafkaError)  # what another one says may be a secret
+                why = str(context) if is_ours else f"{type(context).__name__}{place_of(context)}"
+                reason = f"{where[0]}:{where[1]}: the certificates cannot be used: {why}"
+                self._events.append(Event(EventKind.LOST, link, AuthenticationError(reason)))
         if self._preparing:
             self._ask()
 

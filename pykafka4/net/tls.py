@@ -14,11 +14,12 @@ import re
 import ssl
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from pykafka4.errors import AuthenticationError, ConfigError, ConnectionLost, caused_by
+from pykafka4.errors import AuthenticationError, ConfigError, ConnectionLost, KafkaError, caused_by
+from pykafka4.frames import place_of
 from pykafka4.logs import get_log
 from pykafka4.net.transport import explain
 from pykafka4.security import SecurityConfig
@@ -110,7 +111,7 @@ class Contexts:
                 raise
             if not self._warned:
                 self._warned = True
-                log.warning("%s: the certificates cannot be read again; those from before are used: %s", self._client_id, error)
+                log.warning("%s: the certificates cannot be read again; those from before are used: %s", self._client_id, str(error))
         return self._made[1]
 
     def _read(self, name: str) -> bytes | None:
@@ -173,10 +174,12 @@ class Contexts:
         with _as_file(config.ssl_certfile, config.ssl_cert_pem) as certificate, _as_file(config.ssl_keyfile, key_pem) as key:
             try:
                 context.load_cert_chain(certificate, key, password)
+                return
             except ConfigError:
                 raise
-            except (OSError, ValueError) as error:  # its message may contain the name of a temporary file
-                raise ConfigError(self._misfit(getattr(error, "reason", None), bool(asked), files)) from None
+            except (OSError, ValueError) as error:  # it may contain the name of a temporary file, or the password: it must not be a context
+                reason = getattr(error, "reason", None)
+        raise ConfigError(self._misfit(reason, bool(asked), files))
 
     def _misfit(self, reason: str | None, encrypted: bool, files: dict[str, bytes | None]) -> str:
         """Why the client's certificate cannot be used. OpenSSL itself names a reason only if both could be read."""
@@ -245,15 +248,23 @@ def _password(config: SecurityConfig) -> str:
     if given is None:
         raise ConfigError("the key is encrypted: set ssl_password")
     if not isinstance(given, str):
-        try:
-            given = given()
-        except Exception as error:
-            raise ConfigError(f"ssl_password raised {type(error).__name__}") from None
+        given = _asked(given)
     if not isinstance(given, str):
         raise ConfigError(f"ssl_password returned {type(given).__name__}: it must return a str")
     if len(given.encode(errors="replace")) > LONGEST_PASSWORD:
         raise ConfigError(f"ssl_password has more than {LONGEST_PASSWORD:,} bytes, which OpenSSL does not take")
     return given
+
+
+def _asked(callable: Callable[[], Any]) -> Any:
+    """What the application's callable returns. What it raises may repeat the password: the error has its type and place, and no context."""
+    try:
+        return callable()
+    except KafkaError as error:
+        reason = f"ssl_password: {error}"
+    except (Exception, SystemExit) as error:
+        reason = f"ssl_password raised {type(error).__name__}{place_of(error)}"
+    raise ConfigError(reason)
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ import attrs
 from pykafka4.client import Client
 from pykafka4.config import ProducerConfig
 from pykafka4.core.producer.ledger import ProducerStats
+from pykafka4.frames import empty_frames, guarded
 from pykafka4.misuse import ShortCuts, check_count, check_timeout, check_topic, hint, refuse_pickling
 from pykafka4.options import ProducerOptions
 from pykafka4.peers import PRODUCER_METHODS
@@ -50,17 +51,22 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         Connecting happens in the background; no broker needs to be up yet.
         """
         self._failures_at_start = 0
-        self._core = core = Core(client, executor=callback_executor, options=options)
+        core: Core | None = None
         try:
+            self._core = core = Core(client, executor=callback_executor, options=options)
             self._finalizer = weakref.finalize(self, deliver_forgotten, core)
             self._finalizer.atexit = False  # the client drains at exit
             core.open()
             Producer.choose(self)
-        except BaseException:  # including Ctrl-C: there will be no handle to close it
-            core.undo()
+        except BaseException as error:  # including Ctrl-C: there will be no handle to close it
+            if core is not None:
+                core.undo()
+            del client, options  # of this frame, which has not ended
+            empty_frames(error)
             raise
 
     @classmethod
+    @guarded
     def from_properties(
         cls,
         properties: Properties,

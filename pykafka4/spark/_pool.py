@@ -17,6 +17,7 @@ import attrs
 
 from pykafka4.config import ProducerConfig
 from pykafka4.errors import KafkaError
+from pykafka4.frames import empty_frames
 from pykafka4.producer import Producer
 
 __all__ = ["Pool", "close", "pool"]
@@ -35,8 +36,14 @@ class Pool:
     @contextlib.contextmanager
     def lease(self, options: Mapping[str, Any]) -> Iterator[Producer]:
         """A producer for one task, from the pool or new. It returns to the pool only if the block ends without an error."""
-        config = ProducerConfig.parse(options)
-        producer = self.take(config) or Producer(**options)
+        try:
+            config = ProducerConfig.parse(options)
+            producer = self.take(config) or Producer(**options)
+        except Exception as error:
+            empty_frames(error)
+            raise
+        finally:
+            del options  # this frame is in the error of a task
         self.leased.append(producer)
         try:
             yield producer

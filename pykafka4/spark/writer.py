@@ -12,6 +12,7 @@ import attrs
 from pykafka4.config import ProducerConfig, hide_secrets
 from pykafka4.core.producer.ledger import ProducerStats
 from pykafka4.errors import BufferFull, ConfigError, KafkaTimeoutError
+from pykafka4.frames import guarded
 from pykafka4.misuse import check_topic
 from pykafka4.producer import Producer
 from pykafka4.spark._pool import pool
@@ -99,6 +100,7 @@ def worker_stats() -> list[ProducerStats]:
     return [producer.stats() for producer in (*mine.leased, *mine.idle.values())]
 
 
+@guarded
 def partition_writer(
     config: Mapping[str, Any],
     *,

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from outlets import watching
+from planted import Planted
 
 from integration.backends import proxied
 from integration.faults.proxied import Proxied
@@ -109,6 +111,25 @@ def test_a_wrong_password(mixed: LocalCluster, topic: str, mechanism: Any, use: 
     refused(mixed, options, topic, f"SASL {mechanism}", "the broker refused the credentials", "check", use=use)
 
 
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_no_password_comes_out(mixed: LocalCluster, topic: str, mechanism: Any, capfd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the right one nor a wrong one: not in a log at DEBUG, an error, a status, a `repr`, a pickle."""
+    planted = Planted()
+    planted.know("password", mixed.client["sasl_password"])
+    wrong = planted.plant("wrong password")
+    with watching(planted, capfd, monkeypatch) as outlets:
+        options = {**mixed.client, "sasl_mechanism": mechanism}
+        with Producer(**options) as producer, Consumer(**options, group_id=topic, auto_offset_reset="earliest") as consumer:
+            producer.send(topic, b"x").result(LONG)
+            consumer.subscribe([topic])
+            until(lambda: consumer.poll(1), LONG, "the record")
+            for handle in (producer, consumer):
+                outlets.add("status", handle.status())
+                assert outlets.objects("a client", handle) > 20
+        outlets.error("an error", refused(mixed, {**options, "sasl_password": wrong}, topic, "the broker refused the credentials"))
+        assert any(where.startswith("log pykafka4") for where, _ in outlets.texts)
+
+
 def test_an_unknown_user(mixed: LocalCluster, topic: str) -> None:
     refused(mixed, {**mixed.client, "sasl_username": "mallory"}, topic, "the broker refused the credentials")
 
@@ -151,7 +172,7 @@ def test_a_callable_that_raises(mixed: LocalCluster, topic: str, use: Any) -> No
         raise OSError("the vault is sealed")
 
     error = refused(mixed, bearer(mixed, fail), topic, "the application's callable for the credentials raised OSError", use=use)
-    assert isinstance(error.__cause__, OSError)
+    assert error.__cause__ is error.__context__ is None
 
 
 @pytest.mark.parametrize("use", SLOW_USES)

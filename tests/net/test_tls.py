@@ -366,7 +366,7 @@ def raising() -> str:
         (of_type(PASSWORD.encode()), "ssl_password returned bytes: it must return a str"),
         (of_type(None), "ssl_password returned NoneType: it must return a str"),
         (PASSWORD * 100, "ssl_password has more than 1,024 bytes, which OpenSSL does not take"),
-        (raising, "ssl_password raised RuntimeError"),
+        (raising, f"ssl_password raised RuntimeError ({__file__}, line {raising.__code__.co_firstlineno + 1}, in raising)"),
     ],
 )
 @pytest.mark.parametrize("old", [False, True], ids=["PKCS8", "traditional"])

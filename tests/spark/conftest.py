@@ -21,6 +21,14 @@ appender.stderr.name = stderr
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = off
 """
+LOG_FILE = """
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %c %m%n%throwable
+"""
 HERE = Path(__file__).resolve().parent
 
 
@@ -30,8 +38,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession  # only here: without pyspark this folder's tests are left out, and pytest must still start
 
     scratch = tmp_path_factory.mktemp("spark")
-    quiet = scratch / "log4j2.properties"
-    quiet.write_text(LOGGING)
+    quiet, log = scratch / "log4j2.properties", scratch / "spark.log"
+    quiet.write_text(LOGGING + LOG_FILE.format(log))
     environment = {
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -39,10 +47,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     settings = {
-        "spark.ui.enabled": "false",
+        "spark.ui.port": "0",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet} -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet} -Dtests.log={log} -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         "spark.local.dir": str(scratch),
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import time
@@ -91,3 +92,31 @@ class FirstOneThenTheOther:
             self.good([Row(value=f"{os.getpid()} {type(error).__name__}: {error}")])
         else:
             raise AssertionError("the first writer did not fail")
+
+
+@attrs.frozen
+class FromFile:
+    """A callable for a password: reads it where it is called."""
+
+    path: str
+
+    def __call__(self) -> str:
+        return Path(self.path).read_text()
+
+
+@attrs.frozen
+class Logged:
+    """A writer whose worker logs everything to a file."""
+
+    writer: Writer
+    file: str
+
+    def __call__(self, rows: Rows) -> None:
+        handler, root = logging.FileHandler(self.file), logging.getLogger()
+        root.addHandler(handler)
+        root.setLevel(logging.DEBUG)
+        try:
+            self.writer(rows)
+        finally:
+            root.removeHandler(handler)
+            handler.close()

@@ -1,10 +1,10 @@
 """Authentication. Rule: a SASL exchange moves one step with each response or finished job, and every end of it is success or one error.
 
-The steps that may take long are jobs for a helper thread: asking the application for credentials, or a KDC for a ticket, and
-deriving keys. `step` returns what
-comes next: a job, a message for the broker, or None when both sides have proved what they had to.
+The steps that may take long are jobs for a helper thread: asking the application for credentials, or a KDC for a ticket, and deriving
+keys. `step` returns what comes next: a job, a message for the broker, or None when both sides have proved what they had to.
 
-An error has no traceback and no context: the frames of an exchange hold credentials, and an error may be kept for days.
+An error has no traceback, no cause and no context: the frames of an exchange hold credentials, what a callable raises may repeat them, and
+an error may be kept for days.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias
 
 from pykafka4.core.sasl.mechanism import Mechanism
 from pykafka4.error_table import BY_NAME, error_code
-from pykafka4.errors import AuthenticationError, ConfigError, KafkaError, caused_by
+from pykafka4.errors import AuthenticationError, ConfigError, KafkaError
+from pykafka4.frames import place_of
 from pykafka4.wire.protocol.messages_sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -109,7 +110,8 @@ class Authentication:
         return self._message(mechanism.next(challenge))
 
     def _explained(self, error: BaseException) -> AuthenticationError:
-        """The error for what the mechanism or a job raised. The text of a foreign exception is not repeated: it may hold a secret."""
+        """The error for what the mechanism or a job raised. A foreign exception is named by its type and place, and is no cause: what it
+        says may be a secret."""
         if isinstance(error, AuthenticationError):
             reason = self._error(str(error), certain=error.certain)
             reason.code, reason.is_of_client = error.code, error.is_of_client
@@ -117,7 +119,7 @@ class Authentication:
         if isinstance(error, KafkaError):
             return self._error(str(error), certain=isinstance(error, ConfigError))
         who = KERBEROS.get(self._name, CALLABLE) if self._mechanism is None else "the exchange"
-        return caused_by(self._error(f"{who} raised {type(error).__name__}", certain=False), error)
+        return self._error(f"{who} raised {type(error).__name__}{place_of(error)}", certain=False)
 
     def _error(self, why: str, *, certain: bool) -> AuthenticationError:
         error = AuthenticationError(f"{self._address}: SASL {self._name}: {why}")

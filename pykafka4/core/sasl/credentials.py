@@ -1,39 +1,17 @@
-"""Credentials. Rule: `repr` and errors hide the password, and it is pickled nowhere: a pickle is a file or a message in plain text.
+"""Credentials. Rule: `repr` and errors hide user name and password, and they are pickled nowhere.
 
 What is invalid is a ConfigError that names the value and its type, never the value itself.
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Self
-
 import attrs
 
 from pykafka4.core.sasl.salted import Salted
 from pykafka4.errors import ConfigError
+from pykafka4.secret import Secret, hidden
 
-__all__ = ["SaslCredentials", "Secret", "hidden", "text_of"]
-
-
-class Secret:
-    """A value that cannot be pickled. A copy is the value itself, as it never changes."""
-
-    __slots__ = ()
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        name = type(self).__name__
-        raise TypeError(f"a {name} cannot be pickled, as that would show its secret: pass a function that returns one where it is used")
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
-
-
-def hidden(value: object) -> str:
-    """What `repr` shows of a secret."""
-    return "<hidden>"
+__all__ = ["SaslCredentials", "text_of"]
 
 
 def text_of(value: object, what: str) -> str:
@@ -60,6 +38,6 @@ def _password(value: str) -> str:
 class SaslCredentials(Secret):
     """User name and password, for PLAIN and SCRAM."""
 
-    username: str = attrs.field(converter=_username)
+    username: str = attrs.field(converter=_username, repr=hidden)
     password: str = attrs.field(converter=_password, repr=hidden)
     salted: Salted = attrs.field(factory=Salted, init=False, repr=False, eq=False)  # here, so that all connections share it

@@ -12,6 +12,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from pykafka4.secret import Secret
+
 __all__ = ["MOST_KEYS", "Keys", "Salted"]
 
 MOST_KEYS: Final = 16  # a user has a salt per mechanism; a peer that invents salts must not fill the memory
@@ -19,7 +21,7 @@ _Source: TypeAlias = tuple[str, bytes, int]
 
 
 @attrs.frozen(repr=False)
-class Keys:
+class Keys(Secret):
     """ClientKey and ServerKey of RFC 5802, section 3."""
 
     client: bytes

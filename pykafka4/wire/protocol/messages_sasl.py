@@ -5,6 +5,7 @@ Only clients that authenticate themselves import this module.
 
 from __future__ import annotations
 
+from pykafka4.secret import refuse
 from pykafka4.wire.protocol.schema import Request, Response, array, bytestring, int16, int64, request, response, string, wire
 
 __all__ = ["SaslAuthenticateRequest", "SaslAuthenticateResponse", "SaslHandshakeRequest", "SaslHandshakeResponse"]
@@ -29,8 +30,10 @@ class SaslHandshakeRequest(Request[SaslHandshakeResponse]):
 class SaslAuthenticateResponse(Response):
     """The broker's message to the mechanism, and how long the authentication is valid (0: as long as the connection)."""
 
+    __reduce_ex__ = refuse
+
     error_code: int = wire(int16)
-    error_message: str | None = wire(string, nullable="0+")
+    error_message: str | None = wire(string, nullable="0+", secret=True)
     auth_bytes: bytes = wire(bytestring, secret=True)
     session_lifetime_ms: int = wire(int64, "1+", ignorable=True)
 
@@ -38,5 +41,7 @@ class SaslAuthenticateResponse(Response):
 @request(api_key=36, versions="0-2", flexible="2+")
 class SaslAuthenticateRequest(Request[SaslAuthenticateResponse]):
     """The mechanism's message to the broker."""
+
+    __reduce_ex__ = refuse
 
     auth_bytes: bytes = wire(bytestring, secret=True)

@@ -205,7 +205,7 @@ class Own(ValueError):
 
 
 @pytest.mark.parametrize("error", [KeyError(SECRET), Own(), SystemExit(SECRET), KeyboardInterrupt(), OSError(SECRET)])
-def test_what_the_applications_callable_raises_is_the_cause_and_no_refusal(error: BaseException) -> None:
+def test_what_the_applications_callable_raises_is_named_by_type_and_place_and_is_no_refusal(error: BaseException) -> None:
     def prepare() -> Any:
         raise error
 
@@ -213,9 +213,9 @@ def test_what_the_applications_callable_raises_is_the_cause_and_no_refusal(error
     broker.do()
     reason = broker.connection.reason
     assert isinstance(reason, AuthenticationError)
-    assert str(reason) == f"b1:9092: SASL PLAIN: the application's callable for the credentials raised {type(error).__name__}"
-    assert reason.__cause__ is error
-    assert error.__traceback__ is None
+    raised = f"b1:9092: SASL PLAIN: the application's callable for the credentials raised {type(error).__name__}"
+    assert str(reason) == f"{raised} ({__file__}, line {prepare.__code__.co_firstlineno + 1}, in prepare)"
+    assert reason.__cause__ is reason.__context__ is None, "what it says may be a secret"
     assert not reason.certain, "the next attempt may succeed: what it asked may be back"
 
 

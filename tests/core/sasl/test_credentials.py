@@ -13,10 +13,10 @@ from pykafka4.core.sasl.credentials import SaslCredentials
 from pykafka4.errors import ConfigError
 
 
-def test_the_password_is_not_shown() -> None:
+def test_neither_user_name_nor_password_is_shown() -> None:
     credentials = SaslCredentials("alice", "hunter2")
     keys = credentials.salted.derive("sha256", b"hunter2", b"salt", 1)
-    assert repr(credentials) == str(credentials) == "SaslCredentials(username='alice', password=<hidden>)"
+    assert repr(credentials) == str(credentials) == "SaslCredentials(username=<hidden>, password=<hidden>)"
     assert repr(credentials.salted) == "<Salted: 1 keys>"
     assert "b'" not in repr(keys)
 

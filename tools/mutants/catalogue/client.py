@@ -226,4 +226,11 @@ MUTANTS: Final = (
         breaks="partitions_for raises what was refused to another user of the client before",
         tests=("tests/testing/test_denials.py::test_partitions_for_does_not_raise_what_was_refused_to_another_user_before",),
     ),
+    Mutant(
+        file="pykafka4/client.py",
+        old="            del wrong, options  # of this frame, which has not ended\n",
+        new="",
+        breaks="the error of a client keeps its options",
+        tests=("tests/secrets/test_secrets.py::test_calls_that_are_wrong",),
+    ),
 )

@@ -205,4 +205,18 @@ MUTANTS: Final = (
         breaks="the repr of a configuration shows secrets",
         tests=("tests/test_security_options.py", "tests/spark/test_writer.py::test_no_secret_is_in_the_repr_of_a_writer"),
     ),
+    Mutant(
+        file="pykafka4/option_fields.py",
+        old='if isinstance(value, str) and ("-----BEGIN" in value',
+        new='if False and ("-----BEGIN" in value',
+        breaks="a key in place of its path is shown in the error",
+        tests=("tests/secrets/test_secrets.py::test_calls_that_are_wrong",),
+    ),
+    Mutant(
+        file="pykafka4/servers.py",
+        old='    if isinstance(value, Mapping) or "@" in text:\n',
+        new="    if False:\n",
+        breaks="a password in bootstrap_servers is shown in the error",
+        tests=("tests/secrets/test_secrets.py::test_calls_that_are_wrong",),
+    ),
 )

@@ -128,4 +128,11 @@ MUTANTS: Final = (
         breaks="each task of a batch costs a system call on the client's loop",
         tests=("tests/producer/test_handle.py::test_tasks_that_await_records_of_one_batch_are_woken_by_one_call",),
     ),
+    Mutant(
+        file="pykafka4/producer/__init__.py",
+        old="            del client, options  # of this frame, which has not ended\n",
+        new="",
+        breaks="the error of a producer keeps its options",
+        tests=("tests/secrets/test_secrets.py::test_calls_that_are_wrong",),
+    ),
 )

@@ -177,4 +177,18 @@ MUTANTS: Final = (
         breaks="a subclass without the argument client cannot be made",
         tests=("tests/test_properties.py::test_a_subclass_is_made_by_its_own_constructor_and_keywords_win",),
     ),
+    Mutant(
+        file="pykafka4/properties.py",
+        old='        if "=" not in str(path) and "\\n" not in str(path):\n            raise\n',
+        new="        raise\n",
+        breaks="a text of properties in place of a path is shown in the error",
+        tests=("tests/secrets/test_secrets.py::test_calls_that_are_wrong",),
+    ),
+    Mutant(
+        file="pykafka4/properties.py",
+        old="            break\n",
+        new='            raise ConfigError("\\\\u needs four digits") from None\n',
+        breaks="the error for a broken escape has a part of the value in its context",
+        tests=("tests/secrets/test_secrets.py::test_calls_that_are_wrong",),
+    ),
 )

@@ -18,8 +18,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/properties_security.py",
-        old='"password|passphrase|jaas',
-        new='"passphrase|jaas',
+        old='"user.?name|password|passphrase|jaas',
+        new='"user.?name|passphrase|jaas',
         breaks="a wrong password is in the error",
         tests=("tests/test_properties.py::test_a_secret_is_in_no_error_log_line_or_repr",),
     ),
@@ -134,5 +134,12 @@ MUTANTS: Final = (
         new="block[2].strip()",
         breaks="PEM on one line stays on one line",
         tests=("tests/test_properties.py::test_pem_on_one_line_gets_the_line_ends_that_openssl_needs",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old='        if "-----BEGIN" in item.text():\n',
+        new="        if False:\n",
+        breaks="a key in place of a store's path is shown in the error",
+        tests=("tests/secrets/test_secrets.py::test_calls_that_are_wrong",),
     ),
 )

@@ -226,4 +226,11 @@ MUTANTS: Final = (
         breaks="a task fails for what an earlier one lost",
         tests=("tests/spark/test_writer.py::test_the_failures_of_an_earlier_task_do_not_end_the_wait_of_a_later_one",),
     ),
+    Mutant(
+        file="pykafka4/spark/_pool.py",
+        old="            del options  # this frame is in the error of a task\n",
+        new="            pass\n",
+        breaks="the error of a task keeps the options in a frame",
+        tests=("tests/secrets/test_secrets.py::test_a_writer_for_spark",),
+    ),
 )

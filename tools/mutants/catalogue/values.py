@@ -252,4 +252,11 @@ MUTANTS: Final = (
         breaks="each partition of a denied topic counts as another missing right",
         tests=("tests/test_rights.py::test_all_partitions_of_a_topic_lack_the_same",),
     ),
+    Mutant(
+        file="pykafka4/errors.py",
+        old='    return shown(value) if isinstance(value, str) and "@" not in value else',
+        new="    return shown(value) if True else",
+        breaks="a dict of options that is passed in place of a client is shown in the error",
+        tests=("tests/secrets/test_secrets.py::test_calls_that_are_wrong",),
+    ),
 )

@@ -191,4 +191,11 @@ MUTANTS: Final = (
         breaks="after Ctrl-C in a call the consumer can never be used again",
         tests=("tests/consumer/test_interrupts.py::test_a_consumer_works_after_an_interrupted_call",),
     ),
+    Mutant(
+        file="pykafka4/consumer/__init__.py",
+        old="            del client, options  # of this frame, which has not ended\n",
+        new="",
+        breaks="the error of a consumer keeps its options",
+        tests=("tests/secrets/test_secrets.py::test_calls_that_are_wrong",),
+    ),
 )

@@ -94,10 +94,12 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/authentication.py",
-        old='raised {type(error).__name__}", certain=False)',
+        old='raised {type(error).__name__}{place_of(error)}", certain=False)',
         new='raised {error}", certain=False)',
         breaks="the text of an application's exception is in messages",
-        tests=("tests/core/network/test_authentication.py::test_what_the_applications_callable_raises_is_the_cause_and_no_refusal",),
+        tests=(
+            "tests/core/network/test_authentication.py::test_what_the_applications_callable_raises_is_named_by_type_and_place_and_is_no_refusal",
+        ),
     ),
     Mutant(
         file="pykafka4/core/network/authentication.py",
@@ -274,5 +276,12 @@ MUTANTS: Final = (
         new="        self._accepted.add(broker_of(endpoint.node))\n",
         breaks="refusals before a success still count",
         tests=("tests/core/network/test_network_authentication.py::test_a_success_ends_the_row_of_refusals",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/authentication.py",
+        old='        return self._error(f"{who} raised {type(error).__name__}{place_of(error)}", certain=False)',
+        new='        reason = self._error(f"{who} raised {type(error).__name__}{place_of(error)}", certain=False)\n        reason.__cause__ = error\n        return reason',
+        breaks="an exception of the application, which may repeat the password, is a cause",
+        tests=("tests/secrets/test_secrets.py::test_a_callable_that_raises_with_the_secret_in_its_message",),
     ),
 )

@@ -107,4 +107,11 @@ MUTANTS: Final = (
         breaks="sasl_oauth_token is ignored",
         tests=("tests/net/test_credentials.py::test_a_token_is_used_again_until_four_fifths_of_its_life_are_over",),
     ),
+    Mutant(
+        file="pykafka4/net/credentials.py",
+        old="        last = self._last\n",
+        new='        last = self._last\n        log.info("%s: logging in with %s", self._config.client_id, credentials.password)\n',
+        breaks="the password is logged",
+        tests=("tests/secrets/test_secrets.py::test_who_is_let_in",),
+    ),
 )

@@ -81,4 +81,11 @@ MUTANTS: Final = (
         breaks="log records of the loop tell when they were handled, not when they were logged",
         tests=("tests/net/test_logs.py::test_the_time_of_a_record_is_when_it_was_logged",),
     ),
+    Mutant(
+        file="pykafka4/net/loop.py",
+        old="        empty_frames(error)\n        log.critical",
+        new="        log.critical",
+        breaks="a crash of the loop shows the message that it was sending",
+        tests=("tests/secrets/test_secrets.py::test_a_crash_of_the_loop_while_it_sends_the_password",),
+    ),
 )

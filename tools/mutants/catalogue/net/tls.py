@@ -173,8 +173,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file=CONTEXTS,
-        old='raise ConfigError(f"ssl_password raised {type(error).__name__}") from None',
-        new='raise ConfigError(f"ssl_password raised {error!r}") from None',
+        old='        reason = f"ssl_password raised {type(error).__name__}{place_of(error)}"',
+        new='        reason = f"ssl_password raised {error!r}"',
         breaks="a password that is in an exception of the application's is shown",
         tests=(f"{OF_CONTEXTS}what_is_wrong_with_a_password_is_said",),
     ),
@@ -404,5 +404,19 @@ MUTANTS: Final = (
         new='    "NEVER": ',
         breaks="certificates of megabytes are a guess without a reason",
         tests=("tests/net/test_secure_hostile.py::test_an_odd_certificate_is_refused",),
+    ),
+    Mutant(
+        file=CONTEXTS,
+        old='                reason = getattr(error, "reason", None)\n',
+        new='                raise ConfigError(self._misfit(getattr(error, "reason", None), bool(asked), files)) from None\n',
+        breaks="the error for a password that is no UTF-8 has it in its context",
+        tests=("tests/secrets/test_secrets.py::test_certificates_and_keys_that_cannot_be_used",),
+    ),
+    Mutant(
+        file=CONTEXTS,
+        old='are used: %s", self._client_id, str(error))',
+        new='are used: %s", self._client_id, error)',
+        breaks="a log record keeps an error whose frames have a key",
+        tests=("tests/secrets/test_secrets.py::test_keys_in_files",),
     ),
 )

@@ -35,7 +35,7 @@ MUTANTS: Final = (
         old="@attrs.frozen(repr=False)\nclass Keys",
         new="@attrs.frozen\nclass Keys",
         breaks="repr shows the keys of SCRAM",
-        tests=("tests/core/sasl/test_credentials.py::test_the_password_is_not_shown",),
+        tests=("tests/core/sasl/test_credentials.py::test_neither_user_name_nor_password_is_shown",),
     ),
     Mutant(
         file="pykafka4/core/sasl/scram.py",

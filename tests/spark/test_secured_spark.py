@@ -1,0 +1,108 @@
+"""Over TLS with certificates on both sides, and SASL: what a writer needs travels as text, and nothing that Spark shows has a secret."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from planted import Planted
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from tasks import FromFile, Logged
+
+from integration.local.cluster import LocalCluster
+from integration.security.settings import Security
+from pykafka4.spark import partition_writer
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.cluster,
+    pytest.mark.backend("local"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:pyspark"),
+]
+
+PLANTED = Planted()
+PASSWORD, WRONG = PLANTED.plant("password"), PLANTED.plant("wrong password")
+ROWS = 30
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[LocalCluster]:
+    """One broker that wants a certificate and a password of its clients."""
+    security = Security(users={"alice": PASSWORD}, mechanisms=("SCRAM-SHA-512",), client_auth="required")
+    with LocalCluster(1, security=security) as brokers:
+        yield brokers
+
+
+@pytest.fixture(scope="module")
+def config(guarded: LocalCluster) -> dict[str, Any]:
+    """All files as text."""
+    found = dict(guarded.client)
+    for file, text in (("ssl_cafile", "ssl_ca_pem"), ("ssl_certfile", "ssl_cert_pem"), ("ssl_keyfile", "ssl_key_pem")):
+        found[text] = Path(found.pop(file)).read_text()
+    PLANTED.document("private key", found["ssl_key_pem"].encode())
+    return found
+
+
+@pytest.fixture(scope="module")
+def frame(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([Row(value=f"row {n}") for n in range(ROWS)]).repartition(3)
+
+
+def test_the_password_travels_or_is_read_where_it_is_needed(guarded: LocalCluster, config, frame: DataFrame, topic: str, tmp_path) -> None:
+    (tmp_path / "password").write_text(PASSWORD)
+    read = partition_writer({**config, "sasl_password": FromFile(str(tmp_path / "password"))}, topic=topic)
+    for writer in (partition_writer(config, topic=topic), read):
+        frame.foreachPartition(writer)
+    found = sorted(record.value.decode() for records in guarded.log(topic).values() for record in records)
+    assert found == sorted(2 * [f"row {n}" for n in range(ROWS)])
+    assert "password" not in PLANTED.found(cloudpickle.dumps(read).decode("latin-1"))
+
+
+def pages(spark: SparkSession) -> Iterator[tuple[str, str]]:
+    """What the web interface and its REST API tell."""
+    context = spark.sparkContext
+    port = str(context.uiWebUrl).rpartition(":")[2]
+    api = f"api/v1/applications/{context.applicationId}"
+    told = [f"{api}/{path}" for path in ("environment", "jobs", "stages?details=true", "allexecutors", "sql?details=true")]
+    for path in (*told, "jobs/", "stages/", "environment/", "executors/"):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=60) as answer:
+            yield path.removeprefix(f"{api}/"), answer.read().decode()
+
+
+def plans(frame: DataFrame, writer: Callable[..., None]) -> Iterator[tuple[str, str]]:
+    yield "plan", frame._jdf.queryExecution().toString()
+    yield "explain", frame.sparkSession._jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "extended")
+    rdd = frame.rdd.mapPartitions(writer)
+    yield "lineage", (rdd.toDebugString() or b"").decode()
+    yield "rdd", f"{rdd!r} {rdd._jrdd.toString()} {rdd._jrdd.rdd().name()}"
+
+
+@pytest.mark.parametrize("password", [PASSWORD, WRONG], ids=["right", "wrong"])
+def test_spark_shows_no_secret(spark: SparkSession, config, frame: DataFrame, topic: str, tmp_path: Path, password: str, capfd) -> None:
+    """Neither in plans, nor in the error of a task, on the driver's side or an executor's, in its logs and its web interface."""
+    writer = partition_writer({**config, "sasl_password": password, "client_id": topic}, topic=topic)
+    log = tmp_path / "worker.log"
+    spark.sparkContext.setLogLevel("DEBUG")
+    try:
+        if password == PASSWORD:
+            frame.foreachPartition(Logged(writer, str(log)))
+            error = ""
+        else:
+            with pytest.raises(PySparkException, match="the broker refused the credentials") as caught:
+                frame.foreachPartition(Logged(writer, str(log)))
+            error = f"{caught.value} {caught.value!r} {caught.getrepr(style='native')}"
+    finally:
+        spark.sparkContext.setLogLevel("OFF")
+    driver = Path(spark._jvm.java.lang.System.getProperty("tests.log"))
+    told = {"error": error, "worker": log.read_text(), "driver": driver.read_text(), "writer": repr(writer)}
+    assert "connected to broker" in told["worker"] if password == PASSWORD else "refused" in told["worker"]
+    assert topic in told["writer"]
+    assert "foreachPartition" in told["driver"]
+    told |= {**dict(pages(spark)), **dict(plans(frame, writer)), "output": "".join(capfd.readouterr())}
+    assert "foreachPartition" in told["jobs"]
+    assert {where: sorted(found) for where, text in told.items() if (found := PLANTED.found(text))} == {}
