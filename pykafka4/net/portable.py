@@ -33,12 +33,13 @@ READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 class Socket:
     """One open connection: the socket, what is still to be written, and the frame that is partly read."""
 
-    __slots__ = ("address", "body", "events", "filled", "head", "link", "out", "report", "size", "sock", "target", "view")
+    __slots__ = ("address", "body", "events", "filled", "head", "least", "link", "out", "report", "size", "sock", "target", "view")
 
     def __init__(self, link: int, sock: socket.socket, address: str) -> None:
         self.link, self.sock, self.address = link, sock, address
         self.target: tuple[str, int] | None = None  # where it was dialled, if that matters
         self.events = READ
+        self.least = 0  # bytes that end a wait for more, where that is set; otherwise 0
         self.out: deque[Buffer] = deque()
         self.report = False  # whether the end of what is in `out` is to be reported
         self.head = bytearray()  # the first bytes of a frame, until its size is known

@@ -4,6 +4,9 @@ OpenSSL keeps a part of what it has read from a socket to itself, where no selec
 more, and what the budget of a turn leaves there is read in the next turn, without waiting. Either direction may need the other one first
 (a new key, a renegotiation): a read that has to write waits for the socket as a write does, and a write that has to read is tried again
 after a read.
+
+A long response arrives in many pieces, and to be woken for each costs more than to decrypt it. So the loop is not woken before a large part
+of it is there, and a turn with nothing to report does not reach the machines.
 """
 
 from __future__ import annotations
@@ -11,11 +14,13 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+import sys
 from collections import deque
 from typing import Any, Final
 
 from pykafka4.errors import AuthenticationError, DecodeError, KafkaError
 from pykafka4.frames import place_of
+from pykafka4.net import system
 from pykafka4.net.dialling import Dialled
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.portable import READ, TURN_BYTES, TURN_FRAMES, WRITE, PortableTransport, Socket, advance
@@ -27,6 +32,8 @@ from pykafka4.wire.buffers import Buffer
 __all__ = ["SecureTransport"]
 
 TLS_RECORD: Final = 16 << 10  # the most that is encrypted in one piece
+HELD: Final = TLS_RECORD + 1024  # more than OpenSSL keeps of a piece that has not arrived completely
+WAITS_FOR_MANY: Final = sys.platform == "linux"  # whether SO_RCVLOWAT applies to selectors
 HEARD: Final = 16  # bytes of another protocol by which it can be named
 REST: Final = 256  # bytes of it behind those that OpenSSL took
 SESSIONS: Final = 256  # kept at most, a few KiB each
@@ -89,12 +96,17 @@ class SecureTransport(PortableTransport):
         super().close(link)
 
     def select(self, timeout: float) -> list[Event]:
-        """As the portable transport, which does not know what OpenSSL has read already."""
-        self._overdue, self._unread = self._unread, {}
-        events = super().select(0.0 if self._overdue else timeout)
-        for s in list(self._overdue.values()):
-            self._ready(s, READ)
-        return events + self._take_events()
+        """As the portable transport, which does not know what OpenSSL has read already. Goes on waiting while there are only parts."""
+        until = system.monotonic() + timeout
+        while True:
+            self._overdue, self._unread = self._unread, {}
+            events = super().select(0.0 if self._overdue else timeout)
+            for s in list(self._overdue.values()):
+                self._ready(s, READ)
+            events += self._take_events()
+            timeout = until - system.monotonic()
+            if events or timeout <= 0.0 or not self.wakeup.asleep:
+                return events
 
     def shut(self) -> None:
         """Close every socket, and dial no more."""
@@ -171,6 +183,7 @@ class SecureTransport(PortableTransport):
         else:
             del self._shaking[s]
             self._watch(s, READ)
+            s.least = int(WAITS_FOR_MANY and sock.version() == "TLSv1.3")
             self._events.append(Event(EventKind.CONNECTED, s.link))
 
     def _ready(self, s: Socket, mask: int) -> None:
@@ -220,8 +233,10 @@ class SecureTransport(PortableTransport):
                     self._lose(s, end_of_stream(in_frame=s.view is not None or bool(s.head)))
                     return
         except ssl.SSLWantReadError:
+            self._await_many(s)
             return
         except ssl.SSLWantWriteError:
+            self._await_many(s)
             self._watch(s, READ | WRITE)
             return
         except DecodeError as error:
@@ -231,6 +246,22 @@ class SecureTransport(PortableTransport):
             self._lose(s, explain_tls(s.address, error))
             return
         self._unread[s.link] = s
+
+    def _await_many(self, s: Socket) -> None:
+        """Be woken when a large part of what a frame lacks is in the socket, or at the end of the connection.
+
+        At least as many bytes as are missing come in any case, without those that OpenSSL has taken from the socket already. More than a
+        quarter of the socket's buffer may not fit into it. With TLS 1.2, the broker might wait for something else first (a renegotiation).
+        """
+        if not s.least:
+            return
+        least = 1
+        if s.view is not None and (missing := s.size - s.filled - HELD) > 1:
+            least = min(missing, s.sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 4)
+        if least != s.least:
+            with contextlib.suppress(OSError):
+                s.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least)
+                s.least = least
 
 
 def _peek(sock: Any, most: int) -> bytes:

@@ -6,6 +6,7 @@ What every transport must do is tested in test_transport, over TLS, too.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shutil
 import socket
 import ssl
@@ -30,7 +31,7 @@ from transport_driver import CONNECTED, FRAME, LOST, TLS, WRITTEN, Driver, frame
 from pykafka4.errors import AuthenticationError, ConnectionLost
 from pykafka4.net import portable, secure
 from pykafka4.net.portable import READ, TURN_BYTES, WRITE
-from pykafka4.net.secure import TLS_RECORD, _next_piece
+from pykafka4.net.secure import HELD, TLS_RECORD, _next_piece
 
 V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 
@@ -134,6 +135,116 @@ def test_a_large_frame_is_read_into_its_own_buffer(driver: Driver) -> None:
     through_scratch = [room for is_own, room in rooms if not is_own]
     assert len(rooms) > 100
     assert len(through_scratch) < 20, "the first record, and attempts to read more"
+
+
+# -- waiting for more
+
+
+class Parts:
+    """A server that sends parts of its stream, each when the test allows it; the sizes of what the transport has read since."""
+
+    def __init__(self, driver: Driver, *parts: bytes) -> None:
+        self.driver, self.parts, self.go = driver, parts, threading.Semaphore(0)
+        self.rooms: list[int] = []
+
+    def __call__(self, connection: Any) -> None:
+        for part in self.parts:
+            self.go.acquire(timeout=SECONDS)
+            connection.sendall(part)
+        connection.recv(1)
+
+    def next(self) -> None:
+        """Let one more part come."""
+        self.go.release()
+
+    def watch(self, then: Any = lambda: None) -> None:
+        """Note each read that got something, and call `then`."""
+        s = self.driver.transport._sockets[1]
+        sock = s.sock
+
+        def recv_into(buffer: Any) -> int:
+            got = int(sock.recv_into(buffer))
+            self.rooms.append(got)
+            then()
+            return got
+
+        s.sock = Proxy(sock, recv_into=recv_into)
+
+    def least(self) -> int:
+        return int(self.driver.socket_of(1).getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT))
+
+
+def test_a_wait_does_not_end_with_a_part_of_a_frame(driver: Driver) -> None:
+    stream = framed(bytes(1000))
+    parts = Parts(driver, stream[:500], stream[500:])
+    with driver.serving(parts) as port:
+        driver.connect(port)
+        parts.watch(parts.next)  # the second part comes when the first one has been read
+        parts.next()
+        driver.transport.wakeup.asleep = True
+        assert [event.kind for event in driver.step(SECONDS)] == [FRAME]
+    assert len(parts.rooms) == 2
+
+
+def test_a_wait_with_a_part_of_a_frame_is_over_when_its_time_is_or_the_loop_is_woken(driver: Driver) -> None:
+    parts = Parts(driver, framed(bytes(1000))[:500])
+    with driver.serving(parts) as port:
+        driver.connect(port)
+        parts.watch(driver.transport.wakeup.wake)
+        parts.next()
+        driver.transport.wakeup.asleep = True
+        began = time.monotonic()
+        assert driver.step(SECONDS) == []
+        assert time.monotonic() - began < SECONDS / 2
+        assert parts.rooms
+        driver.transport.wakeup.asleep = True
+        assert driver.step(0.01) == []
+
+
+@pytest.mark.skipif(not secure.WAITS_FOR_MANY, reason="a selector reports every byte here")
+def test_a_long_frame_is_waited_for_in_large_parts(driver: Driver) -> None:
+    """A piece of 16 KiB is of no use before its end, and a part of it may be with OpenSSL."""
+    stream = framed(bytes(400_000))
+    cuts = [0, 100_000, 100_001, len(stream) - HELD - 500, len(stream) - 1, len(stream)]
+    parts = Parts(driver, *(stream[begin:end] for begin, end in itertools.pairwise(cuts)))
+    with driver.serving(parts) as port:
+        driver.connect(port)
+        parts.watch()
+        assert parts.least() == 1
+        for cut in cuts[1:]:
+            parts.next()
+            if cut == 100_001:
+                assert driver.step(0.05) == []
+                assert sum(parts.rooms) == 100_000, "one byte is not worth a turn"
+                continue
+            until(lambda cut=cut: (driver.step(0.01), sum(parts.rooms) == cut)[1])
+            missing = len(stream) - cut
+            assert parts.least() <= max(1, missing - HELD)
+            if cut == 100_000:
+                size = driver.socket_of(1).getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+                assert TLS_RECORD < parts.least() <= size // 4, "more may not fit into the socket"
+        assert [len(frame) for frame in driver.until(FRAME)] == [400_000]
+        assert parts.least() == 1
+
+
+@pytest.mark.skipif(not secure.WAITS_FOR_MANY, reason="a selector reports every byte here")
+def test_with_tls_1_2_every_byte_is_reported(driver: Driver) -> None:
+    """The server may wait for the answer to a renegotiation before the rest of a frame."""
+    parts = Parts(driver, framed(bytes(400_000))[:100_000])
+    with serving(parts, wrapping(context(AUTHORITY.server(), version=V12))) as port:
+        driver.connect(port)
+        parts.watch()
+        parts.next()
+        until(lambda: (driver.step(0.01), sum(parts.rooms) == 100_000)[1])
+        assert parts.least() == 1
+
+
+def test_the_end_of_a_connection_is_noticed_in_the_middle_of_a_long_frame(driver: Driver) -> None:
+    with driver.serving(lambda c: (c.sendall(framed(bytes(400_000))[:100_000]), c.recv(1), c.close())) as port:
+        driver.connect(port)
+        until(lambda: (driver.step(0.01), driver.transport._sockets[1].filled > 99_000)[1])
+        driver.transport.write(1, [b"."], False)
+        assert str(driver.until(LOST)[0]).endswith("in the middle of a response")
 
 
 # -- writing
