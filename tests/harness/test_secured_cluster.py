@@ -209,7 +209,7 @@ def test_a_client_shows_a_certificate_that_says_who_it_is(mutual: Cluster, topic
     assert outcome(mutual, mutual.client_security("bob"), topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_the_authorities_of_clients_are_replaced_while_the_brokers_run(mutual: LocalCluster) -> None:
+def test_the_authorities_of_clients_are_replaced_while_the_brokers_run(mutual: Cluster) -> None:
     access, old, new = mutual.access, mutual.access.trusted[0], Authority()
     shown = {by: access.client_files("alice", by.client("alice")) for by in (old, new)}
     try:
