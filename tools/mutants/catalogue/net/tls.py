@@ -450,6 +450,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file=TRANSPORT,
+        old="        super()._drop(s)\n",
+        new="        self._selector.unregister(s.sock)\n        s.sock.detach()\n",
+        breaks="the descriptor of a lost connection stays open",
+        tests=("tests/net/test_secure_clients.py::test_clients_that_come_and_go_leave_nothing_of_python_behind",),
+    ),
+    Mutant(
+        file=TRANSPORT,
         old="            if events or timeout <= 0.0 or not self.wakeup.asleep:\n",
         new="            if True:\n",
         breaks="each part of a frame is a turn of the loop",
