@@ -302,4 +302,11 @@ MUTANTS: Final = (
         breaks="the TLS object of a handshake that ended is kept",
         tests=(f"{OF_ENDS}handshakes_that_are_cut_anywhere_leave_nothing_behind",),
     ),
+    Mutant(
+        file=TRANSPORT,
+        old="        super()._drop(s)\n",
+        new="        self._selector.unregister(s.sock)\n        s.sock.detach()\n",
+        breaks="the descriptor of a lost connection stays open",
+        tests=("tests/net/test_secure_clients.py::test_clients_that_come_and_go_leave_nothing_of_python_behind",),
+    ),
 )
