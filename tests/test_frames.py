@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,19 @@ def test_arguments_and_locals_are_gone_and_places_stay() -> None:
     assert names[1:] == ["call", "fail"]
     kept = [kept for name, kept in variables(caught.value)][1:]
     assert all("secret" not in repr(each) for each in kept)
+
+
+def test_the_frames_of_causes_and_contexts_are_empty_too() -> None:
+    error = raised()
+    for chained in ("__cause__", "__context__"):
+        package: dict[str, Any] = {"__name__": "pykafka4.made"}
+        exec("def fail(word):\n    raise KeyError\n", package)  # a function of the package
+        with pytest.raises(KeyError) as caught:
+            package["fail"]("secret")
+        setattr(error, chained, caught.value)
+        assert list(variables(caught.value))[-1] == ("fail", {"word": "secret"})
+        empty_frames(error)
+        assert list(variables(caught.value))[-1] == ("fail", {})
 
 
 def test_a_frame_that_still_runs_and_a_chain_that_is_a_circle_do_no_harm() -> None:

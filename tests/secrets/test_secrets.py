@@ -272,9 +272,9 @@ def wrong_options(world: World, right: dict[str, Any]) -> list[dict[str, Any]]:
         {"security_protocol": "SSL"},
         {"security_protocol": "PLAINTEXT"},
         {"ssl_context": word},
-        {"ssl_keyfile": world.open_key},
-        {"ssl_certfile": world.open_key.replace("\n", "")},
-        {"ssl_cafile": world.certificate + world.open_key},
+        {"ssl_keyfile": world.open_key, "ssl_key_pem": None},
+        {"ssl_certfile": world.open_key.replace("\n", ""), "ssl_cert_pem": None},
+        {"ssl_cafile": world.certificate + world.open_key, "ssl_ca_pem": None},
         {"ssl_password": word.encode()},
         {"ssl_key_pem": lambda: world.open_key},
         {"proxy_url": f"socks5://{word}"},
@@ -336,7 +336,11 @@ def wrong_clients(world: World, right: dict[str, Any]) -> Iterator[Callable[[], 
 def wrong_others(world: World, right: dict[str, Any]) -> Iterator[Callable[[], object]]:
     """The same for everything else that takes a secret."""
     word = world.password
-    for writer in ({**right, "sasl_pasword": word}, {**right, "ssl_keyfile": world.open_key}, {**right, "linger_ms": word.encode}):
+    for writer in (
+        {**right, "sasl_pasword": word},
+        {**right, "ssl_keyfile": world.open_key, "ssl_key_pem": None},
+        {**right, "linger_ms": word.encode},
+    ):
         yield functools.partial(partition_writer, writer, topic="t")
     yield functools.partial(partition_writer, right, topic=None)  # type: ignore[arg-type]
     yield functools.partial(partition_writer, right, topic="t", value="")

@@ -22,6 +22,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.cluster,
     pytest.mark.backend("local"),
+    pytest.mark.timeout(600),  # the first test starts Spark and a broker
     pytest.mark.filterwarnings("ignore::FutureWarning:pyspark"),
 ]
 

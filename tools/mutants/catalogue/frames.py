@@ -28,7 +28,7 @@ MUTANTS: Final = (
         old="            waiting += [other for other in (found.__cause__, found.__context__) if other is not None]\n",
         new="",
         breaks="the context of an error keeps the locals of its frames",
-        tests=("tests/secrets/test_secrets.py::test_certificates_and_keys_that_cannot_be_used",),
+        tests=("tests/test_frames.py::test_the_frames_of_causes_and_contexts_are_empty_too",),
     ),
     Mutant(
         file="pykafka4/frames.py",

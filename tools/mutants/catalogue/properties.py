@@ -184,11 +184,4 @@ MUTANTS: Final = (
         breaks="a text of properties in place of a path is shown in the error",
         tests=("tests/secrets/test_secrets.py::test_calls_that_are_wrong",),
     ),
-    Mutant(
-        file="pykafka4/properties.py",
-        old="            break\n",
-        new='            raise ConfigError("\\\\u needs four digits") from None\n',
-        breaks="the error for a broken escape has a part of the value in its context",
-        tests=("tests/secrets/test_secrets.py::test_calls_that_are_wrong",),
-    ),
 )
