@@ -107,4 +107,25 @@ MUTANTS: Final = (
         breaks="sasl_oauth_token is ignored",
         tests=("tests/net/test_credentials.py::test_a_token_is_used_again_until_four_fifths_of_its_life_are_over",),
     ),
+    Mutant(
+        file="pykafka4/net/credentials.py",
+        old="config.sasl_kerberos_service_name",
+        new='"kafka"',
+        breaks="sasl_kerberos_service_name is ignored",
+        tests=("tests/net/test_kerberos.py::test_the_options_say_whose_ticket_for_which_service",),
+    ),
+    Mutant(
+        file="pykafka4/net/credentials.py",
+        old="config.sasl_kerberos_principal",
+        new="None",
+        breaks="sasl_kerberos_principal is ignored",
+        tests=("tests/net/test_kerberos.py::test_the_options_say_whose_ticket_for_which_service",),
+    ),
+    Mutant(
+        file="pykafka4/net/credentials.py",
+        old="config.sasl_kerberos_keytab",
+        new="None",
+        breaks="sasl_kerberos_keytab is ignored",
+        tests=("tests/net/test_kerberos.py::test_with_a_keytab_the_library_gets_the_tickets_and_keeps_them_in_memory",),
+    ),
 )
