@@ -446,4 +446,11 @@ MUTANTS: Final = (
         breaks="requests for any broker wait for one that authenticates itself again",
         tests=("tests/core/network/test_network_authentication.py::test_requests_for_any_broker_go_to_one_that_is_not_engaged",),
     ),
+    Mutant(
+        file="pykafka4/core/network/network.py",
+        old="partial(self._prepare, endpoint.host)",
+        new="partial(self._prepare, self._config.bootstrap_servers[0][0])",
+        breaks="a ticket is for the bootstrap server, whichever broker the connection is to",
+        tests=("tests/core/network/test_network_authentication.py::test_a_mechanism_is_made_for_the_host_of_its_connection",),
+    ),
 )
