@@ -376,6 +376,9 @@ def test_every_name_of_librdkafka_is_known() -> None:
 # -- TLS and SASL
 
 
+KRB5 = "com.sun.security.auth.module.Krb5LoginModule required"
+
+
 @pytest.mark.parametrize(
     ("properties", "expected"),
     [
@@ -407,6 +410,12 @@ def test_every_name_of_librdkafka_is_known() -> None:
             {"sasl_username": "me", "sasl_password": "a'b"},
         ),
         ({"sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka"}, {}),  # Java's defaults, without SASL
+        ({"sasl.jaas.config": f"{KRB5} useKeyTab=false keyTab=k serviceName=broker;"}, {"sasl_kerberos_service_name": "broker"}),
+        ({"sasl.jaas.config": f"{KRB5} useTicketCache=true;"}, {}),
+        (
+            {"sasl.jaas.config": f'{KRB5} useKeyTab=true storeKey=true keyTab="/etc/me.keytab" principal="me@R";'},
+            {"sasl_kerberos_keytab": "/etc/me.keytab", "sasl_kerberos_principal": "me@R"},
+        ),
     ],
 )
 def test_names_of_tls_and_sasl_become_options(properties: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -429,11 +438,11 @@ LOGIN = "org.apache.kafka.common.security."
         ({"ssl.crl.location": "crl.pem"}, "OpenSSL's own configuration"),
         ({"ssl.engine.factory.class": "a.B"}, "PEM files"),
         ({"ssl.truststore.location": "/etc/ca.pem"}, "if /etc/ca.pem is a PEM file, add ssl.truststore.type=PEM"),
-        ({**SASL, "sasl.mechanism": "GSSAPI"}, "Kerberos (GSSAPI) is not supported"),
         ({**SASL, "sasl.oauthbearer.token.endpoint.url": "http://x"}, "pass sasl_oauth_token"),
         ({**SASL, "oauth_cb": print}, "pass sasl_oauth_token"),
         ({"sasl.jaas.config": f"{LOGIN}oauthbearer.OAuthBearerLoginModule required;"}, "pass sasl_oauth_token"),
-        ({"sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;"}, "Kerberos"),
+        ({"sasl.jaas.config": f"{KRB5} useKeyTab=true;"}, "keyTab is missing"),
+        ({"sasl.jaas.config": f"{KRB5} useTicketCache=true ticketCache=cache;"}, "set KRB5CCNAME in the environment"),
         ({"sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;"}, "only PlainLoginModule, ScramLoginModule"),
         ({"sasl.jaas.config": f"{LOGIN}plain.PlainLoginModule required password=x;"}, "username is missing"),
         ({"sasl.jaas.config": f"{LOGIN}scram.ScramLoginModule required username=x password=y tokenauth=true;"}, "delegation tokens"),
@@ -482,6 +491,23 @@ def test_a_keyword_replaces_what_would_be_refused() -> None:
     assert options(oauth, sasl_oauth_token=print) == {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}
     plain = {"sasl.jaas.config": "a.PlainLoginModule required username=y;"}
     assert options(plain, sasl_password="x", sasl_username="me") == {}
+
+
+@pytest.mark.parametrize("mechanism", ["sasl.mechanism", "sasl.mechanisms"])
+def test_kerberos_is_configured_where_it_is_chosen(mechanism: str) -> None:
+    names = {"sasl.kerberos.service.name": "broker", "sasl.kerberos.principal": "me@R", "sasl.kerberos.keytab": "/etc/me.keytab"}
+    unused = {"sasl.kerberos.kinit.cmd": "kinit", "sasl.kerberos.min.time.before.relogin": 60000}
+    expected = {
+        "sasl_kerberos_service_name": "broker",
+        "sasl_kerberos_principal": "me@R",
+        "sasl_kerberos_keytab": "/etc/me.keytab",
+        "sasl_mechanism": "GSSAPI",
+        "security_protocol": "SASL_SSL",
+    }
+    assert options({**SASL, mechanism: "GSSAPI", **names, **unused}) == expected
+    password = {"sasl_username": "me", "sasl_password": "x"}
+    assert options({**SASL, mechanism: "GSSAPI", **names}, sasl_mechanism="PLAIN", **password) == {"security_protocol": "SASL_SSL"}
+    assert options({**names, mechanism: "GSSAPI"}) == {}
 
 
 def test_pem_on_one_line_gets_the_line_ends_that_openssl_needs() -> None:

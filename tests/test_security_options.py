@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+import sys
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from pykafka4.security import MECHANISMS
 
 B = {"bootstrap_servers": "b:9092"}
 SECRET = "xyzzy-plugh"
+KERBEROS = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "GSSAPI"}
 USER = {"sasl_username": "alice", "sasl_password": SECRET}
 SCRAM = {**B, "security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512", **USER}
 CONFIGS = (ClientConfig, ProducerConfig, ConsumerConfig)
@@ -30,6 +32,8 @@ CONFIGS = (ClientConfig, ProducerConfig, ConsumerConfig)
         {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", **USER},
         {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256", "sasl_username": "a", "sasl_password": lambda: "b"},
         {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token": lambda: "token"},
+        KERBEROS,
+        {**KERBEROS, "sasl_kerberos_service_name": "k", "sasl_kerberos_principal": "me@R", "sasl_kerberos_keytab": "/etc/me.keytab"},
     ],
 )
 def test_what_fits_together_is_taken(config: type[ClientConfig], options: dict[str, Any]) -> None:
@@ -45,7 +49,12 @@ WRONG = [
     ({"security_protocol": "SSL", **USER}, "sasl_username has no effect with security_protocol=SSL"),
     ({"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256", **USER, "ssl_cafile": "ca"}, "ssl_cafile has no effect"),
     ({"security_protocol": "SASL_SSL", **USER}, f"needs sasl_mechanism, one of {', '.join(MECHANISMS)}"),
-    ({"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"}, "sasl_mechanism='GSSAPI': must be one of PLAIN"),
+    ({"security_protocol": "SASL_SSL", "sasl_mechanism": "NTLM"}, "sasl_mechanism='NTLM': must be one of PLAIN"),
+    ({"sasl_kerberos_keytab": "k"}, "sasl_kerberos_keytab has no effect with security_protocol=PLAINTEXT"),
+    ({**SCRAM, "sasl_kerberos_service_name": "k"}, "sasl_kerberos_service_name has no effect with sasl_mechanism=SCRAM-SHA-512"),
+    ({**KERBEROS, **USER}, "sasl_username has no effect with sasl_mechanism=GSSAPI; it takes sasl_kerberos_service_name and"),
+    ({**KERBEROS, "sasl_kerberos_service_name": ""}, "sasl_kerberos_service_name='': must be a non-empty string"),
+    ({**KERBEROS, "sasl_kerberos_keytab": b"k"}, "sasl_kerberos_keytab=b'k': must be a non-empty string or None"),
     ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "a"}, "sasl_password is missing"),
     ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_password": SECRET}, "sasl_username is missing"),
     ({"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}, "sasl_oauth_token is missing"),
@@ -100,3 +109,10 @@ def test_a_password_in_clear_text_is_warned_of_once(caplog: pytest.LogCaptureFix
     assert [record.getMessage() for record in caplog.records] == [
         "security_protocol=SASL_PLAINTEXT with PLAIN sends the credentials in clear text: use SASL_SSL"
     ]
+
+
+@pytest.mark.parametrize("handle", [Client, Producer, Consumer])
+def test_gssapi_without_its_package_is_refused_at_once(handle: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    with pytest.raises(ConfigError, match=r"needs the package gssapi .*pip install 'pykafka4\[gssapi\]'.*apt-get install"):
+        handle(bootstrap_servers="b:9092", **KERBEROS)

@@ -272,13 +272,11 @@ def test_authentication_is_repeated_under_load(
             realm.start()
         load.join(LONG)
         producer.flush(LONG)
-        retries = producer.stats().retries
         deadline = time.monotonic() + LONG
         while read < load.sent and time.monotonic() < deadline:
             read += len(consumer.poll(0.2))
     verdict = judge(strict, topic, load)
     assert verdict.complaints() == []
-    assert retries == 0
     assert len(hosts) >= 3 * 2 * len(strict.nodes)  # of either client, at each broker
     assert {re.sub(r":\d+", "", host) for host in hosts} == set(HOSTS)
     assert read == load.sent
@@ -295,6 +293,4 @@ def test_a_ticket_that_expires_under_load(realm: Realm, strict: LocalCluster, to
         load.start()
         load.join(LONG + 30)
         producer.flush(LONG)
-        retries = producer.stats().retries
     assert judge(strict, topic, load).complaints() == []
-    assert retries == 0

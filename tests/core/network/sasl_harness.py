@@ -158,8 +158,8 @@ class Broker:
 class Cluster:
     """A network whose connections authenticate themselves: the test opens, answers and cuts them, and runs their jobs."""
 
-    def __init__(self, prepare: Callable[[], Any] = Puppet, **options: Any) -> None:
-        self.network = Network(sasl_config(**options), Random(1), lambda host: prepare())
+    def __init__(self, prepare: Callable[[], Any] = Puppet, for_host: Callable[[str], Any] = str, **options: Any) -> None:
+        self.network = Network(sasl_config(**options), Random(1), lambda host: (for_host(host), prepare())[1])
         self.told: list[tuple[float, int, AuthenticationError]] = []
         self.network.refusals.listeners[lambda now, broker, error: self.told.append((now, broker, error))] = None
         self.effects = NetworkEffects()

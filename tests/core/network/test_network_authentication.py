@@ -13,12 +13,14 @@ from scripted_brokers import metadata, versions
 
 from pykafka4.core import ANY, Connect
 from pykafka4.core.network import jobs as jobs_module
+from pykafka4.core.network.authentication import Authentication
 from pykafka4.core.network.connection import Connection, ConnectionState
 from pykafka4.core.network.network import via
 from pykafka4.core.network.refusals import DOUBT
 from pykafka4.error_table import Written
 from pykafka4.errors import AuthenticationError, ConnectionLost
 from pykafka4.net.tls import explain_tls
+from pykafka4.wire.protocol.messages_sasl import SaslAuthenticateResponse
 
 # -- one connection
 
@@ -50,6 +52,26 @@ def test_a_refused_connection_fails_what_waits_for_it() -> None:
     assert answers.failure.written is Written.NO
     assert isinstance(answers.failure.reason, AuthenticationError)
     assert cluster.network.why_down(1) == "h1:1 SASL PLAIN: the broker refused the credentials: 'wrong password'"
+
+
+def test_a_mechanism_is_made_for_the_host_of_its_connection() -> None:
+    hosts: list[str] = []
+    cluster = Cluster(for_host=hosts.append).placed()
+    for node in (2, 3):
+        cluster.submit(node)
+        cluster.poll(0.0)
+        cluster.negotiate(0.0, cluster.connects[-1].link)
+        cluster.do(0.0)
+    assert hosts == ["h2", "h3"]
+
+
+def test_who_waits_for_the_kerberos_library_is_told_so() -> None:
+    exchange = Authentication("GSSAPI", "b1:1", Puppet)
+    waiting = "b1:1: SASL GSSAPI: the Kerberos library has not returned within the setup timeout"
+    assert str(exchange.timed_out()) == waiting
+    exchange.step(exchange.begin())
+    assert callable(exchange.step(SaslAuthenticateResponse(auth_bytes=b"slow")))
+    assert str(exchange.timed_out()) == waiting
 
 
 # -- again

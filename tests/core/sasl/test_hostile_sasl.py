@@ -7,6 +7,7 @@ import json
 from base64 import b64encode
 
 import pytest
+from gss_peer import OFFER, PROOF, SIGNED, gssapi
 from hypothesis import given
 from hypothesis import strategies as st
 from sasl_peer import NONCE, PASSWORD, SALT, ScramBroker, assert_hidden, edited, hostile, scram, shown
@@ -129,3 +130,13 @@ def test_a_refusal_in_the_words_of_the_broker(words: str, password: str, repeats
     assert str(error).isascii() or "…" in str(error)
     if len(password) > 3 and password not in "the broker refused the credentials: its words are not shown, as they repeat a secret":
         assert_hidden([str(error)], password)
+
+
+@hostile
+@given(st.lists(st.one_of(st.sampled_from([b"", PROOF, SIGNED + OFFER, SIGNED]), st.binary(max_size=80)), max_size=6))
+def test_messages_of_gssapi(challenges: list[bytes]) -> None:
+    client = gssapi()
+    client.first()
+    for challenge in challenges:
+        step(client, challenge)
+    assert (client.step is Step.DONE) <= (challenges[:1] == [PROOF] and challenges[2:] == [b""])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from gss_peer import gssapi
 from sasl_peer import ScramBroker, reason, refusal, scram
 
 from pykafka4.core.sasl.credentials import SaslCredentials
@@ -16,6 +17,7 @@ ALL = {
     "SCRAM-SHA-256": lambda: scram(),
     "SCRAM-SHA-512": lambda: scram("SCRAM-SHA-512"),
     "OAUTHBEARER": lambda: OAuthBearer(Token("abc.def")),
+    "GSSAPI": lambda: gssapi(),
 }
 
 

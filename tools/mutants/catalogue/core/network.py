@@ -460,4 +460,11 @@ MUTANTS: Final = (
         breaks="an address that never answers is not named",
         tests=("tests/core/network/test_network_words.py::test_why_unreachable_names_the_addresses_that_have_not_responded",),
     ),
+    Mutant(
+        file="pykafka4/core/network/network.py",
+        old="partial(self._prepare, endpoint.host)",
+        new="partial(self._prepare, self._config.bootstrap_servers[0][0])",
+        breaks="a ticket is for the bootstrap server, whichever broker the connection is to",
+        tests=("tests/core/network/test_network_authentication.py::test_a_mechanism_is_made_for_the_host_of_its_connection",),
+    ),
 )

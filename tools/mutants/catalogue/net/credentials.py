@@ -114,4 +114,25 @@ MUTANTS: Final = (
         breaks="the password is logged",
         tests=("tests/secrets/test_secrets.py::test_who_is_let_in",),
     ),
+    Mutant(
+        file="pykafka4/net/credentials.py",
+        old="config.sasl_kerberos_service_name",
+        new='"kafka"',
+        breaks="sasl_kerberos_service_name is ignored",
+        tests=("tests/net/test_kerberos.py::test_the_options_say_whose_ticket_for_which_service",),
+    ),
+    Mutant(
+        file="pykafka4/net/credentials.py",
+        old="config.sasl_kerberos_principal",
+        new="None",
+        breaks="sasl_kerberos_principal is ignored",
+        tests=("tests/net/test_kerberos.py::test_the_options_say_whose_ticket_for_which_service",),
+    ),
+    Mutant(
+        file="pykafka4/net/credentials.py",
+        old="config.sasl_kerberos_keytab",
+        new="None",
+        breaks="sasl_kerberos_keytab is ignored",
+        tests=("tests/net/test_kerberos.py::test_with_a_keytab_the_library_gets_the_tickets_and_keeps_them_in_memory",),
+    ),
 )
