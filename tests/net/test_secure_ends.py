@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import warnings
 from collections.abc import Iterator
 from random import Random
@@ -17,9 +18,27 @@ from net_helpers import python, until
 pytest.importorskip("trustme")
 
 from connection_ends import LARGE, TIMES, Footprint, flat, listening, nothing_is_held, shaken
-from transport_driver import CONNECTED, LOST, TLS, Driver
+from proxy_servers import Server
+from tls_peers import AUTHORITY, context
+from tls_refusals import hello
+from transport_driver import CONNECTED, FRAME, LOST, TLS, Driver
 
 from pykafka4.net.secure import SESSIONS
+
+
+class Greeter(Server):
+    """It closes a connection when the client does."""
+
+    def __init__(self) -> None:
+        self.context = context(AUTHORITY.server())
+        super().__init__()
+
+    def serve(self, connection: socket.socket) -> None:
+        with self.context.wrap_socket(connection, server_side=True) as encrypted:
+            hello(encrypted)
+            encrypted.recv(1)
+
+    close = Server.stop
 
 
 @pytest.fixture
@@ -62,6 +81,22 @@ def test_handshakes_that_are_cut_anywhere_leave_nothing_behind(driver: Driver) -
     until(lambda: (driver.step(0.001), not driver.transport._is_asking)[1])
     flat(began, driver)
     assert len(driver.transport._sessions._kept) <= SESSIONS
+
+
+def test_a_thousand_connections_leave_no_memory_behind(driver: Driver) -> None:
+    began = None
+    with contextlib.closing(Greeter()) as server:
+        for n in range(TIMES + 100):
+            if n == 100:
+                began = Footprint()
+            driver.connect(server.port, n)
+            driver.until(FRAME, link=n)
+            driver.transport.close(n)
+            driver.events.clear()
+        ended = Footprint()
+    assert began is not None
+    assert ended.descriptors <= began.descriptors + 2, "the last ones of the server"
+    assert ended.resident <= began.resident + TIMES * 4_500
 
 
 def test_shutting_down_in_any_state_closes_everything() -> None:

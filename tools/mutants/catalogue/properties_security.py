@@ -95,8 +95,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/properties_security.py",
-        old="    elif _sasl(found):\n        raise item.error(KERBEROS)\n",
-        new="    elif True:\n        raise item.error(KERBEROS)\n",
+        old='    if value == "GSSAPI" and not _sasl(found):\n',
+        new="    if False:\n",
         breaks="a file with Java's defaults is refused",
         tests=("tests/test_properties.py::test_a_file_with_all_of_javas_defaults_is_taken",),
     ),

@@ -80,8 +80,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file=TRANSPORT,
-        old="            self._sessions.keep(sock.context, s.target, sock.session)\n",
-        new="            pass\n",
+        old="                self._sessions.keep(sock.context, s.target, sock.session)  #",
+        new="                pass  #",
         breaks="no session is resumed",
         tests=(f"{OF_TRANSPORT}the_next_connection_resumes_the_session_until_the_files_change",),
     ),
@@ -308,5 +308,12 @@ MUTANTS: Final = (
         new="        self._selector.unregister(s.sock)\n        s.sock.detach()\n",
         breaks="the descriptor of a lost connection stays open",
         tests=("tests/net/test_secure_clients.py::test_clients_that_come_and_go_leave_nothing_of_python_behind",),
+    ),
+    Mutant(
+        file=TRANSPORT,
+        old=" and not (sock.session_reused or self._is_shut):",
+        new=":",
+        breaks="memory grows with each connection",
+        tests=(f"{OF_ENDS}a_thousand_connections_leave_no_memory_behind",),
     ),
 )
