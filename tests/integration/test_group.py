@@ -277,7 +277,8 @@ def test_a_java_member_and_ours_share_a_group(cluster: Cluster, topic: str) -> N
     theirs: list[JavaRecord] = []
     java = threading.Thread(
         target=lambda: theirs.extend(
-            java_consume(cluster.bootstrap, topic, count=1_000, properties={**cluster.java, "group.id": topic}, timeout=15)
+            # It has about half of the keys: 900 of 2,000 records come to it for certain, and then it leaves.
+            java_consume(cluster.bootstrap, topic, count=900, properties={**cluster.java, "group.id": topic}, timeout=LONG)
         )
     )
     ours: list[Record] = []
