@@ -1,6 +1,6 @@
 """Whole clients over TLS come and go, and leave no descriptor, no thread and no object of Python behind.
 
-Memory of OpenSSL is not in it: each first use of `SSLSocket.session` loses 6.5 KB in CPython 3.11.7 with OpenSSL 3.0.19. There are 100 clients,
+Memory of OpenSSL is not in it: CPython 3.11.7 loses 6.5 KB with each first use of `SSLSocket.session`. There are 100 clients,
 with PYKAFKA4_FUZZ (`make fuzz`) 1,000; for 1,000 connections of one transport see test_secure_ends.
 """
 
