@@ -67,8 +67,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/network.py",
-        old="            broker_of(endpoint.node),\n            link,",
-        new="            endpoint.node,\n            link,",
+        old="Connection(broker_of(endpoint.node), link,",
+        new="Connection(endpoint.node, link,",
         breaks="an answer over a lane names a broker that does not exist",
         tests=("tests/core/network/test_network_lanes.py::test_a_lane_is_a_connection_of_its_own_to_the_same_broker",),
     ),
