@@ -98,7 +98,7 @@ MUTANTS: Final = (
         old='    if value == "GSSAPI" and not _sasl(found):\n',
         new="    if False:\n",
         breaks="a file with Java's defaults is refused",
-        tests=("tests/test_properties.py::test_a_file_with_all_of_javas_defaults_is_taken",),
+        tests=("tests/test_properties.py::test_names_of_tls_and_sasl_become_options",),
     ),
     Mutant(
         file="pykafka4/properties_security.py",
@@ -141,5 +141,33 @@ MUTANTS: Final = (
         new="        if False:\n",
         breaks="a key in place of a store's path is shown in the error",
         tests=("tests/secrets/test_secrets.py::test_calls_that_are_wrong",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old='_sasl(found) and _chosen_mechanism(found) == "GSSAPI"',
+        new="True",
+        breaks="Java's default name of the Kerberos service is refused with SCRAM",
+        tests=("tests/test_properties.py::test_kerberos_is_configured_where_it_is_chosen",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old='    if has_keytab and "keyTab" not in options:\n',
+        new="    if False:\n",
+        breaks="a login module that wants a keytab takes the ticket cache of kinit",
+        tests=("tests/test_properties.py::test_what_tls_and_sasl_cannot_do_here_is_refused_with_the_way_out",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old='    if "ticketCache" in options and not has_keytab:\n',
+        new="    if False:\n",
+        breaks="another ticket cache than the configured one is used",
+        tests=("tests/test_properties.py::test_what_tls_and_sasl_cannot_do_here_is_refused_with_the_way_out",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old="    if has_keytab:\n",
+        new="    if True:\n",
+        breaks="a keytab that Java does not use is used",
+        tests=("tests/test_properties.py::test_names_of_tls_and_sasl_become_options",),
     ),
 )
