@@ -9,12 +9,14 @@ in BARS.
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import select
 import subprocess
 import sys
 import time
 from types import TracebackType
+from typing import Any
 
 from integration.cluster import Cluster
 from integration.local.cluster import LocalCluster
@@ -26,10 +28,10 @@ START, SETTLE = 60.0, 3.0
 
 
 class Idler:
-    """The process that idles; it starts with one record sent and read, so that everything is connected."""
+    """The process that idles; it starts with one record sent and read, so that everything is connected. `options`: of its clients."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        command = [sys.executable, "-m", "benchmarks.idle", "--idler", bootstrap, topic]
+    def __init__(self, options: dict[str, Any], topic: str) -> None:
+        command = [sys.executable, "-m", "benchmarks.idle", "--idler", json.dumps(options), topic]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         self.answer()
 
@@ -60,7 +62,7 @@ class Idler:
 def measure(cluster: Cluster, topic: str, seconds: float, rounds: int = 1) -> dict[str, float]:
     """The share connected, and with every broker killed; the brokers are left down. `rounds`: how often a share over its bar is measured
     at most. The smallest counts: what else the machine does only adds to a share, a client that costs too much does so in every round."""
-    with Idler(cluster.bootstrap, topic) as idler:
+    with Idler(cluster.client, topic) as idler:
         connected = quietest(idler, seconds, BARS["connected"], rounds)
         for node in cluster.nodes:
             cluster.kill(node)
@@ -93,13 +95,13 @@ def reference(seconds: float) -> float:
     return (time.thread_time() - used) / (time.monotonic() - began)
 
 
-def idle(bootstrap: str, topic: str) -> None:
+def idle(options: dict[str, Any], topic: str) -> None:
     """In the process of its own: obey until standard input ends."""
     from pykafka4 import Consumer, Producer
 
-    producer = Producer(bootstrap_servers=bootstrap)
+    producer = Producer(**options)
     producer.send(topic, b"hello").result(timeout=START)
-    consumer = Consumer(bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest")
+    consumer = Consumer(**options, group_id=topic, auto_offset_reset="earliest")
     consumer.subscribe([topic])
     deadline = time.monotonic() + START
     while not consumer.poll(timeout=1.0):
@@ -122,10 +124,11 @@ def idle(bootstrap: str, topic: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--idler", nargs=2, metavar=("BOOTSTRAP", "TOPIC"), help=argparse.SUPPRESS)
+    parser.add_argument("--idler", nargs=2, metavar=("OPTIONS", "TOPIC"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.idler:
-        idle(*arguments.idler)
+        options, topic = arguments.idler
+        idle(json.loads(options), topic)
         return 0
     with LocalCluster() as cluster:
         cluster.create_topic(TOPIC, 6, 3)
