@@ -18,9 +18,11 @@ def main() -> None:
     parser.add_argument("--topic", default="greetings")
     parser.add_argument("--group", default="readers")
     parser.add_argument("--count", type=int, help="stop after this many records")
+    parser.add_argument("--config", default={}, help="a .properties file as Java's clients take it, with security.protocol and so on")
     options = parser.parse_args()
 
-    with Consumer(bootstrap_servers=options.bootstrap_servers, group_id=options.group, auto_offset_reset="earliest") as consumer:
+    own = {"bootstrap_servers": options.bootstrap_servers, "group_id": options.group, "auto_offset_reset": "earliest"}
+    with Consumer.from_properties(options.config, **own) as consumer:
         consumer.subscribe([options.topic])
         try:
             for number, record in enumerate(consumer, 1):

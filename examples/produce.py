@@ -15,10 +15,11 @@ def main() -> None:
     parser.add_argument("--bootstrap-servers", default="localhost:9092")
     parser.add_argument("--topic", default="greetings")
     parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--config", default={}, help="a .properties file as Java's clients take it, with security.protocol and so on")
     options = parser.parse_args()
 
     try:
-        with Producer(bootstrap_servers=options.bootstrap_servers) as producer:
+        with Producer.from_properties(options.config, bootstrap_servers=options.bootstrap_servers) as producer:
             for number in range(options.count):  # `send` does not wait for the broker; records with the same key keep their order
                 producer.send(options.topic, f"greeting {number}", key=f"guest {number % 10}")
             last = producer.send(options.topic, "goodbye", headers=[("lang", "en")]).result(timeout=30)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from integration.cluster import Cluster
+from integration.kafka.settings import write_properties
 from integration.waiting import until
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,9 +37,15 @@ def run(name: str, *arguments: str, timeout: float = 60.0) -> subprocess.Complet
     return subprocess.run(command(name, *arguments), env=environment(), capture_output=True, text=True, timeout=timeout, check=False)
 
 
+def at(cluster: Cluster, folder: Path) -> list[str]:
+    """The arguments that say where the brokers are and what they demand."""
+    write_properties(folder / "client.properties", cluster.java)
+    return ["--bootstrap-servers", cluster.bootstrap, "--config", str(folder / "client.properties")]
+
+
 @pytest.mark.cluster
-def test_what_produce_sends_consume_prints(cluster: Cluster) -> None:
-    where = ["--bootstrap-servers", cluster.bootstrap, "--topic", "hello"]
+def test_what_produce_sends_consume_prints(cluster: Cluster, tmp_path: Path) -> None:
+    where = [*at(cluster, tmp_path), "--topic", "hello"]
     produced = run("produce.py", *where, "--count", "50")
     assert produced.returncode == 0, produced.stderr
     assert "delivered 51 records" in produced.stdout
@@ -51,7 +58,7 @@ def test_what_produce_sends_consume_prints(cluster: Cluster) -> None:
 
 @pytest.mark.cluster
 def test_consume_goes_on_where_ctrl_c_stopped_it(cluster: Cluster, tmp_path: Path) -> None:
-    where = ["--bootstrap-servers", cluster.bootstrap, "--topic", "again"]
+    where = [*at(cluster, tmp_path), "--topic", "again"]
     assert run("produce.py", *where, "--count", "20").returncode == 0
     first = interrupted(tmp_path / "first", 21, *where)
     assert run("produce.py", *where, "--count", "5").returncode == 0

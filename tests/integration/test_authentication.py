@@ -314,8 +314,12 @@ def test_a_refused_client_works_once_its_password_is_right(mixed: LocalCluster, 
 
 
 def test_authentication_is_repeated_under_load(strict: Proxied, topic: str) -> None:
-    """Sessions of five seconds, for twenty-five: each connection authenticates itself several times, and no record notices."""
+    """Sessions of five seconds, for twenty-five: each connection authenticates itself several times, and no record notices.
+
+    A broker that has no time to read the next authentication ends the session, so on a busy machine a few connections are made again.
+    """
     strict.create_topic(topic, PARTITIONS)
+    opened = -sum(proxy.counters.connections for proxy in strict.proxies.values())
     ends = time.monotonic() + 5 * SESSION_MS / 1000
     read = 0
     asked: list[float] = []
@@ -325,10 +329,8 @@ def test_authentication_is_repeated_under_load(strict: Proxied, topic: str) -> N
         asked.append(time.monotonic())
         return str(right)
 
-    with (
-        Producer(**{**strict.client, "sasl_password": password}) as producer,
-        Consumer(**strict.client, group_id=topic, auto_offset_reset="earliest") as consumer,
-    ):
+    options = {**strict.client, "sasl_password": password}
+    with Producer(**options) as producer, Consumer(**options, group_id=topic, auto_offset_reset="earliest") as consumer:
         consumer.subscribe([topic])
         load = Load(producer, topic, 2_000, lambda sent: time.monotonic() > ends)
         load.start()
@@ -336,15 +338,13 @@ def test_authentication_is_repeated_under_load(strict: Proxied, topic: str) -> N
             read += len(consumer.poll(0.2))
         load.join(LONG)
         producer.flush(LONG)
-        connections = {broker["node"] for broker in producer.status()["brokers"] if broker["state"] == "ready"}
-        retries = producer.stats().retries
         deadline = time.monotonic() + LONG
         while read < load.sent and time.monotonic() < deadline:
             read += len(consumer.poll(0.2))
     verdict = judge(strict, topic, load)
     assert verdict.complaints() == []
-    assert retries == 0
-    assert len(asked) >= 3 * len(connections)
+    opened += sum(proxy.counters.connections for proxy in strict.proxies.values())
+    assert len(asked) >= 2 * opened, "each would authenticate itself once if its session were not continued"
     assert read == load.sent
 
 
