@@ -10,13 +10,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
-import os
 from typing import Any, Final
 
 from pykafka4.core.sasl.gssapi import Gssapi
 from pykafka4.core.sasl.mechanism import failed, harmless
 from pykafka4.errors import AuthenticationError, ConfigError
-from pykafka4.net import system
+from pykafka4.net.handoff.turns import turn_of
 
 __all__ = ["INSTALL", "Kerberos"]
 
@@ -51,7 +50,7 @@ class Kerberos:
         self._service, self._principal, self._keytab = service, principal, keytab
         self._store: dict[str, str] | None = None
         # Several threads that renew the ticket in one cache would empty it for each other.
-        self._turn: Any = contextlib.nullcontext() if keytab is None else _turn_of(keytab, principal)
+        self._turn: Any = contextlib.nullcontext() if keytab is None else turn_of(_digest(keytab, principal))
         if keytab is not None:
             self._store = {"client_keytab": keytab, "ccache": f"MEMORY:{_digest(keytab, principal)}"}
 
@@ -117,15 +116,6 @@ class Checked:
         except self._gssapi.exceptions.GSSError as error:
             reason = _said(error)
         raise failed(f"the broker's message is refused: {reason}; check what listens there, and the clocks of both machines")
-
-
-_turns: dict[str, Any] = {}
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_turns.clear)  # the thread that has one does not exist in a child
-
-
-def _turn_of(keytab: str, principal: str | None) -> Any:
-    return _turns.setdefault(_digest(keytab, principal), system.RLock())
 
 
 def _digest(keytab: str, principal: str | None) -> str:

@@ -40,6 +40,6 @@ def test_clients_that_come_and_go_leave_nothing_of_python_behind(monkeypatch: py
                 assert producer.send("t", b"value").result(timeout=SECONDS).offset == n
         ended = footprint()
     assert began is not None
-    assert ended.threads == began.threads
+    assert ended.threads <= began.threads
     assert ended.descriptors <= began.descriptors
     assert ended.blocks < began.blocks + 40 * CLIENTS, "more than the model's log"

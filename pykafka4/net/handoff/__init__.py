@@ -7,6 +7,7 @@ Modules; each line imports only from lines below it:
 
     waiting   application threads wait for a change, a result or room: `Signal`, `Promise`, `Gate`
     newest    what the newest of several overlapping calls has returned: `Newest`
+    turns     one thread at a time at what a process has once: `turn_of`
     workers   client threads that run calls which may block: `Callbacks`, `Feed`, `Helper`
     wakeup    other threads reach the loop: `Inbox`, `Wakeup`
     latch     what a thread sleeps on

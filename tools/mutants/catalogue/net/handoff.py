@@ -212,4 +212,11 @@ MUTANTS: Final = (
         breaks="after the thread for callbacks has ended none is ever started",
         tests=("tests/net/handoff/test_workers.py::test_the_thread_of_callbacks_ends_when_there_is_nothing_to_do_and_comes_back",),
     ),
+    Mutant(
+        file="pykafka4/net/handoff/turns.py",
+        old="    os.register_at_fork(after_in_child=_turns.clear)",
+        new="    pass",
+        breaks="a child of a fork waits for a thread of its parent",
+        tests=("tests/net/test_kerberos.py::test_a_child_does_not_wait_for_a_thread_of_its_parent",),
+    ),
 )
