@@ -5,6 +5,7 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 # Test modules of one name in several folders need importlib; the folders' own helper modules then need their place on the path.
 PYTEST := $(PY) -m pytest
+SOCKETS := tests/net tests/secrets
 REAL := cluster or spark or chaos or docker or vagrant or compat or harness or kerberos
 SIM_SCHEDULES ?= 200000
 CHAOS_RUNS ?= 10
@@ -13,7 +14,7 @@ FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated compiled plain integration secured test-secure test-all test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-idle bench-first bench-outage bench-scale options states clean
+.PHONY: help base kafka demo test unit simulated sockets compiled plain integration secured test-secure test-all test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-idle bench-first bench-outage bench-scale options states clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,11 +31,13 @@ demo: kafka ## Spark writes 336,776 flights, a broker is killed, three consumers
 test: kafka ## all tests of the client: unit and simulation first, then the real cluster (under 20 minutes on two cores)
 	@$(MAKE) --no-print-directory --keep-going unit integration secured
 
-unit: base ## simulation, and unit tests with the compiled and the plain-Python implementation of the hot part; two at a time
-	@echo "simulation, unit tests, unit tests of the plain-Python core: each shows its output when it ends"
-	@$(MAKE) --no-print-directory --keep-going -j2 --output-sync=target simulated compiled plain
+unit: base ## simulation, and unit tests with the compiled and the plain-Python implementation of the hot part; three at a time
+	@echo "simulation, unit tests, those of sockets, those of the plain-Python core: each shows its output when it ends"
+	@$(MAKE) --no-print-directory --keep-going -j3 --output-sync=target simulated sockets compiled plain
 simulated: base ; $(PYTEST) -m simulation
-compiled: base ; $(PYTEST) -m 'not ($(REAL) or simulation)'
+# Tests of sockets wait most of the time, so they run beside the others.
+sockets: base ; $(PYTEST) -m 'not ($(REAL) or simulation)' $(SOCKETS)
+compiled: base ; $(PYTEST) -m 'not ($(REAL) or simulation)' $(SOCKETS:%=--ignore=%)
 # What does not depend on the core is tested once, with the compiled one.
 plain: base
 	PYKAFKA4_IMPL=python $(PYTEST) -m 'not ($(REAL) or simulation)' tests/wire tests/core tests/producer tests/consumer tests/spark tests/test_client.py tests/test_isolation.py
