@@ -43,12 +43,12 @@ plain: base
 	PYKAFKA4_IMPL=python $(PYTEST) -m 'not ($(REAL) or simulation)' tests/wire tests/core tests/producer tests/consumer tests/spark tests/test_client.py tests/test_isolation.py
 
 integration: kafka ## tests of the client against the real 3-broker cluster, Spark included
-	$(PYTEST) -m '(cluster or spark) and not (chaos or harness)'
+	$(PYTEST) -m '(cluster or spark) and not (chaos or harness or lengthy)'
 
 secured: kafka ## the core of these tests again, over TLS and SASL: produce, consume, groups, kills, restarts, cut connections, and a short chaos
 	$(PYTEST) --security SASL_SSL -m 'secured and not harness'
 
-test-secure: kafka ## all of them over TLS and SASL
+test-secure: kafka ## all of them over TLS and SASL; and what takes minutes: certificates that are replaced under load, proxies, Spark with TLS
 	$(PYTEST) --security SASL_SSL -m '(cluster or spark) and not (chaos or harness or secured)'
 	$(PYTEST) --security SASL_SSL -m 'secured and not harness'
 

@@ -47,6 +47,7 @@ TARGETS = {
     "vagrant": "make test-vagrant",
     "kerberos": "make test-kerberos",
     "harness": "make test-harness",
+    "lengthy": "make test-secure",
     "spark": "make integration",
     "cluster": "make integration",
     "simulation": "make simulated",

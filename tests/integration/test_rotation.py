@@ -22,7 +22,7 @@ from integration.waiting import until
 from integration.workload.load import PARTITIONS, Load, judge
 from pykafka4 import Consumer, Producer, Record
 
-pytestmark = [pytest.mark.cluster, pytest.mark.backend("local")]
+pytestmark = [pytest.mark.cluster, pytest.mark.lengthy, pytest.mark.backend("local")]
 
 RATE = 500  # records per second
 SHORTEST, LONGEST = 1.0, 4.0  # seconds that a connection lives

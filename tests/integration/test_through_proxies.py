@@ -15,7 +15,7 @@ from integration.waiting import until
 from integration.workload.load import Load, judge
 from pykafka4 import AuthenticationError, Client, Consumer, Producer
 
-pytestmark = [pytest.mark.cluster, pytest.mark.backend("local")]
+pytestmark = [pytest.mark.cluster, pytest.mark.lengthy, pytest.mark.backend("local")]
 
 LOGIN = ("anna", "s3cr@t")
 PARTITIONS = 6

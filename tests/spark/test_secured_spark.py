@@ -21,6 +21,7 @@ from pykafka4.spark import partition_writer
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.cluster,
+    pytest.mark.lengthy,
     pytest.mark.backend("local"),
     pytest.mark.timeout(600),  # the first test starts Spark and a broker
     pytest.mark.filterwarnings("ignore::FutureWarning:pyspark"),
