@@ -1,6 +1,7 @@
 import java.io.*;
 import java.nio.ByteBuffer;
 import java.util.*;
+import org.apache.kafka.clients.producer.internals.BuiltInPartitioner;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
@@ -32,6 +33,7 @@ public class Peer {
         return switch (words[0]) {
             case "request", "response", "data" -> again(words);
             case "records" -> records(bytes(words[1]));
+            case "partition" -> "=" + BuiltInPartitioner.partitionForKey(HEX.parseHex(words.length > 2 ? words[2] : ""), Integer.parseInt(words[1]));
             case "build" -> build(Byte.parseByte(words[1]), CompressionType.forName(words[2]));
             default -> throw new IllegalArgumentException(words[0]);
         };

@@ -42,7 +42,8 @@ MEASURED_AT_ONCE = 2_000  # examples
 _LAST: dict[tuple[Path, str], Path] = {}
 
 
-def _edited(valid: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
+def edited(valid: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
+    """`valid` with edits: at a place, so many bytes dropped, and others in their place."""
     data = bytearray(valid)
     for place, dropped, piece in edits:
         at = place % (len(data) + 1)
@@ -52,7 +53,7 @@ def _edited(valid: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
 
 def damaged(*valid: bytes) -> st.SearchStrategy[bytes]:
     """One of these with bytes changed, cut, doubled, or with a length, or thousands of elements, where none belong."""
-    return st.builds(_edited, st.sampled_from(valid), _EDITS)
+    return st.builds(edited, st.sampled_from(valid), _EDITS)
 
 
 def hostile(*valid: bytes) -> st.SearchStrategy[bytes]:

@@ -17,6 +17,7 @@ from integration.kafka.jars import classpath, kafka_jars
 from pykafka4.wire.protocol.schema import Data, Request, encode
 from pykafka4.wire.records.batch import WireRecord, batches, build_batch, build_message_set, records_of
 from pykafka4.wire.records.compression import CODECS
+from pykafka4.wire.records.hot import murmur2
 
 pytestmark = pytest.mark.java
 PEER = Path(__file__).with_name("Peer.java")
@@ -92,3 +93,11 @@ def test_kafka_refuses_what_is_not_the_message() -> None:
     cut, longer, other = ask(["request 18 3 0261", "request 18 0 00", "request 12 0 0001610000000100016299"])
     assert cut.startswith("!")
     assert longer == "!java.lang.IllegalArgumentException: 1 bytes left" == other
+
+
+def test_keys_of_every_length_and_byte_get_javas_partitions() -> None:
+    dice = random.Random(2)
+    keys = [dice.randbytes(n % 70) for n in range(3000)]
+    counts = [dice.randrange(1, 5000) for _ in keys]
+    expected = [f"={(murmur2(key) & 0x7FFFFFFF) % count}" for key, count in zip(keys, counts, strict=True)]
+    assert ask([f"partition {count} {key.hex()}".strip() for key, count in zip(keys, counts, strict=True)]) == expected

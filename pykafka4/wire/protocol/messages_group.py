@@ -13,7 +13,6 @@ from pykafka4.wire.protocol.schema import (
     boolean,
     bytestring,
     data,
-    int8,
     int16,
     int32,
     int64,
@@ -30,8 +29,6 @@ __all__ = [
     "ConsumerProtocolSubscription",
     "DescribeGroupsRequest",
     "DescribeGroupsResponse",
-    "FindCoordinatorRequest",
-    "FindCoordinatorResponse",
     "HeartbeatRequest",
     "HeartbeatResponse",
     "JoinGroupRequest",
@@ -45,37 +42,6 @@ __all__ = [
     "SyncGroupRequest",
     "SyncGroupResponse",
 ]
-
-
-@response(api_key=10, versions="0-6", flexible="3+")
-class FindCoordinatorResponse(Response):
-    """The coordinators; up to v3 one, in the top-level fields."""
-
-    @struct
-    class Coordinator:
-        key: str = wire(string, "4+")
-        node_id: int = wire(int32, "4+")
-        host: str = wire(string, "4+")
-        port: int = wire(int32, "4+")
-        error_code: int = wire(int16, "4+")
-        error_message: str | None = wire(string, "4+", nullable="4+", ignorable=True)
-
-    throttle_time_ms: int = wire(int32, "1+", ignorable=True)
-    error_code: int = wire(int16, "0-3")
-    error_message: str | None = wire(string, "1-3", nullable="1-3", ignorable=True)
-    node_id: int = wire(int32, "0-3")
-    host: str = wire(string, "0-3")
-    port: int = wire(int32, "0-3")
-    coordinators: list[Coordinator] = wire(array(Coordinator), "4+")
-
-
-@request(api_key=10, versions="0-6", flexible="3+")
-class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
-    """Ask for the coordinator of a group (`key_type` 0), a transactional id (1) or a share partition (2)."""
-
-    key: str = wire(string, "0-3")
-    key_type: int = wire(int8, "1+")
-    coordinator_keys: list[str] = wire(array(string), "4+")
 
 
 @response(api_key=11, versions="0-9", flexible="6+")

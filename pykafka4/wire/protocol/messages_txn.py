@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
-from pykafka4.wire.protocol.schema import Request, Response, int16, int32, int64, request, response, string, wire
+from uuid import UUID
+
+from pykafka4.wire.protocol.schema import (
+    Request,
+    Response,
+    array,
+    boolean,
+    int16,
+    int32,
+    int64,
+    request,
+    response,
+    string,
+    struct,
+    uuid,
+    wire,
+)
 
 __all__ = [
+    "AddOffsetsToTxnRequest",
+    "AddOffsetsToTxnResponse",
+    "AddPartitionsToTxnRequest",
+    "AddPartitionsToTxnResponse",
+    "EndTxnRequest",
+    "EndTxnResponse",
     "InitProducerIdRequest",
     "InitProducerIdResponse",
+    "TxnOffsetCommitRequest",
+    "TxnOffsetCommitResponse",
 ]
 
 
@@ -28,3 +52,144 @@ class InitProducerIdRequest(Request[InitProducerIdResponse]):
     transaction_timeout_ms: int = wire(int32)
     producer_id: int = wire(int64, "3+", default=-1)
     producer_epoch: int = wire(int16, "3+", default=-1)
+
+
+@struct
+class _PartitionsToAdd:
+    name: str = wire(string)
+    partitions: list[int] = wire(array(int32))
+
+
+@struct
+class _AddedPartition:
+    partition_index: int = wire(int32)
+    partition_error_code: int = wire(int16)
+
+
+@struct
+class _AddedTopic:
+    name: str = wire(string)
+    results_by_partition: list[_AddedPartition] = wire(array(_AddedPartition))
+
+
+@response(api_key=24, versions="0-5", flexible="3+")
+class AddPartitionsToTxnResponse(Response):
+    """Whether each partition is part of the transaction now."""
+
+    Topic = _AddedTopic
+    Partition = _AddedPartition
+
+    @struct
+    class Result:
+        transactional_id: str = wire(string, "4+")
+        topic_results: list[_AddedTopic] = wire(array(_AddedTopic), "4+")
+
+    throttle_time_ms: int = wire(int32)
+    error_code: int = wire(int16, "4+", ignorable=True)
+    results_by_transaction: list[Result] = wire(array(Result), "4+")
+    results_by_topic_v3_and_below: list[_AddedTopic] = wire(array(_AddedTopic), "0-3")
+
+
+@request(api_key=24, versions="0-5", flexible="3+")
+class AddPartitionsToTxnRequest(Request[AddPartitionsToTxnResponse]):
+    """Add partitions to the transaction before they are written to. Clients use v0 to v3 only; later versions are for brokers."""
+
+    Topic = _PartitionsToAdd
+
+    @struct
+    class Transaction:
+        transactional_id: str = wire(string, "4+")
+        producer_id: int = wire(int64, "4+")
+        producer_epoch: int = wire(int16, "4+")
+        verify_only: bool = wire(boolean, "4+")
+        topics: list[_PartitionsToAdd] = wire(array(_PartitionsToAdd), "4+")
+
+    transactions: list[Transaction] = wire(array(Transaction), "4+")
+    v3_and_below_transactional_id: str = wire(string, "0-3")
+    v3_and_below_producer_id: int = wire(int64, "0-3")
+    v3_and_below_producer_epoch: int = wire(int16, "0-3")
+    v3_and_below_topics: list[_PartitionsToAdd] = wire(array(_PartitionsToAdd), "0-3")
+
+
+@response(api_key=25, versions="0-4", flexible="3+")
+class AddOffsetsToTxnResponse(Response):
+    """Whether offsets of the group may be committed in the transaction now."""
+
+    throttle_time_ms: int = wire(int32)
+    error_code: int = wire(int16)
+
+
+@request(api_key=25, versions="0-4", flexible="3+")
+class AddOffsetsToTxnRequest(Request[AddOffsetsToTxnResponse]):
+    """Add the partition of a group's offsets to the transaction. Not used from transaction.version 2 on (KIP-890)."""
+
+    transactional_id: str = wire(string)
+    producer_id: int = wire(int64)
+    producer_epoch: int = wire(int16)
+    group_id: str = wire(string)
+
+
+@response(api_key=26, versions="0-5", flexible="3+")
+class EndTxnResponse(Response):
+    """The transaction has ended, or will. From v5 on, the producer id and epoch for the next one (KIP-890)."""
+
+    throttle_time_ms: int = wire(int32)
+    error_code: int = wire(int16)
+    producer_id: int = wire(int64, "5+", default=-1, ignorable=True)
+    producer_epoch: int = wire(int16, "5+", default=-1, ignorable=True)
+
+
+@request(api_key=26, versions="0-5", flexible="3+")
+class EndTxnRequest(Request[EndTxnResponse]):
+    """Commit or abort the transaction. v5 and above only from transaction.version 2 on: they raise the epoch (KIP-890)."""
+
+    transactional_id: str = wire(string)
+    producer_id: int = wire(int64)
+    producer_epoch: int = wire(int16)
+    committed: bool = wire(boolean)
+
+
+@response(api_key=28, versions="0-6", flexible="3+")
+class TxnOffsetCommitResponse(Response):
+    """The result of each offset."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32)
+            error_code: int = wire(int16)
+
+        name: str = wire(string, "0-5", ignorable=True)
+        topic_id: UUID = wire(uuid, "6+", ignorable=True)
+        partitions: list[Partition] = wire(array(Partition))
+
+    throttle_time_ms: int = wire(int32)
+    topics: list[Topic] = wire(array(Topic))
+
+
+@request(api_key=28, versions="0-6", flexible="3+")
+class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
+    """Commit offsets of a group with the transaction. v5 and above only from transaction.version 2 on; v6 identifies topics by id."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32)
+            committed_offset: int = wire(int64)
+            committed_leader_epoch: int = wire(int32, "2+", default=-1, ignorable=True)
+            committed_metadata: str | None = wire(string, nullable="0+")
+
+        name: str = wire(string, "0-5", ignorable=True)
+        topic_id: UUID = wire(uuid, "6+", ignorable=True)
+        partitions: list[Partition] = wire(array(Partition))
+
+    transactional_id: str = wire(string)
+    group_id: str = wire(string)
+    producer_id: int = wire(int64)
+    producer_epoch: int = wire(int16)
+    generation_id_or_member_epoch: int = wire(int32, "3+", default=-1)
+    member_id: str = wire(string, "3+")
+    group_instance_id: str | None = wire(string, "3+", nullable="3+", default=None)
+    topics: list[Topic] = wire(array(Topic))

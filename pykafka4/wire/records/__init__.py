@@ -6,6 +6,7 @@ Modules; each line imports only from lines below it:
     compiled/     the compiled core
     reference     the plain-Python core: used if nothing is compiled, and the reference that the compiled core is tested against
                   (`_plain_decode`: from fetched bytes to records; for sending, topmost layer first: `_plain_delivery`: handles,
+                  `_plain_room`: the limits, `_plain_drop`: records dropped by a policy,
                   `_plain_batch`: batches, `_plain_account`: counters and memory, `_plain_topic`: topics and partitions,
                   `_plain_arguments`: the arguments of `send`)
     batch         whole batches, built and read in plain Python, for tests and the model broker
@@ -14,5 +15,6 @@ Modules; each line imports only from lines below it:
     common        what both cores call
     compression   the codecs; the size of decompressed data is bounded
     checksum      CRC-32C
+    policy        what a topic decides about its batches
     layout        the positions of the fields of a batch
 """

@@ -14,7 +14,6 @@ import attrs
 from pykafka4.errors import BufferFull, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.records import RecordMetadata
-from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.records._plain_topic import Topic
 
 __all__ = ["Account", "Callbacks", "Hooks", "Section"]
@@ -28,6 +27,8 @@ class Booked(Protocol):
     """The part of a `Batch` that the account uses; the batch's module imports this one."""
 
     partition: int
+    count: int
+    created: float
     ready: bool
     _home: Topic[Any]
     _used: int
@@ -81,21 +82,24 @@ class Account(Generic[B]):
         self,
         lock: AbstractContextManager[Any, bool | None],
         hooks: Hooks,
-        codec: int,
-        compress: Callable[[int, Buffer], bytes] | None,
+        compress: Callable[..., bytes] | None,
         wake: Callable[[], object],
     ) -> None:
         self._lock, self._hooks, self._waker = Section(lock), hooks, wake
-        self._codec, self._compress = codec, compress
-        self._opened: dict[B, None] = {}  # open batches whose linger runs, by age
+        self._compress = compress
         self._live: set[B] = set()  # not settled yet
         self._zombies: list[B] = []  # done, but their bytes are still being read
         self._reserved = 0
         self.refusal: KafkaError | None = None
+        self.transactional = False  # batches get the transactional bit; set before the first one is finished
         self.can_send = False
         self.waiters = 0
         self.full_partitions: frozenset[tuple[str, int]] | None = None  # all that threads wait for; None if one waits for memory
-        self.accepted = self.acked = self.failed = self.parked_records = self.batches = 0
+        self.accepted = self.acked = self.failed = self.dropped = self.parked_records = self.batches = 0
+
+    def _new_handle(self, batch: B) -> Any:
+        """A handle of the first record of `batch`; the module of handles is above this one."""
+        raise NotImplementedError
 
     @property
     def spare_bytes(self) -> int:
@@ -108,6 +112,11 @@ class Account(Generic[B]):
         with self._lock():
             self._sweep()
             return self._reserved
+
+    def _check_open(self) -> None:
+        """Accept no records after a refusal: the code that refuses settles the earlier ones, but would not see later ones."""
+        if self.refusal is not None:
+            raise self.refusal.again()
 
     def _sweep(self) -> None:
         """Release batches that are no longer being read. Needs the lock."""
@@ -126,9 +135,9 @@ class Account(Generic[B]):
     def _detach(self, batch: B) -> None:
         """`batch` takes no more records."""
         topic = batch._home
-        self._opened.pop(batch, None)
+        topic.lane.opened.pop(batch, None)
         topic.open.pop(batch.partition)
-        batch.ready = self._codec == 0
+        batch.ready = topic.stays_plain(batch._used)
         if batch.partition == topic.sticky:
             topic.sticky_bytes += batch._used
 

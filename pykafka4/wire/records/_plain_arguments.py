@@ -87,6 +87,7 @@ class Item:
     forced: bool = False  # room is reserved regardless of the limits, as its bytes are already accounted for
     asked: bool = False  # it has already waited for room: those that still wait came later
     free: bool = False  # any partition is allowed
+    overflows: bool = False  # there is no room for it, and on_full=drop
     sent_at: float = 0.0  # when `send` was called; set for forced records
     deadline: float = float("inf")  # of its wait for room; infinity before it has waited
     content: bytes = b""  # key, value and headers, encoded

@@ -5,7 +5,7 @@ The counterpart of `_batch.pxi`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import Any, Final
 
@@ -21,11 +21,13 @@ from pykafka4.wire.records.common import fresh, wake_tasks
 from pykafka4.wire.records.compression import decompress, is_interruption
 from pykafka4.wire.records.decoder import RawRecord, read_records
 from pykafka4.wire.records.encoder import encode_header, encode_record
-from pykafka4.wire.records.layout import HEADER_SIZE
+from pykafka4.wire.records.layout import HEADER_SIZE, TRANSACTIONAL_BIT
 
 __all__ = ["ACKED", "FAILED", "NAMES", "OPEN", "SEALED", "SPLIT", "Batch", "call_back"]
 
 OPEN, SEALED, ACKED, FAILED, SPLIT = range(5)
+CALLBACK_COST: Final = 24  # bytes reserved for the callback of a record
+FIRST_CALLBACKS: Final = 16  # for so many records at first; then for twice as many as there are
 NAMES: Final = ("OPEN", "SEALED", "ACKED", "FAILED", "SPLIT")
 MEANINGS: Final = {  # docs/states.md shows them
     OPEN: "takes records",
@@ -52,12 +54,16 @@ class Batch(bytearray):
     def __init__(self, acc: Account[Batch], home: Topic[Batch], partition: int, created: float) -> None:
         super().__init__(HEADER_SIZE)
         self._acc, self._home = acc, home
-        self.topic, self.partition, self.created = home.name, partition, created
+        self.topic, self.partition, self.created, self.linger = home.name, partition, created, home.lane.linger
         self.count, self.state = 0, OPEN
         self.ready, self._settled = False, False
         self._stamped, self._compressing = False, False
+        self._dropped = False  # of records that a policy dropped, which are not kept
         self._cap = self._owed = 0
+        self._noted = 0  # bytes reserved for callbacks
+        self._may_follow = 0  # for so many records
         self._raw, self._used, self._codec = HEADER_SIZE, HEADER_SIZE, 0
+        self._payload = 0  # bytes of keys and values, where the topic limits them
         self._base_timestamp = self._max_timestamp = -1
         self._callbacks: list[tuple[Handle, Callback]] = []  # of send
         self._extras: list[tuple[Handle, Callback]] = []  # of add_done_callback
@@ -70,6 +76,7 @@ class Batch(bytearray):
         self._parts: list[tuple[int, int, Batch]] = []  # runs of records: (first index here, first index there, batch)
         self.producer_id = self.producer_epoch = self.base_sequence = -1
         self.attempts = 0
+        self.failed_attempts = 0  # error responses to requests with it
         self.written = self.in_flight = False
         self.sent_at = created  # when its first record was sent: before `created` if that was parked
         self.last_error: Any = None
@@ -94,9 +101,24 @@ class Batch(bytearray):
         return self._used
 
     @property
+    def raw_size(self) -> int:
+        """Its size in bytes before compression, header included; final once it is sealed."""
+        return self._raw
+
+    @property
+    def times(self) -> tuple[int, int]:
+        """The timestamp of its first record, and the highest of any record, in milliseconds."""
+        return self._base_timestamp, self._max_timestamp
+
+    @property
     def done(self) -> bool:
         """Whether every record has its outcome."""
         return all(part.state >= ACKED for part in self._leaves())
+
+    @property
+    def maybe_repeated(self) -> bool:
+        """Whether an earlier attempt may have written it, too: without a producer id brokers find no duplicates."""
+        return self.written and self.producer_id < 0
 
     @property
     def settled(self) -> bool:
@@ -119,6 +141,26 @@ class Batch(bytearray):
         self._acc._reserve(self._home, self.partition, cap - self._cap)
         self._cap = cap
 
+    def _book_callbacks(self, r: Item, fits: Callable[[Topic[Batch], int, int], bool]) -> bool:
+        """Make room for the callback of the next record, which counts as memory of the batch; False if there is none.
+
+        Compressed records take less memory than their callbacks. An empty batch always has room for the first ones.
+        """
+        if self.count >= self._may_follow:
+            records = max(FIRST_CALLBACKS, self.count * 2)
+            size = (records - self._may_follow) * CALLBACK_COST
+            if self.count and not r.forced and not fits(self._home, self.partition, size):
+                return False
+            self._book(records)
+        return True
+
+    def _book(self, records: int) -> None:
+        """Reserve the memory of callbacks of so many records, until they have returned."""
+        size = (records - self._may_follow) * CALLBACK_COST
+        self._may_follow = records
+        self._noted += size
+        self._acc._reserve(self._home, self.partition, size)
+
     def _let_go(self) -> bool:
         """Empty it, unless its bytes are still being read; returns whether they are."""
         try:
@@ -138,13 +180,24 @@ class Batch(bytearray):
             self._settled = True
             self._acc._live.discard(self)
             self._acc.batches -= 1
-            self._acc._reserve(self._home, self.partition, -self._owed)
-            self._owed = 0
+            self._acc._reserve(self._home, self.partition, -self._owed - self._noted)
+            self._owed = self._noted = 0
+
+    @property
+    def outcome(self) -> tuple[int, int, str | None, Written | None, BaseException | None]:
+        """(offset of its first record or -1, append time or -1; reason or None, whether written, cause) once it has its outcome."""
+        if self.state == FAILED:
+            return -1, -1, self._code, self._outcome_written, self._cause
+        return self._base_offset, self._append_time, None, None, None
+
+    def handle(self) -> Any:
+        """A handle of its first record, to be called back when it has its outcome."""
+        return self._acc._new_handle(self)
 
     # ---- to the broker
 
     def compress(self) -> None:
-        """Compress the records if the producer has a codec and the result is smaller; then the batch is `ready`.
+        """Compress the records if the topic has a codec and the result is small enough; then the batch is `ready`.
 
         Called by the thread that filled the batch, or by the loop or a helper thread after its linger. Calling again does nothing.
         """
@@ -175,13 +228,13 @@ class Batch(bytearray):
             raise interruption
 
     def _squeeze(self) -> None:
-        acc = self._acc
+        acc, policy, before = self._acc, self._home.policy, self._raw - HEADER_SIZE
         assert acc._compress is not None
-        data = acc._compress(acc._codec, bytes(self[HEADER_SIZE:]))
+        data = acc._compress(policy.codec, bytes(self[HEADER_SIZE:]), *(() if policy.level is None else (policy.level,)))
         with acc._lock():
-            if self.state == SEALED and len(data) < self._raw - HEADER_SIZE:
+            if self.state == SEALED and len(data) < before and len(data) <= policy.compression_max_ratio * before:
                 self[HEADER_SIZE:] = data
-                self._codec, self._used = acc._codec, HEADER_SIZE + len(data)
+                self._codec, self._used = policy.codec, HEADER_SIZE + len(data)
                 self._resize(self._used)
 
     def finish(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
@@ -191,7 +244,7 @@ class Batch(bytearray):
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
         self[:HEADER_SIZE] = encode_header(
             memoryview(self)[HEADER_SIZE:],
-            attributes=self._codec,
+            attributes=self._codec | TRANSACTIONAL_BIT * self._acc.transactional,
             last_offset_delta=self.count - 1,
             base_timestamp_ms=self._base_timestamp,
             max_timestamp_ms=self._max_timestamp,
@@ -281,8 +334,9 @@ class Batch(bytearray):
             return list(self._kept)
         maybe = Written.MAYBE if self.written else Written.NO
         written = self._outcome_written if self.state == FAILED else maybe
+        partition = self.partition if self.partition >= 0 else None
         return [
-            ProducerRecord(self.topic, r.value, r.key, r.headers, self.partition, self._base_timestamp + r.timestamp_delta, written)
+            ProducerRecord(self.topic, r.value, r.key, r.headers, partition, self._base_timestamp + r.timestamp_delta, written)
             for r in self._raws()
         ]
 
@@ -358,12 +412,20 @@ class Batch(bytearray):
             item = Item(r.key, r.value, r.headers, self._base_timestamp + r.timestamp_delta, self.partition)
             part._put(item, part._encoded(item))
         part._resize(part._used)
-        part.state, part.ready = SEALED, acc._codec == 0
+        if self._callbacks:
+            part._book(part.count)
+        part.state, part.ready = SEALED, self._home.stays_plain(part._raw)
         part.attempts, part.last_error = self.attempts, self.last_error
         part.sent_at = self.sent_at
         return part
 
     # ---- records
+
+    def _is_reached(self, r: Item) -> bool:
+        """Count `r`, which is now in here; whether the batch has as much as its topic allows."""
+        policy = self._home.policy
+        self._payload += max(len(r.key or b"") + len(r.value or b""), 1)
+        return 0 < policy.batch_bytes <= self._payload or 0 < policy.batch_records <= self.count
 
     def _encoded(self, r: Item) -> bytes:
         return encode_record(r.timestamp - self._base_timestamp if self.count else 0, self.count, r.content)

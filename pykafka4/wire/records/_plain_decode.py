@@ -6,7 +6,7 @@ The counterpart of `_decode.pxi`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import attrs
@@ -66,6 +66,7 @@ class Record(_LazyHeaders):
 
 
 Record.__module__ = "pykafka4.wire.records.hot"  # so that pickles work across the compiled and the plain core
+ABORT: Final = b"\0\0"  # the type of a marker
 TIMESTAMP_TYPES: Final = {
     CREATE_TIME: "CREATE_TIME",
     LOG_APPEND_TIME: "LOG_APPEND_TIME",
@@ -116,6 +117,7 @@ class Chunk:
 
     The constructor reads batch headers only. `next_offset` follows the last whole batch; `position` is the next offset to hand out;
     `incomplete` is the size of the first batch if even that one is incomplete, else 0.
+    `aborted` has (producer id, first offset) of each aborted transaction: its records are passed over, up to its marker.
     """
 
     def __init__(
@@ -128,6 +130,7 @@ class Chunk:
         serial: object = None,
         decompress: Callable[[int, Buffer, int], bytes],
         max_decompressed: int,
+        aborted: Iterable[tuple[int, int]] = (),
     ) -> None:
         self._view: memoryview | None = memoryview(data).cast("B")
         self.topic, self.partition, self.serial = str.__str__(topic), partition, serial
@@ -139,6 +142,9 @@ class Chunk:
         self._broken = False
         self._batch: RecordBatch | None = None  # the batch entered
         self._records: Iterator[Record] | None = None  # its remaining records
+        # (first offset, producer id) of aborted transactions that begin later, and producer ids of those that have begun; None: none
+        later = tuple(sorted((first, producer) for producer, first in aborted))
+        self._aborted: tuple[tuple[tuple[int, int], ...], frozenset[int]] | None = (later, frozenset()) if later else None
         self._scan(self._view)
 
     def _scan(self, view: memoryview) -> None:
@@ -223,7 +229,9 @@ class Chunk:
             self.position = max(self.position, batch.base_offset)
         try:
             batch.check()
-            if batch.control:
+            if batch.control or self._is_aborted(batch):
+                if batch.control:
+                    self._end_aborted(batch)
                 self._pass_over(batch)
                 self._leave()
                 return True
@@ -235,6 +243,28 @@ class Chunk:
         self._pass_over(batch)
         self._records = records
         return True
+
+    def _is_aborted(self, batch: RecordBatch) -> bool:
+        self._begin_aborted(batch)
+        return self._aborted is not None and batch.transactional and batch.producer_id in self._aborted[1]
+
+    def _begin_aborted(self, batch: RecordBatch) -> None:
+        """Note the aborted transactions that begin in `batch` or before it."""
+        if self._aborted is not None and batch.magic == 2:
+            later, begun = self._aborted
+            count = sum(first <= batch.last_offset for first, _ in later)
+            self._aborted = later[count:], begun.union(producer for _, producer in later[:count])
+
+    def _end_aborted(self, batch: RecordBatch) -> None:
+        """A marker: if it aborts, what its producer writes after it belongs to another transaction."""
+        self._begin_aborted(batch)
+        if self._aborted is None or batch.producer_id not in self._aborted[1] or batch.count == 0:
+            return
+        marker = next(read_records(open_batch(batch, self._decompress, self._max), batch.count))
+        if marker.key is None or len(marker.key) < 4 or marker.key[0] > 0x7F:
+            raise DecodeError("a marker's key is invalid")
+        if marker.key[2:4] == ABORT:
+            self._aborted = self._aborted[0], self._aborted[1] - {batch.producer_id}
 
     def _walk(self, batch: RecordBatch, view: memoryview) -> Iterator[Record]:
         previous = -1
@@ -268,13 +298,14 @@ class Chunk:
         """
         give_way()
         count, view, position, at = len(out), self._view, self.position, self._at - (len(self._batch.data) if self._batch else 0)
+        aborted = self._aborted
         try:
             return self._decode(out, limit)
         except (CorruptRecord, RecordTooLarge, ConfigError):
             raise
         except BaseException:
             del out[count:]
-            self._view, self.position, self._at = view, position, at
+            self._view, self.position, self._at, self._aborted = view, position, at, aborted
             self._batch = self._records = None  # an interrupted generator is finished: enter the batch again
             raise
 

@@ -69,6 +69,8 @@ class Delivery:
         return self._found()
 
     def _failure(self, b: Batch, index: int) -> DeliveryFailed:
+        if b._dropped:  # not a failure of the producer: leaving its `with` block does not raise it
+            return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, None, fresh(b._cause))
         if index not in b._looked_at:
             b._looked_at.add(index)
             if b._acc._hooks.failure_seen is not None:
@@ -84,7 +86,9 @@ class Delivery:
         if b.state == FAILED:
             raise self._failure(b, index)
         offset = b._base_offset + index if b._base_offset >= 0 else -1
-        return RecordMetadata(b.topic, b.partition, offset, b._append_time if b._append_time >= 0 else self.timestamp_ms, *self._sizes)
+        timestamp = b._append_time if b._append_time >= 0 else self.timestamp_ms
+        key_size, value_size = self._sizes
+        return RecordMetadata(b.topic, b.partition, offset, timestamp, key_size, value_size, b.maybe_repeated)
 
     def exception(self, timeout: float | None = None) -> DeliveryFailed | None:
         """The DeliveryFailed of a failed record, None for an acknowledged one; waits as `result` does."""
@@ -94,7 +98,7 @@ class Delivery:
     def lost(self) -> list[ProducerRecord]:
         """The record, if it failed. The failure does not count as seen."""
         b, index = self._found()
-        return [b._record(index)] if b.state == FAILED else []
+        return [b._record(index)] if b.state == FAILED and not b._dropped else []
 
     def add_done_callback(self, fn: Callable[[Delivery], object]) -> None:
         """Call `fn(delivery)` once, on the callback executor, when there is an outcome (at once if there already is)."""

@@ -14,12 +14,24 @@ import attrs
 
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.records._plain_arguments import Item
+from pykafka4.wire.records.layout import HEADER_SIZE
+from pykafka4.wire.records.policy import Policy
 
-__all__ = ["PARKING", "Callback", "Handle", "Parked", "Topic", "murmur2"]
+__all__ = ["PARKING", "Callback", "Handle", "Lane", "Parked", "Topic", "murmur2"]
 
 PARKING: Final = -2  # the partition of a topic's placeholder batch for parked records
 
-B = TypeVar("B")  # `Batch`, whose module imports this one
+INFINITY: Final = float("inf")
+
+
+class Dated(Protocol):
+    """The part of a `Batch`, whose module imports this one, that a lane uses."""
+
+    count: int
+    created: float
+
+
+B = TypeVar("B", bound=Dated)
 
 
 class Handle(Protocol):
@@ -66,10 +78,50 @@ class Parked:
 
 
 @attrs.define(eq=False)
+class Lane(Generic[B]):
+    """The open batches of all topics with the same linger, by age."""
+
+    linger: float
+    opened: dict[B, None] = attrs.Factory(dict)
+    taken_at: float = -INFINITY  # when `take` last took batches whose linger had ended
+    expected: float = INFINITY  # when it is to look for the next of them, if records come steadily
+
+    def take(self, now: float, flushing: bool, due: list[B]) -> float:
+        """Append the batches that are due to `due`; returns when to look again. See `Accumulator.take`."""
+        found: list[B] = []
+        soon = self.linger / 8
+        limit = now if now < self.expected else now + soon
+        deadline = INFINITY
+        for batch in self.opened:
+            if batch.count == 0:  # just opened, its record is about to be written
+                deadline = max(batch.created + self.linger, now + 0.001)
+                break
+            if batch.created + self.linger > limit and not flushing:
+                deadline = batch.created + self.linger
+                break
+            found.append(batch)
+            limit = now + soon
+        for batch in found:
+            del self.opened[batch]
+        due += found
+        if found and not flushing:
+            steady = self.linger > 0 and self.taken_at <= found[0].created <= self.taken_at + soon
+            self.taken_at, self.expected = now, now + self.linger if steady else INFINITY
+        elif now >= self.expected:
+            self.expected = INFINITY
+        return min(deadline, self.expected)
+
+
+@attrs.define(eq=False)
 class Topic(Generic[B]):
     """A topic's state in the accumulator."""
 
     name: str
+    policy: Policy
+    lane: Lane[B]
+    capacity: int  # a batch grows up to this; a larger record has a batch of its own
+    max_record: int
+    max_record_option: str  # what sets it
     count: int = 0  # partitions; 0 while unknown
     direct: bool = False  # partitions are known and nothing is parked: records go straight into batches
     announced: bool = False  # the loop has been notified that records wait here
@@ -78,6 +130,8 @@ class Topic(Generic[B]):
     held: dict[int, int] = attrs.Factory(dict)  # bytes reserved, by partition
     last_was_full: set[int] = attrs.Factory(set)  # partitions whose last batch was full: the next one starts large
     available: list[int] = attrs.Factory(list)  # partitions with a leader
+    online: frozenset[int] = frozenset()  # the same
+    dice: int = 1  # state of the random numbers
     cursor: int = 0
     sticky: int = 0  # the current partition of records without key and partition
     sticky_bytes: int = 0  # bytes sent to it so far
@@ -87,11 +141,23 @@ class Topic(Generic[B]):
     moved_bytes: int = 0  # of parked records, to their partitions, since records last went straight there
     placeholder: B | None = None  # the batch of parked records' handles
 
-    def rotate(self) -> None:
+    def stays_plain(self, raw: int) -> bool:
+        """Whether a batch of `raw` bytes is not to be compressed."""
+        return self.policy.codec == 0 or raw - HEADER_SIZE < self.policy.compression_min_bytes
+
+    def limit_records(self, size: int, option: str) -> None:
+        """No record may have a larger batch than `size`."""
+        if size < self.max_record:
+            self.max_record, self.max_record_option = size, option
+        self.capacity = min(self.capacity, size)
+
+    def step(self) -> None:
         """The next available partition becomes the sticky one."""
-        self.cursor = (self.cursor + 1) % len(self.available)
-        self.sticky = self.available[self.cursor]
-        self.sticky_bytes = 0
+        self.stick((self.cursor + 1) % len(self.available))
+
+    def stick(self, cursor: int) -> None:
+        """That one of the available partitions becomes the sticky one."""
+        self.cursor, self.sticky, self.sticky_bytes = cursor, self.available[cursor], 0
 
     def parked_at(self, number: int) -> Parked:
         """The parked record with that running number."""

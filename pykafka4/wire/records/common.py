@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any, Final
 
 from pykafka4.errors import KafkaError
 from pykafka4.logs import get_log
 
-__all__ = ["Waker", "fresh", "holds_pointers", "wake_tasks"]
+__all__ = [
+    "Waker",
+    "chosen_partition",
+    "fresh",
+    "holds_pointers",
+    "many_ended",
+    "many_values",
+    "partitioner_failed",
+    "wake_tasks",
+    "warn_dropped",
+]
 
 log = get_log("pykafka4")
 
@@ -34,6 +46,29 @@ def fresh(error: BaseException | None) -> BaseException | None:
 def holds_pointers(form: str) -> bool:
     """Whether a buffer of that format (as in the struct module, numpy and ctypes) holds pointers, to Python objects or others."""
     return not _POINTERS.isdisjoint(form if len(form) == 1 else _FIELD_NAMES.sub("", form))
+
+
+def partitioner_failed(topic: str, function: Callable[..., Any], error: Exception) -> KafkaError:
+    """The error of a `send` whose partitioner raised `error`."""
+    return KafkaError(f"{topic}: the partitioner {_named(function)} raised {type(error).__name__}: {error}; the record was not sent")
+
+
+def chosen_partition(topic: str, function: Callable[..., Any], chosen: object, count: int) -> int:
+    """The partition that an application's partitioner chose. Raises TypeError or ValueError naming the partitioner."""
+    try:
+        number = None if isinstance(chosen, bool) else operator.index(chosen)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None:
+        raise TypeError(f"{topic}: the partitioner {_named(function)} returned {type(chosen).__name__}; it must return an int")
+    if not 0 <= number < count:
+        where = f"the topic has {count} partitions, 0 to {count - 1}"
+        raise ValueError(f"{topic}: the partitioner {_named(function)} returned {number}, but {where}")
+    return number
+
+
+def _named(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", None) or type(function).__qualname__
 
 
 class Waker:
@@ -61,3 +96,42 @@ def wake_tasks(pairs: Iterable[tuple[Any, Any]], client_id: str) -> list[tuple[A
         except Exception:  # one task that cannot be woken must not keep the others asleep
             log.exception("%s: a task that awaits a delivery could not be woken", client_id)
     return others
+
+
+def warn_dropped(client_id: str, drops: Iterable[tuple[str, int, str]], key: tuple[str, int, str], cause: object) -> None:
+    """Log the first dropped record of a topic and reason; `drops` are the (topic, partition, reason) known so far."""
+    topic, _, code = key
+    if not any(other[0] == topic and other[2] == code for other in list(drops)):
+        log.warning("%s: %s: records are dropped: %s (%s); stats() counts them", client_id, topic, code, cause)
+
+
+def many_values(topic: str, values: Any, keys: Any) -> tuple[Iterable[Any], Iterator[Any] | None]:
+    """The arguments of `send_many` to iterate over; TypeError or ValueError naming the one that cannot be meant."""
+    values = _items(topic, "values", "value", values)
+    if keys is None:
+        return values, None
+    keys = _items(topic, "keys", "key", keys)
+    if isinstance(values, Sized) and isinstance(keys, Sized) and len(values) != len(keys):
+        raise ValueError(f"{topic}: keys has {len(keys)} items, but values has {len(values)}")
+    return values, iter(keys)
+
+
+def _items(topic: str, what: str, one: str, items: Any) -> Iterable[Any]:
+    if isinstance(items, (str, bytes, bytearray, memoryview, Mapping)) or not hasattr(items, "__iter__"):
+        raise TypeError(f"{topic}: {what} must be a list or another iterable with a {one} for each record, not {type(items).__name__}")
+    columns = getattr(items, "to_pylist", None)  # of Arrow, whose own items are no bytes
+    return columns() if columns is not None else items  # type: ignore[no-any-return]
+
+
+def many_ended(error: BaseException, topic: str | None, accepted: list[Any]) -> None:
+    """`error` ended a `send_many`: note on it how many records were accepted before, and store their handles in its `accepted`.
+
+    `topic` is None if the records name their topics.
+    """
+    count, where = len(accepted), "of ProducerRecords" if topic is None else f"to {topic!r}"
+    error.add_note(
+        f"pykafka4: send_many {where} ended at record {count}, counted from 0: the {count} before it were accepted, "
+        "and `accepted` of this exception has their Deliveries"
+    )
+    with contextlib.suppress(AttributeError):  # of a class with slots
+        error.accepted = accepted  # type: ignore[attr-defined]

@@ -13,20 +13,27 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
+import attrs
+
 from pykafka4.error_table import Written
-from pykafka4.errors import RecordTooLarge, short_name
+from pykafka4.errors import short_name
 from pykafka4.gil.flag import give_way
+from pykafka4.partitioners import DEFAULT, NAMED, Hash, Partitioner, Spread
 from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata
 from pykafka4.wire.buffers import Buffer
-from pykafka4.wire.records._plain_account import Account, Callbacks, Hooks
+from pykafka4.wire.records._plain_account import Callbacks, Hooks
 from pykafka4.wire.records._plain_arguments import Item, bytes_of, exact_name, header_pairs, integer, wall_ms
 from pykafka4.wire.records._plain_batch import ACKED, FAILED, OPEN, SEALED, SPLIT, Batch
+from pykafka4.wire.records._plain_choice import HASHES, ask_function, in_turn, next_online, rotate
 from pykafka4.wire.records._plain_decode import Chunk, Record, RecordIterator
 from pykafka4.wire.records._plain_delivery import Delivery
-from pykafka4.wire.records._plain_topic import PARKING, Callback, Handle, Parked, Topic, murmur2
+from pykafka4.wire.records._plain_many import checked_callback, new_handle, send_many
+from pykafka4.wire.records._plain_room import UNDECIDED, Room, grown
+from pykafka4.wire.records._plain_topic import PARKING, Callback, Handle, Lane, Parked, Topic, murmur2
 from pykafka4.wire.records.checksum import crc32c
 from pykafka4.wire.records.common import fresh
 from pykafka4.wire.records.layout import HEADER_SIZE, LEAST_RECORD
+from pykafka4.wire.records.policy import Policy
 
 __all__ = [
     "ACKED",
@@ -44,14 +51,12 @@ __all__ = [
     "murmur2",
 ]
 
-SMALL: Final = 2048  # capacity a batch starts with; it doubles
 PARKED_COST: Final = 128  # bytes reserved for a parked record in addition to its data
-UNDECIDED: Final = -1  # the partition of a record that has none yet
 INFINITY: Final = float("inf")
 MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
 
 
-class Accumulator(Account[Batch]):
+class Accumulator(Room):
     """The open batch of every partition, the sealed ones, records whose topic is not known yet, and the memory limits for them.
 
     `send` runs on application threads, everything else on the loop. Callables:
@@ -59,22 +64,25 @@ class Accumulator(Account[Batch]):
     may raise; `make_room(topic, partition or -1, bytes, deadline)` waits until a retry makes sense, or raises;
     `wait(predicate, timeout)` waits for a handle; `failure_seen(n)` the application has seen the failure of a record, and `n` had failed
     before its batch; `submit(callable)` runs a late callback; `wall()` milliseconds since the epoch for records without a timestamp;
-    `find_partition(topic, partition, deadline)` looks up an unknown partition before it is rejected; `client_id` begins log lines.
+    `find_partition(topic, partition, deadline)` looks up an unknown partition before it is rejected; `find_topic(topic, deadline)` waits
+    for the partitions of a topic, for a `partitioner` with a function; `client_id` begins log lines.
+    With `drop_error` a record without room is dropped, for that reason; `call_dropped(callback, delivery)` calls back soon, or raises.
 
-    A record may wait several times within one deadline (of `clock`): `make_room` and `find_partition` get infinity the first time, then
-    the value that they returned last.
+    A record may wait several times within one deadline (of `clock`): these functions get infinity the first time, then the value that
+    they returned last.
     """
 
     def __init__(
         self,
         *,
         batch_size: int,
-        linger: float,
+        linger: float = 0.0,
         buffer_memory: int,
         max_partition_bytes: int,
         max_request_size: int,
         codec: int = 0,
-        compress: Callable[[int, Buffer], bytes] | None = None,
+        compress: Callable[..., bytes] | None = None,
+        policy: Callable[[str], Policy] | None = None,
         clock: Callable[[], float],
         wake: Callable[[], object],
         new_topic: Callable[[str], object],
@@ -87,33 +95,40 @@ class Accumulator(Account[Batch]):
         wall: Callable[[], int] | None = None,
         seed: int | None = None,
         find_partition: Callable[[str, int, float], float] | None = None,
+        find_topic: Callable[[str, float], float] | None = None,
+        partitioner: Partitioner | None = None,
         client_id: str = "pykafka4",
+        limits: str | None = None,
+        drop_error: BaseException | None = None,
+        call_dropped: Callable[[Callback, Delivery], object] | None = None,
     ) -> None:
         if batch_size < HEADER_SIZE + LEAST_RECORD:
             raise ValueError(f"batch_size={batch_size} is too small for a record")
-        if codec and compress is None:
-            raise ValueError(f"codec={codec} needs a compress function")
+        if compress is None and (codec or policy is not None):
+            raise ValueError("codec and policy need a compress function")
         super().__init__(
             lock if lock is not None else contextlib.nullcontext(),
             Hooks(wait, submit, awaiting, failure_seen, client_id),
-            codec,
             compress,
             wake,
         )
         self._batch_size = min(batch_size, max_request_size)
-        self._linger, self._buffer_memory, self._max_partition_bytes = linger, buffer_memory, max_partition_bytes
+        alike = Policy(linger, codec)
+        self._policy = policy if policy is not None else lambda topic: alike
+        self._lanes: dict[float, Lane[Batch]] = {}  # by linger
+        self._buffer_memory, self._max_partition_bytes = buffer_memory, max_partition_bytes
         self._max_request_size, self._asked_request_size = min(max_request_size, buffer_memory), max_request_size
         self._clock, self._new_topic, self._make_room = clock, new_topic, make_room
         self._used_up = 0  # announcements that are void: their parked records were moved, or the topic was dropped
-        self._find_partition = find_partition
+        self._find_partition, self._find_topic = find_partition, find_topic
+        self._plan = partitioner if partitioner is not None else attrs.evolve(NAMED[DEFAULT], adaptive=False)
+        self._call_dropped, self._drop_error, self._limits = call_dropped, drop_error, limits
         self._wall = wall if wall is not None else wall_ms
         self._topics: dict[str, Topic[Batch]] = {}
         self._sealed: list[Batch] = []
-        self._flushing = False
         self._seed = int.from_bytes(os.urandom(4), "big") if seed is None else seed & MAX_INT
         self.wake_at = INFINITY
-        self._taken_at = -INFINITY  # when `take` last took batches whose linger had ended
-        self._expected = INFINITY  # when it is to look for the next of them, if records come steadily
+        self._lost_times = -1, -1
 
     # ---- records
 
@@ -140,51 +155,90 @@ class Accumulator(Account[Batch]):
             bytes_of(t.name, "key", key),
             data,
             header_pairs(t.name, headers),
-            partition=UNDECIDED if partition is None else integer(t.name, "partition", partition, MAX_INT),
+            partition=self._partition_of(t.name, partition),
             timestamp=self._wall() if timestamp_ms is None else integer(t.name, "timestamp_ms", timestamp_ms, MAX_LONG),
         )
-        if on_delivery is not None and not callable(on_delivery):
-            raise TypeError(f"{t.name}: on_delivery must be callable, not {type(on_delivery).__name__}")
-        delivery = Delivery(item)
+        return self._accept(t, item, checked_callback(t.name, on_delivery), Delivery(item))
+
+    send_many, _new_handle = send_many, new_handle
+
+    def _accept(self, t: Topic[Batch], item: Item, callback: Callback | None, delivery: Delivery) -> Delivery:
+        """Park `item`, or write it into a batch."""
+        if t.policy.admit is not None and self._turned_away(t, item, t.policy.admit, callback, delivery):
+            return delivery
+        asked = item.partition
         while True:
-            if not t.direct and self._park(t, item, on_delivery, delivery):
+            if not t.direct and self._park(t, item, callback, delivery):
                 return delivery
-            if t.direct and self._append(t, item, on_delivery, delivery):
+            if t.direct and self._append(t, item, callback, delivery):
                 return delivery
             t = self._topics.get(t.name) or self._meet(t.name)
-            item.partition, item.free = UNDECIDED if partition is None else int(partition), False
+            item.partition, item.free = asked, False
 
-    def _check_open(self) -> None:
-        """Accept no records after a refusal: the code that refuses settles the earlier ones, but would not see later ones."""
-        if self.refusal is not None:
-            raise self.refusal.again()
+    def _turned_away(
+        self, t: Topic[Batch], r: Item, admit: Callable[[], Exception | None], callback: Callback | None, delivery: Handle
+    ) -> bool:
+        """Ask for the admission of `r`, which may wait; whether it was dropped instead."""
+        self._check_size(t, r.alone)
+        why = admit()
+        if why is not None:
+            self._drop(t, r, "RATE_LIMITED", why, callback, delivery)
+        return why is not None
 
     def _meet(self, name: str) -> Topic[Batch]:
         """The first send to a topic."""
         before = self._used_up
         self._new_topic(name)
+        policy = self._policy_of(name)
         with self._lock():
-            topic = self._named(name)
+            topic = self._named(name, policy)
             if before == self._used_up:  # otherwise the announcement may be void already: `_park` announces it again
                 topic.announced = True
         return topic
 
-    def _named(self, name: str) -> Topic[Batch]:
+    def _policy_of(self, name: str) -> Policy:
+        """That of the topic, or for a new one. Not called under the lock: a signal handler that runs meanwhile may send."""
+        known = self._topics.get(name)
+        return self._policy(name) if known is None else known.policy
+
+    def _named(self, name: str, policy: Policy) -> Topic[Batch]:
+        """The topic of that name, with `policy` if it is new."""
         topic = self._topics.get(name)
         if topic is None:
-            topic = self._topics[name] = Topic(name)
-            topic.placeholder = Batch(self, topic, PARKING, 0.0)
+            topic = self._topics[name] = self._new(name, policy)
+        return topic
+
+    def _new(self, name: str, policy: Policy) -> Topic[Batch]:
+        lane = self._lanes.setdefault(policy.linger, Lane(policy.linger))
+        option = "buffer_memory" if self._max_request_size < self._asked_request_size else "max_request_size"
+        topic: Topic[Batch] = Topic(name, policy, lane, self._batch_size, self._max_request_size, option)
+        if policy.max_message_bytes:
+            topic.limit_records(policy.max_message_bytes, "max_message_bytes")
+        topic.placeholder = Batch(self, topic, PARKING, 0.0)
         return topic
 
     def _choose(self, t: Topic[Batch], r: Item) -> None:
         """Choose the partition of `r`, or note that any is allowed."""
+        plan = self._plan
+        if r.partition >= 0:
+            self._check_partition(t, r)
+        elif plan.function is not None:
+            r.partition = ask_function(t, r, plan.function)
+        elif plan.hash != Hash.NONE and (-1 if r.key is None else len(r.key)) >= plan.least_key:
+            r.partition = HASHES[plan.hash](r.key or b"") % t.count
+        elif plan.spread == Spread.ROUND_ROBIN:
+            with self._lock():
+                r.partition = in_turn(t, lambda partition: self._partition_fits(t, partition, r.alone))
+        r.free = r.partition < 0 and plan.spread != Spread.LATE  # otherwise the slot of batches without a partition is -1
+
+    def _check_partition(self, t: Topic[Batch], r: Item) -> None:
+        """Find the explicit partition of `r`."""
+        if self._plan.wraps:
+            r.partition = next_online(t, r.partition % t.count)
         if r.partition >= t.count and self._find_partition is not None:
             r.deadline = self._find_partition(t.name, r.partition, r.deadline)
         if r.partition >= t.count:
             raise _no_partition(t, r.partition)
-        if r.partition < 0 and r.key is not None:
-            r.partition = (murmur2(r.key) & MAX_INT) % t.count
-        r.free = r.partition < 0
 
     def _append(self, t: Topic[Batch], r: Item, callback: Callback | None, delivery: Handle) -> bool:
         """Write `r` into the open batch of its partition and bind `delivery` to it; False if `t` was dropped meanwhile."""
@@ -203,14 +257,26 @@ class Accumulator(Account[Batch]):
                     b = t.open.get(t.sticky if r.free else r.partition) if step is None else None
                 if b is not None:
                     encoded = b._encoded(r)
-                    if b._used + len(encoded) <= b._cap:
+                    if b._used + len(encoded) > b._cap:
+                        step = self._enlarge(t, b, r, b._used + len(encoded))
+                    elif callback is None or b._book_callbacks(r, self._fits):
                         self._write(b, r, encoded, callback, delivery)
+                        step = self._fill(t, b, r, False) if t.policy.limited and b._is_reached(r) else None
                         break
-                    step = self._enlarge(t, b, r, b._used + len(encoded))
+                    else:
+                        step = self._fill(t, b, r, False)
             if step is not None:
                 step()
-        if news:
-            self._wake()
+            if r.overflows:
+                step = None
+                self._drop(t, r, "BUFFER_FULL", self._drop_error, callback, delivery)
+                break
+        try:
+            if step is not None:
+                step()
+        finally:
+            if news:
+                self._wake()
         return True
 
     def _write(self, b: Batch, r: Item, encoded: bytes, callback: Callback | None, delivery: Handle) -> None:
@@ -223,7 +289,8 @@ class Accumulator(Account[Batch]):
     def _start(self, t: Topic[Batch], r: Item, news: bool) -> tuple[bool, Callbacks | None]:
         """Open a batch for `r`; returns whether to wake the loop, and what to do first if there is no room."""
         need = r.alone
-        self._check_size(t, need)
+        if not r.forced:
+            self._check_size(t, need)
         now = self._clock()
         partition = self._stick(t, need) if r.free else r.partition
         if partition in t.open:
@@ -238,59 +305,45 @@ class Accumulator(Account[Batch]):
             batch.sent_at = r.sent_at
         self._introduce(batch, cap)
         t.open[partition] = batch
-        self._opened[batch] = None
-        if now + self._linger < self.wake_at:
-            self.wake_at, news = now + self._linger, True
+        t.lane.opened[batch] = None
+        if now + batch.linger < self.wake_at:
+            self.wake_at, news = now + batch.linger, True
         return news, None
 
     def _stick(self, t: Topic[Batch], need: int) -> int:
         """The sticky partition; the next one if it has had its share or is full."""
         if t.sticky_bytes >= self._batch_size:
-            t.rotate()
+            self._rotate(t)
         for _ in t.available:
             if self._partition_fits(t, t.sticky, need):
                 break
-            t.rotate()
+            t.step()
         return t.sticky
 
-    def _start_size(self, t: Topic[Batch], partition: int, need: int, asked: bool) -> int:
-        """The initial capacity of a batch within the limits; 0 if there is no room.
-
-        A busy partition starts large while there is plenty of memory, and for a thread that has waited for it: in small pieces, threads
-        would have to wait for it again and again, and batches would stay small.
-        """
-        plenty = self._reserved + self._batch_size <= self._buffer_memory // 2
-        large = need <= self._batch_size and partition in t.last_was_full and (asked or plenty)
-        if large and self._fits(t, partition, self._batch_size):
-            return self._batch_size
-        wanted = (self._grown(SMALL, need), need) if need <= self._batch_size else (need,)
-        return next((cap for cap in wanted if self._fits(t, partition, cap)), 0)
-
-    def _grown(self, cap: int, need: int) -> int:
-        while cap < need:
-            cap *= 2
-        return min(cap, self._batch_size)
+    def _rotate(self, t: Topic[Batch]) -> None:
+        rotate(t, self._batch_size if self._plan.adaptive else 0)
 
     def _enlarge(self, t: Topic[Batch], b: Batch, r: Item, need: int) -> Callbacks | None:
         """`r` does not fit into `b`: enlarge it, or seal it; returns what to do first, without the lock."""
-        self._check_size(t, r.alone)
-        if need <= self._batch_size:  # also ahead of waiting threads: once the batch is full, this thread waits as well
-            cap = self._grown(b._cap, need)
+        if not r.forced:
+            self._check_size(t, r.alone)
+        if need <= t.capacity:  # also ahead of waiting threads: once the batch is full, this thread waits as well
+            cap = grown(t, b._cap, need)
             if self._fits(t, b.partition, cap - b._cap):
                 b._resize(cap)
                 return None
-        if r.forced and need <= self._batch_size:
+        if r.forced and need <= t.capacity:
             b._resize(need)
             return None
-        return self._fill(t, b, r, need)
+        return self._fill(t, b, r, need > t.capacity)
 
-    def _fill(self, t: Topic[Batch], b: Batch, r: Item, need: int) -> Callbacks | None:
-        """Seal `b`, which has no room for `r`."""
+    def _fill(self, t: Topic[Batch], b: Batch, r: Item, full: bool) -> Callbacks | None:
+        """Seal `b`, which has no room for `r`, or is complete with it; returns what to do afterwards, without the lock."""
         self._close(b, False)
-        if need > self._batch_size:
+        if full:
             t.last_was_full.add(b.partition)
         if r.free and b.partition == t.sticky:
-            t.rotate()
+            self._rotate(t)
         if not b.ready:
             return b.compress
         return self._tell if self.can_send else None
@@ -304,56 +357,13 @@ class Accumulator(Account[Batch]):
         self._detach(b)
         b.state = SEALED
 
-    # ---- room
-
-    def _check_size(self, t: Topic[Batch], size: int) -> None:
-        if size > self._max_request_size:
-            over_memory = self._max_request_size < self._asked_request_size
-            option = "buffer_memory" if over_memory else "max_request_size"
-            raise RecordTooLarge(
-                f"{t.name}: a record of {size} bytes (overhead included) exceeds {option}={self._max_request_size}; "
-                "raise that option or split the record"
-            )
-
-    def _partition_fits(self, t: Topic[Batch], partition: int, size: int) -> bool:
-        """Whether the partition's own limit allows it; an empty partition may always have one batch."""
-        held = t.held.get(partition, 0)
-        return held == 0 or held + size <= self._max_partition_bytes
-
-    def _fits(self, t: Topic[Batch], partition: int, size: int) -> bool:
-        return self._reserved + size <= self._buffer_memory and self._partition_fits(t, partition, size)
-
-    def _must_queue(self, t: Topic[Batch], r: Item) -> bool:
-        """Whether waiting threads come first: not if all of them wait for room in full partitions, and `r` is for another one."""
-        if self.waiters == 0 or r.asked or r.forced:
-            return False
-        full = self.full_partitions  # read once: another thread may replace it
-        return full is None or (t.name, UNDECIDED if r.free else r.partition) in full
-
-    def _wait_for_room(self, t: Topic[Batch], r: Item, size: int) -> None:
-        """Wait for room, without the lock: everything may have changed afterwards."""
-        r.deadline = self._make_room(t.name, UNDECIDED if r.free else r.partition, size, r.deadline)
-        r.asked = True
-
-    def room(self, topic: str, partition: int, nbytes: int) -> bool:
-        """Whether there is room now for a record that called `make_room` with these arguments. Takes no lock, as the caller may hold it."""
-        return self._reserved + nbytes <= self._buffer_memory and not self.crowded(topic, partition, nbytes)
-
-    def crowded(self, topic: str, partition: int, nbytes: int) -> bool:
-        """Whether only `max_partition_bytes` blocks a record that called `make_room` with these arguments, however much memory is free."""
-        t = self._topics.get(exact_name(topic))
-        if t is None:
-            return False
-        if not t.direct:
-            # What has moved counts too, until nothing is parked: else a full partition would take as much as passes through here.
-            backlog = t.parked_bytes + t.moved_bytes
-            return backlog > 0 and backlog + nbytes > self._max_partition_bytes
-        return not any(self._partition_fits(t, p, nbytes) for p in ([partition] if partition >= 0 else t.available))
-
     # ---- records whose topic is not known yet
 
     def _park(self, t: Topic[Batch], r: Item, callback: Callback | None, delivery: Handle) -> bool:
         """Keep `r` until its topic's partitions are known; False if they became known, or `t` was dropped, meanwhile."""
+        if self._plan.function is not None and r.partition < 0:
+            self._await_topic(t, r)
+            return False
         self._check_size(t, r.alone)
         size = r.alone + PARKED_COST
         while True:
@@ -369,8 +379,22 @@ class Accumulator(Account[Batch]):
                 if not self._must_queue(t, r) and self.room(t.name, UNDECIDED, size):
                     self._keep(t, Parked(r, delivery, callback, self._clock(), size))
                     return True
+            if self._drop_error is not None:
+                self.hurry(size)
+                self._drop(t, r, "BUFFER_FULL", self._drop_error, callback, delivery)
+                return True
             r.deadline = self._make_room(t.name, r.partition, size, r.deadline)
             r.asked = True
+
+    def _await_topic(self, t: Topic[Batch], r: Item) -> None:
+        """Wait until the partitions of `t` are known, for the application's function; `t` may be dropped then."""
+        assert self._find_topic is not None
+        while not t.direct and not t.dropped:
+            self._check_open()
+            if not t.announced:
+                self._new_topic(t.name)
+                t.announced = True
+            r.deadline = self._find_topic(t.name, r.deadline)
 
     def _keep(self, t: Topic[Batch], p: Parked) -> None:
         assert t.placeholder is not None
@@ -397,14 +421,17 @@ class Accumulator(Account[Batch]):
     def set_partitions(self, topic: str, count: int, available: Sequence[int]) -> None:
         """The topic has `count` partitions; those in `available` have a leader (empty: not known which)."""
         chosen = [p for p in available if 0 <= p < count] or list(range(count))
+        name = exact_name(topic)
+        policy = self._policy_of(name)
         with self._lock():
-            t = self._named(exact_name(topic))
+            t = self._named(name, policy)
             if count <= 0:
                 return
             if t.count == 0:  # so that not every producer starts with partition 0
                 t.cursor = self._seed % len(chosen)
+                t.dice = self._seed + 1
                 self._seed = (self._seed * 1103515245 + 12345) & MAX_INT
-            t.available = chosen
+            t.available, t.online = chosen, frozenset(chosen)
             if t.count == 0 or t.sticky not in chosen:
                 t.cursor %= len(chosen)
                 t.sticky, t.sticky_bytes = chosen[t.cursor], 0
@@ -418,14 +445,16 @@ class Accumulator(Account[Batch]):
         """
         t = self._topics.get(exact_name(topic))
         misplaced: list[tuple[str, Exception, Callbacks | None]] = []
+        self._lost_times = -1, -1
         if t is None:
             return 0, misplaced
         while limit > 0 and t.parked and t.count > 0:
             limit -= 1
             p = t.parked[0]
-            if p.item.partition >= t.count and patient:
+            missing = p.item.partition >= t.count and not self._plan.wraps
+            if missing and patient:
                 break
-            if p.item.partition >= t.count:
+            if missing:
                 misplaced.append(self._lose(t, p))
             else:
                 self._place(t, p)
@@ -456,6 +485,7 @@ class Accumulator(Account[Batch]):
     def fail_parked(self, topic: str, error: BaseException, before: float = INFINITY) -> tuple[int, Callbacks | None]:
         """Fail the parked records appended up to `before`; returns (how many, None or what runs their callbacks)."""
         t = self._topics.get(exact_name(topic))
+        self._lost_times = -1, -1
         with self._lock():
             if t is None or not t.parked or t.parked[0].created > before:
                 return 0, None
@@ -477,6 +507,8 @@ class Accumulator(Account[Batch]):
         """Fail the oldest parked record of `t`, as part of `b`."""
         p = self._unpark(t)
         r = p.item
+        first, last = self._lost_times
+        self._lost_times = r.timestamp if first < 0 else min(first, r.timestamp), max(last, r.timestamp)
         assert isinstance(b._kept, list)
         b._kept.append(
             ProducerRecord(t.name, r.value, r.key, r.headers, r.partition if r.partition >= 0 else None, r.timestamp, Written.NO)
@@ -487,6 +519,11 @@ class Accumulator(Account[Batch]):
         b._extras += [(p.delivery, p.callback)] if p.callback is not None else []
         b._extras += p.extras
 
+    def direct(self, topic: str) -> bool:
+        """Whether the partitions of `topic` are known and no earlier record waits for one."""
+        t = self._topics.get(exact_name(topic))
+        return t is not None and t.direct
+
     def parked(self, topic: str) -> tuple[int, float]:
         """(How many records of `topic` wait for its partitions, when the oldest was sent or 0.0.)"""
         t = self._topics.get(exact_name(topic))
@@ -494,36 +531,20 @@ class Accumulator(Account[Batch]):
 
     # ---- the loop
 
-    def take(self, now: float) -> tuple[list[Batch], list[Batch], float]:
+    def take(self, now: float, no_linger: bool = False) -> tuple[list[Batch], list[Batch], float]:
         """(batches sealed since the last call, in order; open ones whose linger has ended since, or ends soon; when to call again).
 
-        A call that finds such a batch also takes those whose linger ends within an eighth of `linger`: one turn of the loop instead of
-        several. If the oldest was opened that soon after the last such call, records come steadily, and the next batch is expected: the
-        loop is not woken when it is opened, and calls again by itself.
+        A call that finds such a batch also takes those whose linger ends within an eighth of it: one turn of the loop instead of several.
+        If the oldest was opened that soon after the last such call, records come steadily, and the next batch is expected: the loop is
+        not woken when it is opened, and calls again by itself. With `no_linger` every batch that was opened by `now` is due.
         """
         with self._lock():
             self._sweep()
             due: list[Batch] = []
-            soon = self._linger / 8
-            limit = now if now < self._expected else now + soon
-            deadline = INFINITY
-            for batch in self._opened:
-                if batch.count == 0:  # just opened, its record is about to be written
-                    deadline = max(batch.created + self._linger, now + 0.001)
-                    break
-                if batch.created + self._linger > limit and not self._flushing:
-                    deadline = batch.created + self._linger
-                    break
-                due.append(batch)
-                limit = now + soon
-            for batch in due:
-                del self._opened[batch]
-            if due and not self._flushing:
-                steady = self._linger > 0 and self._taken_at <= due[0].created <= self._taken_at + soon
-                self._taken_at, self._expected = now, now + self._linger if steady else INFINITY
-            elif now >= self._expected:
-                self._expected = INFINITY
-            self._flushing, self.wake_at = False, min(deadline, self._expected)
+            again = INFINITY
+            for lane in self._lanes.values():
+                again = min(again, lane.take(now + lane.linger if no_linger else now, self._flushing, due))
+            self._flushing, self.wake_at = False, again
             taken, self._sealed = self._sealed, []
             return [batch for batch in taken if batch.state == SEALED], due, self.wake_at
 
@@ -534,10 +555,41 @@ class Accumulator(Account[Batch]):
                 return False
             if batch._acc is not self:
                 raise ValueError(f"{batch!r} belongs to another accumulator")
-            if batch.size * 2 < self._batch_size:
+            if batch.size * 2 < batch._home.capacity:
                 batch._home.last_was_full.discard(batch.partition)
             self._close(batch, taken)
             return True
+
+    def limit_batches(self, topic: str, size: int) -> None:
+        """Fill no batch of `topic` beyond `size` bytes from now on: brokers refuse larger ones. A larger record has a batch of its own."""
+        with self._lock():
+            t = self._topics.get(exact_name(topic))
+            if t is not None and size > 0:
+                t.capacity = min(t.capacity, size)
+
+    def limit_records(self, topic: str, size: int) -> None:
+        """Brokers take no batch of `topic` with more than `size` bytes: refuse larger records from now on, if they are not compressed."""
+        with self._lock():
+            t = self._topics.get(exact_name(topic))
+            if t is None or size <= 0:
+                return
+            if t.policy.codec:
+                t.capacity = min(t.capacity, size)
+            else:
+                t.limit_records(size, "max.message.bytes of the topic")
+
+    def assign(self, batch: Batch, partition: int) -> None:
+        """Give `batch`, sealed and `ready`, the partition that it was not given before. Its bytes count there from now on."""
+        if batch._acc is not self or batch.state != SEALED or not batch.ready or batch.partition >= 0:
+            raise RuntimeError(f"{batch!r} cannot be given a partition")
+        with self._lock():
+            t = self._topics.get(batch.topic)
+            if t is None or not 0 <= partition < t.count:
+                raise ValueError(f"{batch!r}: there is no partition {partition}")
+            self._reserve(t, batch.partition, -batch._cap - batch._noted)
+            self._reserve(t, partition, batch._cap + batch._noted)
+            batch.partition = partition
+        self._nudge()
 
     def expedite(self) -> None:
         """Flush: every open batch is due at once."""
@@ -555,6 +607,21 @@ class Accumulator(Account[Batch]):
             t.dropped = True
             self._used_up += 1
             return True
+
+    @property
+    def lost_times(self) -> tuple[int, int]:
+        """First and last timestamp of the parked records that the last call of `designate` or `fail_parked` has failed; -1: none."""
+        return self._lost_times
+
+    def census(self) -> tuple[int, list[tuple[Batch, int, bool]], list[tuple[str, int]]]:
+        """(How many records were accepted; (batch, records, in flight) for each batch without an outcome; (topic, records) where any are
+        parked.)
+
+        On the loop thread. All numbers are of one moment.
+        """
+        with self._lock():
+            batches = [(batch, batch.count, batch.in_flight) for batch in self._live if batch.state <= SEALED and batch.count > 0]
+            return self.accepted, batches, [(t.name, len(t.parked)) for t in self._topics.values() if t.parked]
 
     def unfinished(self) -> list[Batch | Handle]:
         """Everything that is not settled: batches, and the handles of parked records."""

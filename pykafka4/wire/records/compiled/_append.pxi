@@ -13,23 +13,30 @@ cdef class Accumulator:
     cdef int pooled, pool_limit
     cdef int32_t batch_size
     cdef int64_t buffer_memory, max_partition_bytes, max_request_size, asked_request_size
-    cdef double linger
-    cdef int codec
     cdef bint flushing, wake_owed    # wake_owed: memory became free while a thread waits for it
-    cdef void* oldest              # open batches whose linger runs, by age; borrowed from Topic.open
-    cdef void* newest
+    cdef list lanes                # of Lane: the open batches whose linger runs
     cdef Hooks hooks
-    cdef object compressor, clock, waker, new_topic, make_room, wall, find_partition
+    cdef object policy, compressor, clock, waker, new_topic, make_room, wall, find_partition, find_topic
+    cdef object function           # of the application, which chooses partitions, or None
+    cdef bint unusual, wraps, adaptive  # unusual: partitions are not chosen as by default
+    cdef int hash, spread
+    cdef int64_t least_key
     cdef int64_t seed
     cdef public object refusal
+    cdef public bint transactional  # batches get the transactional bit; set before the first one is finished
     cdef public bint can_send
     cdef public double wake_at
-    cdef double taken_at           # when `take` last took batches whose linger had ended
-    cdef double expected           # when it is to look for the next of them, if records come steadily
     cdef public int waiters
     cdef public frozenset full_partitions  # all that threads wait for; None if one waits for memory
-    cdef readonly int64_t accepted, acked, failed, parked_records, reserved, batches
+    cdef readonly int64_t accepted, acked, failed, dropped, parked_records, reserved, batches
+    cdef dict drops                # (topic, partition or -1, reason): Dropped
+    cdef object limits             # for on_full=raise: how the message begins that there is no room
+    cdef bint impatient            # on_full=raise or drop
+    cdef Dropped last_dropped
+    cdef object drop_error         # for on_full=drop: the reason in the Delivery of a dropped record
+    cdef object call_dropped
     cdef int64_t unparked          # how many records were ever unparked
+    cdef int64_t lost_first, lost_last  # timestamps of the parked records that failed last
     cdef int64_t used_up           # announcements that are void: their parked records were moved, or the topic was dropped
     cdef int64_t owed              # the part of `reserved` whose blocks are already free, as callbacks of their batches still have to run
 
@@ -37,12 +44,13 @@ cdef class Accumulator:
         self,
         *,
         int batch_size,
-        double linger,
+        double linger=0.0,
         int64_t buffer_memory,
         int64_t max_partition_bytes,
         int64_t max_request_size,
         int codec=0,
         compress=None,
+        policy=None,
         clock,
         wake,
         new_topic,
@@ -55,24 +63,30 @@ cdef class Accumulator:
         wall=None,
         seed=None,
         find_partition=None,
+        find_topic=None,
+        partitioner=None,
         client_id="pykafka4",
+        limits=None,
+        drop_error=None,
+        call_dropped=None,
     ):
         if batch_size < HEADER + LEAST_RECORD:
             raise ValueError(f"batch_size={batch_size} is too small for a record")
-        if codec and compress is None:
-            raise ValueError(f"codec={codec} needs a compress function")
+        if compress is None and (codec or policy is not None):
+            raise ValueError("codec and policy need a compress function")
         self.last_name = NO_TOPIC
         self.topics = {}
         self.sealed = []
         self.live = set()
         self.batch_size = <int32_t>min(batch_size, max_request_size)
         self.pool_limit = <int>max(1, min(POOL, buffer_memory // 4 // self.batch_size))
-        self.linger = linger
         self.buffer_memory = buffer_memory
         self.max_partition_bytes = max_partition_bytes
         self.max_request_size = min(max_request_size, buffer_memory)
         self.asked_request_size = max_request_size
-        self.codec = codec
+        alike = Policy(linger, codec)
+        self.policy = policy if policy is not None else lambda topic: alike
+        self.lanes = []
         self.compressor = compress
         self.clock = clock
         self.waker = wake
@@ -80,6 +94,12 @@ cdef class Accumulator:
         self.make_room = make_room
         self.wall = wall
         self.find_partition = find_partition
+        self.find_topic = find_topic
+        self.drops = {}
+        self.limits = limits
+        self.impatient = limits is not None or drop_error is not None
+        self.drop_error = drop_error
+        self.call_dropped = call_dropped
         self.hooks = Hooks.__new__(Hooks)
         self.hooks.wait = wait
         self.hooks.submit = submit
@@ -87,9 +107,12 @@ cdef class Accumulator:
         self.hooks.failure_seen = failure_seen
         self.hooks.client_id = client_id
         self.wake_at = INFINITY
-        self.taken_at = -INFINITY
-        self.expected = INFINITY
+        self.lost_first = self.lost_last = -1
         self.seed = int.from_bytes(os.urandom(4), "big") if seed is None else seed & 0x7fffffff
+        if partitioner is not None:
+            self.hash, self.least_key, self.spread = partitioner.hash, partitioner.least_key, partitioner.spread
+            self.wraps, self.adaptive, self.function = partitioner.wraps, partitioner.adaptive, partitioner.function
+            self.unusual = self.wraps or self.function is not None or (self.hash, self.least_key, self.spread) != (MURMUR2, 0, STICKY)
 
     def __dealloc__(self):
         while self.pooled:
@@ -180,14 +203,14 @@ cdef class Accumulator:
             t.held[partition] == 0 or t.held[partition] + size <= self.max_partition_bytes
         )
 
-    cdef bint partition_fits(self, Topic t, int partition, int64_t size):
+    cdef inline bint partition_fits(self, Topic t, int partition, int64_t size) noexcept:
         return t.held[partition] == 0 or t.held[partition] + size <= self.max_partition_bytes
 
-    def room(self, topic, int partition, int64_t nbytes) -> bool:
+    def room(self, topic, int64_t partition, int64_t nbytes) -> bool:
         """Whether there is room now for a record that called `make_room` with these arguments."""
         return self.reserved + nbytes <= self.buffer_memory and not self.crowded(topic, partition, nbytes)
 
-    def crowded(self, topic, int partition, int64_t nbytes) -> bool:
+    def crowded(self, topic, int64_t partition, int64_t nbytes) -> bool:
         """Whether only `max_partition_bytes` blocks a record that called `make_room` with these arguments, however much memory is free."""
         cdef Topic t = self.topics.get(exact_name(topic))
         cdef int i
@@ -197,17 +220,38 @@ cdef class Accumulator:
             # What has moved counts too, until nothing is parked: else a full partition would take as much as passes through here.
             return t.parked_bytes + t.moved_bytes > 0 and t.parked_bytes + t.moved_bytes + nbytes > self.max_partition_bytes
         if partition >= 0:         # one that does not exist has room: `send` rejects it
-            return partition < t.slots and not self.partition_fits(t, partition, nbytes)
+            return partition < t.slots and not self.partition_fits(t, <int>partition, nbytes)
+        if t.late is not None:
+            t = t.late
         for i in range(t.available_count):
             if self.partition_fits(t, t.available[i], nbytes):
                 return False
         return True
 
     cdef int wait_for_room(self, Topic t, Item* r, int64_t size) except -1:
-        """Wait for room, in Python and without the GIL: everything may have changed afterwards."""
+        """Wait for room, in Python and without the GIL: everything may have changed afterwards.
+
+        With on_full=drop and raise: note that there is none, for `overflow`.
+        """
+        if self.impatient:
+            r.overflows = True
+            r.lacking = size
+            self.hurry(size)
+            return 0
         r.deadline = self.make_room(t.name, UNDECIDED if r.free else r.partition, size, r.deadline)
         r.asked = True
         return 0
+
+    def hurry(self, int64_t size) -> None:
+        """There is no room for `size` bytes: open batches are due, unless only a partition's limit is in the way."""
+        if self.reserved + size > self.buffer_memory and not self.flushing:
+            self.flushing = True
+            if self.can_send:      # otherwise it looks for batches soon anyway
+                self.wake()
+
+    def take_dropped(self) -> list:
+        """(topic, partition or -1, reason, how many, lowest and highest timestamp) of the records dropped since the last call."""
+        return take_dropped(self)
 
     # ------------------------------------------------------------ open batches
 
@@ -217,8 +261,10 @@ cdef class Accumulator:
         b.home = t
         b.hooks = self.hooks
         b.topic = t.name
-        b.partition = partition
+        b.slot = partition
+        b.partition = UNDECIDED if t.undesignated else partition
         b.created = created
+        b.linger = t.lane.linger
         b.used = HEADER
         try:
             self.live.add(b)
@@ -228,38 +274,14 @@ cdef class Accumulator:
         b.adopt(block)
         self.batches += 1
 
-    cdef void link(self, Batch b) noexcept:
-        b.older = self.newest
-        b.newer = NULL
-        if self.newest != NULL:
-            (<Batch>self.newest).newer = <void*>b
-        else:
-            self.oldest = <void*>b
-        self.newest = <void*>b
-        b.linked = True
-
-    cdef void unlink(self, Batch b) noexcept:
-        if not b.linked:
-            return
-        b.linked = False
-        if b.older != NULL:
-            (<Batch>b.older).newer = b.newer
-        else:
-            self.oldest = b.newer
-        if b.newer != NULL:
-            (<Batch>b.newer).older = b.older
-        else:
-            self.newest = b.older
-        b.older = b.newer = NULL
-
     cdef void detach(self, Batch b) noexcept:
         """`b` takes no more records."""
         cdef Topic t = b.home
-        self.unlink(b)
-        t.open[b.partition] = None
+        t.lane.unlink(b)
+        t.open[b.slot] = None
         b.raw = b.used
-        b._ready = self.codec == 0
-        if b.partition == t.sticky:
+        b._ready = t.stays_plain(b.raw)
+        if b.slot == t.sticky:
             t.sticky_bytes += b.used
 
     cdef void discard(self, Batch b) noexcept:
@@ -277,10 +299,9 @@ cdef class Accumulator:
         return 0
 
     cdef int too_large(self, Topic t, int64_t size) except -1:
-        option, limit = "max_request_size", self.asked_request_size
-        if self.max_request_size < limit:
-            option, limit = "buffer_memory", self.max_request_size
-        raise RecordTooLarge(f"{t.name}: a record of {size} bytes (overhead included) exceeds {option}={limit}; raise that option or split the record")
+        raise RecordTooLarge(
+            f"{t.name}: a record of {size} bytes (overhead included) exceeds {t.max_record_option}={t.max_record}; raise that or split the record"
+        )
 
     cdef int32_t start_size(self, Topic t, int partition, int64_t need, bint asked):
         """The initial capacity of a batch within the limits; 0 if there is no room.
@@ -289,14 +310,14 @@ cdef class Accumulator:
         pieces it would have to be reserved again and again, and the batches would stay small.
         """
         cdef int64_t cap = SMALL
-        if need > self.batch_size:
+        if need > t.capacity:
             return <int32_t>need if self.fits(t, partition, need) else 0
-        if t.last_was_full[partition] and self.fits(t, partition, self.batch_size):
-            if asked or self.reserved + self.batch_size <= self.buffer_memory // 2:
-                return self.batch_size
+        if t.last_was_full[partition] and self.fits(t, partition, t.capacity):
+            if asked or self.reserved + t.capacity <= self.buffer_memory // 2:
+                return t.capacity
         while cap < need:
             cap *= 2
-        cap = min(cap, self.batch_size)
+        cap = min(cap, t.capacity)
         if self.fits(t, partition, cap):
             return <int32_t>cap
         return <int32_t>need if self.fits(t, partition, need) else 0
@@ -310,8 +331,12 @@ cdef class Accumulator:
         cdef int64_t need = alone_size(r)
         cdef double now
         cdef bint queues
-        if need > self.max_request_size:
+        if need > t.max_record and not r.forced:
             self.too_large(t, need)
+        # Soon, as an overload comes here with most of its records, and the others have to be sent meanwhile.
+        if self.impatient and not r.free and not r.forced and not t.dropped:
+            if PyList_GET_ITEM(t.open, partition) == <PyObject*>None and not self.start_size(t, partition, need, r.asked):
+                return self.wait_for_room(t, r, need)
         now = self.clock()
         queues = must_queue(self, t, r)
         b = Batch.__new__(Batch)
@@ -323,11 +348,11 @@ cdef class Accumulator:
             return 0
         if r.free:
             if t.sticky_bytes >= self.batch_size:
-                t.rotate()
+                rotate(t, self.adaptive * self.batch_size)
             for i in range(t.available_count):
                 if self.partition_fits(t, t.sticky, need):
                     break
-                t.rotate()
+                next_sticky(t)
             partition = t.sticky
         if PyList_GET_ITEM(t.open, partition) != <PyObject*>None:
             return 0
@@ -340,9 +365,9 @@ cdef class Accumulator:
         b.callbacks = callbacks
         b.sent_at = r.sent_at if r.forced else now
         t.open[partition] = b
-        self.link(b)
-        if now + self.linger < self.wake_at:
-            self.wake_at = now + self.linger
+        t.lane.link(b)
+        if now + b.linger < self.wake_at:
+            self.wake_at = now + b.linger
             r.news = True
         return 0
 
@@ -350,21 +375,21 @@ cdef class Accumulator:
         """`r` does not fit into `b`: enlarge it, or seal it. The caller must check everything again."""
         cdef int64_t need = b.used + total
         cdef int64_t cap = b.cap
-        if alone_size(r) > self.max_request_size:
+        if alone_size(r) > t.max_record and not r.forced:
             self.too_large(t, alone_size(r))
-        if need <= self.batch_size:
+        if need <= t.capacity:
             while cap < need:
                 cap *= 2
-            cap = min(cap, self.batch_size)
-            if self.fits(t, b.partition, cap - b.cap):  # also ahead of waiting threads: once the batch is full, this thread waits as well
+            cap = min(cap, t.capacity)
+            if self.fits(t, b.slot, cap - b.cap):  # also ahead of waiting threads: once the batch is full, this thread waits as well
                 return self.grow(t, b, <int32_t>cap)
-        if r.forced and (need <= self.batch_size or b.count == 0):
+        if r.forced and (need <= t.capacity or b.count == 0):
             return self.grow(t, b, <int32_t>need)
         if b.count == 0:           # another thread opened it for a smaller record and has not written that yet
-            if self.fits(t, b.partition, need - b.cap):
+            if self.fits(t, b.slot, need - b.cap):
                 return self.grow(t, b, <int32_t>need)
             return self.wait_for_room(t, r, need - b.cap)
-        return self.fill(t, b, r, need > self.batch_size)
+        return self.fill(t, b, r, need > t.capacity)
 
     cdef int grow(self, Topic t, Batch b, int32_t cap) except -1:
         cdef Block* block = self.obtain(cap)
@@ -373,12 +398,12 @@ cdef class Accumulator:
         return 0
 
     cdef int fill(self, Topic t, Batch b, Item* r, bint full) except -1:
-        """Seal `b`, which has no room for `r`."""
+        """Seal `b`, which has no room for `r`, or is complete with it."""
         self.close_batch(b, False)
         if full:
-            t.last_was_full[b.partition] = 1
-        if r.free and b.partition == t.sticky:
-            t.rotate()
+            t.last_was_full[b.slot] = 1
+        if r.free and b.slot == t.sticky:
+            rotate(t, self.adaptive * self.batch_size)
         if not b._ready:
             b.compress()
         elif self.can_send:
@@ -389,13 +414,15 @@ cdef class Accumulator:
 
     cdef int choose(self, Topic t, Item* r) except -1:
         """Choose the partition of `r`, or note that any is allowed."""
+        if self.unusual and choose_otherwise(self, t, r):
+            return 0
         if r.partition >= 0:
             if r.partition >= t.count and self.find_partition is not None:
                 r.deadline = self.find_partition(t.name, r.partition, r.deadline)
             if r.partition >= t.count:
                 raise ValueError(f"{t.name}: partition={r.partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
         elif r.key_size >= 0:
-            r.partition = <int32_t>((murmur2_hash(r.key, r.key_size) & 0x7fffffff) % t.count)
+            r.partition = (murmur2_hash(r.key, r.key_size) & 0x7fffffff) % t.count
         else:
             r.free = True
         return 0
@@ -407,16 +434,23 @@ cdef class Accumulator:
         cdef int partition
         cdef int64_t body, total
         self.choose(t, r)
+        if r.free and t.late is not None:
+            t = t.late
         while True:
             # The code that refuses settles the earlier records, but would not see later ones.
             if self.refusal is not None and not r.forced:
                 self.refuse()
-            partition = t.sticky if r.free else r.partition
+            partition = t.sticky if r.free else <int>r.partition
             found = <object>PyList_GET_ITEM(t.open, partition)
             if found is None:
                 if t.dropped:
                     return 0
                 self.start(t, r, partition, callback)
+                if r.overflows:
+                    if self.drop_error is None:
+                        # Here: every function that an exception passes through costs as much as a send.
+                        raise BufferFull(self.limits, self.reserved, t.name, UNDECIDED if r.free else r.partition, r.lacking)
+                    return drop(self, t, r, "BUFFER_FULL", self.drop_error, callback, d)
                 continue
             b = <Batch>found
             if callback is not None and b.callbacks is None:
@@ -426,9 +460,17 @@ cdef class Accumulator:
             else:
                 body = body_size(r, r.timestamp - b.base_timestamp if b.count else 0, b.count)
                 total = varint_size(body) + body
-                if b.used + total <= b.cap:
+                if b.used + total > b.cap:
+                    self.enlarge(t, b, r, total)
+                elif callback is None or b.count < b.metas or book_callbacks(self, t, b, r):
                     break
-                self.enlarge(t, b, r, total)
+                else:
+                    self.fill(t, b, r, False)
+                if r.overflows:
+                    if self.drop_error is None:
+                        # Here: every function that an exception passes through costs as much as a send.
+                        raise BufferFull(self.limits, self.reserved, t.name, UNDECIDED if r.free else r.partition, r.lacking)
+                    return drop(self, t, r, "BUFFER_FULL", self.drop_error, callback, d)
                 if self.wake_owed:
                     r.news = True
             b = found = None       # here: releasing them may run a destructor, and other threads during it
@@ -443,8 +485,12 @@ cdef class Accumulator:
         d.index = b.count - 1
         if not r.forced:
             self.accepted += 1
-        if r.news:
-            self.wake()
+        try:
+            if t.limited and is_reached(t, b, r):
+                self.fill(t, b, r, False)
+        finally:
+            if r.news:
+                self.wake()
         return 1
 
     cdef int refuse(self) except -1:
@@ -492,25 +538,31 @@ cdef class Accumulator:
             keep_headers = _header_bytes(t.name, headers)
             r.headers = PyBytes_AS_STRING(keep_headers)
             r.headers_size = PyBytes_GET_SIZE(keep_headers)
-        r.partition = UNDECIDED if partition is None else <int32_t>_integer(t.name, "partition", partition, 0x7fffffff)
+        r.partition = UNDECIDED if partition is None else _integer(t.name, "partition", partition, 0xffffffff if self.wraps else 0x7fffffff)
         if timestamp_ms is not None:
             r.timestamp = _integer(t.name, "timestamp_ms", timestamp_ms, 0x7fffffffffffffff)
         else:
             r.timestamp = wall_ms() if self.wall is None else self.wall()
         if on_delivery is not None and not PyCallable_Check(on_delivery):
             raise TypeError(f"{t.name}: on_delivery must be callable, not {type(on_delivery).__name__}")
-        r.free = r.forced = r.asked = r.news = False
+        r.free = r.forced = r.asked = r.news = r.overflows = False
         r.deadline = INFINITY
         d = Delivery.__new__(Delivery)
         d.timestamp = r.timestamp
         d.key_size = <int32_t>r.key_size
         d.value_size = <int32_t>r.value_size
+        if t.admit is not None and turned_away(self, t, &r, on_delivery, d):
+            return d
         if (not t.direct and park(self, t, &r, on_delivery, d)) or self.append(t, &r, on_delivery, d):
             return d
-        self.append_anew(t.name, &r, UNDECIDED if partition is None else <int32_t>partition, on_delivery, d)
+        self.append_anew(t.name, &r, UNDECIDED if partition is None else <int64_t>partition, on_delivery, d)
         return d
 
-    cdef int append_anew(self, str name, Item* r, int32_t partition, object callback, Delivery d) except -1:
+    def send_many(self, topic, values, *, keys=None, headers=None, partition=None, timestamp_ms=None, on_delivery=None) -> list:
+        """Accept a record for each of `values`; returns their handles. See `Producer.send_many`."""
+        return send_many(self, topic, values, keys, headers, partition, timestamp_ms, on_delivery)
+
+    cdef int append_anew(self, str name, Item* r, int64_t partition, object callback, Delivery d) except -1:
         """Append `r` although its topic was dropped meanwhile: to the current Topic of that name, or the next one if that is dropped, too."""
         cdef Topic t
         while True:
@@ -538,6 +590,16 @@ cdef class Accumulator:
         """Fail the parked records appended up to `before`; returns (how many, None or what runs their callbacks)."""
         return fail_parked(self, exact_name(topic), error, before)
 
+    @property
+    def lost_times(self) -> tuple:
+        """First and last timestamp of the parked records that the last call of `designate` or `fail_parked` has failed; -1: none."""
+        return self.lost_first, self.lost_last
+
+    def direct(self, topic) -> bool:
+        """Whether the partitions of `topic` are known and no earlier record waits for one."""
+        cdef Topic t = self.topics.get(exact_name(topic))
+        return t is not None and t.direct
+
     def parked(self, topic) -> tuple:
         """(How many records of `topic` wait for its partitions, when the oldest was sent or 0.0.)"""
         cdef Topic t = self.topics.get(exact_name(topic))
@@ -547,40 +609,22 @@ cdef class Accumulator:
 
     # ------------------------------------------------------------ the loop
 
-    def take(self, double now) -> tuple:
+    def take(self, double now, bint no_linger=False) -> tuple:
         """(batches sealed since the last call, in order; open ones whose linger has ended since, or ends soon; when to call again).
 
-        A call that finds such a batch also takes those whose linger ends within an eighth of `linger`: one turn of the loop instead of
-        several. If the oldest was opened that soon after the last such call, records come steadily, and the next batch is expected: the
-        loop is not woken when it is opened, and calls again by itself.
+        A call that finds such a batch also takes those whose linger ends within an eighth of it: one turn of the loop instead of several.
+        If the oldest was opened that soon after the last such call, records come steadily, and the next batch is expected: the loop is
+        not woken when it is opened, and calls again by itself. With `no_linger` every batch that was opened by `now` is due.
         """
         cdef list fresh = []
         cdef list due = []
         cdef list taken
-        cdef Batch b
-        cdef double soon = self.linger / 8
-        cdef double limit = now if now < self.expected else now + soon
-        cdef double deadline = INFINITY
-        while self.oldest != NULL:
-            b = <Batch>self.oldest
-            deadline = b.created + self.linger
-            if b.count == 0:       # just opened, its record is about to be written
-                deadline = max(deadline, now + 0.001)
-                break
-            if deadline > limit and not self.flushing:
-                break
-            due.append(b)
-            self.unlink(b)
-            deadline = INFINITY
-            limit = now + soon
-        if due and not self.flushing:
-            steady = self.linger > 0 and self.taken_at <= (<Batch>due[0]).created <= self.taken_at + soon
-            self.taken_at = now
-            self.expected = now + self.linger if steady else INFINITY
-        elif now >= self.expected:
-            self.expected = INFINITY
+        cdef Lane lane
+        cdef double again = INFINITY
+        for lane in self.lanes:
+            again = min(again, lane.take(now + lane.linger if no_linger else now, self.flushing, due))
         self.flushing = False
-        self.wake_at = min(deadline, self.expected)
+        self.wake_at = again
         taken = self.sealed
         self.sealed = fresh
         return [batch for batch in taken if (<Batch>batch).state == S_SEALED], due, self.wake_at
@@ -591,10 +635,31 @@ cdef class Accumulator:
             return False
         if batch.acc is not self:
             raise ValueError(f"{batch!r} belongs to another accumulator")
-        if batch.used * 2 < self.batch_size:
-            (<Topic>batch.home).last_was_full[batch.partition] = 0
+        if batch.used * 2 < batch.home.capacity:
+            (<Topic>batch.home).last_was_full[batch.slot] = 0
         self.close_batch(batch, taken)
         return True
+
+    def limit_batches(self, topic, int64_t size) -> None:
+        """Fill no batch of `topic` beyond `size` bytes from now on: brokers refuse larger ones. A larger record has a batch of its own."""
+        cdef Topic t = self.topics.get(exact_name(topic))
+        if t is not None and size > 0:
+            t.capacity = <int32_t>min(t.capacity, size)
+
+    def limit_records(self, topic, int64_t size) -> None:
+        """Brokers take no batch of `topic` with more than `size` bytes: refuse larger records from now on, if they are not compressed."""
+        cdef Topic t = self.topics.get(exact_name(topic))
+        if t is None or size <= 0:
+            return
+        for limited in (t, t.late):
+            if limited is not None and t.codec:
+                (<Topic>limited).capacity = <int32_t>min((<Topic>limited).capacity, size)
+            elif limited is not None:
+                lower_limit(self, <Topic>limited, size, "max.message.bytes of the topic")
+
+    def assign(self, Batch batch not None, int partition) -> None:
+        """Give `batch`, sealed and `ready`, the partition that it was not given before. Its bytes count there from now on."""
+        assign(self, batch, partition)
 
     def expedite(self) -> None:
         """Flush: every open batch is due at once."""
@@ -616,3 +681,9 @@ cdef class Accumulator:
                 out.extend([(<Parked>p).delivery for p in list((<Topic>t).parked)])
             if before == self.unparked:  # otherwise a record may have moved from one to the other between the two reads
                 return out
+
+    def census(self) -> tuple:
+        """(How many records were accepted; (batch, records, in flight) for each batch without an outcome; (topic, records) where any are
+        parked.) On the loop thread; all numbers are of one moment.
+        """
+        return census(self)

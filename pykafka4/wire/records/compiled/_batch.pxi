@@ -40,17 +40,23 @@ cdef class Batch:
     cdef readonly int32_t partition, count
     cdef int32_t used, cap, raw    # current bytes; uncompressed bytes
     cdef int32_t blocks            # alive, exported ones included
+    cdef int64_t booked            # bytes of these blocks, and `noted`
+    cdef int64_t noted             # bytes reserved for callbacks
+    cdef int32_t slot              # where its home counts them: its partition, if it has one
     cdef int64_t failed_before     # records of the producer that had failed before this batch
     cdef int64_t owed              # bytes freed while callbacks still have to run
     cdef int64_t base_timestamp, max_timestamp
     cdef readonly int state
     cdef readonly double created
+    cdef readonly double linger    # seconds; that of its topic
+    cdef int64_t payload           # bytes of keys and values, where the topic limits them
     cdef bint _ready, _settled, linked, compressing, stamped
+    cdef bint dropped              # of records that a policy dropped, which are not kept
     cdef int codec
     cdef list callbacks            # None, or one entry per record up to the last that has one
     cdef list extras               # None, or (handle, function) pairs of add_done_callback
     cdef Meta* meta
-    cdef int32_t metas
+    cdef int32_t metas             # how many records may have callbacks: their memory is reserved
     cdef int64_t base_offset, append_time
     cdef object code, outcome_written, cause, kept
     cdef set looked_at             # failed records whose failure the application has seen
@@ -58,6 +64,7 @@ cdef class Batch:
     cdef public int64_t producer_id
     cdef public int producer_epoch, base_sequence, attempts
     cdef public bint written, in_flight
+    cdef public int failed_attempts  # error responses to requests with it
     cdef public double sent_at    # when its first record was sent: before `created` if that was parked
     cdef public object last_error
 
@@ -83,6 +90,16 @@ cdef class Batch:
         return self.used
 
     @property
+    def raw_size(self) -> int:
+        """Its size in bytes before compression, header included; final once it is sealed."""
+        return self.raw
+
+    @property
+    def times(self) -> tuple:
+        """The timestamp of its first record, and the highest of any record, in milliseconds."""
+        return self.base_timestamp, self.max_timestamp
+
+    @property
     def ready(self) -> bool:
         """Whether its bytes are final except the header: sealed, and compressed if required."""
         return self._ready
@@ -102,6 +119,11 @@ cdef class Batch:
             elif b.state < S_ACKED:
                 return False
         return True
+
+    @property
+    def maybe_repeated(self) -> bool:
+        """Whether an earlier attempt may have written it, too: without a producer id brokers find no duplicates."""
+        return self.written and self.producer_id < 0
 
     @property
     def settled(self) -> bool:
@@ -127,7 +149,16 @@ cdef class Batch:
         self.buf = bytes_of(block)
         self.cap = block.cap
         self.blocks += 1
-        self.acc.reserve(self.home, self.partition, block.cap)
+        self.booked += block.cap
+        self.acc.reserve(self.home, self.slot, block.cap)
+
+    cdef void book(self, int32_t metas) noexcept:
+        """Reserve the memory of callbacks of so many records, until they have returned."""
+        cdef int64_t size = <int64_t>(metas - self.metas) * CALLBACK_COST
+        self.metas = metas
+        self.noted += size
+        self.booked += size
+        self.acc.reserve(self.home, self.slot, size)
 
     cdef void swap(self, Block* block) noexcept:
         """Move to `block`, which already has the bytes. In this order, as releasing the old one may run Python code."""
@@ -142,6 +173,7 @@ cdef class Batch:
         if block.refs > 0:
             return
         self.blocks -= 1
+        self.booked -= cap
         if self.acc is None:
             free(block)
             return
@@ -150,7 +182,7 @@ cdef class Batch:
             self.owed += cap
             self.acc.owed += cap
         else:
-            self.acc.unreserve(self.home, self.partition, cap)
+            self.acc.unreserve(self.home, self.slot, cap)
             self.forget()
 
     cdef void let_go(self) noexcept:
@@ -179,7 +211,11 @@ cdef class Batch:
         if owed:
             self.owed = 0
             acc.owed -= owed
-            acc.unreserve(self.home, self.partition, owed)
+            acc.unreserve(self.home, self.slot, owed)
+        if self.noted:
+            acc.unreserve(self.home, self.slot, self.noted)
+            self.booked -= self.noted
+            self.noted = 0
         self.forget()
 
     def __getbuffer__(self, Py_buffer* view, int flags):
@@ -195,10 +231,25 @@ cdef class Batch:
         if acc is not None:
             acc.nudge()
 
+    def handle(self) -> Delivery:
+        """A handle of its first record, to be called back when it has its outcome."""
+        cdef Delivery d = Delivery.__new__(Delivery)
+        d.batch = self
+        d.timestamp = self.base_timestamp
+        d.key_size = d.value_size = -1
+        return d
+
+    @property
+    def outcome(self) -> tuple:
+        """(offset of its first record or -1, append time or -1; reason or None, whether written, cause) once it has its outcome."""
+        if self.state == S_FAILED:
+            return -1, -1, self.code, self.outcome_written, self.cause
+        return self.base_offset, self.append_time, None, None, None
+
     # ------------------------------------------------------------ to the broker
 
     def compress(self) -> None:
-        """Compress the records if the producer has a codec and the result is smaller; then the batch is `ready`.
+        """Compress the records if the topic has a codec and the result is small enough; then the batch is `ready`.
 
         Called by the thread that filled the batch, or by the loop or a helper for one that lingered. Calling again does nothing.
         """
@@ -228,6 +279,9 @@ cdef class Batch:
 
     cdef int squeeze(self, Accumulator acc) except -1:
         cdef Block* fresh_block
+        cdef int codec = self.home.codec
+        cdef double most = self.home.compression_ratio * (self.raw - HEADER)
+        cdef object level = self.home.level
         cdef Lease lease = Lease.__new__(Lease)
         lease.batch = self
         lease.block = self.block
@@ -235,17 +289,17 @@ cdef class Batch:
         self.block.refs += 1
         view = memoryview(lease)
         try:
-            data = acc.compressor(acc.codec, view)
+            data = acc.compressor(codec, view) if level is None else acc.compressor(codec, view, level)
         except BaseException:
             with suppress(BufferError):  # a view of the view is still held
                 view.release()     # otherwise the traceback would keep the memory
             raise
         lease = view = None
-        if self.state == S_SEALED and len(data) < self.raw - HEADER:
+        if self.state == S_SEALED and len(data) < self.raw - HEADER and len(data) <= most:
             fresh_block = acc.obtain(HEADER + <int32_t>len(data))
             memcpy(bytes_of(fresh_block) + HEADER, PyBytes_AS_STRING(data), len(data))
             self.used = fresh_block.cap
-            self.codec = acc.codec
+            self.codec = codec
             self.swap(fresh_block)
         return 0
 
@@ -274,7 +328,7 @@ cdef class Batch:
         put32(p + 8, self.used - 12)
         put32(p + 12, -1)
         p[16] = 2
-        put16(p + 21, self.codec)
+        put16(p + 21, self.codec | TRANSACTIONAL if self.acc.transactional else self.codec)
         put32(p + 23, self.count - 1)
         put64(p + 27, self.base_timestamp)
         put64(p + 35, self.max_timestamp)
@@ -384,7 +438,7 @@ cdef class Batch:
             piece(r.value, r.value_size),
             piece(r.key, r.key_size),
             headers,
-            self.partition,
+            self.partition if self.partition >= 0 else None,
             self.base_timestamp + r.timestamp,
             written,
         )
@@ -532,12 +586,13 @@ cdef class Batch:
             size += at[start + count] - at[start]
         if self.callbacks is not None:
             b.meta = <Meta*>malloc(total * sizeof(Meta))
-            b.metas = total
             if b.meta == NULL:
                 raise MemoryError
             self.share(b, runs)
         b.extras = []              # even if this batch has none: a destructor may still add one
-        acc.introduce(b, self.home, self.partition, self.created, acc.obtain(<int32_t>size))
+        acc.introduce(b, self.home, self.slot, self.created, acc.obtain(<int32_t>size))
+        if b.meta != NULL:
+            b.book(total)
         try:
             for start, count in runs:
                 for i in range(start, start + count):
@@ -554,7 +609,7 @@ cdef class Batch:
             raise
         b.state = S_SEALED
         b.raw = b.used
-        b._ready = acc.codec == 0
+        b._ready = self.home.stays_plain(b.raw)
         b.attempts, b.last_error = self.attempts, self.last_error
         b.sent_at = self.sent_at
         return b

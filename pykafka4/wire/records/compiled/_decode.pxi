@@ -100,6 +100,7 @@ cdef class Chunk:
 
     The constructor reads batch headers only. `next_offset` follows the last whole batch; `position` is the next offset to hand out;
     `incomplete` is the size of the first batch if even that one is incomplete, else 0.
+    `aborted` has (producer id, first offset) of each aborted transaction: its records are passed over, up to its marker.
     """
 
     cdef Py_buffer view            # of the whole response
@@ -111,6 +112,8 @@ cdef class Chunk:
     cdef readonly int last_leader_epoch
     cdef readonly object serial
     cdef object decompress, py_partition, epoch, kind, unpacked, stamp
+    cdef list to_abort             # (first offset, producer id) of aborted transactions that begin later, the first one last; None: none
+    cdef set aborting              # producer ids of those that have begun
     cdef bint busy                 # in `decode` or `skip`: Python code that they run may call again
     cdef int64_t legacy_size       # of the message set entered
     cdef object legacy             # iterator over the records of a message set (formats v0, v1), while in one
@@ -124,7 +127,7 @@ cdef class Chunk:
     cdef int64_t base, base_timestamp, last_delta, last_stamp, previous
     cdef bint appended             # its timestamps are the broker's
 
-    def __cinit__(self, topic, int partition, data, int64_t fetch_offset, *, serial=None, decompress, int64_t max_decompressed):
+    def __cinit__(self, topic, int partition, data, int64_t fetch_offset, *, serial=None, decompress, int64_t max_decompressed, aborted=()):
         self.topic = exact_name(topic)
         self.hold(data)
         self.partition = partition
@@ -135,6 +138,9 @@ cdef class Chunk:
         self.position = self.next_offset = fetch_offset
         self.last_leader_epoch = -1
         self.left = -1             # in no batch
+        if aborted:
+            self.to_abort = sorted([(first, producer) for producer, first in aborted], reverse=True)
+            self.aborting = set()
         self.scan()
 
     def __dealloc__(self):
@@ -290,7 +296,11 @@ cdef class Chunk:
         if crc != <uint32_t>get32(batch + 17):
             raise self.corrupt(f"the CRC of {self.extent(batch)} does not match", self.behind(batch))
         bits = get16(batch + 21)
-        if bits & CONTROL_BIT:
+        if self.to_abort is not None:
+            self.begin_aborted(batch)
+            if bits & CONTROL_BIT:
+                self.end_aborted(batch, bits & CODEC_BITS)
+        if bits & CONTROL_BIT or (bits & TRANSACTIONAL_BIT and self.to_abort is not None and get64(batch + 43) in self.aborting):
             self.pass_over(batch)
             self.leave()
             return 1
@@ -305,6 +315,34 @@ cdef class Chunk:
         self.left = get32(batch + 57)
         self.pass_over(batch)
         return 1
+
+    cdef int begin_aborted(self, const char* batch) except -1:
+        """Note the aborted transactions that begin in `batch` or before it."""
+        cdef int64_t last = get64(batch) + get32(batch + 23)
+        while self.to_abort and self.to_abort[len(self.to_abort) - 1][0] <= last:
+            self.aborting.add(self.to_abort.pop()[1])
+        return 0
+
+    cdef int end_aborted(self, const char* batch, int codec) except -1:
+        """A marker: if it aborts, what its producer writes after it belongs to another transaction."""
+        cdef Raw r
+        cdef const char* wrong
+        producer = get64(batch + 43)
+        if producer not in self.aborting or get32(batch + 57) == 0:
+            return 0
+        self.open_payload(batch, codec)
+        wrong = read_record(self.at, self.stop, &r)
+        if wrong == NULL and r.headers:
+            wrong = headers_check(r.rest, r.end, r.headers)
+        if wrong == NULL and (r.key_size < 4 or get16(r.key) < 0):
+            wrong = "a marker's key is invalid"
+        aborts = wrong == NULL and get16(r.key + 2) == 0
+        self.unpacked = None
+        if wrong != NULL:
+            raise self.corrupt(f"{self.extent(batch)}: {(<bytes>wrong).decode()}", self.behind(batch))
+        if aborts:
+            self.aborting.discard(producer)
+        return 0
 
     cdef int open_payload(self, const char* batch, int codec) except -1:
         """Set `at` and `stop` to the decompressed records of `batch`."""

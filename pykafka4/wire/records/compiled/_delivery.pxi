@@ -135,6 +135,8 @@ cdef class Delivery:
 
     cdef object failure(self):
         cdef Batch b = self.batch
+        if b.dropped:              # not a failure of the producer: leaving its `with` block does not raise it
+            return DeliveryFailed(b.topic, self.partition, b.code, b.outcome_written, None, fresh(b.cause))
         if b.looked_at is None:
             b.looked_at = set()
         if self.index not in b.looked_at:
@@ -159,6 +161,7 @@ cdef class Delivery:
             b.append_time if b.append_time >= 0 else self.timestamp,
             self.key_size,
             self.value_size,
+            b.maybe_repeated,
         )
 
     def exception(self, timeout=None):
@@ -169,7 +172,7 @@ cdef class Delivery:
     def lost(self) -> list:
         """The record, if it failed. The failure does not count as seen."""
         cdef Batch b = self.home()
-        return [b.record(self.index)] if b.state == S_FAILED else []
+        return [b.record(self.index)] if b.state == S_FAILED and not b.dropped else []
 
     def add_done_callback(self, fn) -> None:
         """Call `fn(delivery)` once, on the callback executor, when there is an outcome (at once if there already is)."""

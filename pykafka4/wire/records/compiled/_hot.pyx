@@ -2,8 +2,9 @@
 """The compiled core. Rule: what `reference.py` does, byte for byte and error for error, with no Python object per record but its handle.
 
 One compilation unit: `_block.pxi` (memory of batches), `_batch.pxi` (batches), `_delivery.pxi` (handles and callbacks), `_write.pxi`
-(records into batches), `_append.pxi` (the accumulator), `_park.pxi` (topics, records whose partitions are not known yet), `_decode.pxi`
-(from fetched bytes to records), `_iterate.pxi` (records one by one).
+(records into batches), `_policy.pxi` (what topics decide about their batches), `_append.pxi` (the accumulator), `_choose.pxi` (partitioners),
+`_park.pxi` (topics, records whose partitions are not known yet), `_drop.pxi` (records dropped by a policy), `_many.pxi` (many records in one
+call), `_decode.pxi` (from fetched bytes to records), `_iterate.pxi` (records one by one).
 
 **The GIL is the lock**: between choosing a batch and having written the record into it nothing may run Python code. Python code runs
 in calls to Python, but also when a GC-tracked object is allocated (the collector runs `__del__`s) and when the last reference to
@@ -17,8 +18,8 @@ from cpython.exc cimport PyErr_Fetch, PyErr_Restore
 from cpython.long cimport PyLong_Check
 from cpython.ref cimport PyObject
 from cpython.unicode cimport PyUnicode_Check
-from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
 from pykafka4.gil._gil cimport ask, give_way, got, step_aside, wanted
@@ -31,6 +32,7 @@ from operator import itemgetter
 
 from pykafka4.error_table import Written
 from pykafka4.errors import (
+    BufferFull,
     ConfigError,
     CorruptRecord,
     DecodeError,
@@ -43,8 +45,9 @@ from pykafka4.errors import (
 from pykafka4.logs import get_log
 from pykafka4.records import ProducerRecord, RecordMetadata
 from pykafka4.wire.records._plain_decode import Record as PlainRecord
-from pykafka4.wire.records.common import fresh, holds_pointers, wake_tasks
+from pykafka4.wire.records.common import chosen_partition, fresh, holds_pointers, many_ended, many_values, partitioner_failed, wake_tasks, warn_dropped
 from pykafka4.wire.records.compression import is_interruption
+from pykafka4.wire.records.policy import Policy
 
 cdef extern from "Python.h":
     PyObject* PyList_GET_ITEM(object, Py_ssize_t)
@@ -54,6 +57,7 @@ cdef extern from "Python.h":
     bint PyCallable_Check(object)
     bint PyObject_IS_GC(object)
     void PyErr_SetInterrupt()
+    int PyErr_CheckSignals() except -1
     long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
 
 cdef extern from "_plat.h" nogil:
@@ -105,16 +109,20 @@ cdef enum:
     S_ACKED = 2
     S_FAILED = 3
     S_SPLIT = 4
+    TRANSACTIONAL = 0x10       # bit of the attributes
     HEADER = 61                # bytes of a batch before its records
     LEAST_RECORD = 7           # bytes: one each for length, attributes, timestamp, offset, key, value, headers
     BLOCK_HEAD = 16
     SMALL = 2048               # capacity a batch starts with; it grows fourfold
     POOL = 64                  # full-size buffers kept for reuse
     PARKED_COST = 128          # bytes reserved for a parked record in addition to its data
+    CALLBACK_COST = 24         # bytes reserved for the callback of a record: the reference to it, and Meta
+    FIRST_CALLBACKS = 16       # for so many records at first; then for twice as many as there are
     LONG_CRC = 1048576         # longer checksums (40 us) are computed without the GIL
     CODEC_BITS = 7
     LOG_APPEND_BIT = 8
     CONTROL_BIT = 32
+    TRANSACTIONAL_BIT = 16
     LAST_CODEC = 4
 
 
@@ -290,8 +298,12 @@ include "_block.pxi"
 include "_batch.pxi"
 include "_delivery.pxi"
 include "_write.pxi"
+include "_policy.pxi"
 include "_append.pxi"
+include "_choose.pxi"
 include "_park.pxi"
+include "_drop.pxi"
+include "_many.pxi"
 
 
 cdef extern from *:
@@ -309,6 +321,6 @@ cdef extern from *:
     void refuse_construction(object)
 
 
-for _type in (Hooks, Lease, Batch, Settlement, Delivery, Parked, Topic):
+for _type in (Hooks, Lane, Lease, Batch, Settlement, Delivery, Parked, Topic, Dropped):
     refuse_construction(_type)
 del _type

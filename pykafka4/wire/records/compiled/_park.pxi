@@ -13,8 +13,7 @@ cdef class Parked:
 
     cdef Delivery delivery
     cdef bytes key, value, headers
-    cdef int32_t partition
-    cdef int64_t timestamp, size
+    cdef int64_t partition, timestamp, size
     cdef double created
     cdef object callback
     cdef list extras
@@ -35,6 +34,9 @@ cdef class Topic:
     cdef char* last_was_full       # per partition: the last batch was full, so the next one starts large
     cdef int* available            # partitions with a leader
     cdef int available_count, cursor
+    cdef char* online              # per partition: whether it is available
+    cdef object available_tuple    # the same, for a function of the application
+    cdef uint64_t dice             # state of the random numbers
     cdef int sticky                # the current partition of records without key and partition
     cdef int64_t sticky_bytes      # bytes sent to it so far
     cdef object parked             # deque of Parked
@@ -42,11 +44,30 @@ cdef class Topic:
     cdef int64_t parked_bytes
     cdef int64_t moved_bytes       # of parked records, to their partitions, since records last went straight there
     cdef Batch placeholder         # the batch of parked records' handles
+    cdef Topic late                # its batches have no partition yet (partitioner="late"); None: records get theirs at once
+    cdef bint undesignated         # this is such a one: it has one slot, and its batches no partition
+    cdef Lane lane                 # of its linger
+    cdef int codec
+    cdef object level
+    cdef int64_t compression_min   # fewer bytes are not compressed
+    cdef double compression_ratio  # not sent compressed if more than this share of the bytes is left
+    cdef bint limited              # whether one of the next two is set
+    cdef int64_t batch_bytes       # of keys and values: a batch with as many is sealed
+    cdef int32_t batch_records
+    cdef int32_t capacity          # a batch grows up to this; a larger record has a batch of its own
+    cdef int64_t max_record
+    cdef str max_record_option     # what sets it
+    cdef object admit              # None, or what each record has to ask
 
     def __dealloc__(self):
         free(self.held)
         free(self.last_was_full)
         free(self.available)
+        free(self.online)
+
+    cdef inline bint stays_plain(self, int32_t raw) noexcept:
+        """Whether a batch of `raw` bytes is not to be compressed."""
+        return self.codec == 0 or raw - HEADER < self.compression_min
 
     cdef int widen(self, int slots) except -1:
         """Make room for `slots` partitions."""
@@ -70,12 +91,6 @@ cdef class Topic:
         self.slots = slots
         return 0
 
-    cdef void rotate(self) noexcept:
-        """The next available partition becomes the sticky one."""
-        self.cursor = (self.cursor + 1) % self.available_count
-        self.sticky = self.available[self.cursor]
-        self.sticky_bytes = 0
-
 
 cdef Topic topic_named(Accumulator acc, str name):
     """The Topic of that name, created if there is none; if threads race, the first one counts."""
@@ -84,6 +99,7 @@ cdef Topic topic_named(Accumulator acc, str name):
     t.name = name
     t.open = []
     t.parked = deque()
+    obey(acc, t, acc.policy(name))
     t.placeholder = placeholder
     placeholder.topic = name
     placeholder.partition = PARKING
@@ -97,23 +113,35 @@ cdef int set_partitions(Accumulator acc, str topic, int count, object available)
     """The topic has `count` partitions; see `Accumulator.set_partitions`."""
     cdef Topic t = acc.topics.get(topic)
     cdef list chosen = [p for p in available if 0 <= p < count] or list(range(count))
+    cdef tuple available_tuple = tuple(chosen)
     cdef int* copy
+    cdef char* online
     cdef int i
     if t is None:
         t = topic_named(acc, topic)
     if count <= 0:
         return 0
+    if acc.spread == LATE and t.late is None:
+        t.late = late_topic(acc, t)
+    t.widen(count)
     copy = <int*>malloc(len(chosen) * sizeof(int))
-    if copy == NULL:
+    online = <char*>calloc(count, 1)
+    if copy == NULL or online == NULL:
+        free(copy)
+        free(online)
         raise MemoryError
     for i in range(<int>len(chosen)):
         copy[i] = chosen[i]
-    t.widen(count)
+        online[copy[i]] = 1
     if t.count == 0:           # so that not every producer starts with partition 0
         t.cursor = <int>(acc.seed % len(chosen))
+        t.dice = <uint64_t>acc.seed + 1
         acc.seed = (acc.seed * 1103515245 + 12345) & 0x7fffffff
     free(t.available)
+    free(t.online)
     t.available = copy
+    t.online = online
+    t.available_tuple = available_tuple
     t.available_count = <int>len(chosen)
     if t.count == 0 or t.sticky not in chosen:
         t.cursor %= t.available_count
@@ -133,6 +161,10 @@ cdef bint forget(Accumulator acc, str topic) except -1:
     for i in range(t.slots):
         if t.held[i]:
             return False
+    if t.late is not None:
+        if t.late.held[0]:
+            return False
+        t.late.dropped = True
     del acc.topics[topic]
     t.dropped = True
     acc.used_up += 1
@@ -174,7 +206,12 @@ cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) ex
     cdef int64_t size = alone_size(r)
     cdef Parked p
     cdef bint queues
-    if size > acc.max_request_size:
+    if acc.function is not None and r.partition < 0:
+        await_topic(acc, t, r)
+        if t.dropped:
+            acc.append_anew(t.name, r, r.partition, callback, d)
+        return t.dropped
+    if size > t.max_record:
         acc.too_large(t, size)
     size += PARKED_COST
     p = Parked.__new__(Parked)
@@ -204,6 +241,9 @@ cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) ex
             continue
         if not queues and acc.room(t.name, UNDECIDED, size):
             break
+        if acc.drop_error is not None:
+            acc.hurry(size)
+            return drop(acc, t, r, "BUFFER_FULL", acc.drop_error, callback, d)
         r.deadline = acc.make_room(t.name, UNDECIDED if r.partition < 0 else r.partition, size, r.deadline)
         r.asked = True
     t.parked.append(p)
@@ -248,14 +288,15 @@ cdef tuple designate(Accumulator acc, str topic, int limit, bint patient):
     cdef Batch lost
     cdef Settlement settlement
     cdef list misplaced = []
+    acc.lost_first = acc.lost_last = -1
     if t is None:
         return 0, misplaced
     while limit > 0 and t.parked and t.count > 0:
         limit -= 1
         p = <Parked>t.parked[0]
-        if p.partition >= t.count and patient:
+        if p.partition >= t.count and patient and not acc.wraps:
             break
-        if p.partition >= t.count:
+        if p.partition >= t.count and not acc.wraps:
             error = ValueError(f"{topic}: partition={p.partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
             lost = failed_batch(acc, t, "UNKNOWN_TOPIC_OR_PARTITION", error)
             settlement = Settlement.__new__(Settlement)
@@ -281,7 +322,7 @@ cdef int place(Accumulator acc, Topic t, Parked p) except -1:
     r.partition = p.partition
     r.timestamp = p.timestamp
     r.sent_at = p.created
-    r.free = r.asked = r.news = False
+    r.free = r.asked = r.news = r.overflows = False
     r.forced = True
     r.deadline = INFINITY
     acc.reserved -= p.size
@@ -303,6 +344,7 @@ cdef tuple fail_parked(Accumulator acc, str topic, object error, double before):
     cdef Topic t = acc.topics.get(topic)
     cdef Batch lost
     cdef Settlement settlement = Settlement.__new__(Settlement)
+    acc.lost_first = acc.lost_last = -1
     if t is None or not t.parked or (<Parked>t.parked[0]).created > before:
         return 0, None
     lost = failed_batch(acc, t, short_name(error), error)
@@ -338,6 +380,8 @@ cdef int fail_oldest(Accumulator acc, Topic t, Batch b) except -1:
     cdef Parked p = <Parked>t.parked[0]
     cdef object pair = (p.delivery, p.callback)
     (<list>b.kept).append(parked_record(t.name, p))
+    acc.lost_first = p.timestamp if acc.lost_first < 0 else min(acc.lost_first, p.timestamp)
+    acc.lost_last = max(acc.lost_last, p.timestamp)
     # Until the last line no other thread may see the handle between the two places: no object that the garbage collector tracks is allocated.
     unpark(acc, t)
     p.delivery.batch = b
@@ -349,3 +393,35 @@ cdef int fail_oldest(Accumulator acc, Topic t, Batch b) except -1:
     if p.extras is not None:
         b.extras.extend(p.extras)
     return 0
+
+
+cdef tuple census(Accumulator acc):
+    """See `Accumulator.census`. Between the last list and the last number nothing runs Python code."""
+    cdef list topics, live
+    cdef int32_t* counts
+    cdef Py_ssize_t i, n, m
+    cdef int64_t accepted
+    cdef Batch b
+    while True:
+        topics = list(acc.topics.values())
+        live = list(acc.live)
+        if len(topics) == len(acc.topics):  # otherwise a destructor has sent to a new topic
+            break
+    n, m = len(live), len(topics)
+    counts = <int32_t*>malloc((n + m + 1) * sizeof(int32_t))
+    if counts == NULL:
+        raise MemoryError
+    try:
+        accepted = acc.accepted
+        for i in range(n):
+            b = <Batch>PyList_GET_ITEM(live, i)
+            counts[i] = b.count if b.state <= S_SEALED else 0
+        for i in range(m):
+            counts[n + i] = <int32_t>len((<Topic>PyList_GET_ITEM(topics, i)).parked)
+        return (
+            accepted,
+            [(live[i], counts[i], bool((<Batch>live[i]).in_flight)) for i in range(n) if counts[i] > 0],
+            [((<Topic>topics[i]).name, counts[n + i]) for i in range(m) if counts[n + i] > 0],
+        )
+    finally:
+        free(counts)

@@ -9,11 +9,13 @@ cdef struct Item:                  # a record on its way into a batch
     int64_t timestamp
     double sent_at                 # when `send` was called; set for forced records
     double deadline                # when its waiting for room ends; INFINITY before it has waited
-    int32_t partition
+    int64_t partition
     bint free                      # any partition is allowed
     bint forced                    # room is reserved regardless of the limits, as its bytes are already accounted for
     bint asked                     # it has already waited for room: those that still wait came later
     bint news                      # wake the loop once the record is written
+    bint overflows                 # there is no room for it, and on_full=raise or drop
+    int64_t lacking                # then: how many bytes it needs
 
 
 cdef inline int64_t body_size(Item* r, int64_t delta, int64_t index) noexcept nogil:
@@ -72,17 +74,28 @@ cdef int put_raw(Accumulator acc, Batch b, Item* r, int64_t headers, const char*
     return 0
 
 
-cdef int follow(Batch b, Item* r, object callback) except -1:
-    """Store the callback of the next record."""
+cdef bint book_callbacks(Accumulator acc, Topic t, Batch b, Item* r) except -1:
+    """Make room for callbacks of more records of `b`, which counts as its memory; False if there is none.
+
+    Compressed records take less memory than their callbacks. An empty batch always has room for the first ones.
+    """
     cdef Meta* meta
-    cdef int32_t metas
-    if b.count >= b.metas:
-        metas = max(64, b.count * 2)
-        meta = <Meta*>realloc(b.meta, metas * sizeof(Meta))
-        if meta == NULL:
-            raise MemoryError
-        b.meta = meta
-        b.metas = metas
+    cdef int32_t metas = max(FIRST_CALLBACKS, b.count * 2)
+    cdef int64_t size = <int64_t>(metas - b.metas) * CALLBACK_COST
+    if b.count and not r.forced and not acc.fits(t, b.slot, size):
+        return False
+    acc.trim(size)
+    meta = <Meta*>realloc(b.meta, metas * sizeof(Meta))
+    if meta == NULL:
+        acc.discard(b)
+        raise MemoryError
+    b.meta = meta
+    b.book(metas)
+    return True
+
+
+cdef int follow(Batch b, Item* r, object callback) except -1:
+    """Store the callback of the next record, for which there is room."""
     while PyList_GET_SIZE(b.callbacks) < b.count:
         b.callbacks.append(None)
     b.callbacks.append(callback)

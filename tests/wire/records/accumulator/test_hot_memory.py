@@ -30,6 +30,46 @@ def test_memory_is_reserved_until_the_outcome(core: ModuleType) -> None:
     assert world.acc.batches == 0
 
 
+def test_callbacks_of_records_count_as_memory_until_they_have_returned(core: ModuleType) -> None:
+    world = World(core)
+    for _ in range(100):
+        world.send(value=b"")
+    plain = world.acc.reserved
+    for _ in range(100):
+        world.send(value=b"", on_delivery=lambda _: None)
+    assert world.acc.reserved == plain + 200 * 24, "references to them and what their handles need, in an array that doubles"
+    world.ack_all()
+    assert world.acc.reserved == 0
+
+
+def test_a_batch_is_full_when_there_is_no_memory_for_more_callbacks(core: ModuleType) -> None:
+    for limit in range(16_000, 64_000, 1_500):
+        world = World(core, buffer_memory=limit, max_partition_bytes=limit)
+        accepted = 0
+        with pytest.raises(BufferFull):
+            while True:
+                world.send(value=b"", on_delivery=lambda _: None)
+                accepted += 1
+                assert world.acc.reserved <= limit + 16 * 24  # the first ones of a batch always have room
+        assert accepted > limit / 80
+        assert world.ack_all() == accepted
+        assert world.acc.reserved == 0
+
+
+def test_halves_of_a_split_batch_reserve_the_memory_of_their_callbacks(core: ModuleType) -> None:
+    world = World(core)
+    for _ in range(10):
+        world.send(value=b"x" * 50, on_delivery=lambda _: None)
+    (batch,) = world.seal_all()
+    halves = batch.split()
+    assert world.acc.reserved == sum(half.size for half in halves) + 10 * 24
+    for half in halves:
+        callbacks = half.complete(0, -1)
+        assert callbacks is not None
+        callbacks()
+    assert world.acc.reserved == 0
+
+
 def test_memory_kept_for_later_batches_is_part_of_buffer_memory(core: ModuleType) -> None:
     world = World(core, {"t": 1, "u": 1}, buffer_memory=256 * 1024, max_partition_bytes=256 * 1024)
     limit = 256 * 1024

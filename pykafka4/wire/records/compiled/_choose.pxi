@@ -1,0 +1,183 @@
+# The partition of a record. Rule: what `partitioners.NAMED` says; the bytes of a batch do not depend on it.
+
+
+cdef extern from *:
+    """
+    /* CRC-32 as in zlib, which librdkafka hashes keys with; a key is short, so a byte a step is enough */
+    static uint32_t zlib_table[256];
+
+    static void zlib_table_init(void) {
+        for (uint32_t n = 0; n < 256; n++) {
+            uint32_t c = n;
+            for (int bit = 0; bit < 8; bit++) c = (c >> 1) ^ (c & 1 ? 0xedb88320u : 0);
+            zlib_table[n] = c;
+        }
+    }
+
+    static uint32_t zlib_crc32(const char *data, int64_t size) {
+        uint32_t c = ~0u;
+        for (int64_t i = 0; i < size; i++) c = (c >> 8) ^ zlib_table[(c ^ (unsigned char)data[i]) & 255];
+        return ~c;
+    }
+
+    /* librdkafka takes the hash as a signed number, without its sign */
+    static uint32_t fnv1a_hash(const char *data, int64_t size) {
+        uint32_t h = 0x811c9dc5u;
+        for (int64_t i = 0; i < size; i++) h = (h ^ (unsigned char)data[i]) * 0x01000193u;
+        return (int32_t)h < 0 ? 0u - h : h;
+    }
+    """
+    void zlib_table_init()
+    uint32_t zlib_crc32(const char*, int64_t) nogil
+    uint32_t fnv1a_hash(const char*, int64_t) nogil
+
+zlib_table_init()
+
+
+cdef enum:                         # of `partitioners.Hash` and `partitioners.Spread`
+    NO_HASH = 0
+    MURMUR2 = 1
+    CRC32 = 2
+    FNV1A = 3
+    STICKY = 0
+    ROUND_ROBIN = 1
+    LATE = 2
+
+
+cdef uint32_t hashed(int kind, const char* key, int64_t size) noexcept nogil:
+    """The hash of a key, as a number without sign; a null key is hashed as an empty one."""
+    size = max(size, 0)
+    if kind == CRC32:
+        return zlib_crc32(key, size)
+    if kind == FNV1A:
+        return fnv1a_hash(key, size)
+    return murmur2_hash(key, size) & 0x7fffffff
+
+
+cdef bint choose_otherwise(Accumulator acc, Topic t, Item* r) except -1:
+    """Choose the partition of `r` by another partitioner than Java's default, or note that any is allowed; False if `r` already has one."""
+    if r.partition >= 0:
+        if acc.wraps:
+            r.partition = next_online(t, <int>(r.partition % t.count))
+        return acc.wraps
+    if acc.function is not None:
+        ask_function(acc, t, r)
+    elif acc.hash != NO_HASH and r.key_size >= acc.least_key:
+        r.partition = hashed(acc.hash, r.key, r.key_size) % <uint32_t>t.count
+    elif acc.spread == ROUND_ROBIN:
+        r.partition = in_turn(acc, t, alone_size(r))
+    else:
+        r.free = True
+    return True
+
+
+cdef int next_online(Topic t, int partition) noexcept:
+    """`partition`, or the next one that has a leader."""
+    cdef int i
+    for i in range(t.count):
+        if t.online[partition]:
+            return partition
+        partition = (partition + 1) % t.count
+    return partition
+
+
+cdef int in_turn(Accumulator acc, Topic t, int64_t need) noexcept:
+    """The next partition in turn. A full one is passed over, unless all are full."""
+    cdef int i
+    for i in range(t.available_count):
+        t.cursor = (t.cursor + 1) % t.available_count
+        if acc.partition_fits(t, t.available[t.cursor], need):
+            break
+    return t.available[t.cursor]
+
+
+cdef int ask_function(Accumulator acc, Topic t, Item* r) except -1:
+    """Let the application's function choose. It may do anything, so nothing was looked at before that may change."""
+    cdef object key = None if r.key_size < 0 else PyBytes_FromStringAndSize(r.key, r.key_size)
+    try:
+        chosen = acc.function(t.name, key, range(t.count), t.available_tuple)
+    except Exception as error:
+        raise partitioner_failed(t.name, acc.function, error) from error
+    r.partition = chosen_partition(t.name, acc.function, chosen, t.count)
+    return 0
+
+
+cdef void next_sticky(Topic t) noexcept:
+    """The next available partition becomes the sticky one."""
+    t.cursor = (t.cursor + 1) % t.available_count
+    t.sticky = t.available[t.cursor]
+    t.sticky_bytes = 0
+
+
+cdef void rotate(Topic t, int64_t unit) noexcept:
+    """Another partition becomes the sticky one: the next one, or if `unit` is not 0 and data waits somewhere, one drawn as in KIP-794.
+
+    A partition is the less likely the more bytes it holds (open, waiting or in flight): one with the most of all has the weight `unit`, an
+    idle one that much more than the most. What brokers do not take in time is in nobody's way for long.
+    """
+    cdef int64_t most = 0, total = 0, at
+    cdef int i
+    if unit > 0:
+        for i in range(t.available_count):
+            most = max(most, t.held[t.available[i]])
+            total += t.held[t.available[i]]
+    if most == 0 or t.available_count == 1:
+        next_sticky(t)
+        return
+    total = (most + unit) * t.available_count - total
+    t.dice ^= t.dice << 13
+    t.dice ^= t.dice >> 7
+    t.dice ^= t.dice << 17
+    at = <int64_t>(t.dice % <uint64_t>total)
+    for i in range(t.available_count):
+        at -= most + unit - t.held[t.available[i]]
+        if at < 0:
+            break
+    t.cursor = i
+    t.sticky = t.available[i]
+    t.sticky_bytes = 0
+
+
+cdef int await_topic(Accumulator acc, Topic t, Item* r) except -1:
+    """Wait until the partitions of `t` are known, for the application's function; `t` may be dropped then."""
+    while not t.direct and not t.dropped:
+        if acc.refusal is not None:
+            acc.refuse()
+        if not t.announced:
+            acc.new_topic(t.name)
+            t.announced = True
+        r.deadline = acc.find_topic(t.name, r.deadline)
+    return 0
+
+
+cdef Topic late_topic(Accumulator acc, Topic t):
+    """What holds the batches of `t` that have no partition yet, in the only slot. It is in no list of topics."""
+    cdef Topic late = Topic.__new__(Topic)
+    late.name = t.name
+    late.open = []
+    late.parked = deque()
+    obey(acc, late, acc.policy(t.name))
+    late.capacity, late.max_record, late.max_record_option = t.capacity, t.max_record, t.max_record_option
+    late.widen(1)
+    late.available = <int*>calloc(1, sizeof(int))
+    if late.available == NULL:
+        raise MemoryError
+    late.available_count = late.count = 1
+    late.undesignated = True
+    return late
+
+
+cdef int assign(Accumulator acc, Batch b, int partition) except -1:
+    """Give `b` a partition; see `Accumulator.assign`."""
+    cdef Topic t = acc.topics.get(b.topic)
+    if b.acc is not acc or b.state != S_SEALED or not b._ready or b.partition >= 0:
+        raise RuntimeError(f"{b!r} cannot be given a partition")
+    if t is None or not 0 <= partition < t.slots:
+        raise ValueError(f"{b!r}: there is no partition {partition}")
+    b.home.held[b.slot] -= b.booked
+    t.held[partition] += b.booked
+    b.home = t
+    b.slot = b.partition = partition
+    acc.wake_owed = acc.waiters > 0
+    acc.nudge()
+    return 0

@@ -1,0 +1,122 @@
+# What topics decide about their batches. Rule: `send` reads fields of the topic; how many lingers there are costs it nothing.
+
+
+@cython.final
+cdef class Lane:
+    """The open batches of all topics with the same linger, by age."""
+
+    cdef double linger
+    cdef double taken_at           # when `take` last took batches whose linger had ended
+    cdef double expected           # when it is to look for the next of them, if records come steadily
+    cdef void* oldest              # borrowed from Topic.open
+    cdef void* newest
+
+    cdef void link(self, Batch b) noexcept:
+        b.older = self.newest
+        b.newer = NULL
+        if self.newest != NULL:
+            (<Batch>self.newest).newer = <void*>b
+        else:
+            self.oldest = <void*>b
+        self.newest = <void*>b
+        b.linked = True
+
+    cdef void unlink(self, Batch b) noexcept:
+        if not b.linked:
+            return
+        b.linked = False
+        if b.older != NULL:
+            (<Batch>b.older).newer = b.newer
+        else:
+            self.oldest = b.newer
+        if b.newer != NULL:
+            (<Batch>b.newer).older = b.older
+        else:
+            self.newest = b.older
+        b.older = b.newer = NULL
+
+    cdef double take(self, double now, bint flushing, list due) except? -1:
+        """Append the batches that are due to `due`; returns when to look again. See `Accumulator.take`."""
+        cdef Batch b
+        cdef Py_ssize_t before = PyList_GET_SIZE(due)
+        cdef double soon = self.linger / 8
+        cdef double limit = now if now < self.expected else now + soon
+        cdef double deadline = INFINITY
+        while self.oldest != NULL:
+            b = <Batch>self.oldest
+            deadline = b.created + self.linger
+            if b.count == 0:       # just opened, its record is about to be written
+                deadline = max(deadline, now + 0.001)
+                break
+            if deadline > limit and not flushing:
+                break
+            due.append(b)
+            self.unlink(b)
+            deadline = INFINITY
+            limit = now + soon
+        if PyList_GET_SIZE(due) > before and not flushing:
+            steady = self.linger > 0 and self.taken_at <= (<Batch>due[before]).created <= self.taken_at + soon
+            self.taken_at = now
+            self.expected = now + self.linger if steady else INFINITY
+        elif now >= self.expected:
+            self.expected = INFINITY
+        return min(deadline, self.expected)
+
+
+cdef Lane lane_of(Accumulator acc, double linger):
+    """The lane for `linger`; there are as many as different lingers."""
+    cdef Lane lane
+    for lane in acc.lanes:
+        if lane.linger == linger:
+            return lane
+    lane = Lane.__new__(Lane)
+    lane.linger = linger
+    lane.taken_at = -INFINITY
+    lane.expected = INFINITY
+    acc.lanes.append(lane)
+    return lane
+
+
+cdef int obey(Accumulator acc, Topic t, object policy) except -1:
+    """Store `policy` in the fields of `t`."""
+    t.lane = lane_of(acc, policy.linger)
+    t.codec = policy.codec
+    t.level = policy.level
+    t.compression_min = policy.compression_min_bytes
+    t.compression_ratio = policy.compression_max_ratio
+    t.batch_bytes = policy.batch_bytes or 0x7fffffffffffffff
+    t.batch_records = policy.batch_records or 0x7fffffff
+    t.limited = policy.limited
+    t.admit = policy.admit
+    t.capacity = acc.batch_size
+    t.max_record, t.max_record_option = acc.max_request_size, "max_request_size"
+    if acc.max_request_size < acc.asked_request_size:
+        t.max_record_option = "buffer_memory"
+    if policy.max_message_bytes:
+        lower_limit(acc, t, policy.max_message_bytes, "max_message_bytes")
+    return 0
+
+
+cdef int lower_limit(Accumulator acc, Topic t, int64_t size, str option) except -1:
+    """No record of `t` may have a larger batch than `size`; see `Accumulator.limit_records`."""
+    if size < t.max_record:
+        t.max_record, t.max_record_option = size, option
+    t.capacity = <int32_t>min(t.capacity, size)
+    return 0
+
+
+cdef bint is_reached(Topic t, Batch b, Item* r) noexcept:
+    """Count `r`, which is now in `b`; whether the batch has as much as its topic allows."""
+    b.payload += max(max(r.key_size, 0) + max(r.value_size, 0), 1)
+    return b.payload >= t.batch_bytes or b.count >= t.batch_records
+
+
+cdef bint turned_away(Accumulator acc, Topic t, Item* r, object callback, Delivery d) except -1:
+    """Ask for the admission of `r`, which may wait; whether it was dropped instead."""
+    if alone_size(r) > t.max_record:
+        acc.too_large(t, alone_size(r))
+    why = t.admit()
+    if why is None:
+        return False
+    drop(acc, t, r, "RATE_LIMITED", why, callback, d)
+    return True

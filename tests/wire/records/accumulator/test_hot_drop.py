@@ -1,0 +1,178 @@
+"""Records without room under on_full=drop: counted and reported, and nothing of them is kept."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import tracemalloc
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hot_world import World, each_core
+
+from pykafka4.error_table import Written
+from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed
+
+ROOM = {"buffer_memory": 64 * 1024, "max_partition_bytes": 64 * 1024, "max_request_size": 16 * 1024, "batch_size": 16 * 1024}
+
+
+def full_world(core: ModuleType, topics: dict[str, int] | None = None, **options: Any) -> World:
+    """A world whose buffer is full."""
+    world = World(core, topics, **(ROOM | {"drop_error": BufferFull("full")} | options))
+    while not world.acc.dropped:
+        world.send(value=b"v" * 1000)
+    return world
+
+
+@each_core
+def test_a_record_without_room_is_accepted_and_dropped(core: ModuleType) -> None:
+    world = full_world(core)
+    kept = world.acc.accepted
+    delivery = world.send(value=b"v" * 1000)
+    assert delivery.done()
+    assert delivery.settled
+    assert delivery.partition is None
+    error = delivery.exception()
+    assert isinstance(error, DeliveryFailed)
+    assert (error.topic, error.code, error.written, error.record) == ("t", "BUFFER_FULL", Written.NO, None)
+    assert "full" in str(error)
+    assert delivery.lost() == []
+    assert world.asked_for_room == []
+    assert world.acc.dropped == 2
+    assert world.ack_all() == kept == world.acc.accepted
+    assert world.acc.acked == kept
+    assert world.acc.failed == 0
+
+
+@each_core
+def test_drops_are_counted_by_partition_with_their_timestamps(core: ModuleType) -> None:
+    world = full_world(core, {"t": 2})
+    world.send(value=b"v" * 1000, partition=1, timestamp_ms=7)
+    world.send(value=b"v" * 1000, partition=1, timestamp_ms=5)
+    rows = world.acc.take_dropped()
+    assert ("t", 1, "BUFFER_FULL", 2, 5, 7) in rows
+    assert sum(row[3] for row in rows) == world.acc.dropped
+    assert world.acc.take_dropped() == []
+    world.send(value=b"v" * 1000, partition=1, timestamp_ms=6)
+    assert world.acc.take_dropped() == [("t", 1, "BUFFER_FULL", 1, 6, 6)]
+
+
+@each_core
+def test_a_full_partition_drops_while_others_take_records(core: ModuleType) -> None:
+    world = World(core, {"t": 2}, drop_error=BufferFull("full"), batch_size=2048, max_partition_bytes=4096, linger=10.0)
+    while not world.acc.dropped:
+        world.send(value=b"v" * 1000, partition=0)
+    assert world.acc.take(world.now)[1] == []  # a full partition makes no other batch due
+    assert world.send(value=b"v" * 1000, partition=1).done() is False
+
+
+@each_core
+def test_a_drop_for_lack_of_memory_makes_open_batches_due(core: ModuleType) -> None:
+    world = World(core, {"t": 2}, **ROOM | {"batch_size": 2048}, drop_error=BufferFull("full"), linger=10.0)
+    world.send(partition=1)
+    while not world.acc.dropped:
+        world.send(value=b"v" * 1000, partition=0)
+    assert [batch.partition for batch in world.acc.take(world.now)[1]] == [1]
+    world.acc.can_send = True
+    before = world.wakes
+    for _ in range(3):
+        world.send(value=b"v" * 1000, partition=0)
+    assert world.wakes == before + 1  # once per turn, however many are dropped
+
+
+@each_core
+def test_a_parked_record_without_room_is_dropped(core: ModuleType) -> None:
+    world = World(core, {}, **ROOM, drop_error=BufferFull("full"))
+    while not world.acc.dropped:
+        world.send("unknown", b"v" * 1000)
+    kept = world.acc.parked_records
+    assert kept == world.acc.accepted
+    world.acc.set_partitions("unknown", 1, [0])
+    assert world.acc.designate("unknown", 10_000)[0] == 0
+    assert world.ack_all() == kept
+
+
+@each_core
+def test_the_callback_of_a_dropped_record_is_called_once(core: ModuleType) -> None:
+    calls: list[tuple[Any, Any]] = []
+    world = full_world(core, call_dropped=lambda callback, delivery: calls.append((callback, delivery)))
+    delivery = world.send(value=b"v" * 1000, on_delivery=print)
+    assert calls == [(print, delivery)]
+    delivery.add_done_callback(calls.append)
+    world.submitted.pop()()
+    assert calls[1:] == [delivery]
+
+
+@each_core
+def test_a_record_whose_callback_cannot_wait_is_not_accepted(core: ModuleType) -> None:
+    def refuse(callback: Any, delivery: Any) -> None:
+        raise BufferFull("too many")
+
+    world = full_world(core, call_dropped=refuse)
+    before = world.acc.accepted, world.acc.dropped
+    with pytest.raises(BufferFull, match="too many"):
+        world.send(value=b"v" * 1000, on_delivery=print)
+    assert (world.acc.accepted, world.acc.dropped) == before
+    assert sum(row[3] for row in world.acc.take_dropped()) == world.acc.dropped
+
+
+@each_core
+def test_a_closed_producer_refuses_instead_of_dropping(core: ModuleType) -> None:
+    world = full_world(core)
+    world.acc.refusal = ClosedError("closed")
+    with pytest.raises(ClosedError):
+        world.send(value=b"v" * 1000)
+
+
+@each_core
+def test_drops_keep_no_memory(core: ModuleType) -> None:
+    world = full_world(core)
+    value = b"v" * 1000
+    for _ in range(100):
+        world.send(value=value)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(10_000):
+            world.send(value=value)
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - before < 20_000
+    finally:
+        tracemalloc.stop()
+
+
+@each_core
+def test_the_first_drop_of_a_topic_is_logged(core: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
+    world = full_world(core, {"t": 3})
+    for partition in range(3):
+        world.send(value=b"v" * 1000, partition=partition)
+    assert [record.message for record in caplog.records] == ["me: t: records are dropped: BUFFER_FULL (full); stats() counts them"]
+
+
+@each_core
+def test_with_raise_the_error_comes_at_once_names_the_partition_and_survives_a_copy(core: ModuleType) -> None:
+    world = World(core, {"t": 2}, **ROOM, limits="all is used up")
+    with pytest.raises(BufferFull):
+        while True:
+            world.send(value=b"v" * 1000, partition=1)
+    told = f"all is used up ({world.acc.reserved} bytes in use), t-1 needs 1070 more; on_full=raise"
+    with pytest.raises(BufferFull) as caught:
+        world.send(value=b"v" * 1000, partition=1)
+    assert [str(e) for e in (caught.value, caught.value.again(), pickle.loads(pickle.dumps(caught.value)))] == [told] * 3
+    with pytest.raises(BufferFull, match=r"\), t needs"):
+        world.send(value=b"v" * 2000)
+    assert world.asked_for_room == []
+    assert world.ack_all() == world.acc.accepted
+
+
+@each_core
+def test_each_partition_of_a_topic_has_its_own_drops_whatever_the_order(core: ModuleType) -> None:
+    world = full_world(core, {"t": 2, "u": 2})
+    before = {row[:2]: row[3] for row in world.acc.take_dropped()}
+    assert before
+    places = [("t", 0), ("u", 0), ("t", 1), ("t", 1), ("u", 0), ("t", 0), ("t", 0)]
+    for name, partition in places:
+        world.send(topic=name, value=b"v" * 1000, partition=partition)
+    assert {row[:2]: row[3] for row in world.acc.take_dropped()} == {place: places.count(place) for place in places}

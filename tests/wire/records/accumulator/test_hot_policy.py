@@ -1,0 +1,385 @@
+"""Topics with policies of their own: when their batches are due or complete, what is compressed, and which records are too large."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hot_world import World, each_core, plain_records, wire_bytes
+
+from pykafka4.error_table import Written
+from pykafka4.errors import BufferFull, ClosedError, RecordTooLarge
+from pykafka4.wire.records.compression import compress
+from pykafka4.wire.records.decoder import read_header
+from pykafka4.wire.records.policy import Policy
+
+pytestmark = each_core
+
+
+def world_of(core: ModuleType, policies: dict[str, Policy], **options: Any) -> World:
+    return World(core, dict.fromkeys(policies, 2), policy=lambda topic: policies.get(topic, Policy(0.005)), **options)
+
+
+# -- lingers
+
+
+def test_each_topic_has_its_own_linger(core: ModuleType) -> None:
+    world = world_of(core, {"slow": Policy(1.0), "quick": Policy(0.01)})
+    world.send("slow")
+    world.now += 0.001
+    world.send("quick")
+    assert world.acc.wake_at == pytest.approx(100.011)
+    assert world.acc.take(100.010)[1] == []
+    sealed, due, again = world.acc.take(100.0111)
+    assert (sealed, [b.topic for b in due], again) == ([], ["quick"], pytest.approx(101.0))
+    assert [b.topic for b in world.acc.take(101.0)[1]] == ["slow"]
+
+
+def test_a_batch_with_a_shorter_linger_wakes_the_loop_and_one_with_a_longer_does_not(core: ModuleType) -> None:
+    world = world_of(core, {"slow": Policy(1.0), "quick": Policy(0.01), "slowest": Policy(2.0)})
+    for topic, wakes in (("slow", 1), ("quick", 2), ("slowest", 2)):
+        world.send(topic)
+        assert world.wakes == wakes, topic
+
+
+def test_topics_with_one_linger_are_taken_together(core: ModuleType) -> None:
+    world = world_of(core, {"a": Policy(0.01), "b": Policy(0.01, 1)})
+    world.send("a")
+    world.now += 0.001
+    world.send("b")
+    assert [b.topic for b in world.acc.take(100.01)[1]] == ["a", "b"]
+
+
+def test_without_linger_every_batch_is_due_whatever_its_topics_linger(core: ModuleType) -> None:
+    world = world_of(core, {"slow": Policy(100.0), "quick": Policy(0.01)})
+    world.send("slow")
+    world.send("quick")
+    _, due, again = world.acc.take(world.now, True)
+    assert ({b.topic for b in due}, again) == ({"slow", "quick"}, float("inf"))
+
+
+def test_flush_ends_every_linger(core: ModuleType) -> None:
+    world = world_of(core, {"slow": Policy(100.0), "quick": Policy(0.01)})
+    world.send("slow")
+    world.send("quick")
+    world.acc.expedite()
+    assert {b.topic for b in world.acc.take(world.now)[1]} == {"slow", "quick"}
+
+
+def test_a_batch_has_the_linger_of_its_topic(core: ModuleType) -> None:
+    world = world_of(core, {"slow": Policy(1.5)})
+    world.send("slow")
+    assert [b.linger for b in world.seal_all()] == [1.5]
+
+
+# -- complete batches
+
+
+def test_a_batch_is_complete_with_so_many_records(core: ModuleType) -> None:
+    world = world_of(core, {"t": Policy(60.0, batch_records=3)})
+    for n in range(7):
+        world.send(value=b"%d" % n, partition=0)
+    sealed, due, _ = world.acc.take(world.now)
+    assert [[r[2] for r in plain_records(wire_bytes(b))] for b in sealed] == [[b"0", b"1", b"2"], [b"3", b"4", b"5"]]
+    assert due == []
+
+
+def test_a_batch_is_complete_with_so_many_bytes_of_keys_and_values(core: ModuleType) -> None:
+    world = world_of(core, {"t": Policy(60.0, batch_bytes=10)})
+    for value in (b"1234", b"123", b"1", b"12345678"):  # with their keys 5, 4, 2: 11; then 9
+        world.send(value=value, key=b"k", headers=[("header", b"does not count")], partition=0)
+    assert [b.count for b in world.acc.take(world.now)[0]] == [3]
+
+
+def test_a_record_without_bytes_counts_as_one(core: ModuleType) -> None:
+    world = world_of(core, {"t": Policy(60.0, batch_bytes=3)})
+    for _ in range(3):
+        world.send(value=None, partition=0)
+    assert [b.count for b in world.acc.take(world.now)[0]] == [3]
+
+
+def test_the_first_limit_that_is_reached_counts(core: ModuleType) -> None:
+    world = world_of(core, {"t": Policy(60.0, batch_bytes=100, batch_records=4)})
+    for size in (60, 60, 1, 1, 1, 1):
+        world.send(value=bytes(size), partition=0)
+    assert [b.count for b in world.acc.take(world.now)[0]] == [2, 4]
+
+
+def test_a_complete_batch_is_compressed_and_wakes_the_loop(core: ModuleType) -> None:
+    world = world_of(core, {"t": Policy(60.0, 1, batch_records=2)})
+    world.send(value=bytes(1000), partition=0)
+    world.acc.can_send = True
+    before = world.wakes
+    world.send(value=bytes(1000), partition=0)
+    assert world.wakes == before + 1
+    (batch,) = world.acc.take(world.now)[0]
+    assert read_header(wire_bytes(batch)).codec == 1
+
+
+def test_a_complete_batch_ends_the_turn_of_its_partition(core: ModuleType) -> None:
+    world = world_of(core, {"t": Policy(60.0, batch_records=2)})
+    partitions = [world.send().partition for _ in range(6)]
+    assert partitions[0] == partitions[1] == partitions[4] != partitions[2]
+
+
+def test_parked_records_fill_batches_as_others_do(core: ModuleType) -> None:
+    world = World(core, {}, policy=lambda topic: Policy(60.0, batch_records=2))
+    handles = [world.send("new", partition=0) for _ in range(5)]
+    world.acc.set_partitions("new", 1, [0])
+    assert world.acc.designate("new") == (0, [])
+    assert [b.count for b in world.acc.take(world.now)[0]] == [2, 2]
+    world.ack_all()
+    assert [h.done() for h in handles] == [False] * 4 + [True]
+
+
+def test_a_signal_while_a_complete_batch_is_compressed_still_wakes_the_loop(core: ModuleType) -> None:
+    def interrupted(codec: int, data: Any) -> bytes:
+        raise KeyboardInterrupt
+
+    world = world_of(core, {"t": Policy(60.0, 1, batch_records=1)}, compress=interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        world.send(value=bytes(1000))
+    assert (world.wakes, world.acc.accepted) == (1, 1)
+    assert [b.ready for b in world.acc.take(world.now)[0]] == [True]
+
+
+# -- compression
+
+
+def codec_of(world: World, topic: str, value: bytes) -> int:
+    world.send(topic, value)
+    (batch,) = world.seal_all()
+    codec = read_header(wire_bytes(batch)).codec
+    batch.complete(0, -1)
+    return int(codec)
+
+
+def test_each_topic_has_its_own_codec(core: ModuleType) -> None:
+    world = world_of(core, {"z": Policy(0.0, 4), "g": Policy(0.0, 1), "n": Policy(0.0)})
+    assert [codec_of(world, topic, bytes(1000)) for topic in ("z", "g", "n")] == [4, 1, 0]
+
+
+def test_a_level_reaches_the_codec_and_none_leaves_its_default(core: ModuleType) -> None:
+    calls: list[tuple[Any, ...]] = []
+
+    def compressor(codec: int, data: Any, *level: int) -> bytes:
+        calls.append((codec, *level))
+        return compress(codec, data, *level)
+
+    world = world_of(core, {"a": Policy(0.0, 4, 19), "b": Policy(0.0, 4)}, compress=compressor)
+    codec_of(world, "a", bytes(1000))
+    codec_of(world, "b", bytes(1000))
+    assert calls == [(4, 19), (4,)]
+
+
+@pytest.mark.parametrize(("least", "codec"), [(1007, 1), (1008, 0)])
+def test_a_batch_with_fewer_bytes_is_not_compressed(core: ModuleType, least: int, codec: int) -> None:
+    """The record has 1,007 bytes: its value and the seven that surround it; the length of each field is one byte, or two."""
+    world = world_of(core, {"t": Policy(0.0, 1, compression_min_bytes=least)})
+    assert codec_of(world, "t", bytes(998)) == codec
+
+
+@pytest.mark.parametrize(("size", "codec"), [(500, 1), (501, 0)])
+def test_a_batch_that_stays_too_large_is_sent_as_it_was(core: ModuleType, size: int, codec: int) -> None:
+    world = world_of(core, {"t": Policy(0.0, 1, compression_max_ratio=0.5)}, compress=lambda codec, data: bytes(size))
+    world.send("t", bytes(991))  # 1,000 bytes with the fields around it
+    (batch,) = world.seal_all()
+    assert batch.raw_size == 1061
+    assert read_header(wire_bytes(batch)).codec == codec
+
+
+def test_parts_of_a_split_batch_obey_too(core: ModuleType) -> None:
+    world = world_of(core, {"t": Policy(0.0, 1, compression_min_bytes=1500)})
+    for _ in range(2):
+        world.send(value=bytes(1000), partition=0)
+    (batch,) = world.seal_all()
+    assert read_header(wire_bytes(batch)).codec == 1
+    assert [part.ready for part in batch.split()] == [True, True]
+
+
+# -- sizes
+
+
+def test_a_record_over_the_limit_of_its_topic_is_refused_by_name(core: ModuleType) -> None:
+    world = world_of(core, {"t": Policy(0.0, max_message_bytes=1061), "other": Policy(0.0)})
+    world.send(value=bytes(991))
+    with pytest.raises(
+        RecordTooLarge, match=r"^t: a record of 1062 bytes .* exceeds max_message_bytes=1061; raise that or split the record$"
+    ):
+        world.send(value=bytes(992))
+    world.send("other", value=bytes(992))
+    assert world.acc.accepted == 2
+
+
+def test_a_parked_record_over_the_limit_is_refused_too(core: ModuleType) -> None:
+    world = World(core, {}, policy=lambda topic: Policy(0.0, max_message_bytes=1061))
+    with pytest.raises(RecordTooLarge, match="max_message_bytes=1061"):
+        world.send("new", bytes(992))
+
+
+def test_no_batch_grows_beyond_the_limit_of_its_topic(core: ModuleType) -> None:
+    world = world_of(core, {"t": Policy(60.0, max_message_bytes=3000)})
+    for _ in range(10):
+        world.send(value=bytes(900), partition=0)
+    sizes = [b.size for b in world.seal_all()]
+    assert all(2000 < size <= 3000 for size in sizes[:-1])
+    assert len(sizes) == 4
+
+
+def test_batches_are_no_larger_than_what_brokers_take(core: ModuleType) -> None:
+    world = world_of(core, {"t": Policy(60.0), "other": Policy(60.0)})
+    world.acc.limit_batches("t", 2500)
+    world.acc.limit_batches("t", 5000)  # a lower one is known
+    world.acc.limit_batches("unknown", 5)
+    for topic in ("t", "other"):
+        for _ in range(12):
+            world.send(topic, bytes(900), partition=0)
+    sizes: dict[str, list[int]] = {"t": [], "other": []}
+    for batch in world.seal_all():
+        sizes[batch.topic].append(batch.size)
+    assert max(sizes["t"]) <= 2500 < max(sizes["other"])
+    world.send(value=bytes(4000), partition=0)
+    assert max(b.size for b in world.seal_all()) > 4000, "a larger record goes alone: the broker decides"
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_a_record_over_the_limit_that_brokers_tell_is_refused_if_nothing_makes_it_smaller(core: ModuleType, codec: int) -> None:
+    world = world_of(core, {"t": Policy(60.0, codec)})
+    world.acc.limit_records("t", 1000)
+    if codec:
+        world.send(value=bytes(2000))
+        return
+    with pytest.raises(RecordTooLarge, match=r"t: a record of 20\d\d bytes .* exceeds max.message.bytes of the topic=1000"):
+        world.send(value=bytes(2000))
+
+
+def test_records_that_were_parked_before_a_limit_was_known_are_sent(core: ModuleType) -> None:
+    """The loop moves them: an error would end it. The broker names the record that is too large."""
+    world = World(core, {}, policy=lambda topic: Policy(60.0))
+    for value in (b"v", bytes(3000), b"w", bytes(3000)):
+        world.send("new", value, partition=0)
+    world.acc.limit_records("new", 1000)
+    world.acc.set_partitions("new", 1, [0])
+    assert world.acc.designate("new") == (0, [])
+    assert world.ack_all() == 4
+
+
+# -- rates
+
+
+def test_a_record_that_is_not_admitted_is_dropped_for_that_reason(core: ModuleType) -> None:
+    left, calls = [None, ValueError("over the limit"), None], list[Any]()
+    policies = {"t": Policy(0.0, admit=lambda: left.pop(0)), "u": Policy(0.0)}
+    world = world_of(core, policies, call_dropped=lambda callback, delivery: callback(delivery))
+    handles = [world.send(), world.send(timestamp_ms=7, on_delivery=calls.append), world.send()]
+    world.send("u")
+    assert [h.done() for h in handles] == [False, True, False]
+    error = handles[1].exception()
+    assert (error.code, error.written, str(error.cause)) == ("RATE_LIMITED", Written.NO, "over the limit")
+    assert calls == [handles[1]]
+    assert world.acc.take_dropped() == [("t", -1, "RATE_LIMITED", 1, 7, 7)]
+    assert world.ack_all() == 3
+
+
+def test_parked_records_ask_for_admission_when_they_are_sent(core: ModuleType) -> None:
+    left = [None, ValueError("over")]
+    world = World(core, {}, policy=lambda topic: Policy(0.0, admit=lambda: left.pop(0)))
+    handles = [world.send("new", partition=3), world.send("new", partition=3)]
+    assert (world.acc.parked_records, [h.done() for h in handles]) == (1, [False, True])
+    world.acc.set_partitions("new", 4, range(4))
+    assert world.acc.designate("new") == (0, [])
+    assert world.ack_all() == 1
+    assert world.acc.take_dropped()[0][:4] == ("new", -1, "RATE_LIMITED", 1), "no partition exists yet"
+
+
+def test_a_record_that_is_refused_anyway_takes_no_place(core: ModuleType) -> None:
+    asked: list[int] = []
+    policy = Policy(0.0, max_message_bytes=1000, admit=lambda: asked.append(1))
+    world = World(core, policy=lambda topic: policy)
+    for wrong in ({"value": bytes(2000)}, {"value": 5}, {"partition": -1}):
+        with pytest.raises((RecordTooLarge, TypeError, ValueError)):
+            world.send(**wrong)
+    assert asked == []
+
+
+def test_what_admission_raises_send_raises_and_nothing_is_accepted(core: ModuleType) -> None:
+    def full() -> None:
+        raise BufferFull("later")
+
+    world = World(core, policy=lambda topic: Policy(0.0, admit=full))
+    with pytest.raises(BufferFull, match="later"):
+        world.send()
+    assert (world.acc.accepted, world.acc.take_dropped()) == (0, [])
+
+
+def test_a_producer_that_was_closed_during_the_wait_takes_no_record(core: ModuleType) -> None:
+    world: World
+
+    def close() -> None:
+        world.acc.refusal = ClosedError("closed")
+
+    world = World(core, policy=lambda topic: Policy(0.0, admit=close))
+    with pytest.raises(ClosedError):
+        world.send()
+    assert world.acc.accepted == 0
+
+
+# -- both cores, side by side
+
+
+def shapes(core: ModuleType, seed: int) -> list[Any]:
+    """What becomes of random records to topics with random policies."""
+    rng = random.Random(seed)
+    policies = {
+        f"t{n}": Policy(
+            rng.choice((0.0, 0.005, 0.5)),
+            codec=rng.choice((0, 1)),
+            batch_bytes=rng.choice((0, 50, 3000)),
+            batch_records=rng.choice((0, 1, 7)),
+            compression_min_bytes=rng.choice((0, 500)),
+            compression_max_ratio=rng.choice((1.0, 0.3)),
+            max_message_bytes=rng.choice((0, 800, 5000)),
+        )
+        for n in range(3)
+    }
+    world = world_of(core, policies, batch_size=4096)
+    out: list[Any] = []
+
+    def send() -> None:
+        topic, value = rng.choice(list(policies)), rng.choice((None, b"", b"x", bytes(300), rng.randbytes(900), bytes(6000)))
+        key = rng.choice((None, b"k"))
+        try:
+            out.append(world.send(topic, value, key=key).partition)
+        except RecordTooLarge as error:
+            out.append(str(error))
+
+    def pass_time() -> None:
+        world.now += rng.choice((0.001, 0.01, 1.0))
+
+    def take() -> None:
+        sealed, due, again = world.acc.take(world.now, rng.random() < 0.1)
+        out.append(([shape(b) for b in sealed], sorted(shape(b) for b in due), again))
+        for batch in due:
+            out.append(world.acc.seal(batch, True))
+
+    def shape(b: Any) -> Any:
+        return b.topic, b.partition, b.count, b.size, b.state and b.raw_size, b.ready
+
+    def limit() -> None:
+        rng.choice((world.acc.limit_batches, world.acc.limit_records))(rng.choice(list(policies)), rng.choice((700, 3000)))
+
+    steps: list[Callable[[], None]] = [send] * 30 + [pass_time] * 4 + [take] * 4 + [limit]
+    for _ in range(300):
+        rng.choice(steps)()
+        out.append((world.acc.accepted, world.acc.reserved, world.acc.wake_at))
+    return out
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_both_cores_do_the_same_with_random_policies(core: ModuleType, seed: int) -> None:
+    from pykafka4.wire.records import reference
+
+    assert shapes(core, seed) == shapes(reference, seed)
