@@ -10,8 +10,9 @@ sockets. Each package may use those below it:
     model               `ModelCluster`: everything a test can do to the cluster
     requests            connections, and the answer to each API
     cluster             what the brokers share: topics, metadata, what differs between releases
-    faults | groups     the ordered faults; consumer groups and their coordinators
+    faults | groups | transactions   the ordered faults; consumer groups; transactional ids, each with their coordinators
     storage             logs, replicas, leaders
+    placement           which broker coordinates a group or a transactional id
     broker, timeline    a broker; virtual time
 """
 

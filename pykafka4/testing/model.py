@@ -86,6 +86,7 @@ class ModelCluster(Cluster):
         for partition in self.partitions() if topic is None else self.topics[topic].partitions:
             for copy in partition.copies.values():
                 copy.log.producers.clear()
+                copy.log.transactions.epochs.clear()
 
     # ---- leaders and brokers
 
@@ -248,6 +249,16 @@ class ModelCluster(Cluster):
         """Let another broker coordinate the group, after `loading` seconds; returns the new coordinator."""
         return self.coordinators.move(group, to, loading=loading)
 
+    @checked
+    def move_transaction_coordinator(self, transactional_id: str, to: int | None = None, *, loading: float = 0.0) -> int:
+        """Let another broker coordinate the transactional id, after `loading` seconds; returns the new coordinator."""
+        return self.transactions.move(transactional_id, to, loading=loading)
+
+    @checked
+    def slow_markers(self, seconds: float) -> None:
+        """Write the markers of a transaction `seconds` after it was ended: until then it gets CONCURRENT_TRANSACTIONS; 0 ends this."""
+        self.transactions.marker_delay = seconds
+
     # ---- requests
 
     inject: Any = property(attrgetter("controls.inject"), doc="See `Controls.inject`.")
@@ -262,7 +273,8 @@ class ModelCluster(Cluster):
         self.controls.control(api, function, keep)
 
     def deny(self, resource: str, name: str, *operations: str) -> None:
-        """Deny operations (by default all) on a topic, a group or the cluster until `allow`: `deny("topic", "orders", "WRITE")`.
+        """Deny operations (by default all) on a resource until `allow`: `deny("topic", "orders", "WRITE")`; the others are `group`,
+        `transactional_id` and `cluster`.
 
         Each is checked by itself: unlike with Kafka's rules for rights, READ and WRITE do not include DESCRIBE. The name of the cluster is
         `kafka-cluster`. All clients are denied. ValueError for an operation that brokers never check on such a resource.
@@ -283,6 +295,7 @@ class ModelCluster(Cluster):
         self.controls.heal()
         self.metadata.heal()
         self.coordinators.heal()
+        self.transactions.heal()
         for broker in self.brokers.values():
             broker.slowness, broker.frozen_until = 0.0, min(broker.frozen_until, self.timeline.now)
             if not broker.up:

@@ -19,6 +19,7 @@ from group_script import SCRIPTS as GROUPS
 from group_script import static
 from produce_script import SCRIPTS as PRODUCE
 from produce_script import leaders, replicas, restarted, unconfirmed
+from transaction_script import SCRIPTS as TRANSACTIONS
 from unlike import UNLIKE
 from worlds import ModelPlace, RealPlace, World
 
@@ -29,11 +30,11 @@ from pykafka4.testing import ModelServer
 HERE = Path(__file__).parent
 NEWEST = "4.4"
 OLD = {"0.11.0.3": "0.11", "1.1.1": "1.0", "2.1.1": "2.1", "2.8.2": "2.8", "3.9.1": "3.9"}  # broker: the release that the model plays
-SCRIPTS = [*PRODUCE, *FETCH, *GROUPS, unconfirmed, replicas, restarted]
+SCRIPTS = [*PRODUCE, *FETCH, *GROUPS, *TRANSACTIONS, unconfirmed, replicas, restarted]
 NAMES = [script.__name__ for script in SCRIPTS]
 SEVERAL = (leaders, epochs, unconfirmed, replicas, restarted)  # need more than one broker; old releases run alone
 STATIC_SINCE = (2, 3)
-NOT_OLD = (sessions,)  # was not tried with old releases
+NOT_OLD = (sessions, *TRANSACTIONS)  # were not tried with old releases
 OLD_RUNS = [
     (version, script)
     for version in OLD

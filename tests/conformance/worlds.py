@@ -15,9 +15,8 @@ from pykafka4.error_table import CODES
 from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.frame import decode_response, encode_request
 from pykafka4.wire.protocol.messages_admin import CreateTopicsRequest, DeleteTopicsRequest
-from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, MetadataRequest
+from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
-from pykafka4.wire.protocol.messages_group import FindCoordinatorRequest
 
 T = TypeVar("T")
 LONG = 30.0  # seconds for one answer, and for a cluster to settle
@@ -330,14 +329,14 @@ class World:
         message = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.Topic(name=name, partitions=[row])])
         return bool(self.ask(node, message, 8).topics[0].partitions[0].error_code == 0)
 
-    def coordinator(self, group: str) -> int:
-        """The group's coordinator, once it is one."""
+    def coordinator(self, group: str, *, transactional: bool = False) -> int:
+        """The coordinator of a group or a transactional id, once it is one."""
 
         several = self.version(self.place.nodes[0], FindCoordinatorRequest, 4) >= 4
         keys = {"key": "", "coordinator_keys": [group]} if several else {"key": group, "coordinator_keys": []}
 
         def found() -> int | None:
-            answer = self.ask(self.place.nodes[0], FindCoordinatorRequest(key_type=0, **keys), 4)
+            answer = self.ask(self.place.nodes[0], FindCoordinatorRequest(key_type=int(transactional), **keys), 4)
             row = answer.coordinators[0] if several else answer
             return int(row.node_id) if not row.error_code else None
 

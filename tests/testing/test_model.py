@@ -21,9 +21,8 @@ from pykafka4.wire.protocol.messages_admin import (
     DeleteTopicsRequest,
     DescribeClusterRequest,
 )
-from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, MetadataRequest
+from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
-from pykafka4.wire.protocol.messages_group import FindCoordinatorRequest
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
 from pykafka4.wire.records.batch import WireRecord, batches, build_batch, records_of

@@ -17,11 +17,10 @@ from pykafka4.testing.requests.session import REACTIONS
 from pykafka4.testing.server.orders import PLACES
 from pykafka4.wire.protocol.frame import decode_response, encode_request
 from pykafka4.wire.protocol.messages_admin import CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest
-from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, MetadataRequest
+from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 from pykafka4.wire.protocol.messages_group import (
     DescribeGroupsRequest,
-    FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -30,7 +29,13 @@ from pykafka4.wire.protocol.messages_group import (
     SyncGroupRequest,
 )
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
-from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
+from pykafka4.wire.protocol.messages_txn import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
 from pykafka4.wire.protocol.schema import Request
 
 LIMIT = 10.0  # seconds; every wait in here ends
@@ -153,6 +158,20 @@ def requests() -> dict[str, tuple[Request[Any], int]]:
     member = {"group_id": "g", "member_id": ""}
     join = JoinGroupRequest(session_timeout_ms=6000, rebalance_timeout_ms=6000, protocol_type="consumer", protocols=protocols, **member)
     made = CreateTopicsRequest.Topic(name="new", num_partitions=1, replication_factor=1, assignments=[], configs=[])
+    added = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="x",
+        v3_and_below_producer_id=1,
+        v3_and_below_producer_epoch=0,
+        v3_and_below_topics=[AddPartitionsToTxnRequest.Topic(name="t", partitions=[0])],
+    )
+    part = TxnOffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=0, committed_metadata="")
+    pending = TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id="g",
+        producer_id=1,
+        producer_epoch=0,
+        topics=[TxnOffsetCommitRequest.Topic(name="t", partitions=[part])],
+    )
     return {
         "Produce": (ProduceRequest(transactional_id=None, acks=-1, timeout_ms=1000, topic_data=[produce]), 9),
         "Fetch": (FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=100, topics=[fetch]), 11),
@@ -170,6 +189,10 @@ def requests() -> dict[str, tuple[Request[Any], int]]:
         "LeaveGroup": (LeaveGroupRequest(group_id="g", member_id="m"), 2),
         "OffsetCommit": (OffsetCommitRequest(group_id="g", topics=[commit]), 8),
         "OffsetFetch": (OffsetFetchRequest(group_id="g", topics=None), 7),
+        "AddPartitionsToTxn": (added, 3),
+        "AddOffsetsToTxn": (AddOffsetsToTxnRequest(transactional_id="x", producer_id=1, producer_epoch=0, group_id="g"), 3),
+        "EndTxn": (EndTxnRequest(transactional_id="x", producer_id=1, producer_epoch=0, committed=True), 3),
+        "TxnOffsetCommit": (pending, 3),
         "DescribeGroups": (DescribeGroupsRequest(groups=["g"]), 5),
         "DeleteGroups": (DeleteGroupsRequest(groups_names=["g"]), 2),
     }
@@ -180,7 +203,7 @@ def codes(answer: Any) -> set[int]:
     if isinstance(answer, list):
         return set().union(*map(codes, answer)) if answer else set()
     fields = getattr(answer, "__attrs_attrs__", ())
-    found = {answer.error_code} if hasattr(answer, "error_code") else set()
+    found = {getattr(answer, name) for name in ("error_code", "partition_error_code") if hasattr(answer, name)}
     return found.union(*(codes(getattr(answer, field.name)) for field in fields))
 
 

@@ -25,7 +25,11 @@ from pykafka4.testing.storage.fetch_sessions import FetchSessions
 from pykafka4.testing.storage.log import PartitionLog
 from pykafka4.testing.storage.partition import Partition, Replica, Topic, Topics
 from pykafka4.testing.storage.replication import Replication
+from pykafka4.testing.storage.transactions import Marker
 from pykafka4.testing.timeline import Timeline
+from pykafka4.testing.transactions.coordinators import TransactionCoordinators
+from pykafka4.testing.transactions.markers import MarkerWriter
+from pykafka4.wire.records.batch import ControlType
 
 __all__ = ["Cluster"]
 
@@ -68,6 +72,9 @@ class Cluster:
         self.replication = Replication(self.brokers, self.topics, timeline, random)
         self.replication.waits_below_min = behaviour.waits_below_min
         self.coordinators = Coordinators(self.brokers, timeline, random, behaviour.interrupts_sync, behaviour.replication_lag)
+        markers = MarkerWriter(self.brokers, self.topics, timeline, self.appended, self._settle_offsets)
+        self.transactions = TransactionCoordinators(self.brokers, timeline, random, self.new_producer_id, markers)
+        self.transaction_version = behaviour.transaction_version  # the finalized level of this feature
         # shortcuts
         self.alive, self.partition, self.partitions = self.brokers.alive, self.topics.partition, self.topics.partitions
         self.groups, self.group, self.coordinator = self.coordinators.groups, self.coordinators.group, self.coordinators.of
@@ -98,6 +105,13 @@ class Cluster:
         """A new producer id."""
         self._last_producer += 1
         return self._last_producer
+
+    def _settle_offsets(self, group: str, marker: Marker) -> bool:
+        """Tell a group that a transaction with offsets of it has ended; False if its coordinator does not serve it now."""
+        if not self.coordinators.serves(group):
+            return False
+        self.group(group).settle(marker.producer_id, marker.producer_epoch, committed=marker.kind is ControlType.COMMIT)
+        return True
 
     # ---- topics
 

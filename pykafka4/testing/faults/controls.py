@@ -73,6 +73,7 @@ OPERATIONS: Final = {
     "topic": frozenset(("READ", "WRITE", "CREATE", "DELETE", "DESCRIBE")),
     "group": frozenset(("READ", "DELETE", "DESCRIBE")),
     "cluster": frozenset(("IDEMPOTENT_WRITE",)),
+    "transactional_id": frozenset(("WRITE", "DESCRIBE")),
 }
 ERRORS: Final = {resource: f"{resource.upper()}_AUTHORIZATION_FAILED" for resource in OPERATIONS}
 

@@ -108,6 +108,10 @@ class Group:
     members: dict[str, Member] = attrs.Factory(dict)
     expected: set[str] = attrs.Factory(set)  # ids of members that have not rejoined yet
     offsets: dict[TopicPartition, OffsetAndMetadata] = attrs.Factory(dict)
+    pending: dict[int, dict[TopicPartition, tuple[int, OffsetAndMetadata]]] = attrs.Factory(dict)  # by producer id; with `_commits`
+    producer_epochs: dict[int, int] = attrs.Factory(dict)  # producer id: the highest epoch that committed offsets here
+    _commits: int = 0  # so far, of either kind
+    _last_commit: dict[TopicPartition, int] = attrs.Factory(dict)  # the number of the last commit without a transaction
     _before: dict[TopicPartition, OffsetAndMetadata | None] = attrs.Factory(dict)  # the values before the last commit
     _behind_until: float = 0.0
     history: list[tuple[int, dict[str, bytes]]] = attrs.Factory(list)  # (generation, assignments), for checks
@@ -355,6 +359,11 @@ class Group:
 
     def commit(self, tp: TopicPartition, position: OffsetAndMetadata) -> None:
         """Store an offset after `may_commit` has allowed it."""
+        self._commits += 1
+        self._last_commit[tp] = self._commits
+        self._store(tp, position)
+
+    def _store(self, tp: TopicPartition, position: OffsetAndMetadata) -> None:
         self._before[tp] = self.offsets.get(tp)
         self._behind_until = 0.0
         self.offsets[tp] = position
@@ -363,6 +372,33 @@ class Group:
         """The committed offset; unless `stable`, a new coordinator may return an older one, which it knows to be replicated."""
         behind = not stable and self.timeline.now < self._behind_until
         return self._before.get(tp) if behind else self.offsets.get(tp)
+
+    # ---- offsets in transactions
+
+    def may_pend(self, producer: tuple[int, int], generation: int, member_id: str, instance_id: str | None) -> str | None:
+        """The error for offsets in a transaction, or None: like `may_commit`, but an unnamed member is trusted, as in brokers (KIP-447)."""
+        if producer[1] < self.producer_epochs.get(producer[0], 0):
+            return "INVALID_PRODUCER_EPOCH"
+        if generation < 0 and not member_id and instance_id is None:
+            return None
+        return self.refusal(generation, member_id, instance_id)
+
+    def pend(self, producer: tuple[int, int], tp: TopicPartition, position: OffsetAndMetadata) -> None:
+        """Keep an offset until its transaction ends."""
+        self._commits += 1
+        self.producer_epochs[producer[0]] = producer[1]
+        self.pending.setdefault(producer[0], {})[tp] = self._commits, position
+
+    def settle(self, producer_id: int, epoch: int, *, committed: bool) -> None:
+        """The transaction has ended: store its offsets or forget them. A commit that came after them stays."""
+        self.producer_epochs[producer_id] = max(epoch, self.producer_epochs.get(producer_id, 0))
+        for tp, (number, position) in self.pending.pop(producer_id, {}).items():
+            if committed and number > self._last_commit.get(tp, 0):
+                self._store(tp, position)
+
+    def unstable(self, tp: TopicPartition) -> bool:
+        """Whether a transaction that has not ended has an offset of this partition."""
+        return any(tp in offsets for offsets in self.pending.values())
 
     def kill(self, behind: float = 0.0) -> None:
         """The coordinator moves: waiting requests get NOT_COORDINATOR; members and offsets stay.

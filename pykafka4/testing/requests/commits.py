@@ -102,6 +102,8 @@ def _all_of(group: Group) -> list[tuple[str, list[int]]]:
 
 def _stored(call: Call, kind: Callable[..., Any], group: Group, refused: str | None, stable: bool, topic: str, partition: int) -> Any:
     refused = refused or call.denied("topic", topic, "DESCRIBE")
+    if refused is None and stable and group.unstable(TopicPartition(topic, partition)):
+        refused = "UNSTABLE_OFFSET_COMMIT"
     found = None if refused else group.stored(TopicPartition(topic, partition), stable=stable)
     return kind(
         partition_index=partition,

@@ -13,11 +13,12 @@ import attrs
 
 from pykafka4.records import TopicPartition
 from pykafka4.testing.faults.controls import When
-from pykafka4.testing.requests.partitions import endpoints, named, readable
+from pykafka4.testing.requests.partitions import endpoints, isolation, named, readable
 from pykafka4.testing.requests.session import LATER, Call, code
 from pykafka4.testing.storage.fetch_sessions import Asked, FetchSession
 from pykafka4.testing.storage.log import PartitionLog
 from pykafka4.testing.storage.purgatory import Delayed
+from pykafka4.testing.storage.transactions import Isolation
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
 from pykafka4.wire.protocol.schema import NO_UUID
 
@@ -102,8 +103,13 @@ def enough(call: Call, asked: Iterable[Asked]) -> bool:
             return True
         if any(e.fits(call.key, topic, part.partition, When.BEFORE) for e in call.cluster.controls.pushed):
             return True
-        size += len(log.read(part.fetch_offset, part.partition_max_bytes, to_end=message.replica_id >= 0))
+        size += len(log.read(part.fetch_offset, part.partition_max_bytes, end_of(call, log)))
     return size >= message.min_bytes
+
+
+def end_of(call: Call, log: PartitionLog) -> int:
+    """The offset up to which this client reads; followers read to the end."""
+    return log.end_offset if call.message.replica_id >= 0 else log.end_for(isolation(call))
 
 
 def _bad_offset(log: PartitionLog, part: FetchRequest.Topic.Partition) -> bool:
@@ -177,7 +183,7 @@ def _partition(call: Call, topic: str | None, error: str | None, part: FetchRequ
         partition_index=part.partition,
         error_code=code(refused),
         high_watermark=log.high_watermark if log else -1,
-        last_stable_offset=log.high_watermark if log else -1,
+        last_stable_offset=log.stable_offset if log else -1,
         log_start_offset=log.start_offset if log else -1,
         aborted_transactions=None,
         records=b"",
@@ -185,19 +191,22 @@ def _partition(call: Call, topic: str | None, error: str | None, part: FetchRequ
     if refused in ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH") and found is not None and call.version >= LEADERS_SINCE:
         answer.current_leader = Answer.Leader(leader_id=found.leader, leader_epoch=found.epoch)
     if log is not None:
-        _fill(answer, log, part, budget, to_end=call.message.replica_id >= 0)
+        _fill(call, answer, log, part, budget)
     return answer
 
 
-def _fill(answer: Answer, log: PartitionLog, part: FetchRequest.Topic.Partition, budget: _Budget, *, to_end: bool) -> None:
+def _fill(call: Call, answer: Answer, log: PartitionLog, part: FetchRequest.Topic.Partition, budget: _Budget) -> None:
     diverging = _diverging(log, part)
     if diverging is not None:
         answer.diverging_epoch = Answer.EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
         return
     limit = min(part.partition_max_bytes, budget.left)
-    data = log.read(part.fetch_offset, limit, to_end=to_end)
+    data = log.read(part.fetch_offset, limit, end_of(call, log))
     if len(data) > limit and not budget.empty:
         data = data[: max(limit, 0)]
     if data:
         budget.left, budget.empty = budget.left - len(data), False
         answer.records = data
+    if call.message.replica_id < 0 and isolation(call) is Isolation.READ_COMMITTED:
+        aborted = log.aborted(part.fetch_offset, len(data)) if data else []
+        answer.aborted_transactions = [Answer.AbortedTransaction(producer_id=a.producer_id, first_offset=a.first_offset) for a in aborted]

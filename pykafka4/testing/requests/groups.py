@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from pykafka4.testing.faults.controls import When
 from pykafka4.testing.groups.group import Joined, JoinRequest, Member, Synced
 from pykafka4.testing.requests.session import LATER, Call, code
 from pykafka4.wire.protocol.messages_admin import DeleteGroupsResponse, ListGroupsResponse
+from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from pykafka4.wire.protocol.messages_group import (
     DescribeGroupsResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -25,7 +24,7 @@ from pykafka4.wire.protocol.messages_group import (
 
 __all__ = ["error_after", "delete_groups", "describe", "find_coordinator", "heartbeat", "join", "leave", "list_groups", "refusal", "sync"]
 
-GROUP_KEY: Final = 0
+KINDS = GROUP_KEY, TRANSACTION_KEY = 0, 1
 
 
 def refusal(call: Call, group_id: str, operation: str = "READ") -> str | None:
@@ -138,7 +137,7 @@ def leave(call: Call) -> LeaveGroupResponse:
 
 
 def find_coordinator(call: Call) -> FindCoordinatorResponse:
-    """The coordinator of each group."""
+    """The coordinator of each group or transactional id."""
     message: FindCoordinatorRequest = call.message
     if call.version >= 4:
         found = [_coordinator(call, key, message.key_type) for key in message.coordinator_keys]
@@ -148,9 +147,14 @@ def find_coordinator(call: Call) -> FindCoordinatorResponse:
 
 
 def _coordinator(call: Call, key: str, kind: int) -> FindCoordinatorResponse.Coordinator:
-    found, refused = FindCoordinatorResponse.Coordinator, call.ordered_error() or call.denied("group", key, "DESCRIBE")
-    node = call.cluster.metadata.snapshot(call.broker.node).coordinators.get(key) or call.cluster.coordinator(key)
-    if refused or node is None or kind != GROUP_KEY:
+    found, node = FindCoordinatorResponse.Coordinator, None
+    resource = "transactional_id" if kind == TRANSACTION_KEY else "group"
+    refused = call.ordered_error() or call.denied(resource, key, "DESCRIBE") or (None if kind in KINDS else "INVALID_REQUEST")
+    if kind == GROUP_KEY:
+        node = call.cluster.metadata.snapshot(call.broker.node).coordinators.get(key) or call.cluster.coordinator(key)
+    elif kind == TRANSACTION_KEY:
+        node = call.cluster.transactions.of(key)
+    if refused or node is None:
         return found(key=key, node_id=-1, host="", port=-1, error_code=code(refused or "COORDINATOR_NOT_AVAILABLE"), error_message=None)
     broker = call.cluster.brokers[node]
     return found(key=key, node_id=node, host=broker.host, port=broker.port, error_code=0, error_message=None)

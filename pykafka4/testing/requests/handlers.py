@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pykafka4.testing.faults.names import KEYS
-from pykafka4.testing.requests import commits, fetch, groups, metadata, offsets, produce, topics
+from pykafka4.testing.requests import commits, fetch, groups, metadata, offsets, produce, topics, transactions
 from pykafka4.testing.requests.session import Handler
 
 __all__ = ["HANDLERS"]
@@ -15,7 +15,7 @@ _BY_NAME: Final[Mapping[str, Handler]] = {
     "ApiVersions": metadata.api_versions,
     "Metadata": metadata.metadata,
     "DescribeCluster": metadata.describe_cluster,
-    "InitProducerId": metadata.init_producer_id,
+    "InitProducerId": transactions.init_producer_id,
     "Produce": produce.produce,
     "Fetch": fetch.fetch,
     "ListOffsets": offsets.list_offsets,
@@ -34,5 +34,9 @@ _BY_NAME: Final[Mapping[str, Handler]] = {
     "LeaveGroup": groups.leave,
     "OffsetCommit": commits.commit,
     "OffsetFetch": commits.fetch_offsets,
+    "AddPartitionsToTxn": transactions.add_partitions,
+    "AddOffsetsToTxn": transactions.add_offsets,
+    "EndTxn": transactions.end,
+    "TxnOffsetCommit": transactions.commit_offsets,
 }
 HANDLERS: Final[Mapping[int, Handler]] = {KEYS[name]: handler for name, handler in _BY_NAME.items()}

@@ -1,4 +1,4 @@
-"""ApiVersions, Metadata, DescribeCluster, InitProducerId. Rule: responses contain what the receiving broker knows of the cluster."""
+"""ApiVersions, Metadata, DescribeCluster. Rule: responses contain what the receiving broker knows of the cluster."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from pykafka4.testing.cluster.metadata import Snapshot
 from pykafka4.testing.requests.session import Call, code
 from pykafka4.wire.protocol.messages_admin import DescribeClusterResponse
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsResponse, MetadataResponse
-from pykafka4.wire.protocol.messages_txn import InitProducerIdResponse
 
-__all__ = ["api_versions", "bad_name", "describe_cluster", "init_producer_id", "metadata"]
+__all__ = ["api_versions", "bad_name", "describe_cluster", "metadata"]
 
 LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 NO_ID: Final = UUID(int=0)
@@ -28,7 +27,12 @@ def api_versions(call: Call) -> ApiVersionsResponse:
     """The version ranges of the release."""
     ranges = call.cluster.versions.items()
     keys = [ApiVersionsResponse.Api(api_key=key, min_version=low, max_version=high) for key, (low, high) in ranges]
-    return ApiVersionsResponse(error_code=code(call.ordered_error()), api_keys=keys)
+    level = call.cluster.transaction_version
+    kind = ApiVersionsResponse.FinalizedFeature
+    features = [kind(name="transaction.version", max_version_level=level, min_version_level=level)] if level else []
+    epoch = 0 if level else -1
+    error = code(call.ordered_error())
+    return ApiVersionsResponse(error_code=error, api_keys=keys, finalized_features_epoch=epoch, finalized_features=features)
 
 
 def metadata(call: Call) -> MetadataResponse:
@@ -95,12 +99,3 @@ def describe_cluster(call: Call) -> DescribeClusterResponse:
     brokers = [call.cluster.brokers[node] for node in known.brokers]
     rows = [DescribeClusterResponse.Broker(broker_id=b.node, host=b.host, port=b.port, rack=b.rack) for b in brokers]
     return DescribeClusterResponse(cluster_id=call.cluster.cluster_id, controller_id=known.controller, brokers=rows)
-
-
-def init_producer_id(call: Call) -> InitProducerIdResponse:
-    """A new id: without a transactional id a producer cannot keep an old one, whatever the request contains."""
-    refused = call.ordered_error() or call.denied("cluster", "kafka-cluster", "IDEMPOTENT_WRITE")
-    refused = refused or (None if call.message.transactional_id is None else "COORDINATOR_NOT_AVAILABLE")
-    if refused:
-        return InitProducerIdResponse(error_code=code(refused), producer_id=-1, producer_epoch=-1)
-    return InitProducerIdResponse(error_code=0, producer_id=call.cluster.new_producer_id(), producer_epoch=0)

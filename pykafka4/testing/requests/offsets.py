@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykafka4.testing.requests.partitions import led
+from pykafka4.testing.requests.partitions import isolation, led
 from pykafka4.testing.requests.session import Call, code
 from pykafka4.testing.storage.log import PartitionLog
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest, ListOffsetsResponse
@@ -25,7 +25,7 @@ def list_offsets(call: Call) -> ListOffsetsResponse:
 def _listed(call: Call, topic: str, part: ListOffsetsRequest.Topic.Partition) -> ListOffsetsResponse.Topic.Partition:
     found, refused = led(call, topic, part.partition_index, part.current_leader_epoch)
     refused = call.ordered_error(topic, part.partition_index) or call.denied("topic", topic, "DESCRIBE") or refused
-    offset, timestamp = (-1, -1) if refused or found is None else _lookup(found.log, part.timestamp)
+    offset, timestamp = (-1, -1) if refused or found is None else _lookup(found.log, part.timestamp, found.log.end_for(isolation(call)))
     if refused is None and found is not None and part.timestamp not in (EARLIEST, EARLIEST_LOCAL, NEWEST) and offset < 0:
         refused = _not_yet(call, found.log)
     return ListOffsetsResponse.Topic.Partition(
@@ -44,13 +44,13 @@ def _not_yet(call: Call, log: PartitionLog) -> str | None:
     return "OFFSET_NOT_AVAILABLE" if call.version >= 5 else "LEADER_NOT_AVAILABLE"
 
 
-def _lookup(log: PartitionLog, timestamp: int) -> tuple[int, int]:
-    """(offset, timestamp) below the high watermark; (-1, -1) if there is none, or the end is not known yet."""
+def _lookup(log: PartitionLog, timestamp: int, end: int) -> tuple[int, int]:
+    """(offset, timestamp) below `end`; (-1, -1) if there is none, or the end is not known yet."""
     if timestamp == NEWEST:
-        return log.newest()
+        return log.newest(end)
     if timestamp == LATEST:
-        return (log.high_watermark, -1) if log.high_watermark >= log.epochs[-1][1] else (-1, -1)
-    return (log.start_offset, -1) if timestamp in (EARLIEST, EARLIEST_LOCAL) else log.offset_at(timestamp)
+        return (end, -1) if log.high_watermark >= log.epochs[-1][1] else (-1, -1)
+    return (log.start_offset, -1) if timestamp in (EARLIEST, EARLIEST_LOCAL) else log.offset_at(timestamp, end)
 
 
 def offsets_for_epochs(call: Call) -> EpochResponse:

@@ -8,8 +8,9 @@ from typing import Any, Final, TypeVar
 from pykafka4.testing.requests.session import Call
 from pykafka4.testing.storage.log import PartitionLog
 from pykafka4.testing.storage.partition import Partition
+from pykafka4.testing.storage.transactions import Isolation
 
-__all__ = ["endpoints", "led", "named", "readable"]
+__all__ = ["endpoints", "isolation", "led", "named", "readable"]
 
 T = TypeVar("T")
 FETCH_FROM_FOLLOWERS: Final = 11  # the first version of Fetch that any replica serves (KIP-392)
@@ -46,3 +47,8 @@ def endpoints(call: Call, kind: Callable[..., T], nodes: Container[int]) -> list
     """The addresses of the brokers in `nodes` that are up, as instances of `kind`, the response's class for an address."""
     up = [broker for broker in call.cluster.brokers.values() if broker.up and broker.node in nodes]
     return [kind(node_id=broker.node, host=broker.host, port=broker.port, rack=broker.rack) for broker in up]
+
+
+def isolation(call: Call) -> Isolation:
+    """The isolation level of a Fetch or ListOffsets; any number but 1 reads uncommitted records, as in brokers."""
+    return Isolation.READ_COMMITTED if call.message.isolation_level == Isolation.READ_COMMITTED.value else Isolation.READ_UNCOMMITTED

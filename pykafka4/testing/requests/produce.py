@@ -9,7 +9,8 @@ import attrs
 from pykafka4.testing.faults.controls import When
 from pykafka4.testing.requests.partitions import endpoints, led, named
 from pykafka4.testing.requests.session import LATER, NO_ANSWER, Call, code
-from pykafka4.testing.storage.batch import Appended, request_refusal
+from pykafka4.testing.requests.transactions import verified
+from pykafka4.testing.storage.batch import Appended, parse_header, request_refusal
 from pykafka4.testing.storage.partition import Partition
 from pykafka4.testing.storage.purgatory import Delayed
 from pykafka4.wire.protocol.messages_produce import ProduceRequest, ProduceResponse
@@ -18,6 +19,8 @@ __all__ = ["produce"]
 
 ALL: Final = -1  # acks
 LEADERS_SINCE: Final = 10  # the first version of Produce whose responses name new leaders
+ABORTABLE_SINCE: Final = 11  # that has TRANSACTION_ABORTABLE
+ADDS_SINCE: Final = 12  # that adds its partitions to the transaction (KIP-890)
 
 
 @attrs.define(eq=False)
@@ -146,7 +149,7 @@ def _partition(
 def _request_refusal(call: Call, records: Any) -> Appended | None:
     if call.message.acks not in (0, 1, ALL):
         return Appended("INVALID_REQUIRED_ACKS")
-    refused = request_refusal(b"" if records is None else bytes(records), call.version)
+    refused = request_refusal(b"" if records is None else bytes(records), call.version, call.message.transactional_id)
     if refused is not None and refused.error == "UNSUPPORTED_COMPRESSION_TYPE" and not call.cluster.behaviour.knows_zstd:
         return Appended("UNKNOWN_SERVER_ERROR")
     return refused
@@ -157,8 +160,22 @@ def _append(call: Call, found: Partition | None, records: Any) -> Appended:
     if call.message.acks == ALL and len(found.in_sync) < found.min_in_sync:
         return Appended("NOT_ENOUGH_REPLICAS")
     log = found.log
+    unverified = _unverified(call, found, bytes(records))
+    if unverified is not None:
+        return Appended(unverified)
     before = log.end_offset
     result = log.append(bytes(records), found.epoch)
     if log.end_offset > before:
         call.cluster.appended(found, before)
     return attrs.evolve(result, error=call.cluster.behaviour.invalid_record) if result.error == "INVALID_RECORD" else result
+
+
+def _unverified(call: Call, found: Partition, data: bytes) -> str | None:
+    """The error if the coordinator does not know the partition as part of the batch's transaction."""
+    header, name = parse_header(data), call.message.transactional_id
+    if header is None or name is None or not header.transactional or not call.cluster.behaviour.verifies_transactions:
+        return None
+    producer = header.producer_id, header.producer_epoch
+    if found.log.writes_in_transaction(*producer):
+        return None
+    return verified(call, name, producer, found.tp, adds=call.version >= ADDS_SINCE, abortable=call.version >= ABORTABLE_SINCE)

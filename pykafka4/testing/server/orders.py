@@ -17,13 +17,18 @@ __all__ = ["Order", "delay", "disconnect", "fail"]
 
 # The part of a response that carries the error code, for each API that supports ordered errors.
 PLACES: Final[dict[str, str]] = {
-    **dict.fromkeys(("Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "OffsetCommit"), "partition"),
+    **dict.fromkeys(
+        ("Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "OffsetCommit", "TxnOffsetCommit", "AddPartitionsToTxn"), "partition"
+    ),
     **dict.fromkeys(("Metadata", "CreateTopics", "DeleteTopics"), "topic"),
     **dict.fromkeys(("ApiVersions", "FindCoordinator", "InitProducerId", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"), "request"),
-    **dict.fromkeys(("OffsetFetch", "DescribeGroups", "DeleteGroups"), "request"),
+    **dict.fromkeys(("OffsetFetch", "DescribeGroups", "DeleteGroups", "AddOffsetsToTxn", "EndTxn"), "request"),
 }
 # APIs whose ordered error can come after the request was executed.
-AFTER: Final = ("Produce", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit")
+AFTER: Final = (
+    *("Produce", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit"),
+    *("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit"),
+)
 
 
 @attrs.frozen(eq=False)

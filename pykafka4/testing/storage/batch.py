@@ -56,6 +56,11 @@ class Header(NamedTuple):
         return bool(self.attributes & CONTROL)
 
     @property
+    def transactional(self) -> bool:
+        """Whether it belongs to a transaction."""
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
     def sequences(self) -> tuple[int, int, int]:
         """What identifies a duplicate of a producer's batch: (producer epoch, first sequence, last sequence)."""
         return self.producer_epoch, self.base_sequence, self.last_sequence
@@ -88,7 +93,7 @@ class Appended:
     unchecked: bool = False  # the log had no state of the producer, and accepted a first sequence other than 0
 
 
-def request_refusal(data: bytes, version: int) -> Appended | None:
+def request_refusal(data: bytes, version: int, transactional_id: str | None) -> Appended | None:
     """The error for the records of a Produce request of this version that brokers return before any log checks them."""
     if len(data) < SIZE_AT_LEAST:
         return Appended("INVALID_RECORD")
@@ -100,7 +105,7 @@ def request_refusal(data: bytes, version: int) -> Appended | None:
         return Appended("INVALID_RECORD")
     if header.attributes & CODEC == ZSTD and version < ZSTD_SINCE:
         return Appended("UNSUPPORTED_COMPRESSION_TYPE")
-    return Appended("TRANSACTIONAL_ID_AUTHORIZATION_FAILED") if header.attributes & TRANSACTIONAL else None
+    return Appended("TRANSACTIONAL_ID_AUTHORIZATION_FAILED") if header.transactional and transactional_id is None else None
 
 
 def batch_refusal(header: Header | None, data: bytes, max_bytes: int) -> str | None:

@@ -17,6 +17,7 @@ import attrs
 from pykafka4.errors import DecodeError
 from pykafka4.records import TopicPartition
 from pykafka4.testing.storage.batch import NO_TIMESTAMP, Appended, Header, RecordError, StoredBatch, batch_refusal, parse_header, stamped
+from pykafka4.testing.storage.transactions import Ended, Isolation, LogTransactions, Marker, index_bound
 from pykafka4.wire.records.batch import WireRecord
 
 __all__ = ["REMEMBERED", "DuplicateAnswer", "PartitionLog", "UnknownProducer"]
@@ -60,6 +61,7 @@ class PartitionLog:
     refuse: Callable[[WireRecord], str | None] = lambda record: None  # why a record is refused (INVALID_RECORD), None: it is not
     batches: list[StoredBatch] = attrs.Factory(list)
     producers: dict[int, deque[StoredBatch]] = attrs.Factory(dict)  # producer id: its last batches, of one epoch
+    transactions: LogTransactions = attrs.Factory(LogTransactions)
     epochs: list[tuple[int, int]] = attrs.Factory(list)  # (leader epoch, its first offset)
     start_offset: int = 0
     end_offset: int = 0
@@ -90,6 +92,8 @@ class PartitionLog:
             if first_copy is not None:
                 return self._repeat(first_copy)
             refused = self._sequence_refusal(known[-1].header if known else None, header)
+            if refused is None and header.producer_id in self.transactions.open and not header.transactional:
+                refused = "INVALID_TXN_STATE"
             if refused:
                 return Appended(refused)
             unchecked = not known and header.base_sequence > 0
@@ -130,12 +134,30 @@ class PartitionLog:
 
     def _sequence_refusal(self, last: Header | None, header: Header) -> str | None:
         """The error if the batch cannot follow `last`, the producer's last one."""
-        if last is None:
+        ended = self.transactions.epochs.get(header.producer_id)
+        if last is None and ended is None:
             return self.unknown_producer.value if header.base_sequence else None
-        if header.producer_epoch < last.producer_epoch:
+        if header.producer_epoch < (last.producer_epoch if last else ended or 0):
             return "INVALID_PRODUCER_EPOCH"
+        if last is None:  # a marker of a higher epoch has ended the producer's last epoch here
+            return "OUT_OF_ORDER_SEQUENCE_NUMBER" if header.base_sequence else None
         expected = (last.last_sequence + 1) % 2**31 if header.producer_epoch == last.producer_epoch else 0
         return None if header.base_sequence == expected else "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+    def writes_in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether this producer has an open transaction here, of this epoch."""
+        known = self.producers.get(producer_id)
+        opened = producer_id in self.transactions.open
+        return opened and known is not None and known[-1].header.producer_epoch == producer_epoch
+
+    def mark(self, marker: Marker, leader_epoch: int) -> StoredBatch | None:
+        """End a producer's transaction here; None if the producer is in a later epoch already."""
+        known = self.producers.get(marker.producer_id)
+        if known and known[-1].header.producer_epoch > marker.producer_epoch:
+            return None
+        batch = StoredBatch.of(marker.batch(self.end_offset, leader_epoch, self.wall_ms()))
+        self._take(batch)
+        return batch
 
     def store(self, data: bytes) -> None:
         """Append a batch unchanged, with its own offsets and epoch: for gaps, control batches and corrupt batches."""
@@ -154,13 +176,18 @@ class PartitionLog:
         self.batches.append(batch)
         self._bases.append(batch.base_offset)
         self.end_offset = batch.next_offset
+        self.transactions.note(batch)
         self._remember(batch)
 
     def _remember(self, batch: StoredBatch) -> None:
         header = batch.header
-        if header.producer_id < 0 or header.control:
+        if header.producer_id < 0:
             return
         known = self.producers.get(header.producer_id)
+        if header.control:
+            if known is not None and known[-1].header.producer_epoch < header.producer_epoch:
+                del self.producers[header.producer_id]
+            return
         if known is None or known[-1].header.producer_epoch != header.producer_epoch:
             known = self.producers[header.producer_id] = deque(maxlen=self.remembered)
         known.append(batch)
@@ -207,16 +234,33 @@ class PartitionLog:
         self.batches.clear()
         self._bases.clear()
         self.epochs.clear()
+        self.transactions = LogTransactions()
         self.start_offset = self.end_offset = self.high_watermark = offset
 
     # ---- reading
 
-    def read(self, offset: int, max_bytes: int, *, to_end: bool = False) -> bytes:
+    @property
+    def stable_offset(self) -> int:
+        """The last stable offset: below it, it is known of every record whether its transaction was committed."""
+        return self.transactions.stable_until(self.high_watermark, self.start_offset)
+
+    def end_for(self, isolation: Isolation) -> int:
+        """The offset up to which a client with this isolation level reads."""
+        return self.stable_offset if isolation is Isolation.READ_COMMITTED else self.high_watermark
+
+    def aborted(self, offset: int, size: int) -> list[Ended]:
+        """The aborted transactions to name beside `size` bytes of records from `offset` on, in the order of their markers."""
+        if not any(entry.aborted for entry in self.transactions.ended):
+            return []
+        upper = index_bound(self.batches, offset, size)
+        return list(self.transactions.aborted(offset, self.end_offset if upper is None else upper))
+
+    def read(self, offset: int, max_bytes: int, limit: int | None = None) -> bytes:
         """Batches, starting with the one that contains `offset`. The first is complete; the last is cut off at `max_bytes`.
 
-        Up to the high watermark, or with `to_end` to the end of the log, as for followers.
+        Up to the offset `limit`, by default the high watermark.
         """
-        limit = self.end_offset if to_end else self.high_watermark
+        limit = self.high_watermark if limit is None else limit
         parts: list[bytes] = []
         size = 0
         for at in range(self._index_of(offset), len(self.batches)):
@@ -240,17 +284,26 @@ class PartitionLog:
         """The records of one batch."""
         return batch.records()
 
-    def offset_at(self, timestamp_ms: int) -> tuple[int, int]:
-        """(offset, timestamp) of the first record with `timestamp_ms` or later; (-1, -1) if there is none."""
-        for record in self.records():
-            if record.timestamp_ms >= timestamp_ms and self.start_offset <= record.offset < self.high_watermark:
-                return record.offset, record.timestamp_ms
+    def offset_at(self, timestamp_ms: int, limit: int | None = None) -> tuple[int, int]:
+        """(offset, timestamp) of the first record below `limit` with `timestamp_ms` or later; (-1, -1) if there is none."""
+        limit = self.high_watermark if limit is None else limit
+        for offset, stamp in self._stamps():
+            if stamp >= timestamp_ms and self.start_offset <= offset < limit:
+                return offset, stamp
         return -1, -1
 
-    def newest(self) -> tuple[int, int]:
-        """(offset, timestamp) of the record with the highest timestamp."""
-        best = max((r for r in self.records() if r.offset < self.high_watermark), key=lambda r: r.timestamp_ms, default=None)
-        return (best.offset, best.timestamp_ms) if best else (-1, -1)
+    def newest(self, limit: int | None = None) -> tuple[int, int]:
+        """(offset, timestamp) of the record below `limit` with the highest timestamp."""
+        limit = self.high_watermark if limit is None else limit
+        return max((entry for entry in self._stamps() if entry[0] < limit), key=lambda entry: entry[1], default=(-1, -1))
+
+    def _stamps(self) -> Iterator[tuple[int, int]]:
+        """(offset, timestamp) of every record, markers included: brokers look at these, too."""
+        for batch in self.batches:
+            if batch.header.control:
+                yield batch.base_offset, batch.header.base_timestamp
+            for record in batch.records():
+                yield record.offset, record.timestamp_ms
 
     # ---- epochs
 
@@ -277,6 +330,7 @@ class PartitionLog:
         self.high_watermark = max(self.high_watermark, self.start_offset)
         keep = next((i for i, b in enumerate(self.batches) if b.next_offset > self.start_offset), len(self.batches))
         del self.batches[:keep], self._bases[:keep]
+        self.transactions.delete_before(self.start_offset)
         older = [entry for entry in self.epochs if entry[1] <= self.start_offset]
         if older:
             self.epochs[: len(older)] = [(older[-1][0], self.start_offset)]
@@ -289,6 +343,7 @@ class PartitionLog:
         self.end_offset = self.batches[-1].next_offset if self.batches else self.start_offset
         self.high_watermark = min(self.high_watermark, self.end_offset)
         self.epochs = [(epoch, start) for epoch, start in self.epochs if start < self.end_offset]
+        self.transactions.truncate(self.end_offset, self.batches)
         self.producers.clear()
         for batch in self.batches:
             self._remember(batch)

@@ -1,0 +1,46 @@
+"""Which broker coordinates what. Rule: a key has one coordinator, which moves when its broker is down or a test orders it."""
+
+from __future__ import annotations
+
+from random import Random
+
+from pykafka4.testing.broker import Brokers
+from pykafka4.testing.timeline import Timeline
+
+__all__ = ["Placement"]
+
+
+class Placement:
+    """The coordinators of groups, or of transactional ids."""
+
+    def __init__(self, brokers: Brokers, timeline: Timeline, random: Random) -> None:
+        self._brokers, self._timeline, self._random = brokers, timeline, random
+        self._moved: dict[str, int] = {}  # key: its coordinator, if it has moved
+        self._loading: dict[str, float] = {}  # key: until when its coordinator loads
+
+    def _last(self, key: str) -> int:
+        """Its last coordinator, running or not."""
+        return self._moved.get(key, sorted(self._brokers)[sum(key.encode()) % len(self._brokers)])
+
+    def of(self, key: str) -> int | None:
+        """The broker that coordinates `key`; None while no broker runs."""
+        node, alive = self._last(key), self._brokers.alive()
+        if node in alive:
+            return node
+        return self.move(key, alive[sum(key.encode()) % len(alive)]) if alive else None
+
+    def move(self, key: str, to: int | None = None, *, loading: float = 0.0) -> int:
+        """Let another broker coordinate it, after `loading` seconds; returns the new coordinator."""
+        before = self._last(key)
+        others = [node for node in self._brokers.alive() if node != before] or [before]
+        self._moved[key] = self._random.choice(others) if to is None else to
+        self._loading[key] = self._timeline.now + loading
+        return self._moved[key]
+
+    def loading(self, key: str) -> bool:
+        """Whether the coordinator still reads the key's state."""
+        return self._loading.get(key, 0.0) > self._timeline.now
+
+    def heal(self) -> None:
+        """No coordinator is loading any more."""
+        self._loading.clear()

@@ -1,0 +1,75 @@
+"""Writes transaction markers to the leaders of partitions. Rule: a marker is written once the high watermark has passed it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from pykafka4.records import TopicPartition
+from pykafka4.testing.broker import Brokers
+from pykafka4.testing.storage.batch import StoredBatch
+from pykafka4.testing.storage.partition import Partition, Topics
+from pykafka4.testing.storage.transactions import Marker
+from pykafka4.testing.timeline import Timeline
+
+__all__ = ["Ending", "MarkerWriter"]
+
+
+@attrs.define(eq=False)
+class Ending:
+    """A transaction that is being ended: where its marker is missing."""
+
+    marker: Marker
+    partitions: dict[TopicPartition, Partition | None]  # None: it did not exist when the transaction ended
+    groups: dict[str, None]
+    written: dict[TopicPartition, StoredBatch] = attrs.Factory(dict)  # not known to be replicated
+
+    @property
+    def done(self) -> bool:
+        """Whether the marker is everywhere."""
+        return not self.partitions and not self.groups
+
+
+class MarkerWriter:
+    """`appended(partition, offset)` is called after each marker; `settle_offsets(group, marker)` says whether the group has taken it."""
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        topics: Topics,
+        timeline: Timeline,
+        appended: Callable[[Partition, int], None],
+        settle_offsets: Callable[[str, Marker], bool],
+    ) -> None:
+        self._brokers, self._topics, self._timeline = brokers, topics, timeline
+        self._appended, self._settle_offsets = appended, settle_offsets
+
+    def begin(self, marker: Marker, partitions: dict[TopicPartition, None], groups: dict[str, None]) -> Ending:
+        """What has to be written."""
+        return Ending(marker, {tp: self._topics.partition(*tp) for tp in partitions}, dict(groups))
+
+    def write(self, ending: Ending) -> None:
+        """Write the marker where it is missing and can be written now."""
+        for tp, partition in list(ending.partitions.items()):
+            if partition is None or self._topics.partition(*tp) is not partition or self._write(ending, partition):
+                del ending.partitions[tp]
+        for group in list(ending.groups):
+            if self._settle_offsets(group, ending.marker):
+                del ending.groups[group]
+
+    def _write(self, ending: Ending, partition: Partition) -> bool:
+        leader = partition.leader
+        if leader < 0 or not self._brokers[leader].running(self._timeline.now):
+            return False
+        log, batch = partition.log, ending.written.get(partition.tp)
+        if batch is None or not log.holds(batch):
+            if len(partition.in_sync) < partition.min_in_sync:
+                return False
+            base = log.end_offset
+            batch = log.mark(ending.marker, partition.epoch)
+            if batch is None:
+                return True
+            ending.written[partition.tp] = batch
+            self._appended(partition, base)
+        return partition.log.holds(batch) and partition.log.high_watermark >= batch.next_offset
