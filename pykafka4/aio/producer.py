@@ -1,0 +1,346 @@
+"""Producer for asyncio. Rule: a `send` that is cancelled was not accepted; one that has returned is delivered, whatever is cancelled then.
+
+It uses the implementation behind the threaded producer (`producer.core`). A `send` first makes an attempt, which never waits: nearly always
+there is room. If it would have to wait, the task waits instead, in the same queue as threads do, and makes another attempt when its turn
+has come. Nothing is awaited between the attempt that succeeds and the return.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+
+from pykafka4.aio.tasks import Home, TaskLatch
+from pykafka4.aio.transactions import Transaction, TransactionTasks
+from pykafka4.client import Client
+from pykafka4.config import ProducerConfig
+from pykafka4.core.producer.ledger import ProducerStats
+from pykafka4.core.producer.parking import DENIED_SECONDS
+from pykafka4.errors import BufferFull, ConfigError, KafkaTimeoutError
+from pykafka4.frames import empty_frames, guarded
+from pykafka4.misuse import check_timeout, hint, refuse_pickling
+from pykafka4.net import system
+from pykafka4.options import ProducerOptions
+from pykafka4.peers import PRODUCER_METHODS
+from pykafka4.producer.attempts import For, WouldBlock
+from pykafka4.producer.core import PACE, Core
+from pykafka4.producer.forgotten import deliver_forgotten
+from pykafka4.producer.serializing import More, each_pair, each_record
+from pykafka4.properties import Properties, create, passed
+from pykafka4.records import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, ProducerRecord
+from pykafka4.wire.records.common import many_ended
+from pykafka4.wire.records.hot import Delivery
+
+__all__ = ["Producer"]
+
+Attempt = Callable[[], Delivery]
+
+
+class Producer:
+    """The producer for asyncio: `delivery = await producer.send(…)` waits while the buffer is full, `await delivery` until the record is
+    acknowledged.
+
+    Options are those of `pykafka4.Producer`; `client` may be shared with other producers and consumers. It belongs to the event loop that
+    it is first used on. Leaving an `async with` block delivers everything or raises `DeliveryFailed`, as with `pykafka4.Producer`.
+    """
+
+    def __init__(self, client: Client | None = None, **options: Unpack[ProducerOptions]) -> None:
+        """Raises ConfigError for an invalid option. Connecting happens in the background.
+
+        It waits only for the client's thread to start. May be called without a running event loop.
+        """
+        self._home, self._failures_at_start = Home("aio.Producer"), 0
+        core: Core | None = None
+        try:
+            self._core = core = Core(client, executor=None, options=options)
+            self._finalizer = weakref.finalize(self, deliver_forgotten, core)
+            self._finalizer.atexit = False  # the client drains at exit
+            if core.config.rate_limits and core.config.on_rate_limit == "delay":
+                raise ConfigError("rate_limits with on_rate_limit='delay': it would block the event loop; use on_rate_limit='drop'")
+            core.open()
+            self._transactions = TransactionTasks(self._home, core)
+        except BaseException as error:  # including Ctrl-C: there will be no handle to close it
+            if core is not None:
+                core.undo()
+            del client, options  # of this frame, which has not ended
+            empty_frames(error)
+            raise
+
+    @classmethod
+    @guarded
+    def from_properties(cls, properties: Properties, /, client: Client | None = None, **options: Unpack[ProducerOptions]) -> Self:
+        """See pykafka4.Producer.from_properties."""
+        return create(cls, ProducerConfig, properties, passed(options, client=client))
+
+    # ---------------------------------------------------------------- records
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        headers: HeadersLike | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[Delivery], object] | None = None,
+    ) -> Delivery:
+        """Queue a record; returns its `Delivery`, which can be awaited. See pykafka4.Producer.send for the arguments and errors.
+
+        Waits where that blocks, for at most `max_block_ms`, first come, first served. If it is cancelled while it waits, the record was not
+        accepted. It does not yield to other tasks while there is room. `on_delivery(delivery)` runs on the event loop. Cancelling a task
+        that awaits a `Delivery` does not take back the record.
+        """
+        self._home.enter()
+        if on_delivery is not None and callable(on_delivery):
+            on_delivery = self._home.call_back(on_delivery)
+        more, sending = (headers, partition, timestamp_ms), self._core.sending
+        if sending is not None:
+            topic, value, key, more = sending.prepare(topic, value, key, more)
+        return await self._offer(topic, value, key, more, on_delivery)
+
+    @overload
+    async def send_many(self, records: Iterable[ProducerRecord], /) -> list[Delivery]: ...
+
+    @overload
+    async def send_many(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        *,
+        keys: Iterable[Any] | None = None,
+        headers: HeadersLike | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[Delivery], object] | None = None,
+    ) -> list[Delivery]: ...
+
+    async def send_many(
+        self, topic: str | Iterable[ProducerRecord], values: Iterable[Any] | None = None, *, keys: Iterable[Any] | None = None, **more: Any
+    ) -> list[Delivery]:
+        """Send a record for each of `values` to `topic`, in order, as `send` would; or each of an iterable of `ProducerRecord`.
+
+        See pykafka4.Producer.send_many, also for the attribute `accepted` of the exception if a record is refused. If it is cancelled, the
+        records before that are sent, too; the CancelledError has the same attribute where it is caught in the same task.
+        """
+        self._home.enter()
+        out: list[Delivery] = []
+        try:
+            if not isinstance(topic, str) and values is None and keys is None and not more:
+                for record in each_record(topic):
+                    place = record.headers, record.partition, record.timestamp_ms
+                    out.append(await self._offer(record.topic, record.value, record.key, place, None))
+            elif values is None:
+                raise TypeError("send_many takes a topic and values, or only an iterable of ProducerRecord")
+            else:
+                for value, key in each_pair(topic, values, keys):  # type: ignore[arg-type]  # `send` refuses it
+                    out.append(await self.send(topic, value, key=key, **more))  # type: ignore[arg-type]
+        except BaseException as error:
+            many_ended(error, topic if isinstance(topic, str) else None, out)
+            raise
+        return out
+
+    async def _offer(self, topic: str, value: Any, key: Any, more: More, on_delivery: Callable[[Delivery], None] | None) -> Delivery:
+        """Wait until the serialized record is accepted."""
+        try:
+            with self._core.attempts.attempt():
+                return self._accept(topic, value, key, more, on_delivery)
+        except WouldBlock as obstacle:
+            awaits = obstacle.with_traceback(None)
+        return await self._send_later(awaits, lambda: self._accept(topic, value, key, more, on_delivery))
+
+    def _accept(self, topic: str, value: Any, key: Any, more: More, on_delivery: Callable[[Delivery], None] | None) -> Delivery:
+        headers, partition, timestamp_ms = more
+        delivery = self._core.acc.send(
+            topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery
+        )
+        if self._core.hooks is not None:
+            self._core.hooks.on_enqueue(delivery)
+        return delivery
+
+    async def _send_later(self, awaits: WouldBlock, attempt: Attempt) -> Delivery:
+        """Wait for what prevented the last attempt, and make another, until one succeeds or `max_block_ms` is over."""
+        deadline = system.monotonic() + self._core.config.max_block_ms / 1000
+        while True:
+            try:
+                return await WAYS[awaits.awaits](self, awaits, attempt, deadline)
+            except WouldBlock as obstacle:
+                awaits = obstacle.with_traceback(None)
+
+    async def _wait_for_room(self, awaits: WouldBlock, attempt: Attempt, deadline: float) -> Delivery:
+        core, latch, accepted = self._core, TaskLatch(self._home), list[Delivery]()
+        topic, partition, size = awaits.topic, awaits.partition, awaits.size
+
+        def try_again() -> bool:
+            try:
+                with core.attempts.attempt(For.ROOM):
+                    accepted.append(attempt())
+            except WouldBlock as obstacle:
+                if obstacle.awaits is not For.ROOM:
+                    raise
+            return bool(accepted)
+
+        def hindered() -> bool:
+            return core.acc.refusal is None and core.acc.crowded(topic, partition, size)
+
+        with core.gate.place(latch, (topic, partition), hindered) as attempts:
+            while not attempts(try_again):
+                if not await latch.sleep(deadline):
+                    raise BufferFull(f"{awaits}; no room within max_block_ms={core.config.max_block_ms:g}")
+        return accepted[0]
+
+    async def _look_up_partition(self, awaits: WouldBlock, attempt: Attempt, deadline: float) -> Delivery:
+        """Refresh the metadata until the partition exists, brokers have denied it for DENIED_SECONDS, or the time is over."""
+        core, engine, topic = self._core, self._core.runtime.engine, awaits.topic
+        until = min(deadline, system.monotonic() + DENIED_SECONDS)
+        while True:
+            promise = core.promise()
+
+            def refresh(now: float, promise: Any = promise) -> None:
+                engine.cluster.refreshed(now, [topic], promise.set_result)
+
+            core.post(refresh)
+            await self._home.done(promise, until)
+            count = core.promise()
+
+            def tell(now: float, count: Any = count) -> None:
+                core.machine.tell(topic, now)
+                count.set_result(engine.cluster.partitions(topic))
+
+            core.post(tell)
+            known = await self._home.done(count, until) and awaits.partition < count.result(0)
+            if known or system.monotonic() >= until:
+                with core.attempts.attempt(For.PARTITION):
+                    return attempt()
+            await asyncio.sleep(min(core.config.retry_backoff_ms / 1000, max(0.0, until - system.monotonic())))
+
+    async def _look_up_topic(self, awaits: WouldBlock, attempt: Attempt, deadline: float) -> Delivery:
+        """The partitioner needs the partitions of the topic. The loop looks them up since the first attempt."""
+        core = self._core
+        while core.acc.refusal is None and not core.acc.direct(awaits.topic):
+            if system.monotonic() >= deadline:
+                raise KafkaTimeoutError(f"{awaits}; not done within max_block_ms={core.config.max_block_ms:g}")
+            await asyncio.sleep(PACE)
+        with core.attempts.attempt():
+            return attempt()
+
+    # ---------------------------------------------------------------- the end
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Send everything without linger, and wait until each record sent before this call has its outcome.
+
+        `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. Raises KafkaTimeoutError with the number of records left.
+        """
+        self._home.enter()
+        pending, limit = self._core.begin_flush(), self._core.flush_seconds(check_timeout(timeout))
+        if not await self._settled(pending, limit):
+            raise self._core.late(pending, limit)
+
+    async def _settled(self, pending: list[Any], limit: float) -> bool:
+        latch = TaskLatch(self._home)
+        with self._core.signal.opening(latch):
+            return await self._home.until(latch, self._core.settled(pending), system.monotonic() + limit)
+
+    async def close(self, timeout: float | None = None) -> list[ProducerRecord]:
+        """Deliver what is queued, then fail the rest; returns the records that could not be delivered.
+
+        Waits at most `timeout` seconds (None: `delivery_timeout_ms`; 0: not at all). Closing twice is allowed. If it is cancelled, the
+        producer accepts nothing more but still delivers, and the next call goes on.
+        """
+        limit, core = check_timeout(timeout), self._core
+        self._home.enter()
+        if core.undelivered is None and not core.runtime.loop.forked:
+            patience = core.config.delivery_timeout_ms / 1000 if limit is None else limit
+            pending, deadline = core.begin_close(), system.monotonic() + patience
+            await self._transactions.leave(deadline)
+            await self._settled(pending, max(0.0, deadline - system.monotonic()))
+        undelivered = await self._end() if core.undelivered is None else core.undelivered
+        if core.undelivered is not None:
+            self._finalizer.detach()
+        return undelivered
+
+    async def _end(self) -> list[ProducerRecord]:
+        """Fail the rest and wait for the end of the client's thread: on a thread of asyncio, because a stuck client takes seconds."""
+        core = self._core
+        if core.runtime.loop.forked:
+            return core.close(0)
+        return await asyncio.get_running_loop().run_in_executor(None, core.close, 0.0)
+
+    async def __aenter__(self) -> Self:
+        self._home.enter()
+        self._core.check()
+        self._failures_at_start = self._core.machine.ledger.failures_seen
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        undelivered = await self.close(None if kind is None else self._core.exit_seconds)
+        if kind is None:
+            self._core.raise_failures(self._failures_at_start)
+        elif undelivered and error is not None:
+            error.add_note(f"pykafka4: {len(undelivered)} records were not delivered when the producer closed")
+
+    # ---------------------------------------------------------------- transactions
+
+    async def init_transactions(self, timeout: float | None = None) -> None:
+        """See pykafka4.Producer.init_transactions."""
+        await self._transactions.init(check_timeout(timeout))
+
+    async def begin_transaction(self) -> None:
+        """See pykafka4.Producer.begin_transaction."""
+        await self._transactions.begin()
+
+    async def commit_transaction(self, timeout: float | None = None) -> None:
+        """See pykafka4.Producer.commit_transaction. If it is cancelled, the outcome is not known, and calling it again waits for it."""
+        await self._transactions.commit(check_timeout(timeout))
+
+    async def abort_transaction(self, timeout: float | None = None) -> None:
+        """See pykafka4.Producer.abort_transaction. If it is cancelled, calling it again waits for its end."""
+        await self._transactions.abort(check_timeout(timeout))
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[Any, int | OffsetAndMetadata], group_metadata: ConsumerGroupMetadata, timeout: float | None = None
+    ) -> None:
+        """See pykafka4.Producer.send_offsets_to_transaction."""
+        await self._transactions.send_offsets(offsets, group_metadata, check_timeout(timeout))
+
+    def transaction(self, timeout: float | None = None) -> Transaction:
+        """An `async with` block that is one transaction. Leaving it normally commits, by an exception (or a cancellation) aborts.
+
+        `timeout` (seconds, default `max_block_ms`) is that of each step.
+        """
+        return Transaction(self, self._transactions, check_timeout(timeout))
+
+    def purge(self, *, in_flight: bool = False) -> int:
+        """See pykafka4.Producer.purge. Waits for a turn of the client's thread."""
+        return self._core.purge(in_flight)
+
+    # ---------------------------------------------------------------- state
+
+    def stats(self) -> ProducerStats:
+        """See pykafka4.Producer.stats. Waits for a turn of the client's thread, usually far less than a millisecond."""
+        return self._core.stats()
+
+    def status(self) -> dict[str, Any]:
+        """See pykafka4.Producer.status. Waits for turns of the client's thread; if that is stuck, for 5 s."""
+        return {**self._core.status(), **self._core.crashed(), "producer": self._core.stats().totals()}
+
+    def __repr__(self) -> str:
+        return f"<aio.Producer of {self._core.runtime!r}>"
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(hint("aio.Producer", name, PRODUCER_METHODS, dir(type(self))))
+
+    def __reduce__(self) -> Any:
+        return refuse_pickling("aio.Producer")
+
+
+WAYS = {
+    For.ROOM: Producer._wait_for_room,
+    For.PARTITION: Producer._look_up_partition,
+    For.TOPIC: Producer._look_up_topic,
+}

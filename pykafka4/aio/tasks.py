@@ -1,0 +1,106 @@
+"""Tasks that wait. Rule: a task sleeps on a future of its own loop; whoever wakes it, on any thread, never blocks.
+
+The counterpart of `net.handoff`'s latches, which threads sleep on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from pykafka4.net import system
+from pykafka4.net.handoff.waiting import Promise
+from pykafka4.producer.deliveries import Tasks
+
+__all__ = ["Home", "TaskLatch"]
+
+
+class TaskLatch:
+    """A latch that one task sleeps on."""
+
+    __slots__ = ("_future", "_home", "_open")
+
+    def __init__(self, home: Home) -> None:
+        self._home, self._open = home, False
+        self._future: asyncio.Future[None] | None = None
+
+    def locked(self) -> bool:
+        """Whether it is closed."""
+        return not self._open
+
+    def release(self) -> None:
+        """Open it, on any thread."""
+        self._open = True
+        self._home.tasks.wake(self._look)
+
+    def _look(self) -> None:
+        if self._open:  # the sleep that this call was meant for may be over, because it found the latch open
+            self._end_sleep()
+
+    def _end_sleep(self) -> None:
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    async def sleep(self, deadline: float | None) -> bool:
+        """Sleep until it is opened, at most until `deadline` (monotonic seconds); returns whether it was. It is closed again then."""
+        if not self._open:
+            loop = asyncio.get_running_loop()
+            self._future = loop.create_future()
+            timer = None if deadline is None else loop.call_later(max(0.0, deadline - system.monotonic()), self._end_sleep)
+            try:
+                await self._future
+            finally:
+                self._future = None
+                if timer is not None:
+                    timer.cancel()
+        opened, self._open = self._open, False
+        return opened
+
+
+class Home:
+    """The event loop that a handle belongs to: the first one that it is used on, until that is closed."""
+
+    __slots__ = ("_loop", "_what", "tasks")
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
+        self.tasks: Tasks
+
+    def enter(self) -> None:
+        """Called by every method that waits, on the loop that runs it. RuntimeError if that is another one than before."""
+        loop = asyncio.get_running_loop()
+        known = None if self._loop is None else self._loop()
+        if known is loop:
+            return
+        if known is not None and not known.is_closed():
+            raise RuntimeError(f"this {self._what} is used on another event loop; create one for each loop, or use pykafka4.{self._what}")
+        self._loop, self.tasks = weakref.ref(loop), Tasks(loop)
+
+    async def until(self, latch: TaskLatch, predicate: Callable[[], bool], deadline: float | None) -> bool:
+        """Sleep on `latch` until `predicate()` is true, at most until `deadline`; returns its last value."""
+        while not predicate():
+            if not await latch.sleep(deadline):
+                return predicate()
+        return True
+
+    async def done(self, promise: Promise[Any], deadline: float) -> bool:
+        """Wait until `promise` has its result, at most until `deadline`."""
+        latch = TaskLatch(self)
+        promise.add_done_callback(lambda _: latch.release())
+        return await self.until(latch, promise.done, deadline)
+
+    def call_back(self, fn: Callable[[Any], object]) -> Callable[[Any], None]:
+        """`fn` as a callback that may be called on any thread: it runs on the event loop, as its own callbacks do."""
+
+        def run(argument: Any) -> None:
+            try:
+                fn(argument)
+            except Exception as error:
+                loop = asyncio.get_running_loop()
+                message = f"a callback of a pykafka4 {self._what} raised an exception"
+                loop.call_exception_handler({"message": message, "exception": error})
+
+        return lambda argument: self.tasks.wake(lambda: run(argument))
