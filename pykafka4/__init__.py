@@ -37,12 +37,20 @@ if TYPE_CHECKING:
     from pykafka4.errors import OffsetOutOfRange as OffsetOutOfRange
     from pykafka4.errors import ProducerFencedError as ProducerFencedError
     from pykafka4.errors import RecordTooLarge as RecordTooLarge
+    from pykafka4.errors import TransactionAborted as TransactionAborted
+    from pykafka4.errors import TransactionError as TransactionError
     from pykafka4.errors import UnsupportedVersion as UnsupportedVersion
+    from pykafka4.hooks import BatchOutcome as BatchOutcome
+    from pykafka4.hooks import OutgoingRecord as OutgoingRecord
+    from pykafka4.hooks import ProducerHooks as ProducerHooks
+    from pykafka4.hooks import RequestSent as RequestSent
+    from pykafka4.hooks import SealedBatch as SealedBatch
     from pykafka4.oidc import OidcToken as OidcToken
     from pykafka4.options import ClientOptions as ClientOptions
     from pykafka4.options import ConsumerOptions as ConsumerOptions
     from pykafka4.options import ProducerOptions as ProducerOptions
     from pykafka4.producer import Producer as Producer
+    from pykafka4.records import ConsumerGroupMetadata as ConsumerGroupMetadata
     from pykafka4.records import OffsetAndMetadata as OffsetAndMetadata
     from pykafka4.records import ProducerRecord as ProducerRecord
     from pykafka4.records import RecordMetadata as RecordMetadata
@@ -82,11 +90,14 @@ _HOMES = {
         "OffsetOutOfRange",
         "ProducerFencedError",
         "RecordTooLarge",
+        "TransactionAborted",
+        "TransactionError",
         "UnsupportedVersion",
     ),
+    "pykafka4.hooks": ("BatchOutcome", "OutgoingRecord", "ProducerHooks", "RequestSent", "SealedBatch"),
     "pykafka4.oidc": ("OidcToken",),
     "pykafka4.options": ("ClientOptions", "ConsumerOptions", "ProducerOptions"),
-    "pykafka4.records": ("OffsetAndMetadata", "ProducerRecord", "RecordMetadata", "TopicPartition"),
+    "pykafka4.records": ("ConsumerGroupMetadata", "OffsetAndMetadata", "ProducerRecord", "RecordMetadata", "TopicPartition"),
     "pykafka4.wire.records.hot": ("Delivery", "Record"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -11,7 +11,7 @@ from pykafka4.config import ClientConfig
 from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved, MetadataChanged
 from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline
 from pykafka4.errors import ConfigError, shown_unless_secret
-from pykafka4.frames import empty_frames, guarded
+from pykafka4.frames import guarded
 from pykafka4.misuse import check_timeout, check_topic, hint, refuse_pickling
 from pykafka4.options import ClientOptions
 from pykafka4.peers import CLIENT_METHODS
@@ -29,17 +29,13 @@ class Client:
     All methods may be called from any thread. A client cannot be pickled, or used in a forked child process.
     """
 
+    @guarded
     def __init__(self, *wrong: Never, callback_executor: Executor | None = None, **options: Unpack[ClientOptions]) -> None:
         """Raises ConfigError for an invalid option. Connecting happens in the background; no broker needs to be up yet."""
-        try:
-            if wrong:
-                raise ConfigError(f"{shown_unless_secret(wrong[0])}: pass options as keywords: Client(bootstrap_servers=…)")
-            self.config = ClientConfig.parse(options)
-            self._runtime = Runtime.shared(self.config, callback_executor)
-        except Exception as error:
-            del wrong, options  # of this frame, which has not ended
-            empty_frames(error)
-            raise
+        if wrong:
+            raise ConfigError(f"{shown_unless_secret(wrong[0])}: pass options as keywords: Client(bootstrap_servers=…)")
+        self.config = ClientConfig.parse(options)
+        self._runtime = Runtime.shared(self.config, callback_executor)
 
     @classmethod
     @guarded

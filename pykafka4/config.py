@@ -13,10 +13,30 @@ from typing import Any, TypeVar
 import attrs
 
 from pykafka4.errors import ConfigError
-from pykafka4.option_fields import KIB, MIB, bad, choice, flag, millis, number, plain, text, whole
+from pykafka4.hooks import parse_hooks
+from pykafka4.option_fields import (
+    KIB,
+    MIB,
+    bad,
+    choice,
+    flag,
+    mapping,
+    millis,
+    millis_or_off,
+    number,
+    number_or_off,
+    plain,
+    share,
+    text,
+    whole,
+)
+from pykafka4.partitioners import DEFAULT, NAMED, PartitionFunction
 from pykafka4.peers import peers_option
+from pykafka4.policies import SETTINGS, RateLimit, TopicPolicy, check_level, policies_of, policy_with, rates_of
 from pykafka4.proxy_url import Proxy, parse_proxy
 from pykafka4.security import SecurityConfig
+from pykafka4.serializers import NAMED as NAMED_SERIALIZERS
+from pykafka4.serializers import Serializers, parse_key_serializers, parse_value_serializers
 from pykafka4.servers import parse_servers
 
 __all__ = ["ClientConfig", "ConsumerConfig", "ProducerConfig", "describe", "hide_secrets", "parse_servers", "typed"]
@@ -129,6 +149,11 @@ def _warn_without_idempotence(client_id: str, acks: int) -> None:
         )
 
 
+def _check_partitioner(_: object, attribute: object, value: object) -> None:
+    if not callable(value) and not (isinstance(value, str) and value in NAMED):
+        raise bad("partitioner", value, f"must be one of {', '.join(NAMED)}, or a callable")
+
+
 @attrs.frozen(kw_only=True)
 class ProducerConfig(ClientConfig):
     """Options of producers, besides those of every client."""
@@ -143,11 +168,56 @@ class ProducerConfig(ClientConfig):
         },
     )
     enable_idempotence: bool | None = flag(None, "Brokers discard duplicates caused by retries. Default: on with acks=all, off otherwise.")
+    transactional_id: str | None = text(
+        None, "Name under which transactions outlive this producer: a new producer with it fences this one. None: no transactions."
+    )
+    transaction_timeout_ms: float = millis(
+        60_000, "The coordinator aborts a transaction that is open longer; at most the brokers' transaction.max.timeout.ms.", low=1
+    )
     batch_size: int = number(256 * KIB, "bytes", "A batch is sent when it reaches this size; buffers start small.", low=1024, high=64 * MIB)
-    linger_ms: float = millis(5, "How long a batch waits for more records; up to an eighth less if others are sent before.", high=600_000)
+    linger_ms: float | None = millis_or_off(
+        5,
+        "How long a batch waits for more records; up to an eighth less if others are sent before. None: until it is full or complete, "
+        "at most half of `delivery_timeout_ms`.",
+        high=600_000,
+    )
+    batch_bytes: int | None = number_or_off(
+        None, "bytes", "A batch is sent when its keys and values have so many bytes, at least 1 for each record.", low=1
+    )
+    batch_records: int | None = number_or_off(None, "records", "A batch is sent when it has so many records.", low=1)
     buffer_memory: int = number(64 * MIB, "bytes", "Memory that records may use while they wait for brokers.", low=64 * KIB, high=2**40)
     max_partition_bytes: int | None = number(
         None, "bytes", "How much of buffer_memory one partition may use. Default: a quarter.", low=4 * KIB, high=2**40
+    )
+    on_full: str = choice(
+        "block",
+        ("block", "raise", "drop"),
+        "What `send` does while the buffer is full: wait for max_block_ms, raise BufferFull at once, or drop the record. "
+        "A dropped record is counted in stats(), and its Delivery fails.",
+    )
+    key_serializer: Serializers | None = attrs.field(
+        default=None,
+        converter=parse_key_serializers,
+        metadata={
+            "unit": "",
+            "range": ", ".join(NAMED_SERIALIZERS),
+            "doc": "What makes bytes of keys: a name, a callable with topic and key, or a mapping of topic patterns to these. "
+            "Default: bytes and str are sent as they are.",
+        },
+    )
+    value_serializer: Serializers | None = attrs.field(
+        default=None,
+        converter=parse_value_serializers,
+        metadata={"unit": "", "range": ", ".join(NAMED_SERIALIZERS), "doc": "The same for values."},
+    )
+    hooks: tuple[Any, ...] = attrs.field(
+        default=(),
+        converter=parse_hooks,
+        metadata={
+            "unit": "",
+            "range": "objects",
+            "doc": "An object, or several, whose methods are called when records are sent and batches have their outcome.",
+        },
     )
     max_block_ms: float = millis(60_000, "How long `send` blocks while the buffer is full, or while an unknown partition is looked up.")
     delivery_timeout_ms: float = millis(
@@ -155,6 +225,20 @@ class ProducerConfig(ClientConfig):
         "A record fails if it is not acknowledged this long after `send`. Records of a batch fail together, with the oldest: up to a tenth "
         "of this, plus `linger_ms`, earlier.",
         low=1,
+    )
+    retries: int | None = number(
+        None,
+        "attempts",
+        "How often a batch that was written to a socket is sent again. Default: until delivery_timeout_ms is over. 0: at most once, may "
+        "lose records but never duplicates them; disables enable_idempotence.",
+        high=2**31 - 1,
+    )
+    max_failed_attempts: int | None = number(
+        None,
+        "attempts",
+        "A batch fails after so many error responses; lost connections do not count. Default: no limit besides delivery_timeout_ms.",
+        low=1,
+        high=2**31 - 1,
     )
     metadata_max_idle_ms: float = millis(300_000, "Metadata of a topic is dropped when nothing was sent to it for this long.", low=1)
     max_request_size: int = number(MIB, "bytes", "Largest record (uncompressed) and largest request.", low=1024, high=1024 * MIB)
@@ -166,12 +250,52 @@ class ProducerConfig(ClientConfig):
         low=1,
         high=1000,
     )
+    max_message_bytes: int | None = number_or_off(
+        None, "bytes", "Largest batch, and largest record with its overhead, before compression. None: `max_request_size` counts.", low=128
+    )
     compression_type: str = choice("none", ("none", "gzip", "snappy", "lz4", "zstd"), "Codec for batches.")
+    partitioner: str | PartitionFunction = attrs.field(
+        default=DEFAULT,
+        converter=plain,
+        validator=_check_partitioner,
+        metadata={
+            "unit": "",
+            "range": f"{', '.join(NAMED)}, or a callable",
+            "doc": "Which partition a record gets that names none (docs/guide/partitioning.md). A callable is called with topic, key, "
+            "partitions and available partitions.",
+        },
+    )
+    partitioner_ignore_keys: bool = flag(False, "Choose partitions as for records without a key. A callable still gets the keys.")
+    partitioner_adaptive_partitioning_enable: bool = flag(
+        True, "Records without a key go less often to partitions whose earlier records are not acknowledged yet (KIP-794)."
+    )
+    compression_level: int | None = number_or_off(
+        None, "level", "Level of the codec: gzip 1 to 9, lz4 1 to 17, zstd -131,072 to 22. None: its default.", low=-131_072, high=22
+    )
+    compression_min_bytes: int = number(0, "bytes", "A batch with fewer bytes of records is not compressed.")
+    compression_max_ratio: float = share(1.0, "A batch is sent uncompressed if more than this share of its bytes would be left.")
+    topic_policies: tuple[TopicPolicy, ...] = mapping(
+        policies_of, "name or pattern -> settings", f"Settings of single topics: {', '.join(f'`{name}`' for name in SETTINGS)}."
+    )
+    rate_limits: tuple[RateLimit, ...] = mapping(
+        rates_of,
+        "name or pattern -> (max_messages, interval_ms)",
+        "How many records of a topic are taken in each interval.",
+    )
+    on_rate_limit: str = choice(
+        "delay", ("delay", "drop"), "What happens to records over the limit of their topic: `send` waits, or drops them."
+    )
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
+        if self.transactional_id is not None and (self.acks != -1 or self.enable_idempotence is False):
+            reason = f"acks={self.acks}" if self.acks != -1 else "enable_idempotence=False"
+            raise ConfigError(f"{reason} with transactional_id={self.transactional_id!r}: transactions need acks='all' and idempotence")
+        if self.retries == 0 and (self.enable_idempotence or self.transactional_id is not None):
+            other = "enable_idempotence=True" if self.transactional_id is None else f"transactional_id={self.transactional_id!r}"
+            raise ConfigError(f"retries=0 with {other}: idempotence needs retries; set retries to 1 or more, or drop {other}")
         if self.enable_idempotence is None:
-            object.__setattr__(self, "enable_idempotence", self.acks == -1)
+            object.__setattr__(self, "enable_idempotence", self.acks == -1 and self.retries != 0)
             _warn_without_idempotence(self.client_id, self.acks)
         elif self.enable_idempotence and self.acks != -1:
             raise ConfigError(f"acks={self.acks} with enable_idempotence=True: idempotence needs acks='all'; drop one of the two")
@@ -182,11 +306,21 @@ class ProducerConfig(ClientConfig):
             )
         if self.max_partition_bytes is None:
             object.__setattr__(self, "max_partition_bytes", max(self.buffer_memory // 4, 4 * KIB))
-        if self.delivery_timeout_ms < self.linger_ms:
+        if self.transactional_id is not None and self.rate_limits and self.on_rate_limit == "drop":
             raise ConfigError(
-                f"delivery_timeout_ms={self.delivery_timeout_ms} is less than linger_ms={self.linger_ms}: "
-                "records would expire before they are sent"
+                f"on_rate_limit='drop' with transactional_id={self.transactional_id!r}: "
+                "a transaction would be committed without the dropped records; use 'delay', or no rate_limits"
             )
+        check_level(self.compression_type, self.compression_level)
+        fields = attrs.fields_dict(type(self))
+        policies = tuple(policy_with(policy, fields, self.compression_type) for policy in self.topic_policies)
+        object.__setattr__(self, "topic_policies", policies)
+        for linger in (self.linger_ms, *(dict(policy.settings).get("linger_ms") for policy in policies)):
+            if linger is not None and self.delivery_timeout_ms < linger:
+                raise ConfigError(
+                    f"delivery_timeout_ms={self.delivery_timeout_ms} is less than linger_ms={linger}: "
+                    "records would expire before they are sent"
+                )
 
     @property
     def partition_bytes(self) -> int:
@@ -220,7 +354,11 @@ class ConsumerConfig(ClientConfig):
         True, "Commit finished records every auto_commit_interval_ms, before partitions are revoked, and on close."
     )
     auto_commit_interval_ms: float = millis(5_000, "Interval of auto-commit.", low=1)
-    isolation_level: str = choice("read_uncommitted", ("read_uncommitted",), "Which transactional records `poll` returns.")
+    isolation_level: str = choice(
+        "read_uncommitted",
+        ("read_uncommitted", "read_committed"),
+        "Whether `poll` returns records of transactions that are open or aborted. read_committed reads up to the last stable offset.",
+    )
     fetch_min_bytes: int = number(1, "bytes", "A broker responds when it has this much data, or after fetch_max_wait_ms.")
     fetch_max_wait_ms: float = millis(
         500,
@@ -252,6 +390,16 @@ class ConsumerConfig(ClientConfig):
                 "responses of that size would be rejected; lower the former or raise the latter"
             )
 
+    @property
+    def reads_committed(self) -> bool:
+        """Whether records of transactions that are open or aborted are left out."""
+        return self.isolation_level == "read_committed"
+
+    @property
+    def isolation(self) -> int:
+        """The isolation level in requests."""
+        return int(self.reads_committed)
+
 
 def hide_secrets(options: Mapping[str, Any]) -> str:
     """A producer's valid `options` as text: as they were parsed, since a URL may hold a password, and without secrets."""
@@ -262,7 +410,7 @@ def hide_secrets(options: Mapping[str, Any]) -> str:
 def _shown(name: str, default: object) -> str:
     if name == "acks":
         return "all"
-    return ", ".join(default) if isinstance(default, tuple) else str(default)
+    return ", ".join(default) or "none" if isinstance(default, tuple) else str(default)
 
 
 def _inherited(cls: type[SecurityConfig]) -> set[str]:
@@ -277,7 +425,11 @@ def typed(cls: type[SecurityConfig]) -> list[tuple[str, str]]:
         "bootstrap_servers": "Servers",
         "proxy_url": "str | None",
         "acks": "str | int",
+        "partitioner": "str | PartitionFunction",
+        "hooks": "Any",
         "partition_assignment_strategy": "str | Iterable[str]",
+        "topic_policies": "Mapping[str, Mapping[str, Any]]",
+        "rate_limits": "Mapping[str, tuple[int, float]]",
     }
     return [(a.name, special.get(a.name, str(a.type))) for a in attrs.fields(cls) if a.name not in base]
 

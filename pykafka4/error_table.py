@@ -12,10 +12,13 @@ A new column or row does not change what these modules of `core` decide by a cod
     group.coordinator        what a member does about each code of its coordinator
     group.topics             a subscribed topic that does not exist
     metadata.cluster         topics that do not exist, or not yet; starting again from the bootstrap servers
+    metadata.coordinators    an error of FindCoordinator that is transient
     network.authentication   a mechanism that the broker lacks, and credentials that it refuses
     network.connection       a version of ApiVersions that the broker lacks (and `wire.protocol.frame`)
     producer.answers         REQUEST_TIMED_OUT: the leader may have been replaced; hints in messages
     producer.identity        errors of InitProducerId that are transient
+    producer.transaction_requests    what the error of a coordinator means to a transaction
+    producer.transactions    errors of Produce that end a transactional producer
     sasl.mechanism           the codes of refusals
 
 Columns: code, name, retriable, what to refresh before a retry, what happens to the batch of a produce response with this error, and

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self, TypeVar
 
-from pykafka4.error_table import ErrorCode, Written, error_code
+from pykafka4.error_table import BY_NAME, ErrorCode, Written, error_code
 from pykafka4.records import ProducerRecord
 from pykafka4.rights import Right, needed
 
@@ -29,6 +29,8 @@ __all__ = [
     "OffsetOutOfRange",
     "ProducerFencedError",
     "RecordTooLarge",
+    "TransactionAborted",
+    "TransactionError",
     "UnsupportedVersion",
     "broker_error",
     "caused_by",
@@ -123,6 +125,16 @@ class KafkaTimeoutError(KafkaError, TimeoutError):
 
 class BufferFull(KafkaError, BufferError):
     """`buffer_memory` or `max_partition_bytes` is used up, and no room became free within `max_block_ms` (or blocking is not allowed)."""
+
+    code = "BUFFER_FULL"
+
+    def __str__(self) -> str:
+        """With on_full=raise the message is made when it is read, as an overload raises many: `args` are its parts."""
+        if len(self.args) != 5:
+            return super().__str__()
+        limits, in_use, topic, partition, size = self.args
+        where = f"{topic}-{partition}" if partition >= 0 else topic
+        return f"{limits} ({in_use} bytes in use), {where} needs {size} more; on_full=raise"
 
 
 def _place(topic: str, partition: int, offset: int, reason: str, next_offset: int | None) -> str:
@@ -289,6 +301,25 @@ class GroupError(BrokerError):
 class ProducerFencedError(BrokerError):
     """Another producer took over this producer's id; this one can no longer send."""
 
+    @classmethod
+    def of_id(cls, transactional_id: str, hint: str = "") -> Self:
+        """The error for a transactional id that another producer uses now. `hint`: what may have happened instead."""
+        error = cls(BY_NAME["PRODUCER_FENCED"], transactional_id)
+        error.args = (f"{transactional_id}: another producer with this transactional_id has been started{hint}",)
+        return error
+
+
+class TransactionError(KafkaError):
+    """The call does not fit the state of the transaction; the message says which call comes first."""
+
+    code: ErrorCode | str = "INVALID_TXN_STATE"
+
+
+class TransactionAborted(TransactionError):
+    """The transaction can only be aborted, or was; the message says why. None of its records is read by read_committed consumers."""
+
+    code: ErrorCode | str = "TRANSACTION_ABORTED"
+
 
 class DeliveryFailed(KafkaError):
     """A record could not be delivered.
@@ -352,14 +383,24 @@ def caused_by(reason: E, error: BaseException) -> E:
 
 
 def broker_error(
-    code: int, what: str, detail: str | None = None, request: str = "", *, topic: str = "", group: str = "", creating: bool = False
+    code: int,
+    what: str,
+    detail: str | None = None,
+    request: str = "",
+    *,
+    topic: str = "",
+    group: str = "",
+    transactional_id: str = "",
+    creating: bool = False,
 ) -> BrokerError:
     """The exception for `code`, of the class that belongs to it.
 
-    `request` is Kafka's name of the refused request, `topic` and `group` are what it was about, and with `creating` brokers would have
-    created the topic: this tells which right is missing, if it is one.
+    `request` is Kafka's name of the refused request; `topic`, `group` and `transactional_id` are what it was about; with `creating`
+    brokers would have created the topic: this tells which right is missing, if it is one.
     """
     row = error_code(code)
     if row.denied:
-        return AuthorizationError.lacking(row, what, detail, needed(row.name, request, topic=topic, group=group, creating=creating))
+        return AuthorizationError.lacking(
+            row, what, detail, needed(row.name, request, topic=topic, group=group, transactional_id=transactional_id, creating=creating)
+        )
     return _CLASSES.get(row.name, BrokerError)(row, what, detail)

@@ -14,11 +14,22 @@ from weakref import WeakValueDictionary
 
 from pykafka4.errors import ConfigError, shown
 from pykafka4.peers import Needless
-from pykafka4.records import TopicPartition
+from pykafka4.records import OffsetAndMetadata, TopicPartition
 
-__all__ = ["ShortCuts", "check_count", "check_timeout", "check_topic", "hint", "refuse_pickling", "topic_partition"]
+__all__ = [
+    "ShortCuts",
+    "as_offset",
+    "as_offsets",
+    "check_count",
+    "check_timeout",
+    "check_topic",
+    "hint",
+    "refuse_pickling",
+    "topic_partition",
+]
 
 MOST_PARTITION = 2**31 - 1
+MOST_METADATA = 4_096  # bytes; what brokers take by default (offset.metadata.max.bytes)
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 
 
@@ -55,6 +66,34 @@ def topic_partition(value: object) -> TopicPartition:
     elif type(value) is TopicPartition and topic is value.topic:
         return value  # a call may name thousands
     return TopicPartition(topic, partition)
+
+
+def as_offset(tp: object, place: object) -> OffsetAndMetadata:
+    """The offset to commit: that of the next record to read."""
+    if not isinstance(place, OffsetAndMetadata):
+        return OffsetAndMetadata(check_count(place, f"the offset of {tp}"))
+    epoch = place.leader_epoch
+    if epoch != -1:
+        epoch = check_count(epoch, f"leader_epoch of the offset of {tp}", 2**31 - 1)
+    text = str.__str__(place.metadata) if isinstance(place.metadata, str) else None
+    if text is None or len(text.encode(errors="replace")) > MOST_METADATA or (not text.isascii() and not _is_utf8(text)):
+        raise ConfigError(f"metadata of the offset of {tp}: must be a string of at most {MOST_METADATA:,} bytes as UTF-8")
+    return OffsetAndMetadata(check_count(place.offset, f"the offset of {tp}"), epoch, text)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def as_offsets(offsets: object) -> dict[TopicPartition, OffsetAndMetadata]:
+    """The offsets to commit, by partition."""
+    if not isinstance(offsets, Mapping):
+        raise TypeError(f"offsets must map partitions to offsets, not {offsets!r}")
+    return {(tp := topic_partition(item)): as_offset(tp, offsets[item]) for item in offsets}
 
 
 def check_timeout(timeout: object) -> float | None:

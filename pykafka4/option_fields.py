@@ -22,13 +22,17 @@ __all__ = [
     "choice",
     "flag",
     "given",
+    "mapping",
     "millis",
+    "millis_or_off",
     "number",
+    "number_or_off",
     "one_of_kind",
     "path",
     "plain",
     "document",
     "secret",
+    "share",
     "text",
     "whole",
 ]
@@ -94,6 +98,42 @@ def millis(default: int | None, doc: str, *, low: int = 0, high: int = MAX_INT) 
         converter=real,
         validator=_check_number(low, high, "milliseconds", (int, float)),
         metadata={"unit": "ms", "range": f"{low:,} to {high:,}", "doc": doc},
+    )
+
+
+def _off(kind: Any) -> Any:
+    """An option of that kind for which None means that there is no such limit, whatever its default."""
+    kind._validator = attrs.validators.optional(kind._validator)
+    kind.metadata["range"] += ", None"
+    return kind
+
+
+def number_or_off(default: int | None, unit: str, doc: str, *, low: int = 0, high: int = MAX_INT) -> Any:
+    """An integer with unit and range, or None: off."""
+    return _off(number(default, unit, doc, low=low, high=high))
+
+
+def millis_or_off(default: int | None, doc: str, *, low: int = 0, high: int = MAX_INT) -> Any:
+    """A duration in milliseconds, or None: off."""
+    return _off(millis(default, doc, low=low, high=high))
+
+
+def share(default: float, doc: str) -> Any:
+    """A number over 0 and up to 1."""
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if type(value) not in (int, float) or not 0 < value <= 1:
+            raise bad(attribute.name, value, "must be a number over 0, and at most 1")
+
+    return attrs.field(default=default, converter=real, validator=check, metadata={"unit": "ratio", "range": "over 0 to 1", "doc": doc})
+
+
+def mapping(convert: Callable[[object], Any], kind: str, doc: str) -> Any:
+    """A mapping, which `convert` checks and turns into a tuple of values. `kind` says what it maps."""
+    return attrs.field(
+        default=(),
+        converter=lambda value: () if value is None or value == () else convert(value),
+        metadata={"unit": "", "range": kind, "doc": doc},
     )
 
 

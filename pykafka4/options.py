@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypedDict
+
+from pykafka4.partitioners import PartitionFunction
+from pykafka4.serializers import Serializers
 
 __all__ = ["ClientOptions", "ConsumerOptions", "ProducerOptions", "Secret", "SecurityOptions", "Servers"]
 
@@ -62,16 +65,36 @@ class ProducerOptions(ClientOptions, total=False):
 
     acks: str | int
     enable_idempotence: bool | None
+    transactional_id: str | None
+    transaction_timeout_ms: float
     batch_size: int
-    linger_ms: float
+    linger_ms: float | None
+    batch_bytes: int | None
+    batch_records: int | None
     buffer_memory: int
     max_partition_bytes: int | None
+    on_full: str
+    key_serializer: Serializers | None
+    value_serializer: Serializers | None
+    hooks: Any
     max_block_ms: float
     delivery_timeout_ms: float
+    retries: int | None
+    max_failed_attempts: int | None
     metadata_max_idle_ms: float
     max_request_size: int
     max_in_flight_requests_per_connection: int
+    max_message_bytes: int | None
     compression_type: str
+    partitioner: str | PartitionFunction
+    partitioner_ignore_keys: bool
+    partitioner_adaptive_partitioning_enable: bool
+    compression_level: int | None
+    compression_min_bytes: int
+    compression_max_ratio: float
+    topic_policies: Mapping[str, Mapping[str, Any]]
+    rate_limits: Mapping[str, tuple[int, float]]
+    on_rate_limit: str
 
 
 class ConsumerOptions(ClientOptions, total=False):

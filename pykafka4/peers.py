@@ -41,27 +41,26 @@ class Similar(str):
     __slots__ = ()
 
 
-_SERIALIZE: Final = Harmless("there are no serializers: serialize the value and pass bytes or str to `send`")
+_REGISTRY: Final = Harmless("there is no client of a schema registry: pass value_serializer a callable that returns bytes")
 _DESERIALIZE: Final = Harmless("there are no deserializers: keys and values of records are bytes")
 _STORES: Final = Needless("convert the store to PEM (docs/guide/security.md), then set ssl_cafile, or ssl_certfile and ssl_keyfile")
 _CONTEXT: Final = Needless("make an ssl.SSLContext with it, and pass that as ssl_context")
 _TOKEN: Final = Needless("pass a callable that returns a token as sasl_oauth_token")
 _KERBEROS: Final = Harmless("with sasl_kerberos_keytab the client gets tickets itself, otherwise it uses those of the default cache")
-_TRANSACTIONS: Final = Needless("this version has no transactions; producers are idempotent by default")
-_RETRIES: Final = Needless("sends are retried until delivery_timeout_ms expires")
+_TWO_PHASE: Final = Needless("a transaction ends with its own coordinator only (KIP-939 is not supported)")
 _VERSION: Final = Harmless("versions are negotiated with each broker")
 _CALLBACKS: Final = Needless("pass `on_delivery` to `send`, or use the Delivery that it returns")
 _ASYNCIO: Final = Needless("a Delivery is awaitable in any running asyncio loop")
 _BUFFERS: Final = Harmless("the operating system sizes the socket buffers")
-_PARTITIONER: Final = Needless("keys are hashed with murmur2 as in Java; pass `partition` to `send` to choose a partition yourself")
+_PARTITIONER: Final = Needless("pass partitioner a callable with the arguments topic, key, partitions and available partitions")
 _STATISTICS: Final = Harmless("call `stats()` or `status()` at any time")
 _LOGGING: Final = Harmless("configure the logger `pykafka4`")
 _EVENTS: Final = Needless("pass a listener to client.events; errors are also logged")
 _REBALANCE: Final = Needless("pass a listener to `subscribe`")
 _COMMITTED: Final = Needless("pass `on_done` to commit_async")
-_LEVEL: Final = Harmless("each codec compresses with its default level")
+_LEVEL: Final = Similar("compression_level")
 _SOCKETS: Final = Harmless("the client sets the options of its sockets itself")
-_KEYLESS: Final = Harmless("a record without a key goes to the partition whose batch is being filled")
+_KEYLESS: Final = Harmless("a record without a key goes to the partition whose batch is being filled; slow partitions get less")
 _BACKOFF: Final = Harmless("retry_backoff_ms is the back-off of all requests")
 _BOOTSTRAP: Final = Harmless("the bootstrap servers are tried again whenever no broker is connected")
 _REMOTE: Final = Needless("this version has no group protocol `consumer` (KIP-848)")
@@ -74,6 +73,7 @@ OPTIONS: Final[dict[str, str]] = {
     "api_version_auto_timeout_ms": "socket_connection_setup_timeout_ms",
     "batch_num_messages": Harmless("batch_size, in bytes, limits a batch"),
     "broker_address_ttl": Harmless("the address of a broker is looked up for each connection; metadata_max_age_ms is for metadata"),
+    "block_on_buffer_full": Similar("on_full"),
     "brokers": "bootstrap_servers",
     "check_crcs": Harmless("checksums are always verified"),
     "compression": "compression_type",
@@ -93,11 +93,12 @@ OPTIONS: Final[dict[str, str]] = {
     "max_in_flight": "max_in_flight_requests_per_connection",
     "max_in_flight_requests": "max_in_flight_requests_per_connection",
     "message_max_bytes": "max_request_size",
-    "message_send_max_retries": _RETRIES,
+    "message_send_max_retries": "retries",
     "message_timeout_ms": "delivery_timeout_ms",
     "metadata_broker_list": "bootstrap_servers",
     "metadata_max_age": Similar("metadata_max_age_ms"),
     "offset_reset": "auto_offset_reset",
+    "partitioner_class": "partitioner",
     "proxy": "proxy_url",
     "queue_buffering_max_kbytes": "buffer_memory",
     "queue_buffering_max_messages": Harmless("buffer_memory, in bytes, limits the records that wait"),
@@ -138,9 +139,9 @@ OPTIONS: Final[dict[str, str]] = {
     "api_version_request_timeout_ms": _VERSION,
     "auto_commit_enable": Similar("enable_auto_commit"),
     "auto_include_jmx_reporter": _STATISTICS,
-    "auto_register_schemas": _SERIALIZE,
-    "basic_auth_credentials_source": _SERIALIZE,
-    "basic_auth_user_info": _SERIALIZE,
+    "auto_register_schemas": _REGISTRY,
+    "basic_auth_credentials_source": _REGISTRY,
+    "basic_auth_user_info": _REGISTRY,
     "bootstrap_resolve_timeout_ms": _BOOTSTRAP,
     "broker_address_family": Harmless("all addresses of a broker are tried, IPv4 and IPv6"),
     "broker_version_fallback": _VERSION,
@@ -149,7 +150,6 @@ OPTIONS: Final[dict[str, str]] = {
     "client_dns_lookup": Harmless("all addresses of a name are tried"),
     "client_rack": Harmless("this version fetches from leaders only"),
     "compression_gzip_level": _LEVEL,
-    "compression_level": _LEVEL,
     "compression_lz4_level": _LEVEL,
     "compression_zstd_level": _LEVEL,
     "config_providers": Needless("placeholders such as ${file:…} are not resolved: replace them before, and pass the result as a mapping"),
@@ -173,13 +173,12 @@ OPTIONS: Final[dict[str, str]] = {
     "group_protocol_type": Needless("members of a group are consumers"),
     "group_remote_assignor": _REMOTE,
     "heartbeat_thread_close_timeout_ms": Harmless("pass `timeout` to close"),
-    "interceptor_classes": Needless("subclass Producer and override `send`"),
+    "interceptor_classes": Needless("pass hooks an object with on_send and on_ack"),
     "interceptors": _PLUGINS,
     "internal_termination_signal": _LATER,
     "internal_throw_on_fetch_stable_offset_unsupported": _LATER,
     "kafka_client": Needless("pass `client`, a pykafka4.Client"),
     "key_deserializer": _DESERIALIZE,
-    "key_serializer": _SERIALIZE,
     "log_cb": _LOGGING,
     "log_connection_close": _LOGGING,
     "log_level": _LOGGING,
@@ -201,12 +200,8 @@ OPTIONS: Final[dict[str, str]] = {
     "offset_store_method": Needless("offsets are stored by the group's coordinator"),
     "on_commit": _COMMITTED,
     "on_delivery": _CALLBACKS,
-    "partitioner": _PARTITIONER,
-    "partitioner_adaptive_partitioning_enable": _KEYLESS,
     "partitioner_availability_timeout_ms": _KEYLESS,
     "partitioner_cb": _PARTITIONER,
-    "partitioner_class": _PARTITIONER,
-    "partitioner_ignore_keys": _PARTITIONER,
     "partitioner_rack_aware": _KEYLESS,
     "plugin_library_paths": _PLUGINS,
     "produce_offset_report": Harmless("the result of each Delivery has the offset"),
@@ -216,7 +211,6 @@ OPTIONS: Final[dict[str, str]] = {
     "receive_buffer_bytes": _BUFFERS,
     "reconnect_backoff_jitter": Harmless("back-off always has jitter"),
     "reconnect_backoff_jitter_ms": Harmless("back-off always has jitter"),
-    "retries": _RETRIES,
     "selector": Needless("the client runs its own thread"),
     "send_buffer_bytes": _BUFFERS,
     "share_acknowledgement_mode": Harmless("this version has no share groups"),
@@ -229,7 +223,7 @@ OPTIONS: Final[dict[str, str]] = {
     "socket_options": _BUFFERS,
     "socket_receive_buffer_bytes": _BUFFERS,
     "socket_send_buffer_bytes": _BUFFERS,
-    "specific_avro_reader": _SERIALIZE,
+    "specific_avro_reader": _REGISTRY,
     "statistics_interval_ms": _STATISTICS,
     "stats_cb": _STATISTICS,
     "sticky_partitioning_linger_ms": _KEYLESS,
@@ -238,12 +232,9 @@ OPTIONS: Final[dict[str, str]] = {
     "topic_metadata_refresh_fast_cnt": _BACKOFF,
     "topic_metadata_refresh_fast_interval_ms": _BACKOFF,
     "topic_metadata_refresh_sparse": Harmless("metadata is requested of the topics in use only"),
-    "transaction_timeout_ms": Harmless("it concerns transactions, which this version does not have"),
-    "transaction_two_phase_commit_enable": _TRANSACTIONS,
-    "transactional_id": _TRANSACTIONS,
-    "use_latest_version": _SERIALIZE,
+    "transaction_two_phase_commit_enable": _TWO_PHASE,
+    "use_latest_version": _REGISTRY,
     "value_deserializer": _DESERIALIZE,
-    "value_serializer": _SERIALIZE,
 }
 UNITS: Final = {"queue_buffering_max_kbytes": 1024, "queued_max_messages_kbytes": 1024}  # what one of theirs is in the unit of ours
 # Values of options that are otherwise refused, with which other clients do what this one does: patterns, without regard to case.
@@ -253,13 +244,8 @@ AS_HERE: Final = {
     "enable_partition_eof": "false|f|0",
     "group_protocol": "classic",
     "group_protocol_type": "consumer",
-    "message_send_max_retries": "0*[1-9][0-9]*",
     "offset_store_method": "broker",
-    "partitioner": "murmur2_random",
-    "partitioner_class": r"(org\.apache\.kafka\.clients\.producer\.internals\.)?DefaultPartitioner",
-    "partitioner_ignore_keys": "false|f|0",
     "queuing_strategy": "fifo",
-    "retries": "0*[1-9][0-9]*",
     "transaction_two_phase_commit_enable": "false|f|0",
 }
 PREFIXES: Final = {
@@ -271,29 +257,28 @@ PREFIXES: Final = {
     "ssl_crl": _CONTEXT,
     "ssl_engine_": _CONTEXT,
     "oauth_": _TOKEN,
-    "schema_registry_": _SERIALIZE,
+    "schema_registry_": _REGISTRY,
 }
 
 PRODUCER_METHODS: Final[dict[str, str]] = {
+    "initTransactions": "init_transactions",
+    "beginTransaction": "begin_transaction",
+    "commitTransaction": "commit_transaction",
+    "abortTransaction": "abort_transaction",
+    "sendOffsetsToTransaction": "send_offsets_to_transaction",
     "produce": "send",
     "send_and_wait": "send(…).result()",
-    "send_batch": "send",
-    "create_batch": "send",
+    "send_batch": "send_many",
+    "create_batch": "send_many",
+    "produce_batch": "send_many",
     "poll": Needless("callbacks run on a thread of their own, no polling is needed"),
     "init": Needless("a producer is ready when it is created"),
     "start": Needless("a producer is ready when it is created"),
     "bootstrap_connected": "status",
     "stop": "close",
-    "purge": "close(0)",
     "list_topics": "partitions_for",
     "partitionsFor": "partitions_for",
     "metrics": "stats",
-    "init_transactions": _TRANSACTIONS,
-    "begin_transaction": _TRANSACTIONS,
-    "commit_transaction": _TRANSACTIONS,
-    "abort_transaction": _TRANSACTIONS,
-    "transaction": _TRANSACTIONS,
-    "send_offsets_to_transaction": _TRANSACTIONS,
 }
 
 CONSUMER_METHODS: Final[dict[str, str]] = {

@@ -18,8 +18,11 @@ import attrs
 from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.errors import ConfigError, shown
 from pykafka4.logs import get_log
+from pykafka4.partitioners import NAMED
 from pykafka4.peers import AS_HERE, OPTIONS, PREFIXES, UNITS, Harmless, Needless, Similar
+from pykafka4.policies import LEVELS
 from pykafka4.properties_security import NAMES, Property, by_prefix
+from pykafka4.serializers import NAMED as NAMED_SERIALIZERS
 
 __all__ = ["Properties", "Translation", "create", "passed", "read", "translate"]
 
@@ -41,6 +44,22 @@ ASSIGNORS: Final = {
     "RoundRobinAssignor": "roundrobin",
     "StickyAssignor": "sticky",
     "CooperativeStickyAssignor": "cooperative-sticky",
+}
+
+PARTITIONERS: Final = {  # Java's classes
+    "DefaultPartitioner": "murmur2",
+    "UniformStickyPartitioner": "random",
+    "RoundRobinPartitioner": "round_robin",
+}
+
+
+SERIALIZERS: Final = {  # Java's classes
+    "ByteArraySerializer": "bytes",
+    "ByteBufferSerializer": "bytes",
+    "BytesSerializer": "bytes",
+    "JsonSerializer": "json",
+    "KafkaJsonSerializer": "json",
+    "StringSerializer": "str",
 }
 
 
@@ -149,6 +168,9 @@ class Translation:
     def take(self, item: Property) -> None:
         """Translate one property."""
         plain = item.name.replace(".", "_")
+        if plain in LEVEL_OF and issubclass(self.kind, ProducerConfig):
+            self._level(item, plain, LEVEL_OF[plain])
+            return
         security = NAMES.get(plain) or by_prefix(plain)
         if security is not None:
             security(self, item)
@@ -191,6 +213,8 @@ class Translation:
         field = attrs.fields_dict(self.kind)[option]
         spelling = _SPELLINGS.get(option)
         value = _typed(item, field, UNITS.get(plain, 1)) if spelling is None else spelling(self, item, item.text())
+        if value is None:  # the property is ignored
+            return
         try:
             convert: Any = field.converter
             checked = value if convert is None else convert(value)
@@ -200,6 +224,21 @@ class Translation:
             why = "the value is not allowed" if item.secret else str(error).removeprefix(f"{option}={shown(value)}: ")
             raise item.error(why) from None
         self.set(option, item, value, checked)
+
+    def _level(self, item: Property, plain: str, codec: str | None) -> None:
+        """The level of `codec`, as in Java, or of the codec that is used, as in librdkafka. In both -1 is the default of gzip."""
+        used = str(self.given.get("compression_type") or self._codec())
+        if item.empty or (str(item.value).strip() == "-1" and codec in (None, "gzip")):
+            return
+        if used != (codec or used) or used not in LEVELS:
+            self.ignore(item, f"compression_type is {used!r}")
+        elif "compression_level" not in self.given:
+            self._option(item, "compression_level", plain)
+
+    def _codec(self) -> str:
+        plain = {item.name.replace(".", "_"): item for item in self.items.values()}
+        named = [item for name, item in plain.items() if name == "compression_type" or OPTIONS.get(name) == "compression_type"]
+        return named[0].text() if named and not named[0].empty else "none"
 
     def _reset(self, item: Property, value: str) -> str:
         return RESETS.get(value.lower(), value.lower())
@@ -215,6 +254,25 @@ class Translation:
         if other:
             self.ignore(item, f"without {', '.join(other)}, which this version lacks")
         return ",".join(supported)
+
+    def _partitioner(self, item: Property, value: str) -> str:
+        """Java's classes, and librdkafka's names, of which one is another partitioner than Java's `murmur2`."""
+        if item.name != "partitioner.class":
+            return "murmur2_consistent" if value == "murmur2" else value
+        name = value.rpartition(".")[2]
+        if name not in PARTITIONERS:
+            if value in NAMED:
+                return value
+            raise item.error(f"{name} is Java's; choose one of the names of the option partitioner, or pass a callable as partitioner")
+        return PARTITIONERS[name]
+
+    def _serializer(self, item: Property, value: str) -> str | None:
+        """Java's classes. Others cannot be loaded; without a serializer, `send` takes bytes and str."""
+        name = value.rpartition(".")[2]
+        if value not in NAMED_SERIALIZERS and name not in SERIALIZERS:
+            self.ignore(item, "classes of Java cannot be loaded: pass key_serializer or value_serializer a callable, or bytes to `send`")
+            return None
+        return SERIALIZERS.get(name, value)
 
     def _without(self, item: Property, plain: str, why: Needless) -> None:
         """A property that corresponds to no option."""
@@ -237,9 +295,14 @@ class Translation:
         return [*ours, *NAMES, *(name for name, target in OPTIONS.items() if target in ours or isinstance(target, Needless))]
 
 
-_SPELLINGS: Final[dict[str, Callable[[Translation, Property, str], str]]] = {
+# Names of the level of a codec; None: of the one that is used.
+LEVEL_OF: Final[dict[str, str | None]] = {"compression_level": None, **{f"compression_{codec}_level": codec for codec in LEVELS}}
+_SPELLINGS: Final[dict[str, Callable[[Translation, Property, str], str | None]]] = {
     "auto_offset_reset": Translation._reset,
     "partition_assignment_strategy": Translation._assignors,
+    "key_serializer": Translation._serializer,
+    "partitioner": Translation._partitioner,
+    "value_serializer": Translation._serializer,
 }
 
 
@@ -257,12 +320,12 @@ def _typed(item: Property, field: attrs.Attribute[Any], unit: int) -> Any:
             raise item.error("must be true or false")
         return BOOLEANS[text]
     if not data["unit"]:
-        return value if isinstance(value, bool) or callable(value) else item.text()
+        return value if isinstance(value, (bool, Mapping)) or callable(value) else item.text()
     if isinstance(value, str):
         text = value.strip()
         if WHOLE.fullmatch(text):
             value = int(text)
-        elif data["unit"] == "ms" and DECIMAL.fullmatch(text):
+        elif data["unit"] in ("ms", "ratio") and DECIMAL.fullmatch(text):
             value = float(text)
         else:
             raise item.error(f"must be a number of {'milliseconds' if data['unit'] == 'ms' else data['unit']}, in digits only")

@@ -10,6 +10,7 @@ import attrs
 from pykafka4.error_table import Written
 
 __all__ = [
+    "ConsumerGroupMetadata",
     "Headers",
     "HeadersLike",
     "OffsetAndMetadata",
@@ -38,7 +39,8 @@ class RecordMetadata:
 
     `offset` is -1 if the broker did not report it (acks=0, or a duplicate of a batch whose offset it no longer knows);
     `timestamp_ms` is the broker's append time for topics with `message.timestamp.type=LogAppendTime`, otherwise the record's own;
-    sizes are bytes as serialized, -1 for null.
+    sizes are bytes as serialized, -1 for null. `maybe_repeated`: an earlier attempt may have written the record, too, so it may be in the
+    log twice; always False with idempotence.
     """
 
     topic: str
@@ -47,6 +49,7 @@ class RecordMetadata:
     timestamp_ms: int
     serialized_key_size: int = -1
     serialized_value_size: int = -1
+    maybe_repeated: bool = False
 
 
 @attrs.frozen
@@ -72,3 +75,16 @@ class OffsetAndMetadata:
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
+
+
+@attrs.frozen
+class ConsumerGroupMetadata:
+    """A member of a group, as a coordinator identifies it: `Consumer.group_metadata()`, for `send_offsets_to_transaction` (KIP-447).
+
+    `generation_id` is -1 and `member_id` empty for a consumer that has not subscribed: then the coordinator checks only the group.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None

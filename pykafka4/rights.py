@@ -47,6 +47,15 @@ _OPERATIONS: Final[Mapping[tuple[str, str], str]] = {
     ("Fetch", "topic"): "READ",
     ("ListOffsets", "topic"): "DESCRIBE",
     ("FindCoordinator", "group"): "DESCRIBE",
+    ("FindCoordinator", "transactional id"): "DESCRIBE",
+    ("AddPartitionsToTxn", "topic"): "WRITE",
+    ("AddPartitionsToTxn", "transactional id"): "WRITE",
+    ("AddOffsetsToTxn", "group"): "READ",
+    ("AddOffsetsToTxn", "transactional id"): "WRITE",
+    ("TxnOffsetCommit", "group"): "READ",
+    ("TxnOffsetCommit", "topic"): "READ",
+    ("TxnOffsetCommit", "transactional id"): "WRITE",
+    ("EndTxn", "transactional id"): "WRITE",
     ("JoinGroup", "group"): "READ",
     ("SyncGroup", "group"): "READ",
     ("Heartbeat", "group"): "READ",
@@ -63,7 +72,9 @@ _RESOURCES: Final[Mapping[str, str]] = {
 }
 
 
-def needed(error: str, request: str, *, topic: str = "", group: str = "", creating: bool = False) -> Right | None:
+def needed(
+    error: str, request: str, *, topic: str = "", group: str = "", transactional_id: str = "", creating: bool = False
+) -> Right | None:
     """The right that `request` (Kafka's name of it) lacked if it got `error` (a code's name); None if that is not known.
 
     `creating`: brokers would also have created the topic, which is another right, denied with the same code.
@@ -76,4 +87,6 @@ def needed(error: str, request: str, *, topic: str = "", group: str = "", creati
         return Right("WRITE", "topic", topic, " (with brokers before Kafka 2.8 also IDEMPOTENT_WRITE on the cluster)")
     if (request, resource) == ("Metadata", "topic") and creating:
         return Right("DESCRIBE or CREATE", "topic", topic, " (CREATE, also on the cluster, if it does not exist)")
-    return Right(operation, resource, {"topic": topic, "group": group, "cluster": CLUSTER}.get(resource, ""))
+    return Right(
+        operation, resource, {"topic": topic, "group": group, "cluster": CLUSTER, "transactional id": transactional_id}.get(resource, "")
+    )

@@ -12,23 +12,27 @@ import os
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import attrs
 
 from pykafka4.config import ClientConfig
 from pykafka4.core import ANY
 from pykafka4.core.engine import Engine
 from pykafka4.core.metadata.cluster import Change, Waiter
 from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved
-from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline
+from pykafka4.core.metadata.recovery import Offline, PartitionOffline, PartitionOnline
 from pykafka4.errors import ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
 from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.handoff.workers import Callbacks, Feed
 from pykafka4.net.loop import CALLER_GONE, Loop
+from pykafka4.records import TopicPartition
 
 if TYPE_CHECKING:
     from pykafka4.core.sasl.mechanism import Mechanism
@@ -39,8 +43,11 @@ log = get_log("pykafka4.client")
 
 EXIT_SECONDS: Final = 5.0
 STATUS_SECONDS: Final = 5.0
+SLICE: Final = 500  # topics or partitions looked at in a turn of the loop
 
 Listener = Callable[[object], Any]
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class User(Protocol):
@@ -219,7 +226,9 @@ class Runtime:
     def status(self) -> dict[str, Any]:
         """See Client.status."""
         try:
-            return self.loop.ask(self._status, STATUS_SECONDS, "the client's status")
+            look = self.loop.ask(self._look, STATUS_SECONDS, "the client's status")
+            found = self.in_slices(look.topics, lambda now, topics: self.engine.cluster.troubles(topics))
+            return {**look.shown, "offline": look.offline(), "topics": {name: why for part in found for name, why in part.items()}}
         except KafkaError as error:
             return {
                 **self.why_unknown(error),
@@ -234,11 +243,16 @@ class Runtime:
         error = self.engine.cluster.topic_error(topic)
         return "" if error is None else f"; the brokers report {error.name}"
 
-    def _status(self, now: float) -> dict[str, Any]:
+    def in_slices(self, items: Sequence[T], look: Callable[[float, Sequence[T]], R]) -> list[R]:
+        """What `look(now, slice)` returns for each slice of `items`, in turns of the loop of their own: thousands at once would hold it."""
+        slices = [items[at : at + SLICE] for at in range(0, len(items), SLICE)]
+        return [self.loop.ask(partial(_look_at, look, part), STATUS_SECONDS, "the client's status") for part in slices]
+
+    def _look(self, now: float) -> Look:
         engine = self.engine
         why = engine.network.why_unreachable()
         links = engine.network.status()
-        return {
+        shown = {
             "state": "connected" if not why else "unreachable" if any(link.error for link in links) else "connecting",
             "reason": why or None,
             "cluster_id": engine.cluster.cluster_id,
@@ -253,9 +267,8 @@ class Runtime:
                 }
                 for link in links
             ],
-            "offline": {str(tp): {"since": now - o.since, "reason": str(o.reason)} for tp, o in engine.recovery.offline.items()},
-            "topics": engine.cluster.troubles(),
         }
+        return Look(now, shown, dict(engine.recovery.offline), engine.cluster.topics)
 
     def drain(self, deadline: float) -> None:
         """The interpreter exits: let the users finish what they can until `deadline`, then end the loop."""
@@ -272,6 +285,24 @@ class Runtime:
         """As a `Client`, because error messages show it to applications."""
         servers = ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
         return f"<Client {self.config.client_id!r} of {servers}>"
+
+
+@attrs.frozen
+class Look:
+    """What one look at the machines found; the rest is done on the thread that asked."""
+
+    at: float
+    shown: dict[str, Any]
+    partitions: dict[TopicPartition, Offline]
+    topics: list[str]
+
+    def offline(self) -> dict[str, Any]:
+        """The offline partitions: since how many seconds, and why."""
+        return {str(tp): {"since": self.at - offline.since, "reason": str(offline.reason)} for tp, offline in self.partitions.items()}
+
+
+def _look_at(look: Callable[[float, Sequence[T]], R], part: Sequence[T], now: float) -> R:
+    return look(now, part)
 
 
 def _prepare(config: ClientConfig) -> Callable[[str], Mechanism] | None:

@@ -18,13 +18,14 @@ from pykafka4.client import Client
 from pykafka4.config import ConsumerConfig
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, SeekOffsets, as_seek_offsets
 from pykafka4.consumer.session import API_SECONDS, Session
+from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.core.subscription import Start
-from pykafka4.frames import empty_frames, guarded
+from pykafka4.frames import guarded
 from pykafka4.misuse import ShortCuts, check_timeout, hint, refuse_pickling, topic_partition
 from pykafka4.options import ConsumerOptions
 from pykafka4.peers import CONSUMER_METHODS
 from pykafka4.properties import Properties, create, passed
-from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
 
 __all__ = ["Consumer"]
@@ -38,6 +39,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
     listeners run inside `poll` and iteration. Partitions are `TopicPartition`s or (topic, partition) pairs, timeouts are seconds.
     """
 
+    @guarded
     def __init__(
         self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Unpack[ConsumerOptions]
     ) -> None:
@@ -45,12 +47,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
         `callback_executor` runs the callbacks of `commit_async`; default: one thread of the client.
         """
-        try:
-            self._session = session = Session(client, callback_executor, options)
-        except Exception as error:
-            del client, options  # of this frame, which has not ended
-            empty_frames(error)
-            raise
+        self._session = session = Session(client, callback_executor, options)
         Consumer.choose(self)
         self._finalizer = weakref.finalize(self, Session.forgotten, session)
         self._finalizer.atexit = False  # the client drains at exit
@@ -236,6 +233,18 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
             return self._session.commits.committed((partitions,), limit)[topic_partition(partitions)]
         return self._session.commits.committed(partitions, limit)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """This member as the group's coordinator knows it, for `Producer.send_offsets_to_transaction`; take it anew for each transaction.
+
+        Raises ConfigError without a group_id, GroupError while a consumer that has subscribed is not a member. Source: KIP-447.
+        """
+        return self._session.transactional.group_metadata()
+
+    def _in_transaction(self) -> TransactionalReads:
+        """For `Producer.transaction`."""
+        self._session.transactional.check()
+        return self._session.transactional
 
     # -- the rest
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pykafka4.errors import ConfigError, KafkaError, shown
-from pykafka4.misuse import check_count, check_timeout, check_topic, topic_partition
+from pykafka4.misuse import as_offset, as_offsets, check_count, check_timeout, check_topic, topic_partition
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "check_timeout",
 ]
 
-MOST_METADATA: Final = 4_096  # bytes; what brokers take by default (offset.metadata.max.bytes)
 SEEK_OFFSET: Final = "offset (use seek_to_beginning or seek_to_end for the ends)"
 LISTENS: Final = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
 
@@ -35,34 +34,6 @@ Partitions = Iterable["TopicPartition | tuple[str, int]"]
 Offsets = Mapping[Any, "int | OffsetAndMetadata"]
 SeekOffsets = Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
 OnDone = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"], Any]
-
-
-def as_offset(tp: object, place: object) -> OffsetAndMetadata:
-    """The offset to commit: that of the next record to read."""
-    if not isinstance(place, OffsetAndMetadata):
-        return OffsetAndMetadata(check_count(place, f"the offset of {tp}"))
-    epoch = place.leader_epoch
-    if epoch != -1:
-        epoch = check_count(epoch, f"leader_epoch of the offset of {tp}", 2**31 - 1)
-    text = str.__str__(place.metadata) if isinstance(place.metadata, str) else None
-    if text is None or len(text.encode(errors="replace")) > MOST_METADATA or (not text.isascii() and not _is_utf8(text)):
-        raise ConfigError(f"metadata of the offset of {tp}: must be a string of at most {MOST_METADATA:,} bytes as UTF-8")
-    return OffsetAndMetadata(check_count(place.offset, f"the offset of {tp}"), epoch, text)
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def as_offsets(offsets: object) -> dict[TopicPartition, OffsetAndMetadata]:
-    """The offsets to commit, by partition."""
-    if not isinstance(offsets, Mapping):
-        raise TypeError(f"offsets must map partitions to offsets, not {offsets!r}")
-    return {(tp := topic_partition(item)): as_offset(tp, offsets[item]) for item in offsets}
 
 
 def as_seek_offsets(partition: object, offset: object) -> dict[TopicPartition, int]:

@@ -24,6 +24,7 @@ from pykafka4.consumer.assignment import LEAVE_SECONDS, Assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.selection import Selection
+from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.consumer.reader import Reader
@@ -63,6 +64,7 @@ class Session(Attachment[ConsumerMachine]):
         self.selection = Selection()
         self.commits = Commits(self, self.config, self.reader, self.guard, self.selection)
         self.assignment = Assignment(self, self.config, self.reader, self.signal, self.guard, self.selection, self.commits)
+        self.transactional = TransactionalReads(self, self.config, self.reader, self.guard, self.selection, self.commits)
         self._reads: Thread | None = None  # the thread that polled last, which has the returned records
         self._polled: object | None = None  # marks the exception that was being handled during the last poll
         self._asked_at: float = INFINITY  # the reader's mark at which the loop was last asked to fetch more

@@ -48,7 +48,7 @@ class Start(enum.Enum):
 class Claim:
     """One partition, from an assignment or seek to the next. Compared by identity."""
 
-    __slots__ = ("consumed", "delivered", "end", "ended", "epoch", "live", "origin", "position", "tp", "troubled")
+    __slots__ = ("consumed", "delivered", "end", "ended", "epoch", "live", "origin", "position", "start", "tp", "troubled")
 
     def __init__(self, tp: TopicPartition, replaces: Claim | None = None) -> None:
         """`replaces` is the claim that a seek ends; both have the same `origin`, which identifies their assignment."""
@@ -56,11 +56,12 @@ class Claim:
         self.origin: object = object() if replaces is None else replaces.origin
         # written by the loop
         self.delivered = 0  # bytes made available to the application
-        self.end = -1  # high watermark in the last response
+        self.end = -1  # where reading ends, in the last response: high watermark, with read_committed the last stable offset
         self.ended = False  # the partition was revoked or lost: if the application does not read it yet, it must not start
         # written by the application
         self.consumed = 0  # bytes of `delivered` read or dropped
         self.position: int | None = None  # offset of the next record to return
+        self.start: int | None = None if replaces is None else replaces.start  # where reading of this assignment began
         self.epoch = -1  # leader epoch of the last record returned
         self.live = True  # False: reading has ended, and what still arrives is dropped
         # Whether `poll` has an error of this claim to raise once. The loop sets it when it is False, the application clears it when it is
@@ -214,6 +215,7 @@ class Position:
 
     __slots__ = (
         "asked",
+        "behind_open",
         "by_policy",
         "claim",
         "corruption_reported",
@@ -253,6 +255,7 @@ class Position:
         self.asked = 0  # the last Metadata request before this position
         self.by_policy = start is Start.COMMITTED  # the application did not say where to start
         self.search: Any = None  # the offset lookup in progress
+        self.behind_open = 0  # offsets that are not read yet because a transaction before them is open
 
     def move(self, to: Stage) -> None:
         """Change the stage; raises RuntimeError if the transition is not allowed."""

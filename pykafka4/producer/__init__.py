@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
-
-import attrs
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from pykafka4.client import Client
 from pykafka4.config import ProducerConfig
@@ -24,8 +22,10 @@ from pykafka4.options import ProducerOptions
 from pykafka4.peers import PRODUCER_METHODS
 from pykafka4.producer.core import Core
 from pykafka4.producer.forgotten import deliver_forgotten
+from pykafka4.producer.serializing import send_records
+from pykafka4.producer.transactions import ReadingConsumer, TransactionBlock
 from pykafka4.properties import Properties, create, passed
-from pykafka4.records import HeadersLike, ProducerRecord
+from pykafka4.records import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, ProducerRecord
 from pykafka4.wire.records.hot import Delivery
 
 __all__ = ["Producer"]
@@ -89,31 +89,65 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
 
     def _fast(self) -> Callable[..., Delivery]:
         """`send` with one call less per record; the method below documents it."""
-        return self._core.acc.send
+        return self._core.acc.send if self._core.sending is None else self._core.sending.send
 
     def send(
         self,
         topic: str,
-        value: bytes | str | None = None,
+        value: Any = None,
         *,
-        key: bytes | str | None = None,
+        key: Any = None,
         headers: HeadersLike | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], None] | None = None,
     ) -> Delivery:
         """Queue a record and return its `Delivery`. Blocks in two cases only, for at most `max_block_ms`: while `buffer_memory` (or
-        `max_partition_bytes`) is used up, and while an unknown `partition` is looked up. Raises ValueError after brokers have denied
-        the partition for two seconds (inside a callback: at once).
+        `max_partition_bytes`) is used up (`on_full` changes that), and while an unknown `partition` is looked up. Raises ValueError after
+        brokers have denied the partition for two seconds (inside a callback: at once).
 
-        `value` and `key` are bytes-like, str (sent as UTF-8) or None (a null; a null value is a tombstone). `headers` are (name, value)
+        `value` and `key` are what their serializers take; without serializers bytes-like or str (sent as UTF-8). None is a null (a null
+        value is a tombstone). `headers` are (name, value)
         pairs or a mapping. Without `partition`, the key's hash chooses it (murmur2, as in Java), or without a key, the batch that is being
         filled. `timestamp_ms` is milliseconds since the epoch, default now. `on_delivery(delivery)` runs on the callback executor.
-        Raises BufferFull, RecordTooLarge, TypeError or ValueError naming the argument, ClosedError, ForkedClientError.
+        Raises BufferFull, RecordTooLarge, TypeError or ValueError naming the argument, ClosedError, ForkedClientError, and what the
+        serializers raise.
         """
-        return self._core.acc.send(
-            topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery
-        )
+        send: Callable[..., Delivery] = self._fast()
+        return send(topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery)
+
+    @overload
+    def send_many(self, records: Iterable[ProducerRecord], /) -> list[Delivery]: ...
+
+    @overload
+    def send_many(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        *,
+        keys: Iterable[Any] | None = None,
+        headers: HeadersLike | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[Delivery], None] | None = None,
+    ) -> list[Delivery]: ...
+
+    def send_many(self, topic: str | Iterable[ProducerRecord], values: Iterable[Any] | None = None, **more: Any) -> list[Delivery]:
+        """Send a record for each of `values` to `topic`, in order, as `send` would; or each of an iterable of `ProducerRecord`.
+
+        Returns a `Delivery` for each. `keys` has as many items as `values`; `headers`, `partition`, `timestamp_ms` and `on_delivery`
+        hold for all of them. It blocks as `send` does, for each record. The exception for a record that is refused has a note with its
+        number, and the attribute `accepted`: the list of Deliveries of the records before it, which are sent. So the application can go
+        on with `values[len(error.accepted):]`, which begins with that record. This holds for Ctrl-C, too.
+        A `ProducerRecord` holds bytes, which no serializer changes: `send_many(other.close())` sends again what was not delivered.
+        Raises what `send` raises, TypeError or ValueError for `values` and `keys` that do not go together.
+        """
+        if not isinstance(topic, str) and values is None and not more:
+            return send_records(self._core.acc, self._core.hooks, topic)
+        if values is None:
+            raise TypeError("send_many takes a topic and values, or only an iterable of ProducerRecord")
+        sending = self._core.sending
+        return (self._core.acc if sending is None else sending).send_many(topic, values, **more)  # type: ignore[arg-type]
 
     def flush(self, timeout: float | None = None) -> None:
         """Send everything without linger, and wait until each record sent before this call has its outcome and its callbacks have run.
@@ -122,6 +156,16 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         On a thread of a ThreadPoolExecutor passed as `callback_executor`, this does not wait for callbacks: they may need this very thread.
         """
         self._core.flush(check_timeout(timeout))
+
+    def purge(self, *, in_flight: bool = False) -> int:
+        """Fail the records that wait to be sent, with the code `PURGED`; returns how many. The producer goes on.
+
+        `written` is NO, or MAYBE for records that may be in the log and wait to be sent again. With `in_flight`, also records fail that
+        have no response yet (MAYBE); their partitions send nothing until these requests have ended. Callbacks run as for other failures.
+        Records that another thread sends meanwhile may escape. An open transaction can then only be aborted, if a record failed.
+        Raises ClosedError, KafkaTimeoutError if the client's thread is stuck. Source: librdkafka's `rd_kafka_purge`.
+        """
+        return self._core.purge(in_flight)
 
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
         """Deliver what is queued, then fail the rest; returns the records that could not be delivered.
@@ -134,6 +178,61 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         if self._core.undelivered is not None:
             self._finalizer.detach()  # it would keep a closed producer alive that is part of a cycle, for example through a listener
         return undelivered
+
+    def init_transactions(self, timeout: float | None = None) -> None:
+        """Prepare for transactions: get the producer id of `transactional_id`, fence older producers with it, and end their transaction.
+
+        Call it once, before the first transaction. `timeout` in seconds, default `max_block_ms`. Raises KafkaTimeoutError (call it again),
+        AuthorizationError (call it again when the right is granted), ConfigError without a `transactional_id` or if
+        `transaction_timeout_ms` is too large for the brokers. Sources: KIP-98, KIP-360.
+        """
+        self._core.transactions.init(check_timeout(timeout))
+
+    def begin_transaction(self) -> None:
+        """Open a transaction: from here on `send` accepts records, of any thread. Sends nothing.
+
+        Raises TransactionError if the call does not fit (no `init_transactions`, a transaction is open), ProducerFencedError.
+        """
+        self._core.transactions.begin()
+
+    def transaction(self, consumer: ReadingConsumer | None = None, timeout: float | None = None) -> TransactionBlock:
+        """A `with` block that is one transaction; it returns the producer. Leaving it normally commits, by an exception aborts.
+
+        Where the abort fails as well, that is a note on the exception. With a `consumer` (`enable_auto_commit=False`), what the application
+        has read of it (as `commit()` without arguments) becomes part of the transaction; after an abort the consumer reads again from the
+        committed offsets. `timeout` (seconds, default `max_block_ms`) is that of each step. Raises what these calls raise. Source: KIP-447.
+        """
+        return TransactionBlock(self, self._core.transactions, consumer, check_timeout(timeout))
+
+    def send_offsets_to_transaction(
+        self, offsets: Mapping[Any, int | OffsetAndMetadata], group_metadata: ConsumerGroupMetadata, timeout: float | None = None
+    ) -> None:
+        """Make offsets of a group part of the transaction: they are committed with it, and returns when the coordinators have them.
+
+        `offsets` maps partitions to the offset of the next record to read (an int or OffsetAndMetadata), `group_metadata` is
+        `consumer.group_metadata()`. `timeout` in seconds, default `max_block_ms`. Raises TransactionAborted if the member is no longer
+        valid (the transaction must be aborted), TransactionError outside of a transaction, KafkaTimeoutError (the commit waits for these
+        offsets all the same), ProducerFencedError. Source: KIP-447.
+        """
+        self._core.transactions.send_offsets(offsets, group_metadata, check_timeout(timeout))
+
+    def commit_transaction(self, timeout: float | None = None) -> None:
+        """Wait until every record of the transaction is acknowledged, then commit it.
+
+        Raises TransactionAborted if a record or its offsets failed: then nothing is committed, and `abort_transaction` comes next.
+        Raises KafkaTimeoutError after `timeout` seconds (default `max_block_ms`): the outcome is not known, and calling it again waits for
+        it. The same after Ctrl-C. Raises ProducerFencedError if another producer uses the transactional id now, TransactionError without
+        an open transaction. Sources: KIP-98, KIP-890.
+        """
+        self._core.transactions.commit(check_timeout(timeout))
+
+    def abort_transaction(self, timeout: float | None = None) -> None:
+        """Abort the transaction: fail the records that are not sent yet, wait for those in flight, and tell the coordinator.
+
+        No read_committed consumer reads its records. `timeout` in seconds, default `max_block_ms`. Raises KafkaTimeoutError (call it
+        again), ProducerFencedError, TransactionError without an open transaction.
+        """
+        self._core.transactions.abort(check_timeout(timeout))
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """The partitions of `topic`; asks the cluster if they are unknown, and lets it create a missing topic, as `send` does.
@@ -158,8 +257,13 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         self._core.raise_failures(check_count(since, "since"))
 
     def status(self) -> dict[str, Any]:
-        """Why nothing is flowing: brokers, offline partitions with reason, queued bytes."""
-        return {**self._core.runtime.status(), **self._core.crashed(), "producer": attrs.asdict(self._core.stats())}
+        """Why nothing is flowing: brokers, offline partitions with reason, and for each partition that was sent to what waits and for what.
+
+        `partitions` has by `"topic-0"`: `state` (online, offline), `since` (seconds ago) and `reason`, `queued` (records), `queued_bytes`,
+        `oldest_age` (seconds since `send` of the oldest record without an outcome), `in_flight` (records), `last_error` (of the oldest
+        batch). `producer` has the counts of `stats`. How to read it: docs/guide/monitoring.md. Also works after `close`.
+        """
+        return {**self._core.status(), **self._core.crashed(), "producer": self._core.stats().totals()}
 
     @contextlib.contextmanager
     def delivery_scope(self, timeout: float | None = None) -> Iterator[Producer]:

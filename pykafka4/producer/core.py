@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextvars import ContextVar
 from typing import Any, Final
@@ -14,17 +14,26 @@ from typing import Any, Final
 from pykafka4.attachment import SHORT, Attachment, read_config
 from pykafka4.client import Client
 from pykafka4.config import ProducerConfig
-from pykafka4.core.producer.ledger import ProducerStats
+from pykafka4.core.producer.ledger import Census, ProducerStats, Snapshot
 from pykafka4.core.producer.parking import DENIED_SECONDS
 from pykafka4.core.producer.sender import Sender
-from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError
+from pykafka4.core.producer.standing import Standing, show
+from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError, TransactionError
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Gate
+from pykafka4.partitioners import partitioner
+from pykafka4.producer.attempts import Attempts, For, WouldBlock
 from pykafka4.producer.deliveries import FORKED, Deliveries
-from pykafka4.records import ProducerRecord
-from pykafka4.wire.records.compression import CODECS, compress, require_codec
+from pykafka4.producer.hooks import HookCalls
+from pykafka4.producer.overflow import DroppedCalls, Mark
+from pykafka4.producer.rates import RateLimits
+from pykafka4.producer.serializing import Serializing
+from pykafka4.producer.topics import TopicPolicies, codecs_of
+from pykafka4.producer.transactions import TransactionCalls
+from pykafka4.records import ProducerRecord, TopicPartition
+from pykafka4.wire.records.compression import compress, require_codec
 from pykafka4.wire.records.hot import Accumulator, Batch, Delivery
 
 __all__ = ["Core"]
@@ -32,6 +41,8 @@ __all__ = ["Core"]
 log = get_log("pykafka4.producer")
 
 EXIT_SECONDS: Final = 5.0
+WORKING: Final = ("connected", "connecting", "unreachable")  # states of a client whose loop runs
+PACE: Final = 0.01  # seconds between looks at whether earlier records of a topic have their partitions
 DENIAL_SECONDS: Final = 20.0  # for this long, a partition that brokers have denied is refused after a single refresh
 
 
@@ -42,32 +53,39 @@ class Core(Attachment[Sender]):
 
     def __init__(self, client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> None:
         self.config = read_config(ProducerConfig, client, executor, options)
-        require_codec(self.config.compression_type)
+        for codec in codecs_of(self.config):
+            require_codec(codec)
         self._given, self._executor = client, executor
         self.closers: set[int] = set()  # threads in `close`
-        self.pending: list[Batch | Delivery] | None = None  # without an outcome, or with callbacks to run, when the first `close` began
-        self.undecided: list[Batch | Delivery] = []  # those of them without an outcome
+        self.pending: list[Batch | Delivery | Mark] | None = None  # not settled when the first `close` began
+        self.undecided: list[Batch | Delivery | Mark] = []  # those of them without an outcome
         self.undelivered: list[ProducerRecord] | None = None  # the result of `close`
         self._denied: dict[str, tuple[int, float]] = {}  # topic: how many partitions brokers report, and since when
         self._serial = next(_serials)
+        self.attempts = Attempts()
+        self._final: KafkaError | None = None  # why no record is accepted any more
+        self.transactions = TransactionCalls(self, self.config, self.check)
 
     def open(self) -> None:
         """Connect and start; `undo` or `close` stops it."""
         config = self.config
         self.connect(self._given, config, self._executor)
         self.signal, self.gate = Deliveries(self.runtime.callbacks), Gate(self._count_waiters, self._starving)
+        self.hooks = HookCalls(config.hooks, self.runtime.callbacks.submit, config.client_id) if config.hooks else None
+        self.dropped_calls = DroppedCalls(self.signal.submit, self._progress, config.client_id)
         self.acc = Accumulator(
             batch_size=config.batch_size,
-            linger=config.linger_ms / 1000,
             buffer_memory=config.buffer_memory,
             max_partition_bytes=config.partition_bytes,
             max_request_size=config.max_request_size,
-            codec=CODECS[config.compression_type],
             compress=compress,
+            policy=TopicPolicies(config, self._new_rate_limits()),
             clock=system.monotonic,
             wake=self.runtime.loop.wake,
             new_topic=self._new_topic,
             find_partition=self._find_partition,
+            find_topic=self._find_topic,
+            partitioner=partitioner(config.partitioner, config.partitioner_ignore_keys, config.partitioner_adaptive_partitioning_enable),
             make_room=self._make_room,
             wait=self.signal.wait,
             submit=self.signal.submit,
@@ -75,10 +93,22 @@ class Core(Attachment[Sender]):
             failure_seen=self.signal.failure_seen,
             client_id=config.client_id,
             lock=self.gate.lock,
+            limits=self._limits() if config.on_full == "raise" else None,
+            drop_error=BufferFull(self._limits()) if config.on_full == "drop" else None,
+            call_dropped=self.dropped_calls,
         )
+        if config.transactional_id is not None:
+            self.acc.transactional = True
+            self.acc.refusal = TransactionError(f"{config.transactional_id}: call init_transactions and begin_transaction first")
+        self.sending: Serializing | None = None  # where `send` is more than the accumulator's
+        if config.key_serializer is not None or config.value_serializer is not None or (self.hooks is not None and self.hooks.on_caller):
+            self.sending = Serializing(self.acc, config.key_serializer, config.value_serializer, self.hooks)
         self.runtime.loop.ask(self._start, SHORT, "starting the producer")
         self.runtime.attach(self)
         _cores.add(self)
+
+    def _new_rate_limits(self) -> RateLimits:
+        return RateLimits(self.config.rate_limits, self._patience, system.monotonic, self.gate.lock, self._pause)
 
     def undo(self) -> None:
         """Clean up after an interrupt in `open`, or in the constructor after it."""
@@ -109,7 +139,11 @@ class Core(Attachment[Sender]):
             self._progress,
             self._refuse,
             lambda: self.gate.starved,
+            self._admit,
         )
+        self.machine.listen(self.hooks)
+        self.machine.ledger.wake = self.runtime.loop.wake
+        self.machine.ledger.take_dropped = self.acc.take_dropped
         engine.add(self.machine, "producer")
 
     # ---- called by the accumulator, on application threads
@@ -128,7 +162,9 @@ class Core(Attachment[Sender]):
         Until it exists, until brokers have denied it for DENIED_SECONDS, or until `deadline`.
         Refreshes metadata at most once per `retry_backoff_ms`. Later calls with a wrong partition do not wait again (DENIAL_SECONDS).
         """
-        if self._inside():
+        if self.attempts.here and not self.attempts.granted(For.PARTITION):
+            raise WouldBlock(f"{topic}-{partition} has to be looked up", For.PARTITION, topic, partition)
+        if self.attempts.here or self._inside():
             return deadline
         until, pace = self._until(deadline), self.config.retry_backoff_ms / 1000
         loop, cluster = self.runtime.loop, self.runtime.engine.cluster
@@ -145,18 +181,46 @@ class Core(Attachment[Sender]):
             if partition < count or left <= 0:
                 return until
             if self.signal.wait(self._refused, min(left, pace)):
-                self.check()
+                self._raise_refusal()
+
+    def _find_topic(self, topic: str, deadline: float) -> float:
+        """Wait for the partitions of `topic`, on which the application's partitioner depends: at most until `deadline`.
+
+        Raises KafkaTimeoutError with the reason, or the brokers' refusal; BufferFull inside a callback.
+        """
+        if self.attempts.here:
+            raise WouldBlock(f"the partitions of {topic!r} have to be looked up", For.TOPIC, topic, -1)
+        if self._inside():
+            raise BufferFull(
+                f"the partitions of {topic!r} are not known yet, and a callback must not wait until the partitioner can be called; "
+                "call partitions_for before, or send the record from another thread"
+            )
+        until = self._until(deadline)
+        with self.runtime.callbacks.waiting():
+            self.runtime.partitions_of(topic, max(0.0, until - system.monotonic()), create=True)
+            self.runtime.loop.ask(lambda now: self.machine.tell(topic, now), SHORT, machine=self.machine)
+            left = until - system.monotonic()
+            if not self.acc.direct(topic):  # records with an explicit partition come first
+                if left <= 0:
+                    raise KafkaTimeoutError(f"{topic!r}: earlier records still wait for their partition; the partitioner cannot be called")
+                self.signal.wait(lambda: self._refused() or self.acc.direct(topic), min(PACE, left))
+        self.check()
+        return until
 
     def _make_room(self, topic: str, partition: int, size: int, deadline: float) -> float:
         """Wait for `size` free bytes, first come, first served. Returns the deadline for waiting again if another thread takes them.
 
-        BufferFull when `deadline` (the first time: max_block_ms) has passed, or at once inside a callback.
+        BufferFull when `deadline` (the first time: max_block_ms) has passed, or at once inside a callback or with on_full=raise.
         """
+        if self.config.on_full == "raise":
+            self.acc.hurry(size)
+            raise BufferFull(self._limits(), self.acc.reserved, topic, partition, size)
         where = f"{topic}-{partition}" if partition >= 0 else topic
-        limit = (
-            f"buffer_memory={self.config.buffer_memory} or max_partition_bytes={self.config.max_partition_bytes} is used up "
-            f"({self.acc.reserved} bytes in use), {where} needs {size} more"
-        )
+        limit = f"{self._limits()} ({self.acc.reserved} bytes in use), {where} needs {size} more"
+        if self.attempts.here:
+            if self.attempts.granted(For.ROOM) and self.acc.room(topic, partition, size):
+                return deadline
+            raise WouldBlock(limit, For.ROOM, topic, partition, size)
         if self._inside():
             raise BufferFull(f"{limit}; a callback must not wait for it: queue the record elsewhere, or send it from another thread")
         until = self._until(deadline)
@@ -167,10 +231,23 @@ class Core(Attachment[Sender]):
                 key=(topic, partition),
                 hindered=lambda: not self._refused() and self.acc.crowded(topic, partition, size),
             )
-        self.check()
+        self._raise_refusal()
         if not room:
             raise BufferFull(f"{limit}; no room within max_block_ms={self.config.max_block_ms:g}")
         return until
+
+    def _limits(self) -> str:
+        return f"buffer_memory={self.config.buffer_memory} or max_partition_bytes={self.config.max_partition_bytes} is used up"
+
+    def _patience(self) -> float:
+        """How long a `send` may wait here."""
+        return 0.0 if self._inside() else self.config.max_block_ms / 1000
+
+    def _pause(self, seconds: float) -> None:
+        """Wait for the window of a rate limit; the error of `send` if the producer ends meanwhile."""
+        with self.runtime.callbacks.waiting():
+            self.signal.wait(self._refused, seconds)
+        self.check()
 
     def _count_waiters(self, waiting: int, aside: frozenset[Any] | None) -> None:
         self.acc.waiters, self.acc.full_partitions = waiting, aside
@@ -194,48 +271,94 @@ class Core(Attachment[Sender]):
         self.gate.release()
 
     def _refuse(self, error: KafkaError) -> None:
-        if self.acc.refusal is None:
-            self.acc.refusal = error
+        if self._final is None:
+            self._final = self.acc.refusal = error
+        self._progress()
+
+    def _admit(self, refusal: KafkaError | None) -> None:
+        """Accept records, or no longer. A refusal for good stays, whichever thread sets it meanwhile."""
+        if self._final is None:
+            self.acc.refusal = refusal
+        if self._final is not None:
+            self.acc.refusal = self._final
         self._progress()
 
     # ---- operations
 
     def check(self) -> None:
+        """Raise the error that ended this producer, if any."""
+        if not isinstance(self.acc.refusal, TransactionError):
+            self._raise_refusal()
+
+    def _raise_refusal(self) -> None:
         """Raise the error that `send` would raise, if any."""
-        if self.acc.refusal is not None:
-            raise self.acc.refusal.again()
+        refusal = self.acc.refusal
+        if refusal is not None:
+            raise refusal.again()
 
     def stats(self) -> ProducerStats:
         """The counts, taken on the loop thread while that runs."""
         try:
-            return self.runtime.loop.ask(self._account, SHORT, "the producer's stats")
+            return self.runtime.loop.ask(self._account, SHORT, "the producer's stats").stats()
         except ForkedClientError:  # the counts belong to the parent
             raise
         except KafkaError:  # the loop is closed or crashed: the counts no longer change
-            return self._account(0.0)
+            return self._account(0.0).stats()
 
-    def _account(self, now: float) -> ProducerStats:
-        return self.machine.ledger.stats(self.acc.accepted, self.acc.reserved)
+    def _account(self, now: float) -> Snapshot:
+        return self.machine.ledger.snapshot(self.acc.census(), self.acc.reserved)
+
+    def status(self) -> dict[str, Any]:
+        """The client's status, and that of each partition."""
+        found, partitions = self.runtime.status(), {}
+        if found["state"] in WORKING:
+            with contextlib.suppress(KafkaError):  # it has just ended
+                partitions = show(*self._look_at_partitions())
+        return {**found, "partitions": partitions}
+
+    def _look_at_partitions(self) -> tuple[float, list[Standing | TopicPartition], Census]:
+        machine, standings = self.machine, self.machine.standings
+        now, census, queues = self.runtime.loop.ask(
+            lambda now: (now, self.acc.census(), list(machine.queues.values())), SHORT, "the producer's status"
+        )
+        slices = self.runtime.in_slices(queues, lambda now, part: [standings.of(queue, now) for queue in part])
+        return now, [standing for part in slices for standing in part], census
 
     def flush(self, timeout: float | None) -> None:
         """Wait for the outcome of everything sent so far."""
         if self._inside():
             raise KafkaError("flush inside a callback would deadlock; call it from another thread")
-        self.check()
-        pending = self.acc.unfinished()
-        self._expedite()
-        limit = self.config.delivery_timeout_ms / 1000 + EXIT_SECONDS if timeout is None else timeout
+        pending, limit = self.begin_flush(), self.flush_seconds(timeout)
         if not self._wait_settled(pending, limit):
-            left = sum(1 if isinstance(item, Delivery) else item.count for item in pending if not _settled(item))
-            raise KafkaTimeoutError(f"flush: {left} records were not delivered within {limit:g} s; status() says why")
+            raise self.late(pending, limit)
+
+    def begin_flush(self) -> list[Batch | Delivery | Mark]:
+        """Send without linger; returns what to wait for."""
+        self.check()
+        pending = [*self.acc.unfinished(), *self.dropped_calls.mark()]
+        self._expedite()
+        return pending
+
+    def flush_seconds(self, timeout: float | None) -> float:
+        """How long a flush with this `timeout` waits."""
+        return self.config.delivery_timeout_ms / 1000 + EXIT_SECONDS if timeout is None else timeout
+
+    def late(self, pending: Sequence[Batch | Delivery | Mark], limit: float) -> KafkaTimeoutError:
+        """The error of a flush that was not done in time."""
+        left = sum(1 if isinstance(item, Delivery) else item.count for item in pending if not _settled(item))
+        return KafkaTimeoutError(f"flush: {left} records were not delivered within {limit:g} s; status() says why")
 
     def _expedite(self) -> None:
         self.post(lambda _: self.machine.expedite())
 
-    def _wait_settled(self, pending: Sequence[Batch | Delivery], timeout: float) -> bool:
+    def _wait_settled(self, pending: Sequence[Batch | Delivery | Mark], timeout: float) -> bool:
+        return self.signal.wait(self.settled(pending), timeout)
+
+    def settled(self, pending: Sequence[Batch | Delivery | Mark]) -> Callable[[], bool]:
+        """What tells whether all of them have their outcome, and their callbacks have run. Call it again and again."""
         waiting, on_executor = list(pending), self.runtime.callbacks.on_executor
 
-        def over(item: Batch | Delivery) -> bool:
+        def over(item: Batch | Delivery | Mark) -> bool:
             return _settled(item) or (
                 _done(item) and on_executor()
             )  # checked late: an executor may list a thread after it has started to work
@@ -245,7 +368,7 @@ class Core(Attachment[Sender]):
                 waiting.pop()
             return not waiting
 
-        return self.signal.wait(done, timeout)
+        return done
 
     @property
     def exit_seconds(self) -> float:
@@ -272,6 +395,13 @@ class Core(Attachment[Sender]):
             start, ranges = min(start, ranges[-1][0]), ranges[:-1]
         _reported.set({**others, self._serial: (*ranges, (start, end))})
 
+    def purge(self, in_flight: bool) -> int:
+        """Fail what is not in flight, or everything; returns how many records."""
+        self.check()
+        reason = KafkaError("the application purged the record")
+        reason.code = "PURGED"
+        return self.runtime.loop.ask(lambda now: self.machine.purge(now, reason, in_flight), SHORT, "purging records", self.machine)
+
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
         """Flush, fail the rest, disconnect. If Ctrl-C interrupts this, the next call continues from there."""
         if self.undelivered is not None:
@@ -287,19 +417,29 @@ class Core(Attachment[Sender]):
             self.closers.discard(system.get_ident())
 
     def _close(self, patience: float) -> list[ProducerRecord]:
+        pending = self.begin_close()
+        deadline = system.monotonic() + patience
+        if self.config.transactional_id is not None and self.runtime.loop.alive:
+            self.transactions.leave(patience)
+        if not self._wait_settled(pending, max(0.0, deadline - system.monotonic())):
+            self._give_up(pending)
+        self.disconnect()
+        self.undelivered = [record for item in self.undecided for record in item.lost()]
+        if self.hooks is not None:
+            self.hooks.on_close()
+        return self.undelivered
+
+    def begin_close(self) -> list[Batch | Delivery | Mark]:
+        """Refuse records from here on, and send the others without linger; returns what to wait for."""
         self._refuse(ClosedError("this producer is closed; create a new one"))
         if self.pending is None:  # nothing can be added any more
-            unfinished = self.acc.unfinished()
+            unfinished = [*self.acc.unfinished(), *self.dropped_calls.mark()]
             self.undecided = [item for item in unfinished if not _done(item)]
             self.pending = unfinished
         self._expedite()
-        if not self._wait_settled(self.pending, patience):
-            self._give_up(self.pending)
-        self.disconnect()
-        self.undelivered = [record for item in self.undecided for record in item.lost()]
-        return self.undelivered
+        return self.pending
 
-    def _give_up(self, pending: Sequence[Batch | Delivery]) -> None:
+    def _give_up(self, pending: Sequence[Batch | Delivery | Mark]) -> None:
         reason = ClosedError("the producer was closed before the record was acknowledged")
         with contextlib.suppress(KafkaError):  # a loop that crashed or was closed fails them itself
             self.runtime.loop.ask(lambda _: self.machine.abandon(reason), SHORT, "failing undelivered records", self.machine)
@@ -334,9 +474,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _settled(item: Batch | Delivery) -> bool:
+def _settled(item: Batch | Delivery | Mark) -> bool:
     return item.settled
 
 
-def _done(item: Batch | Delivery) -> bool:
+def _done(item: Batch | Delivery | Mark) -> bool:
     return item.done() if isinstance(item, Delivery) else item.done

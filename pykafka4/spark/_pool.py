@@ -56,7 +56,7 @@ class Pool:
 
     def take(self, config: ProducerConfig) -> Producer | None:
         """The idle producer with this configuration, unless it failed while idle."""
-        producer = self.idle.pop(config, None)
+        producer = self.idle.pop(config, None) if _can_be_hashed(config) else None
         if producer is None or is_usable(producer):
             return producer
         discard(producer)
@@ -64,6 +64,9 @@ class Pool:
 
     def keep(self, config: ProducerConfig, producer: Producer) -> None:
         """Take a producer back. Closes the one it replaces (of two tasks in threads), or the oldest when there are too many."""
+        if not _can_be_hashed(config):
+            discard(producer)
+            return
         surplus = [self.idle.pop(config)] if config in self.idle else []
         surplus += [self.idle.pop(next(iter(self.idle)))] if len(self.idle) >= LIMIT else []
         self.idle[config] = producer
@@ -74,6 +77,15 @@ class Pool:
         """Close the idle producers."""
         while self.idle:
             discard(self.idle.popitem()[1])
+
+
+def _can_be_hashed(config: ProducerConfig) -> bool:
+    """False with a hook or callable of the application that cannot be hashed: such a producer serves one task only."""
+    try:
+        hash(config)
+    except TypeError:
+        return False
+    return True
 
 
 def is_usable(producer: Producer) -> bool:

@@ -72,9 +72,18 @@ class FetchAnswers:
             if answer.records:
                 self._positions.move_to_end(position.tp)
             if not answer.error_code:
-                position.claim.end = answer.high_watermark  # also if the rest no longer counts: a session does not repeat it
+                self._note_end(position, answer)  # also if the rest no longer counts: a session does not repeat it
             if self._awaits(position, offset):
                 self._answered(now, source.node, position, answer, endpoints)
+
+    def _note_end(self, position: Position, answer: Answer) -> None:
+        """Note up to where the isolation level reads. Kafka up to 0.10 has no last stable offset, and no transactions."""
+        stable = answer.last_stable_offset
+        if not self._config.reads_committed or stable < 0:
+            position.claim.end = answer.high_watermark
+        else:
+            position.claim.end = stable
+            position.behind_open = max(0, answer.high_watermark - stable)
 
     def _awaits(self, position: Position, offset: int) -> bool:
         """Whether a response for `offset` still counts."""
@@ -143,20 +152,22 @@ class FetchAnswers:
             self._positions.truncate(position, max(agreed.end_offset, 0), agreed.epoch, raises=raises)
             return
         if answer.records:
-            self._take(position, answer.records)
+            self._take(position, answer)
 
-    def _take(self, position: Position, records: Any) -> None:
+    def _take(self, position: Position, answer: Answer) -> None:
         """Pass the complete batches to the application, undecoded."""
         tp = position.tp
+        aborted = (answer.aborted_transactions or ()) if self._config.reads_committed else ()
         try:
             chunk = Chunk(
                 tp.topic,
                 tp.partition,
-                records,
+                answer.records or b"",
                 position.offset,
                 serial=position.claim,
                 decompress=_decompress,
                 max_decompressed=self._config.max_decompressed_bytes,
+                aborted=[(transaction.producer_id, transaction.first_offset) for transaction in aborted],
             )
         except DecodeError as error:
             self._positions.stop(position, CorruptRecord(tp.topic, tp.partition, position.offset, str(error)))

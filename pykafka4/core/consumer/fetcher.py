@@ -141,7 +141,7 @@ class Fetcher:
             "end": position.claim.end,
             "buffered": position.buffered,
             "leader": None if leader is None else leader.node,
-            "waits_for": waits if leader is None else None if position.refusal is None else str(position.refusal),
+            "waits_for": waits if leader is None else _waits_for(position),
         }
 
     def _set_paused(self, claim: Claim, *, paused: bool) -> None:
@@ -272,3 +272,13 @@ class Fetcher:
         self.answers.apply(now, source, fetch, outcome)
         self._intake.news()  # the records are handed out while this turn requests the next ones
         self._sources.retire(source)
+
+
+def _waits_for(position: Position) -> str | None:
+    """What keeps a partition with a leader from being read."""
+    if position.refusal is not None:
+        return str(position.refusal)
+    held = position.behind_open
+    if not held or position.offset < position.claim.end:
+        return None
+    return f"the end of a transaction at offset {position.claim.end}; {held} offsets follow (isolation_level=read_committed)"

@@ -11,7 +11,7 @@ from pykafka4.core import INFINITY, Effects, Request
 from pykafka4.core.consumer.fetcher import Fetcher
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.group.classic import ClassicProtocol
-from pykafka4.core.group.coordinator import Coordinator
+from pykafka4.core.group.coordinator import GroupCoordinator
 from pykafka4.core.group.membership import Membership
 from pykafka4.core.group.offsets import Commit, Offsets
 from pykafka4.core.metadata.cluster import MISSING, Cluster
@@ -39,7 +39,7 @@ class ConsumerMachine:
         self._requests: list[Request] = []
         send = self._requests.append
         group_lane, fetch_lane = network.new_lane(), network.new_lane()
-        self.coordinator = Coordinator(config, network, cluster, group_lane, random, send, self._refused)
+        self.coordinator = GroupCoordinator(config, network, cluster, group_lane, random, send, self._refused)
         self.offsets = Offsets(
             config, self.coordinator, random, send, lambda *verdict: self.membership.protocol.on_commit_verdict(*verdict), self._exists
         )

@@ -492,6 +492,8 @@ class Reader:
             if records_before:
                 return False
             self.finished[claim.tp] = (located.offset, located.epoch)
+        if claim.start is None:
+            claim.start = located.offset
         claim.position, claim.epoch = located.offset, located.epoch
         self._handed[claim] = (located.offset, located.epoch)
         self._buffer.pop(claim, located)

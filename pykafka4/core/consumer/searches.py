@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
-from pykafka4.config import ClientConfig
+from pykafka4.config import ConsumerConfig
 from pykafka4.core import Failed, Outcome, Request
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
@@ -18,6 +18,7 @@ from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
 
 __all__ = ["Search", "Searches"]
 
+ISOLATION_FROM: Final = 2  # the version of ListOffsets, as old as transactions
 TIMESTAMPS: Final = {Start.EARLIEST: -2, Start.LATEST: -1}
 CONSUMER: Final = -1  # the replica id of clients
 
@@ -51,7 +52,7 @@ class Searches:
     __slots__ = ("_address", "_cluster", "_config", "_of_topic", "_pending", "_recovery", "_send", "_stirred")
 
     def __init__(
-        self, config: ClientConfig, cluster: Cluster, recovery: Recovery, address: Callable[[int], int], send: Callable[[Request], None]
+        self, config: ConsumerConfig, cluster: Cluster, recovery: Recovery, address: Callable[[int], int], send: Callable[[Request], None]
     ) -> None:
         """`address(node)` is the connection to use: one without requests that brokers hold back (Produce, Fetch, JoinGroup)."""
         self._config, self._cluster, self._recovery, self._address, self._send = config, cluster, recovery, address, send
@@ -116,11 +117,13 @@ class Searches:
             )
         message = ListOffsetsRequest(
             replica_id=CONSUMER,
+            isolation_level=self._config.isolation,
             topics=[ListOffsetsRequest.Topic(name=name, partitions=partitions) for name, partitions in topics.items()],
             timeout_ms=int(self._config.request_timeout_ms),
         )
         deadline = now + self._config.request_timeout_ms / 1000
-        self._send(Request(self._address(node), message, deadline, lambda at, outcome: self._answered(at, asked, outcome)))
+        on_reply = lambda at, outcome: self._answered(at, asked, outcome)  # noqa: E731
+        self._send(Request(self._address(node), message, deadline, on_reply, fit=_fit))
 
     def _answered(self, now: float, asked: dict[TopicPartition, Search], outcome: Outcome) -> None:
         for search in asked.values():
@@ -164,3 +167,9 @@ class Searches:
             del of_topic[search.tp]
             if not of_topic:
                 del self._of_topic[search.tp.topic]
+
+
+def _fit(message: ListOffsetsRequest, version: int) -> None:
+    """Omit the isolation level for brokers that do not know it."""
+    if version < ISOLATION_FROM:
+        message.isolation_level = 0

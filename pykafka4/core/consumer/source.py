@@ -210,6 +210,7 @@ class Source:
             max_wait_ms=0 if fetch.alone else int(wait * 1000),
             min_bytes=self._config.fetch_min_bytes,
             max_bytes=budget,
+            isolation_level=self._config.isolation,
             session_id=used.number,
             session_epoch=used.epoch,
             topics=_topics(named),

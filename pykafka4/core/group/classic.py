@@ -15,7 +15,7 @@ from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.assignors import assigned_partitions
-from pykafka4.core.group.coordinator import Coordinator, Reaction, reaction
+from pykafka4.core.group.coordinator import GroupCoordinator, Reaction, reaction
 from pykafka4.core.group.heartbeats import HeartbeatTimer
 from pykafka4.core.group.leadership import Leadership
 from pykafka4.core.group.protocol import Assignee, CommitsInFlight
@@ -84,7 +84,7 @@ class ClassicProtocol:
     def __init__(
         self,
         config: ConsumerConfig,
-        coordinator: Coordinator,
+        coordinator: GroupCoordinator,
         cluster: Cluster,
         assignee: Assignee,
         random: Random,

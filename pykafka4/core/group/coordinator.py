@@ -11,22 +11,15 @@ from random import Random
 
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import ANY, INFINITY, Failed, Outcome, Request
-from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import Cluster
-from pykafka4.core.network.call import AnyBroker, Call, Next, Verdict, unanswered
+from pykafka4.core.metadata.coordinators import GROUP, ONE_KEY, Coordinator
 from pykafka4.core.network.network import Network, via
 from pykafka4.error_table import Refresh, error_code
-from pykafka4.errors import KafkaError, broker_error
-from pykafka4.logs import get_log
-from pykafka4.wire.protocol.messages_group import FindCoordinatorRequest
+from pykafka4.errors import KafkaError
 
-__all__ = ["Coordinator", "Reaction", "reaction"]
+__all__ = ["GroupCoordinator", "Reaction", "reaction"]
 
-GROUP = 0  # FindCoordinator's key type
 CHECK = 10.0  # seconds between checks with other brokers, while the coordinator holds back a response, that it still is the coordinator
-ONE_KEY = 3  # the last version with a single key; every broker from 0.11 to 4.x supports one of 0 to 3
-
-log = get_log("pykafka4.group")
 
 
 class Reaction(enum.Enum):
@@ -67,23 +60,10 @@ def reaction(code: int) -> Reaction:
     return Reaction.REFIND if row.refresh is Refresh.COORDINATOR else Reaction.RETRY
 
 
-class Coordinator:
-    """The coordinator of the group. `node` is None while it is unknown; `want` starts a lookup."""
+class GroupCoordinator(Coordinator):
+    """The coordinator of the group, with connections of its own."""
 
-    __slots__ = (
-        "_call",
-        "_checked_at",
-        "_cluster",
-        "_config",
-        "_network",
-        "_on_fatal",
-        "_send",
-        "_told_by",
-        "_wanted",
-        "join_lane",
-        "lane",
-        "node",
-    )
+    __slots__ = ("_checked_at", "join_lane", "lane")
 
     def __init__(
         self,
@@ -100,24 +80,17 @@ class Coordinator:
         `lane` is the connection for heartbeats, commits, lookups and LeaveGroup. JoinGroup and SyncGroup use `join_lane`: a coordinator
         holds back their responses until the whole group has joined, and meanwhile reads nothing else from their connection.
         """
+        super().__init__(config, network, cluster, GROUP, config.group_id or "", random, send, on_fatal)
         self.lane, self.join_lane = lane, network.new_lane()
-        self._config, self._network, self._cluster, self._send, self._on_fatal = config, network, cluster, send, on_fatal
-        backoff, timeout = Backoff.retry(config, random), config.request_timeout_ms / 1000
-        self._call = Call(AnyBroker(network), backoff, timeout, self._message, self._answered, self._gave_up, ONE_KEY)
         self._checked_at = -INFINITY
-        self._wanted = False
-        self.node: int | None = None
-        self._told_by: int | None = None  # the broker that reported `node`, until `node` has responded
 
     @property
     def address(self) -> int | None:
         """The coordinator by the connection for everything but joins; None while it is unknown."""
         return None if self.node is None else via(self.lane, self.node)
 
-    @property
-    def last_error(self) -> KafkaError | None:
-        """Why the coordinator was lost or not found, until it has responded."""
-        return self._call.last_error
+    def _is_final(self, code: int) -> bool:
+        return reaction(code) in (Reaction.FATAL, Reaction.DENIED)
 
     def renew_join_lane(self) -> None:
         """Abandon a JoinGroup or SyncGroup that is still held back, so that the next one does not wait behind it."""
@@ -128,29 +101,6 @@ class Coordinator:
         """Close the connections, when the consumer is closed."""
         self._network.drop_lane(self.lane)
         self._network.drop_lane(self.join_lane)
-
-    def want(self) -> None:
-        """Find the coordinator: there is a request for it."""
-        self._wanted = True
-
-    def lost(self, now: float, node: int, reason: KafkaError) -> None:
-        """`node` is not, or no longer, the coordinator. Further reports of the same loss are ignored."""
-        if self.node == node:
-            log.info("%s: group %s: lost coordinator %d (%s)", self._config.client_id, self._config.group_id, node, reason)
-            self._network.avoid(now, node)  # frozen, it would not respond; cut off from the cluster, it would report itself
-            if self._told_by is not None:
-                self._network.avoid(now, self._told_by)
-            self.node = None
-            self._call.rest(now, reason)
-
-    def well(self) -> None:
-        """The coordinator responded: after the next loss the back-off starts over."""
-        self._call.reset()
-        self._told_by = None
-
-    def poll(self, now: float) -> float:
-        """Send FindCoordinator if one is due; returns when to be polled again."""
-        return self._call.poll(now, self._send) if self.node is None and self._wanted else INFINITY
 
     def check(self, now: float, since: float) -> float:
         """`node` has held back a response since `since`. A frozen or isolated broker might do so forever while the group has moved on."""
@@ -166,38 +116,10 @@ class Coordinator:
         self._send(Request(ANY, self._message(), now + self._config.request_timeout_ms / 1000, on_reply, ONE_KEY))
         return now + CHECK
 
-    def _message(self) -> FindCoordinatorRequest:
-        return FindCoordinatorRequest(key=self._config.group_id or "", key_type=GROUP)
-
-    def _answered(self, now: float, outcome: Outcome) -> Verdict:
-        if isinstance(outcome, Failed):
-            return unanswered(outcome)
-        response = outcome.message
-        if response.error_code == 0:
-            return self._found(now, response.node_id, outcome.node)
-        group = self._config.group_id or ""
-        error = broker_error(response.error_code, f"coordinator of group {group}", response.error_message, "FindCoordinator", group=group)
-        return Next.GIVE_UP if reaction(response.error_code) in (Reaction.FATAL, Reaction.DENIED) else Next.ELSEWHERE, error
-
-    def _gave_up(self, now: float, error: KafkaError) -> None:
-        self._wanted = False
-        self._on_fatal(error)
-
-    def _found(self, now: float, node: int, told_by: int) -> Verdict:
-        if node not in self._cluster.brokers:  # the metadata is older than this response
-            self._cluster.refresh(now)
-            error = KafkaError(f"the coordinator of group {self._config.group_id} is broker {node}, which is not in the metadata yet")
-            return Next.RETRY, error
-        log.info("%s: group %s: the coordinator is broker %d", self._config.client_id, self._config.group_id, node)
-        self.node, self._told_by = node, told_by
-        self._wanted = False
-        self._network.want(via(self.lane, node))  # connect during the join, so that the first lookup need not wait
-        return None
-
     def _checked(self, now: float, node: int, outcome: Outcome) -> None:
         if isinstance(outcome, Failed) or outcome.message.error_code or outcome.message.node_id == node or self.node != node:
             return
         found = outcome.message.node_id
-        self.lost(now, node, KafkaError(f"group {self._config.group_id}: broker {outcome.node} reports broker {found} as the coordinator"))
+        self.lost(now, node, KafkaError(f"{self.subject}: broker {outcome.node} reports broker {found} as the coordinator"))
         self._wanted = True  # unless it is found here
         self._found(now, found, outcome.node)

@@ -13,7 +13,7 @@ import attrs
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
-from pykafka4.core.group.coordinator import Coordinator, Reaction, reaction
+from pykafka4.core.group.coordinator import GroupCoordinator, Reaction, reaction
 from pykafka4.core.metadata.cluster import MISSING
 from pykafka4.core.network.call import Call, Next, Verdict, unanswered
 from pykafka4.core.subscription import Credentials
@@ -84,7 +84,7 @@ class Offsets:
     def __init__(
         self,
         config: ConsumerConfig,
-        coordinator: Coordinator,
+        coordinator: GroupCoordinator,
         random: Random,
         send: Callable[[Request], None],
         on_verdict: Callable[[float, Credentials, Reaction, KafkaError], None],

@@ -7,7 +7,7 @@ Then a topic without an id was recreated, the cluster was restored from a backup
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from random import Random
 from typing import TypeAlias
 from uuid import UUID
@@ -166,11 +166,18 @@ class Cluster:
         known = self._topics.get(topic)
         return INFINITY if known is None else now - known.asked_at
 
-    def troubles(self) -> dict[str, str]:
-        """Topics in use that have an error or leaderless partitions, with the reason."""
+    @property
+    def topics(self) -> list[str]:
+        """The topics in use."""
+        return list(self._wanted)
+
+    def troubles(self, topics: Iterable[str]) -> dict[str, str]:
+        """Those of `topics` that are in use and have an error or leaderless partitions, with the reason."""
         found = {}
-        for name in self._wanted:
-            known = self._topics[name]
+        for name in topics:
+            known = self._topics.get(name) if name in self._wanted else None
+            if known is None:
+                continue
             if known.error is not None:
                 found[name] = known.error.name
             elif not known.leaders:

@@ -75,6 +75,7 @@ class Recovery:
     def __init__(self, config: ClientConfig, cluster: Cluster, network: Network, random: Random, emit: Callable[[object], None]) -> None:
         self.offline: dict[TopicPartition, Offline] = {}  # others only read it
         self.changes = 0  # incremented when a partition comes online
+        self.losses = 0  # incremented when a partition goes offline
         self.on_online: list[Callable[[TopicPartition], None]] = []
         self._config, self._cluster, self._network, self._random, self._emit = config, cluster, network, random, emit
         self._backoffs: dict[str, dict[TopicPartition, Backoff]] = {}  # by topic, of partitions without a success since their last failure
@@ -105,6 +106,7 @@ class Recovery:
         leader = self._cluster.leader(tp)
         failed = leader if node is None or leader is None or leader.node == node else None
         self.offline[tp] = offline = Offline(now, reason, backoff.attempts + 1, failed, now + backoff.next())
+        self.losses += 1
         outage = self._outages.get(tp.topic) or self._outages.setdefault(tp.topic, Outage(self._new_backoff()))
         outage.partitions[tp] = None
         self._cluster.refresh(now, (tp.topic,))

@@ -45,10 +45,10 @@ NEARLY_LATE = 0.75  # of its time-out: a broker that waited for its replicas wit
 LONGEST_MUTE = 300.0  # seconds; brokers throttle for less, and a corrupt response must not stop a connection for days
 # Before these versions (KIP-219, Kafka 2.0) a broker that throttles delays the response itself. APIs that are missing here never did.
 FIRST_TO_MUTE = {
-    "ApiVersions": 2, "CreateAcls": 1, "CreatePartitions": 1, "CreateTopics": 3, "DeleteAcls": 1, "DeleteGroups": 1, "DeleteRecords": 1,
-    "DeleteTopics": 2, "DescribeAcls": 1, "DescribeConfigs": 2, "DescribeGroups": 2, "Fetch": 8, "FindCoordinator": 2, "Heartbeat": 2,
-    "InitProducerId": 1, "JoinGroup": 3, "LeaveGroup": 2, "ListGroups": 2, "ListOffsets": 3, "Metadata": 6, "OffsetCommit": 4,
-    "OffsetFetch": 4, "Produce": 6, "SyncGroup": 2,
+    "AddOffsetsToTxn": 1, "AddPartitionsToTxn": 1, "ApiVersions": 2, "CreateAcls": 1, "CreatePartitions": 1, "CreateTopics": 3,
+    "DeleteAcls": 1, "DeleteGroups": 1, "DeleteRecords": 1, "DeleteTopics": 2, "DescribeAcls": 1, "DescribeConfigs": 2, "DescribeGroups": 2,
+    "EndTxn": 1, "Fetch": 8, "FindCoordinator": 2, "Heartbeat": 2, "InitProducerId": 1, "JoinGroup": 3, "LeaveGroup": 2, "ListGroups": 2,
+    "ListOffsets": 3, "Metadata": 6, "OffsetCommit": 4, "OffsetFetch": 4, "Produce": 6, "SyncGroup": 2, "TxnOffsetCommit": 1,
 }  # fmt: skip
 # API keys as numbers: importing the messages would declare those of producers in every consumer, and vice versa.
 PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
@@ -145,6 +145,8 @@ class Connection:
         "_silent",
         "address",
         "answers",
+        "features",
+        "features_epoch",
         "idle_since",
         "jobs",
         "link",
@@ -176,6 +178,8 @@ class Connection:
         self.muted_until = 0.0
         self.wake_at = setup_deadline
         self._offered: Mapping[int, tuple[int, int]] = {}
+        self.features: Mapping[str, int] = {}  # finalized in the cluster, with their levels
+        self.features_epoch = -1  # a later one is higher
         self._config, self._client_id = config, config.client_id
         self._setup_deadline = setup_deadline
         self._credentials_deadline = setup_deadline  # when the application's callable must have returned
@@ -336,6 +340,8 @@ class Connection:
             self.poison(broker_error(message.error_code, f"{self.address}: ApiVersions"))
             return
         self._offered = {api.api_key: (api.min_version, api.max_version) for api in message.api_keys}
+        self.features = {feature.name: feature.max_version_level for feature in message.finalized_features}
+        self.features_epoch = message.finalized_features_epoch
         self.state = TABLE.move(self.state, S.AUTHENTICATING)
         if self._prepare is None:
             self._be_ready(now)

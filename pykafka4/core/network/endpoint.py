@@ -64,6 +64,7 @@ class Endpoint:
     dialled_at: float = 0.0  # when the last attempt began
     error: KafkaError | None = None  # why the last connection or attempt ended
     failed_at: float = 0.0
+    down_since: float | None = None  # when the last connection, or the first attempt since, ended
     alarm: float = INFINITY  # when `Network` looks at it, if nothing happens before
 
     @property

@@ -135,6 +135,11 @@ class Network:
         connection = self._ready.get(node)
         return None if connection is None else connection.version(api_key)
 
+    def feature(self, name: str) -> int | None:
+        """The level of a finalized feature of the cluster, 0 if it has none; None while no broker is READY."""
+        newest = max(self._ready.values(), key=lambda connection: connection.features_epoch, default=None)
+        return None if newest is None else newest.features.get(name, 0)
+
     def link(self, node: int) -> int | None:
         """The number of the connection to `node`, never used for another; None while it is not READY."""
         connection = self._ready.get(node)
@@ -182,6 +187,16 @@ class Network:
         """`127.0.0.1:9092 connection refused`: why there is no connection to `node`; empty if there is one or no attempt has failed."""
         endpoint = self._endpoints.get(node)
         return "" if endpoint is None else endpoint.why
+
+    def down_since(self, node: int) -> float | None:
+        """Since when there is no connection to `node` although one was tried; None if there is one, or none was tried."""
+        endpoint = self._endpoints.get(node)
+        return None if endpoint is None else endpoint.down_since
+
+    def throttled_until(self, node: int) -> float:
+        """Until when the broker throttles this client; a time that has passed if it does not."""
+        connection = self._ready.get(node)
+        return -INFINITY if connection is None else connection.muted_until
 
     def status(self) -> tuple[LinkStatus, ...]:
         """Every node and the state of its connection."""
@@ -498,7 +513,7 @@ class Network:
         if connection.state is not READY:
             return
         self._journal.connected(endpoint)
-        endpoint.failures, endpoint.error, endpoint.wanted = 0, None, False
+        endpoint.failures, endpoint.error, endpoint.wanted, endpoint.down_since = 0, None, False, None
         endpoint.setup.reset()
         if not endpoint.leaving:
             self._ready[endpoint.node] = connection
@@ -515,6 +530,7 @@ class Network:
         self._part(endpoint, connection)
         self._journal.ended(endpoint, reason, was_ready)
         endpoint.error, endpoint.failed_at = reason, now
+        endpoint.down_since = now if endpoint.down_since is None else endpoint.down_since
         endpoint.failures += not was_ready
         endpoint.not_before = now + endpoint.backoff.next()
         self.refusals.ended(now, endpoint)

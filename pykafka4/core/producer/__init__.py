@@ -5,11 +5,15 @@ Application threads append records to batches (`wire.records`). Once a batch is 
 Modules; each line imports only from lines below it:
 
     sender      takes sealed batches and chooses which of them to send next
+    transactions, transaction_offsets, transaction_requests
+                transactions of a transactional id: when they begin and end, offsets of groups in them, errors of coordinators
+    transacted  the records, as the transactions see them
     answers     what the response to a Produce request does to its batches
     deadlines   delivery time-outs, back-offs of queues
     outcomes    batches that were acknowledged or failed
     requests    builds Produce requests and counts those in flight
     parking     records whose topic is unknown
+    late        batches that get their partition when they are sent
     obstacles   why a batch could not be sent, or was not acknowledged in time
     ready       the queues with something to send, by leader
     queues      one queue per partition: batches in order, how many are in flight, epoch and sequence numbers

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import attrs
+
 from pykafka4.config import ProducerConfig
 from pykafka4.core import Failed, Outcome
 from pykafka4.core.metadata.cluster import Cluster
@@ -18,7 +20,7 @@ from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.core.producer.ready import ReadyQueues
 from pykafka4.core.producer.requests import NO_ID, InFlightProduce
 from pykafka4.error_table import Produce, Refresh, Written, error_code
-from pykafka4.errors import BrokerError, KafkaError, broker_error, short_name
+from pykafka4.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error, short_name
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
 from pykafka4.wire.records.hot import Batch
 
@@ -28,6 +30,8 @@ WAYS_OUT = {
     "UNSUPPORTED_FOR_MESSAGE_FORMAT": "the topic's message.format.version is older than 0.11: raise it, or write with "
     "enable_idempotence=False and without headers",
 }
+
+PARTED = (Produce.SPLIT, Produce.REFUSED)  # what is left of the batch would be sent again
 
 PartitionAnswer = ProduceResponse.Topic.Partition
 
@@ -45,13 +49,23 @@ class Answers:
         deadlines: Deadlines,
         outcomes: Outcomes,
         compress: Callable[[Batch, PartitionQueue], None],
+        limit_batches: Callable[[str, int], None],
     ) -> None:
-        """`compress(batch, queue)` compresses a batch that replaced another one in `queue`."""
+        """`compress(batch, queue)` compresses a batch that replaced another one in `queue`.
+
+        `limit_batches(topic, size)` lets the later batches of a topic grow no larger: brokers refused twice that size.
+        """
+        self._limit_batches = limit_batches
         self._config, self._network, self._cluster, self._recovery = config, network, cluster, recovery
         self._ready, self._deadlines, self._outcomes, self._compress = ready, deadlines, outcomes, compress
+        self._actions = ACTIONS if config.transactional_id is None else TRANSACTIONAL
 
     def answered(self, flight: InFlightProduce, now: float, outcome: Outcome) -> None:
         """A request got a response, or failed."""
+        whole = flight
+        if late := flight.superseded:
+            flight = attrs.evolve(flight, entries=tuple(entry for entry in flight.entries if entry not in late), terms=())
+            self._read_late(whole, late, outcome)
         for queue, batch in flight.entries:
             queue.request_ended(batch)
         if isinstance(outcome, Failed):
@@ -61,15 +75,38 @@ class Answers:
                 self._outcomes.acknowledge(queue, batch, -1, -1)
         else:
             self._read_answers(flight, now, outcome.message)
-        for queue, _ in flight.entries:
+        for queue, _ in whole.entries:
             self._ready.place(queue)
 
-    def _read_answers(self, flight: InFlightProduce, now: float, message: ProduceResponse) -> None:
+    def _by_partition(self, message: ProduceResponse) -> dict[tuple[str, int], PartitionAnswer]:
         answers: dict[tuple[str, int], PartitionAnswer] = {}
         for topic in message.responses:
             name = topic.name or self._cluster.topic_name(topic.topic_id)
             for answer in topic.partition_responses:
                 answers[name or "", answer.index] = answer
+        return answers
+
+    def _read_late(self, flight: InFlightProduce, late: list[tuple[PartitionQueue, Batch]], outcome: Outcome) -> None:
+        """The outcome of requests to a leader that was replaced. Their batches may be in flight to the new one.
+
+        An acknowledgement is true: all in-sync replicas had the batch, the new leader among them. It counts only for the head, so that no
+        more batches than brokers remember are written behind an unacknowledged one. Anything else says nothing about the new leader.
+        """
+        if isinstance(outcome, Failed) or outcome.message is None:
+            return
+        answers = self._by_partition(outcome.message)
+        for queue, batch in late:
+            found = answers.get(queue.tp)
+            if found is None or batch not in queue.batches[:1] or not batch.written or not self._is_same_topic(flight, queue.tp.topic):
+                continue
+            if error_code(found.error_code).produce is Produce.ACK:
+                queue.abandon(batch)
+                if not batch.in_flight:
+                    self._outcomes.ledger.sent_before(batch.count)
+                self._outcomes.acknowledge(queue, batch, found.base_offset, found.log_append_time_ms)
+
+    def _read_answers(self, flight: InFlightProduce, now: float, message: ProduceResponse) -> None:
+        answers = self._by_partition(message)
         endpoints = {e.node_id: (e.host, e.port) for e in message.node_endpoints}
         for queue, batch in flight.entries:
             found = answers.get(queue.tp)
@@ -91,6 +128,9 @@ class Answers:
         self._requeue(queue, batch)
         if not batch.done:
             self._deadlines.hold(queue, now)
+            if self._was_last(batch):
+                reason = KafkaError(f"{queue.tp}: the response of broker {queue.node} does not contain the partition")
+                self._outcomes.fail(queue, batch, short_name(reason), reason)
 
     def _act(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer) -> None:
         """Do what the error table says for this code."""
@@ -109,19 +149,38 @@ class Answers:
         detail = answer.error_message or WAYS_OUT.get(row.name)
         error = broker_error(row.code, str(queue.tp), detail, "Produce", topic=queue.tp.topic)
         batch.last_error = error
-        ACTIONS[row.produce](self, queue, batch, now, answer, error)
+        batch.failed_attempts += 1
+        last = self._was_last(batch)
+        self._actions[Produce.FAIL if last and row.produce in PARTED else row.produce](self, queue, batch, now, answer, error)
+        if last and not batch.done:
+            self._outcomes.fail(queue, batch, short_name(error), error)
+
+    def _was_last(self, batch: Batch) -> bool:
+        """Whether `batch` may not be sent again."""
+        limit, most = self._config.retries, self._config.max_failed_attempts
+        return (limit is not None and batch.attempts > limit) or (most is not None and batch.failed_attempts >= most)
 
     def _flight_lost(self, flight: InFlightProduce, now: float, outcome: Failed) -> None:
         """There is no response: every batch stays in its queue, and keeps its sequence if it may be written."""
         for queue, batch in flight.entries:
             if outcome.written is Written.MAYBE:
                 queue.doubt(batch)
+            else:
+                batch.attempts -= 1
             batch.last_error = outcome.reason
             self._requeue(queue, batch)
-            if not outcome.passing and not batch.done:
+            if not batch.done and (not outcome.passing or self._was_last(batch)):
                 self._outcomes.fail(queue, batch, short_name(outcome.reason), outcome.reason)
-                continue
+                if not outcome.passing:
+                    continue
             self._recovery.report(now, queue.tp, outcome.reason, flight.node)
+
+    def give_up_last(self, queue: PartitionQueue) -> None:
+        """The leader of `queue` was replaced before it responded: fail the batches that may not be sent again."""
+        if self._config.retries is not None:
+            for batch in [batch for batch in queue.batches if batch.written and self._was_last(batch)]:
+                reason = KafkaTimeoutError(f"{queue.tp}: broker {queue.node} has not responded and is no longer the leader")
+                self._outcomes.fail(queue, batch, short_name(reason), reason)
 
     def _requeue(self, queue: PartitionQueue, batch: Batch) -> None:
         """`batch` was not acknowledged; it stays where it is in its queue."""
@@ -148,6 +207,7 @@ class Answers:
         if batch.count == 1:
             self._outcomes.fail(queue, batch, "MESSAGE_TOO_LARGE", error)
             return
+        self._limit_batches(queue.tp.topic, batch.raw_size // 2)
         parts = batch.split()
         for part in parts:
             part.attempts = 0  # never sent in this form: `_finish` has to write their headers
@@ -166,6 +226,16 @@ class Answers:
             return
         queue.stale = True
         self._give_up_or_hold(queue, batch, now, error)
+
+    def _epoch_over(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
+        """The broker refuses this epoch of a transactional producer: the transaction ends with it, not only the epoch of the queue.
+
+        Behind an unacknowledged batch a wrong sequence is a consequence of that batch's failure.
+        """
+        if isinstance(error, BrokerError) and error.code.produce is Produce.SEQUENCE and queue.batches[0] is not batch:
+            return
+        queue.stale = True
+        self._outcomes.fail(queue, batch, short_name(error), error)
 
     def _fenced(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         """This partition has seen a higher epoch of this producer id, and rejects the queue's from now on.
@@ -214,3 +284,4 @@ ACTIONS = {
     Produce.REFUSED: Answers._refused,
     Produce.FAIL: Answers._failed,
 }
+TRANSACTIONAL = {**ACTIONS, Produce.SEQUENCE: Answers._epoch_over, Produce.FENCED: Answers._epoch_over}

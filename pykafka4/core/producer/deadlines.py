@@ -54,6 +54,17 @@ class Deadlines:
             queue.watched = True
             self._timers.at(oldest.sent_at + self._config.delivery_timeout_ms / 1000, lambda now: self._expire(queue, now))
 
+    def watch_late(self, queue: PartitionQueue, batch: Batch) -> None:
+        """Set a timer for the delivery time-out of `batch`, which was sent before others that are ahead of it in `queue`."""
+        self._timers.at(batch.sent_at + self._config.delivery_timeout_ms / 1000, lambda _: self._expire_one(queue, batch))
+
+    def _expire_one(self, queue: PartitionQueue, batch: Batch) -> None:
+        if batch in queue.batches:
+            reason = self._reason(queue, batch)
+            queue.abandon(batch)
+            self._outcomes.fail(queue, batch, "TIMED_OUT", reason)
+            self._ready.place(queue)
+
     def watch_due(self, queue: PartitionQueue) -> None:
         """Set a timer to seal the due batch even if no connection can take it: its records expire together, with the oldest."""
         if queue.due is not None and not queue.due_watched:
@@ -74,7 +85,7 @@ class Deadlines:
         self._ready.place(queue)
 
     def _open_until(self, batch: Batch) -> float:
-        return batch.sent_at + (self._config.linger_ms + self._config.delivery_timeout_ms / OPEN_SHARE) / 1000
+        return batch.sent_at + batch.linger + self._config.delivery_timeout_ms / OPEN_SHARE / 1000
 
     def _stop_filling(self, queue: PartitionQueue, now: float) -> None:
         queue.due_watched = False

@@ -50,5 +50,7 @@ class Obstacles:
     def _missing(self, queue: PartitionQueue, batch: Batch) -> str:
         if batch.in_flight:
             return f"broker {queue.node} has not responded"
+        if queue.tp.partition < 0:
+            return "no partition of the topic has a leader that took it"
         leader = self._recovery.leader(queue.tp)
         return "the partition has no leader" if leader is None else self._network.why_down(leader.node)

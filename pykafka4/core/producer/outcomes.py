@@ -5,7 +5,8 @@ Every batch that leaves its queue ends here, acknowledged or failed. Its callbac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from pykafka4.core.producer.ledger import Ledger
 from pykafka4.core.producer.queues import PartitionQueue
@@ -13,18 +14,37 @@ from pykafka4.error_table import Written
 from pykafka4.errors import KafkaError
 from pykafka4.wire.records.hot import Batch
 
-__all__ = ["Callbacks", "Outcomes"]
+__all__ = ["Callbacks", "Events", "Outcomes"]
 
 Callbacks = Callable[[], None]
+
+
+class Events(Protocol):
+    """Who wants to know what happens to batches. It runs no code of the application on the loop's thread."""
+
+    def sealed(self, batch: Batch) -> None:
+        """`batch` takes no more records."""
+
+    def requested(self, node: int, batches: Sequence[Batch]) -> None:
+        """A request with `batches` is sent to `node`."""
+
+    def watch(self, batch: Batch) -> None:
+        """`batch` is about to get its outcome."""
+
+    def lost_parked(self, topic: str, code: str, records: int, cause: Exception) -> Callbacks | None:
+        """Records failed before they had a partition; returns what tells that."""
 
 
 class Outcomes:
     """Ends the batches of one producer."""
 
+    events: Events | None = None
+
     def __init__(self, progress: Callable[[], None]) -> None:
         """`progress` is called after batches have ended, so that waiters look again."""
         self.ledger = Ledger()
         self.progress = progress
+        self.on_lost: Callable[[BaseException], None] | None = None  # called with the reason after records have failed
         self._deliver: list[Callbacks] = []
         self._finished = False  # whether a batch ended since `take_finished`
 
@@ -44,7 +64,11 @@ class Outcomes:
             queue.end_flight(batch)
             return
         queue.remove(batch)
-        self.ledger.acknowledged(batch.count)
+        self.ledger.acknowledged(queue.tp, batch.count, batch.raw_size, batch.size)
+        if batch.maybe_repeated:
+            self.ledger.repeated(queue.tp, batch.count)
+        if self.events is not None:
+            self.events.watch(batch)
         self._settled(batch.complete(offset, log_append_time_ms))
 
     def fail(self, queue: PartitionQueue, batch: Batch, code: str, error: KafkaError) -> None:
@@ -59,16 +83,26 @@ class Outcomes:
     def lose(self, batch: Batch, code: str, written: Written, error: KafkaError) -> None:
         """Fail the records of `batch`, which is no longer in a queue. The ledger first: a thread that sees the outcome may read it."""
         try:
-            self.ledger.lost(batch.topic, batch.partition, code, written, batch.count, error)
+            self.ledger.lost(batch.topic, batch.partition if batch.partition >= 0 else None, code, written, batch.count, error, batch.times)
         finally:
+            if self.events is not None:
+                self.events.watch(batch)
             self._settled(batch.fail(code, written, error))
+        if self.on_lost is not None:
+            self.on_lost(error)
 
-    def lose_parked(self, topic: str, code: str, cause: Exception, records: int, callbacks: Callbacks | None) -> None:
-        """Count records that failed before they were in a batch."""
+    def lose_parked(
+        self, topic: str, code: str, cause: Exception, records: int, callbacks: Callbacks | None, times: tuple[int, int]
+    ) -> None:
+        """Count records that failed before they were in a batch. `times` are their first and last timestamp."""
         try:
-            self.ledger.lost(topic, None, code, Written.NO, records, cause)
+            self.ledger.lost(topic, None, code, Written.NO, records, cause, times)
         finally:
             self._settled(callbacks)
+            if self.events is not None:
+                self._settled(self.events.lost_parked(topic, code, records, cause))
+        if self.on_lost is not None:
+            self.on_lost(cause)
 
     def _settled(self, callbacks: Callbacks | None) -> None:
         self._finished = True

@@ -22,7 +22,7 @@ __all__ = ["Parking"]
 SLICE = 1000  # records moved per turn, so that the loop stays responsive
 DENIED_SECONDS = 2.0  # for which brokers have to deny a partition: not all of them know at once of one that was just added
 
-Lost = Callable[[str, str, Exception, int, Callable[[], None] | None], None]
+Lost = Callable[[str, str, Exception, int, Callable[[], None] | None, tuple[int, int]], None]
 
 
 class Parking:
@@ -60,9 +60,9 @@ class Parking:
         idle: Callable[[str], None],
         note: Callable[[str], None],
     ) -> None:
-        """`lost(topic, code, cause, records, callbacks)` is called for parked records that failed; `busy(topic)` is whether batches for a
-        topic are queued or in flight; `idle(topic)` is called if nothing was sent to a topic for metadata_max_idle_ms; `note(topic)` adds
-        a topic to the changed ones of the next poll.
+        """`lost(topic, code, cause, records, callbacks, times)` is called for parked records that failed; `busy(topic)` is whether batches
+        for a topic are queued or in flight; `idle(topic)` is called if nothing was sent to a topic for metadata_max_idle_ms; `note(topic)`
+        adds a topic to the changed ones of the next poll.
         """
         self._config, self._acc, self._cluster, self._network = config, accumulator, cluster, network
         self._lost, self._busy, self._idle, self._note = lost, busy, idle, note
@@ -121,7 +121,7 @@ class Parking:
         """Fail the records of `topic` that were parked up to `before`."""
         failed, callbacks = self._acc.fail_parked(topic, reason, before)
         if failed:
-            self._lost(topic, short_name(reason), reason, failed, callbacks)
+            self._lost(topic, short_name(reason), reason, failed, callbacks, self._acc.lost_times)
             if topic not in self._announced and self._acc.forget(topic):  # before `_drop`: a `send` from here on announces the topic again
                 self._drop(topic)
 
@@ -179,7 +179,7 @@ class Parking:
         left, misplaced = self._acc.designate(topic, SLICE, patient)
         self._moved_hurried = self._moved_hurried or topic in self._hurried
         for code, error, callbacks in misplaced:
-            self._lost(topic, code, error, 1, callbacks)
+            self._lost(topic, code, error, 1, callbacks, self._acc.lost_times)
         if not left:
             self._waiting.pop(topic, None)
             self._asked.pop(topic, None)

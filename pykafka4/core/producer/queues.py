@@ -1,8 +1,9 @@
 """Partition queues. Rule: the batches in flight are always the head of their queue, and no batch overtakes another.
 
-A queue belongs to one partition and is kept when leaders and connections change. With idempotence it has its own (producer id, epoch, next
-sequence), which are kept while the topic is missing in the metadata. An error of one partition does not affect the others, because brokers
-keep producer state per partition, too. The order in `batches` is the order in the log.
+A queue belongs to one partition and is kept when leaders and connections change. A batch is in flight to one leader only: with idempotence,
+requests to a leader that was replaced are *superseded* (`supersede`), and their batches are sent to the new one. With idempotence a queue
+has its own (producer id, epoch, next sequence), which are kept while the topic is missing in the metadata. An error of one partition does
+not affect the others, because brokers keep producer state per partition, too. The order in `batches` is the order in the log.
 """
 
 from __future__ import annotations
@@ -36,10 +37,13 @@ class PartitionQueue:
     in_flight: int = 0
     strays: int = 0  # batches that failed while in flight, and whose requests have not ended yet
     node: int = -1  # where the last batch was sent
+    leader_epoch: int = -1  # of that leader; -1: unknown
+    term: int = 0  # incremented when the requests in flight are superseded: those of an earlier term no longer count
     session: tuple[int | None, int] = (None, -1)  # (connection to the leader, leader epoch) when the last batch was sent
     acked_at: float = -INFINITY  # when a batch was last acknowledged
     broken: bool = False  # a batch in flight was requeued: wait for the others, then start again from the head
     held_until: float = 0.0
+    leaderless_since: float | None = None  # when the metadata first had no leader for it
     proven: bool = False  # this leader has acknowledged a batch of this epoch, so it checks the sequence of the next ones
     producer_id: int = UNASSIGNED
     epoch: int = UNASSIGNED
@@ -116,7 +120,7 @@ class PartitionQueue:
         """`batch`, the candidate, was sent to `node`."""
         batch.in_flight = True
         self.in_flight += 1
-        self.node = node
+        self.node, self.leader_epoch = node, self.session[1]
 
     def end_flight(self, batch: Batch) -> None:
         """`batch` is no longer in flight."""
@@ -127,6 +131,31 @@ class PartitionQueue:
                 self.void -= {batch}
         if self.in_flight == 0:
             self.broken = False
+
+    @property
+    def awaits_response(self) -> bool:
+        """Whether there are requests to the current leader without a response."""
+        return self.in_flight > 0 or self.strays > 0
+
+    def is_replaced_by(self, node: int, leader_epoch: int) -> bool:
+        """Whether `node`, the leader since `leader_epoch`, has certainly replaced the leader that the last batch was sent to."""
+        return node != self.node and leader_epoch > self.leader_epoch >= 0
+
+    def supersede(self) -> int:
+        """No longer wait for the requests in flight: their leader was replaced. Returns the number of records that are in flight no more.
+
+        Only with idempotence. The old leader can commit nothing more: its replicas follow the new one. It may have appended the batches, so
+        they keep their sequence, and go to the new leader unchanged, the first one alone (`meet`). If such a request is carried out later,
+        by the same broker as the leader of a later epoch, the broker finds the sequence in its log, finds a gap before it, or has seen a
+        higher epoch of the producer. It appends the batch only if nothing was written after it.
+        """
+        flying = [batch for batch in self.batches if batch.in_flight]  # not a slice: halves of a split batch may be between them
+        for batch in flying:
+            self.doubt(batch)
+        for batch in flying:
+            self.end_flight(batch)
+        self.strays, self.term = 0, self.term + 1
+        return sum(batch.count for batch in flying)
 
     def requeue(self, batch: Batch) -> None:
         """Keep `batch` where it is, to be resent when the requests with batches behind it have ended."""

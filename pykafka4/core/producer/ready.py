@@ -17,10 +17,11 @@ __all__ = ["ReadyQueues"]
 class ReadyQueues:
     """The queues with something to send, by the leader of their partition; first come, first served."""
 
-    __slots__ = ("_queues", "_recovery")
+    __slots__ = ("_queues", "_recovery", "late")
 
     def __init__(self, recovery: Recovery) -> None:
         self._recovery = recovery
+        self.late: dict[PartitionQueue, None] = {}  # with something to send, and without a partition (see `late`), so without a leader
         self._queues: dict[int, OrderedDict[PartitionQueue, None]] = {}  # by leader; nodes without ready queues are not in it
 
     def place(self, queue: PartitionQueue) -> None:
@@ -28,6 +29,11 @@ class ReadyQueues:
 
         A queue without a leader, or with nothing to send (its last batch may have failed meanwhile), is removed.
         """
+        if queue.tp.partition < 0:
+            self.remove(queue)
+            if queue.waiting:
+                self.late[queue] = None
+            return
         leader = self._recovery.leader(queue.tp) if queue.waiting else None
         node = None if leader is None else leader.node
         if queue.placed_at == node:
@@ -39,6 +45,8 @@ class ReadyQueues:
 
     def remove(self, queue: PartitionQueue) -> None:
         """Remove `queue` from its list; it is placed again when what it waits for happens."""
+        if queue.tp.partition < 0:
+            self.late.pop(queue, None)
         node, queue.placed_at = queue.placed_at, None
         if node is not None:
             queues = self._queues[node]

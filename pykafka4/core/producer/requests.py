@@ -8,20 +8,22 @@ from uuid import UUID
 import attrs
 
 from pykafka4.config import ProducerConfig
-from pykafka4.core import Outcome, Request
+from pykafka4.core import INFINITY, Outcome, Request
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import Network
 from pykafka4.core.producer.ledger import Ledger
+from pykafka4.core.producer.outcomes import Events
 from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from pykafka4.wire.records.hot import Batch
 
-__all__ = ["NO_ID", "InFlightProduce", "ProduceRequests"]
+__all__ = ["NO_ID", "SILENCE", "InFlightProduce", "ProduceRequests"]
 
 BY_NAME_ONLY = 12  # Produce identifies topics by id from v13 on
 MOST_IN_FLIGHT = 5  # batches per partition that brokers remember of an idempotent producer, from Kafka 1.0 on
 REMEMBERS_ONE = 3  # the highest Produce version of Kafka 0.11, which remembers only the last batch
 BROKERS_SHARE = 0.8  # of request_timeout_ms for which brokers wait for replicas: then the outcomes of the other partitions arrive in time
+SILENCE = 2.0  # seconds without a response until metadata is requested: the broker may be frozen, and another one be the leader
 NO_ID = UUID(int=0)
 
 
@@ -32,6 +34,13 @@ class InFlightProduce:
     node: int
     entries: tuple[tuple[PartitionQueue, Batch], ...]
     topics: Mapping[str, ProduceRequest.Topic]  # by name, as sent
+    terms: tuple[int, ...] = ()  # `PartitionQueue.term` of each entry when it was sent
+    sent_at: float = 0.0
+
+    @property
+    def superseded(self) -> list[tuple[PartitionQueue, Batch]]:
+        """The entries whose leader was replaced meanwhile (`PartitionQueue.supersede`)."""
+        return [entry for entry, term in zip(self.entries, self.terms, strict=True) if term != entry[0].term]
 
 
 class ProduceRequests:
@@ -48,17 +57,39 @@ class ProduceRequests:
         """`answered` gets the outcome of each request."""
         self._config, self._network, self._cluster, self._ledger, self._answered = config, network, cluster, ledger, answered
         self._in_flight: dict[int, int] = {}  # node -> requests, for each node that ever got one
+        self.highest: int | None = None  # the highest version to use; None: any
         self._full: dict[int, None] = {}  # the nodes with the maximum of requests in flight
+        self._unanswered: dict[int, dict[InFlightProduce, None]] = {}  # node -> its requests, oldest first
+        self._heard_at: dict[int, float] = {}  # node -> when a request to it ended last
+
+    events: Events | None = None
 
     def room(self, node: int) -> bool:
         """Whether another request may be sent to `node` now."""
         return self._in_flight.get(node, 0) < self._config.max_in_flight_requests_per_connection
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no request is in flight."""
+        return not any(self._in_flight.values())
 
     def all_full(self) -> bool:
         """Whether each connection in use has the maximum of requests in flight."""
         if not self._full or not any(self._network.ready(node) for node in self._full):
             return False
         return not any(self.room(node) and self._network.ready(node) for node in self._in_flight)
+
+    def silent(self, now: float) -> tuple[list[str], float]:
+        """The topics in requests to brokers that have not responded for SILENCE, and when to look again; INFINITY: nothing is in flight."""
+        topics: dict[str, None] = {}
+        look_at = INFINITY
+        for node, flights in self._unanswered.items():
+            if flights:
+                due = max(next(iter(flights)).sent_at, self._heard_at.get(node, -INFINITY)) + SILENCE
+                look_at = min(look_at, max(due, now + SILENCE / 2))
+                if due <= now:
+                    topics.update(dict.fromkeys(name for flight in flights for name in flight.topics))
+        return list(topics), look_at
 
     def depth(self, node: int) -> int:
         """Maximum of batches of a partition in flight to `node`: as many as it remembers per producer.
@@ -83,23 +114,33 @@ class ProduceRequests:
             records += batch.count
             retried += batch.attempts > 1
         message = ProduceRequest(
+            transactional_id=self._config.transactional_id,
             acks=self._config.acks,
             timeout_ms=max(1, int(self._config.request_timeout_ms * BROKERS_SHARE)),
             topic_data=list(topics.values()),
         )
-        flight = InFlightProduce(node, tuple(entries), topics)
+        flight = InFlightProduce(node, tuple(entries), topics, tuple([queue.term for queue, _ in entries]), now)
+        self._unanswered.setdefault(node, {})[flight] = None
         self._in_flight[node] = self._in_flight.get(node, 0) + 1
         if not self.room(node):
             self._full[node] = None
         self._ledger.sent(records, retried)
+        if self.events is not None:
+            self.events.requested(node, [batch for _, batch in entries])
         return Request(
             node,
             message,
             now + self._config.request_timeout_ms / 1000,
             lambda at, outcome: self._ended(flight, at, outcome),
-            max_version=BY_NAME_ONLY if any(topic.topic_id is NO_ID for topic in message.topic_data) else None,
+            max_version=self._limit(message),
             expects_reply=self._config.acks != 0,
         )
+
+    def _limit(self, message: ProduceRequest) -> int | None:
+        """The highest version that may be used for `message`; None: any."""
+        if any(topic.topic_id is NO_ID for topic in message.topic_data):
+            return BY_NAME_ONLY if self.highest is None else min(BY_NAME_ONLY, self.highest)
+        return self.highest
 
     def _finish(self, queue: PartitionQueue, batch: Batch) -> None:
         """Set the sequence and the checksum of the batch, unless it is resent unchanged."""
@@ -115,5 +156,7 @@ class ProduceRequests:
 
     def _ended(self, flight: InFlightProduce, now: float, outcome: Outcome) -> None:
         self._in_flight[flight.node] -= 1
+        del self._unanswered[flight.node][flight]
+        self._heard_at[flight.node] = now
         self._full.pop(flight.node, None)
         self._answered(flight, now, outcome)

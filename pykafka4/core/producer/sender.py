@@ -16,16 +16,21 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
+from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.network.network import Network
 from pykafka4.core.producer.answers import Answers
 from pykafka4.core.producer.deadlines import Deadlines
 from pykafka4.core.producer.identity import Identity
+from pykafka4.core.producer.late import UNDESIGNATED, Late
 from pykafka4.core.producer.obstacles import Obstacles
-from pykafka4.core.producer.outcomes import Callbacks, Outcomes
+from pykafka4.core.producer.outcomes import Callbacks, Events, Outcomes
 from pykafka4.core.producer.parking import Parking
 from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.core.producer.ready import ReadyQueues
-from pykafka4.core.producer.requests import InFlightProduce, ProduceRequests
+from pykafka4.core.producer.requests import SILENCE, InFlightProduce, ProduceRequests
+from pykafka4.core.producer.standing import Standings
+from pykafka4.core.producer.transacted import Transacted
+from pykafka4.core.producer.transactions import Transactions
 from pykafka4.error_table import Written
 from pykafka4.errors import KafkaError, broker_error, short_name
 from pykafka4.logs import get_log
@@ -54,10 +59,12 @@ class Sender:
         progress: Callable[[], None],
         refuse: Callable[[KafkaError], None],
         starved: Callable[[], bool],
+        admit: Callable[[KafkaError | None], None] | None = None,
     ) -> None:
         """`progress` is called after batches have ended, so that waiters look again; `refuse` when the producer has failed for good.
 
-        `starved()` is whether a waiter needs buffer_memory, and not only room in its partition.
+        `starved()` is whether a waiter needs buffer_memory, and not only room in its partition. `admit(refusal)` is called when records are
+        accepted again (None), or no longer: see `transactions.Records`.
         """
         self.config = config
         self.acc = accumulator
@@ -66,14 +73,20 @@ class Sender:
         timeout = config.request_timeout_ms / 1000
         self.identity = Identity(network, self._new_backoff(random), timeout, self._place_unnumbered, self._fail_unnumbered)
         self._obstacles = Obstacles(config, network, recovery)
+        self.standings = Standings(network, recovery, lambda queue: (queue in self._unnumbered, self.identity.trouble))
         self._random = random
         self._refuse, self._starved = refuse, starved
         self._ready = ReadyQueues(recovery)
         self._outcomes = Outcomes(progress)
         self.ledger = self._outcomes.ledger
         self._deadlines = Deadlines(config, self._ready, self._outcomes, self._seal_due, self._why_late)
-        self._answers = Answers(config, network, cluster, recovery, self._ready, self._deadlines, self._outcomes, self._compress)
+        self._answers = Answers(
+            config, network, cluster, recovery, self._ready, self._deadlines, self._outcomes, self._compress, accumulator.limit_batches
+        )
         self._requests = ProduceRequests(config, network, cluster, self.ledger, self._answered)
+        self._late = Late(
+            accumulator, network, cluster, recovery, self._ready, self._requests.room, self._late_queue, self._late_batch, self._take_late
+        )
         self._unready: list[PartitionQueue] = []  # queues whose next batch is still being compressed
         self._unnumbered: dict[PartitionQueue, None] = {}  # queues that wait for a producer id
         self._changes = TopicChanges(cluster, recovery)
@@ -85,15 +98,24 @@ class Sender:
         self._ended = False  # nothing more can be delivered
         self._flush = False  # open batches are due now
         self._look_again = INFINITY  # when to take batches that were sealed without waking the loop
+        self._listen_at = INFINITY  # when to look for brokers that do not respond
         self._queues_of: dict[str, list[PartitionQueue]] = {}  # by topic
         self._jobs: list[Job] = []
         self._nothing = Effects()
+        self.transactions: Transactions | None = None
+        if config.transactional_id is not None:
+            assert admit is not None
+            queues = self.queues.values
+            records = Transacted(accumulator, self._requests, self._ready, queues, admit, self.expedite, self._give_up)
+            self.transactions = Transactions(config, network, cluster, random, records)
+            self._outcomes.on_lost = self.transactions.record_failed
 
     # ---------------------------------------------------------------- the machine
 
     def poll(self, now: float) -> Effects:
         """Take sealed batches, do what is due, and send what can be sent."""
         self.acc.can_send = True  # until `_produce` has looked for room: batches that other threads seal meanwhile cause another turn
+        self.ledger.count_drops()
         self._deadlines.run(now)
         if self._refusals:
             self._fail_refused(now)
@@ -103,10 +125,14 @@ class Sender:
             self._flush = False
             self.acc.expedite()  # wakes the loop, so only when there is something new to flush
         take_at = self._collect(now, no_linger=self.acc.waiters > 0 and self._starved())
-        self._look_at_leaders(changed)
+        self._look_at_leaders(changed, now)
         requests = self._produce(now)
+        if now >= self._listen_at:
+            self._ask_for_silent(now)
+        if requests and self.config.enable_idempotence:
+            self._listen_at = min(self._listen_at, now + SILENCE)
         identity_due = self._poll_identity(now, requests.append)
-        wake_at = min(take_at, parked_until, self._deadlines.wake_at, identity_due, self._look_again)
+        wake_at = min(take_at, parked_until, self._deadlines.wake_at, identity_due, self._look_again, self._listen_at, self._late.wake_at)
         if self._outcomes.take_finished() or self.acc.waiters:  # memory may also be freed later, when a socket has written a batch
             self._outcomes.progress()
         deliver = self._outcomes.take_deliver()
@@ -158,8 +184,7 @@ class Sender:
 
     def abandon(self, reason: KafkaError) -> None:
         """Fail all records; those that may be in the log as MAYBE."""
-        for batch in sorted((b for b in self.acc.unfinished() if isinstance(b, Batch)), key=lambda b: (b.topic, b.partition, b.created)):
-            self.acc.seal(batch)
+        self._seal_open()
         self._collect(INFINITY)
         for topic in self._parking.topics:
             self._parking.fail(topic, reason)
@@ -167,6 +192,31 @@ class Sender:
             for batch in list(queue.batches):
                 queue.abandon(batch)
                 self._outcomes.fail(queue, batch, short_name(reason), reason)
+
+    def purge(self, now: float, reason: KafkaError, in_flight: bool) -> int:
+        """Fail all records that are not in flight, or all records; returns how many. The producer goes on."""
+        before = self.ledger.failures_seen
+        self._give_up(now, reason)
+        for queue in self.queues.values():
+            for batch in list(queue.batches) if in_flight else ():
+                queue.abandon(batch)
+                self._outcomes.fail(queue, batch, short_name(reason), reason)
+            self._ready.place(queue)
+        return self.ledger.failures_seen - before
+
+    def _give_up(self, now: float, reason: KafkaError) -> None:
+        """Fail all records that are not in flight: their transaction is aborted, or they are purged."""
+        self._seal_open()
+        self._collect(now)  # not later: topics would count as used in the future, and never be dropped
+        for topic in self._parking.topics:
+            self._parking.fail(topic, reason)
+        for queue in self.queues.values():
+            if queue.waiting:
+                self._fail_waiting(queue, now, reason)
+
+    def _seal_open(self) -> None:
+        for batch in sorted((b for b in self.acc.unfinished() if isinstance(b, Batch)), key=lambda b: (b.topic, b.partition, b.created)):
+            self.acc.seal(batch)
 
     def _note_refusal(self, now: float, broker: int, error: KafkaError) -> None:
         self._refusals[broker] = error
@@ -177,7 +227,7 @@ class Sender:
         for broker, error in refusals.items():
             for topic in self._parking.topics if broker == ANY else ():
                 self._parking.fail(topic, error)
-            for queue in self._ready.of(broker):
+            for queue in [*self._ready.of(broker), *(self._ready.late if broker == ANY else ())]:
                 self._fail_waiting(queue, now, error)
 
     def _fail_unsettled(self, reason: KafkaError) -> None:
@@ -196,10 +246,11 @@ class Sender:
 
     def _collect(self, now: float, no_linger: bool = False) -> float:
         """Move sealed batches to their queues; returns when to call again. With `no_linger` every open batch is due."""
-        sealed, due, take_at = self.acc.take(now + self.config.linger_ms / 1000 if no_linger else now)
+        sealed, due, take_at = self.acc.take(now, no_linger)
         for topic in dict.fromkeys([batch.topic for batch in (*sealed, *due)]):
             self._parking.used(topic, now)
         for batch in sealed:
+            self._note_sealed(batch)
             queue = self._queue(batch.topic, batch.partition)
             if queue.due is batch:
                 queue.due = None
@@ -214,15 +265,29 @@ class Sender:
             self._ready.place(queue)
         return take_at
 
+    def listen(self, events: Events | None) -> None:
+        """Tell `events` what happens to batches from now on."""
+        self._outcomes.events = self._requests.events = events
+
+    def _note_sealed(self, batch: Batch) -> None:
+        if self._outcomes.events is not None:
+            self._outcomes.events.sealed(batch)
+
     def _busy(self, topic: str) -> bool:
-        """Whether batches for `topic` are queued or in flight."""
-        return any(queue.waiting or queue.in_flight or queue.strays for queue in self._queues_of.get(topic, ()))
+        """Whether batches for `topic` are queued or in flight, or its numbering must be kept."""
+        kept = self._keeps
+        return any(queue.waiting or queue.in_flight or queue.strays or kept(queue) for queue in self._queues_of.get(topic, ()))
+
+    def _keeps(self, queue: PartitionQueue) -> bool:
+        return self.transactions is not None and self.transactions.keeps(queue)
 
     def _queue(self, topic: str, partition: int) -> PartitionQueue:
         queue = self.queues.get((topic, partition))
         if queue is None:
             tp = TopicPartition(topic, partition)
             queue = self.queues[tp] = PartitionQueue(tp, self._new_backoff(self._random))
+            if partition != UNDESIGNATED:
+                self.ledger.meet(tp)
             queue.topic_id = self.cluster.topic_id(topic)
             self._queues_of.setdefault(topic, []).append(queue)
         return queue
@@ -234,6 +299,8 @@ class Sender:
             self._unnumbered.pop(queue, None)
             self.identity.forget(queue.producer_id, queue.epoch)
             del self.queues[queue.tp]
+        self._late.forget(topic)
+        self.ledger.retire(topic)
         self.acc.forget(topic)
 
     def _new_backoff(self, random: _random.Random) -> Backoff:
@@ -241,18 +308,38 @@ class Sender:
 
     # ---------------------------------------------------------------- the cluster
 
-    def _look_at_leaders(self, changed: list[str]) -> None:
+    def _look_at_leaders(self, changed: list[str], now: float) -> None:
         """Place the queues of topics that changed and of partitions that are online again."""
         for topic in changed:
+            self._late.changed(topic)
             topic_id = self.cluster.topic_id(topic)
             for queue in self._queues_of.get(topic, ()):
                 if topic_id is not None and queue.topic_id is not None and queue.topic_id != topic_id:
                     self._start_again(queue)
                 queue.topic_id = topic_id or queue.topic_id
-                self._ready.place(queue)
+                self._follow_leader(queue)
+                if self.cluster.leader(queue.tp) is not None:
+                    queue.leaderless_since = None
+                elif queue.leaderless_since is None:
+                    queue.leaderless_since = now
         for tp in self._changes.take_online():
             if (queue_back := self.queues.get(tp)) is not None:
-                self._ready.place(queue_back)
+                self._follow_leader(queue_back)
+
+    def _follow_leader(self, queue: PartitionQueue) -> None:
+        """Place `queue`. With idempotence its batches do not wait for the responses of a leader that was replaced: it may be frozen."""
+        if self.config.enable_idempotence and queue.awaits_response:
+            leader = self.recovery.leader(queue.tp)
+            if leader is not None and queue.is_replaced_by(leader.node, leader.epoch):
+                self.ledger.requeued(queue.supersede())
+                self._answers.give_up_last(queue)
+        self._ready.place(queue)
+
+    def _ask_for_silent(self, now: float) -> None:
+        """Request the metadata of partitions whose leader does not respond. A frozen broker returns no error and loses no connection."""
+        topics, self._listen_at = self._requests.silent(now)
+        if topics:
+            self.cluster.refresh(now, topics)
 
     def _start_again(self, queue: PartitionQueue) -> None:
         """The topic was recreated, and its new log has no state of this producer: start at sequence 0 in another epoch.
@@ -262,16 +349,24 @@ class Sender:
         """
         queue.proven = False
         queue.stale = True
+        queue.leader_epoch = -1  # of another log
 
     def _why_late(self, queue: PartitionQueue, batch: Batch) -> KafkaError:
         """Why `batch` was not acknowledged in time."""
         trouble = self.identity.trouble if queue in self._unnumbered else None
+        if self.transactions is not None:
+            trouble = self.transactions.trouble
         return batch.last_error or self._obstacles.of(queue, batch, trouble)
 
     # ---------------------------------------------------------------- producer id
 
     def _poll_identity(self, now: float, send: Callable[[Request], None]) -> float:
         """Request a producer id if there is something to send."""
+        if self.transactions is not None:
+            due = self.transactions.poll(now, send)
+            if self.transactions.fatal is not None:
+                self._end(self.transactions.fatal)
+            return due
         if not self.config.enable_idempotence:
             return INFINITY
         if self.identity.fatal is not None:
@@ -293,6 +388,8 @@ class Sender:
 
         While a batch is in doubt, only batches that may be written are sent, unchanged. Each queue changes its epoch independently.
         """
+        if self.transactions is not None:
+            return self.transactions.may_number(queue)
         if queue.producer_id >= 0 and not queue.stale:
             return True
         if queue.in_doubt:
@@ -319,8 +416,9 @@ class Sender:
         waiting, self._unnumbered = self._unnumbered, {}
         denied = self.identity.denied
         assert denied is not None
-        for queue in waiting:
-            error = broker_error(denied.code.code, f"{queue.tp}: requesting a producer id", None, "InitProducerId", topic=queue.tp.topic)
+        for queue in [*waiting, *self._ready.late]:
+            where = queue.tp if queue.tp.partition >= 0 else queue.tp.topic
+            error = broker_error(denied.code.code, f"{where}: requesting a producer id", None, "InitProducerId", topic=queue.tp.topic)
             self._fail_waiting(queue, now, error)
             self._ready.place(queue)
 
@@ -335,10 +433,20 @@ class Sender:
     def _produce(self, now: float) -> list[Request]:
         """Build requests for every node, until it has no ready queues or the maximum of requests in flight."""
         requests: list[Request] = []
+        if self.transactions is not None:
+            self._requests.highest = self.transactions.produce_version
         if self._unready:
             unready, self._unready = self._unready, []
             for queue in unready:
                 self._ready.place(queue)
+        assigned = True
+        while assigned:  # once more without: what is ready is sent in any case
+            assigned = self._late.assign(now)
+            self._fill_requests(now, requests)
+        self._rest(now, self._requests.all_full())
+        return requests
+
+    def _fill_requests(self, now: float, requests: list[Request]) -> None:
         for node in self._ready.nodes():
             if not self.network.ready(node):
                 self.network.want(node)
@@ -348,8 +456,6 @@ class Sender:
                 if not entries:
                     break
                 requests.append(self._requests.build(node, entries, now))
-        self._rest(now, self._requests.all_full())
-        return requests
 
     def _rest(self, now: float, full: bool) -> None:
         """Batches that are sealed from here on wake the loop, unless all connections in use are `full`: that would only cost time.
@@ -387,12 +493,7 @@ class Sender:
         if leader is None or leader.node != node:
             self._ready.place(queue)
             return None
-        if queue.meet(now, link, leader.epoch):
-            queue.depth = self._requests.depth(node)
-        if not queue.may_send(now) or (queue.in_flight and queue.node != node):
-            self._ready.remove(queue)
-            return None
-        if self.config.enable_idempotence and not self._may_number(queue):
+        if not self._may_send(queue, node, link, leader, now):
             self._ready.remove(queue)
             return None
         batch = queue.candidate or self._seal_due(queue, now)
@@ -408,6 +509,37 @@ class Sender:
             return None
         return batch
 
+    def _may_send(self, queue: PartitionQueue, node: int, link: int | None, leader: Leader, now: float) -> bool:
+        """Whether `queue` may send its next batch to `node`, its `leader`."""
+        if queue.meet(now, link, leader.epoch):
+            queue.depth = self._requests.depth(node)
+        if not queue.may_send(now) or (queue.in_flight and queue.node != node):
+            return False
+        return not self.config.enable_idempotence or self._may_number(queue)
+
+    # ---------------------------------------------------------------- batches that get their partition here (`late`)
+
+    def _late_queue(self, topic: str, partition: int, node: int, now: float) -> PartitionQueue | None:
+        """The queue of that partition of `node`, if it could send a batch and has none, unless the topic's batches have waited for long."""
+        queue = self._queue(topic, partition)
+        leader = self.recovery.leader(queue.tp)
+        if leader is None or leader.node != node or (queue.waiting and not self._late.is_hungry(self.queues[topic, UNDESIGNATED], now)):
+            return None
+        return queue if self._may_send(queue, node, self.network.link(node), leader, now) else None
+
+    def _late_batch(self, queue: PartitionQueue, now: float) -> Batch | None:
+        """The next batch of a `queue` without a partition, if its bytes are final."""
+        batch = queue.candidate or self._seal_due(queue, now)
+        return batch if batch is not None and batch.ready else None
+
+    def _take_late(self, batch: Batch, queue: PartitionQueue) -> None:
+        """`batch` has its partition now, and waits in its `queue`. It may be older than batches in flight there."""
+        if queue.batches and queue.batches[-1].sent_at > batch.sent_at:
+            self._deadlines.watch_late(queue, batch)
+        queue.batches.append(batch)
+        self._deadlines.watch(queue)
+        self._ready.place(queue)
+
     def _seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
         """Seal the due batch now that its connection can take it: sealed earlier it would wait, too, but with fewer records."""
         due, queue.due = queue.due, None
@@ -416,6 +548,7 @@ class Sender:
         if not self.acc.seal(due, taken=True):  # the thread that fills it was first
             self._collect(now)
             return queue.candidate
+        self._note_sealed(due)
         queue.batches.append(due)  # those before it are here already: `take` returned them before this one was due
         self._parking.used(due.topic, now)
         if not due.ready:

@@ -5,8 +5,8 @@ The mechanisms have no sockets, no clock and no randomness: the connection moves
 Modules; each line imports only from lines below it:
 
     plain, scram, oauthbearer, gssapi   the mechanisms; `oauthbearer` also has the token
-    mechanism                   the interface of mechanisms, the states of an exchange, and what a message may repeat of a broker's words
-    saslprep                    RFC 4013, which Kafka leaves out: what it would change, for the error of a refused client
-    credentials                 user name and password, and the check of what a callable returned
-    salted                      SCRAM's keys, derived once for each salt
+    mechanism                           their interface, the states of an exchange, what a message may repeat of a broker's words
+    saslprep                            RFC 4013, which Kafka leaves out: what it would change, for the error of a refused client
+    credentials                         user name and password
+    salted                              SCRAM's keys, derived once for each salt
 """

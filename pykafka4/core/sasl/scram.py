@@ -2,8 +2,7 @@
 
 What a broker sends is bounded before work is done for it: length, salt, and iterations, which decide how long the client computes.
 User name and password are used as UTF-8, as Kafka does, without SASLprep (the reason is in `saslprep`); a refusal says where that
-matters. Without channel binding ("n"):
-Kafka has none.
+matters. Without channel binding ("n"): Kafka has none.
 """
 
 from __future__ import annotations

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Protocol
 
 from pykafka4.net import system
 
-__all__ = ["new_latch", "open_latch"]
+__all__ = ["Latch", "new_latch", "open_latch"]
+
+
+class Latch(Protocol):
+    """What `open_latch` needs: a lock, or for a task of an asyncio loop something that wakes it."""
+
+    def locked(self) -> bool:
+        """Whether it is closed."""
+
+    def release(self) -> object:
+        """Open it."""
 
 
 def new_latch() -> system.Lock:
@@ -16,7 +27,7 @@ def new_latch() -> system.Lock:
     return latch
 
 
-def open_latch(latch: system.Lock) -> None:
+def open_latch(latch: Latch) -> None:
     """Wake the thread that sleeps on `latch`, or is about to."""
     if latch.locked():
         with contextlib.suppress(RuntimeError):  # another thread was faster

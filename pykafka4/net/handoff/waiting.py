@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from pykafka4.errors import KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
 from pykafka4.net import system
-from pykafka4.net.handoff.latch import new_latch, open_latch
+from pykafka4.net.handoff.latch import Latch, new_latch, open_latch
 
 __all__ = ["Gate", "Promise", "Signal"]
 
@@ -25,6 +25,7 @@ log = get_log("pykafka4.handoff")
 T = TypeVar("T")
 Counted = Callable[[int, frozenset[object] | None], object]
 FOREVER = system.TIMEOUT_MAX
+NO_THREAD = -1  # of the tickets of tasks, many of which wait on one thread
 
 
 def _left(deadline: float | None) -> float:
@@ -42,7 +43,7 @@ class Signal:
     __slots__ = ("_sleepers",)
 
     def __init__(self) -> None:
-        self._sleepers: dict[system.Lock, None] = {}
+        self._sleepers: dict[Latch, None] = {}
 
     @property
     def waiting(self) -> int:
@@ -60,6 +61,15 @@ class Signal:
                 if not latch.acquire(True, _left(deadline)):
                     return predicate()
             return True
+        finally:
+            self._sleepers.pop(latch, None)
+
+    @contextlib.contextmanager
+    def opening(self, latch: Latch) -> Iterator[None]:
+        """In this block `latch` is opened by every `notify`. For tasks, which must not wait here: check, sleep on the latch, repeat."""
+        try:
+            self._sleepers[latch] = None
+            yield
         finally:
             self._sleepers.pop(latch, None)
 
@@ -134,8 +144,8 @@ class _Ticket:
 
     __slots__ = ("hindered", "key", "latch", "left", "starves", "steps_aside", "thread")
 
-    def __init__(self, key: object, hindered: Callable[[], bool]) -> None:
-        self.key, self.hindered, self.latch, self.thread = key, hindered, new_latch(), system.get_ident()
+    def __init__(self, key: object, hindered: Callable[[], bool], latch: Latch, thread: int) -> None:
+        self.key, self.hindered, self.latch, self.thread = key, hindered, latch, thread
         self.steps_aside = False  # whether it waits for room that those behind it cannot use
         self.starves = False  # whether it has tried without success and does not step aside
         self.left = False  # whether it has left the queue, and the others know
@@ -190,32 +200,56 @@ class Gate:
         `hindered()` says whether only this `key` is blocked, so that threads behind with other keys may go first. While it is true
         `try_again()` must fail: the thread sleeps until a `release` that finds it false. It is called on any thread.
         """
-        ticket, deadline = _Ticket(key, hindered), _deadline(timeout)
+        latch, deadline = new_latch(), _deadline(timeout)
+        ticket = _Ticket(key, hindered, latch, system.get_ident())
         try:
             try:
                 (self._line.appendleft if self._interrupts(ticket.thread) else self._line.append)(ticket)
                 self._count()
-                return self._queue(ticket, try_again, deadline)
+                return self._queue(ticket, latch, try_again, deadline)
             finally:
                 self._leave(ticket)
         finally:  # a ticket that stayed at the front would block every thread behind it
             self._leave(ticket)
 
-    def _queue(self, ticket: _Ticket, try_again: Callable[[], bool], deadline: float | None) -> bool:
-        while True:
-            if ticket in self._first():
-                if try_again():
-                    return True
-                stepped_aside, ticket.steps_aside = ticket.steps_aside, ticket.hindered()
-                if ticket.steps_aside != stepped_aside:
-                    self._count()
-                    if ticket.steps_aside:
-                        self.release()  # let those behind try
-                starved, ticket.starves = ticket.starves, not ticket.steps_aside
-                if ticket.starves and not starved:
-                    self._starving()
-            if not ticket.latch.acquire(True, _left(deadline)):  # also opened by a release before this line
+    def _queue(self, ticket: _Ticket, latch: system.Lock, try_again: Callable[[], bool], deadline: float | None) -> bool:
+        while not self._attempt(ticket, try_again):
+            if not latch.acquire(True, _left(deadline)):  # also opened by a release before this line
                 return False
+        return True
+
+    @contextlib.contextmanager
+    def place(self, latch: Latch, key: object, hindered: Callable[[], bool]) -> Iterator[Callable[[Callable[[], bool]], bool]]:
+        """A place in the queue for a task, which must not wait here: in this block, it attempts, sleeps on `latch`, and repeats.
+
+        The value of the block is `attempt(try_again)`: whether it was this task's turn and `try_again()` has succeeded.
+        """
+        ticket = _Ticket(key, hindered, latch, NO_THREAD)
+        try:
+            try:
+                self._line.append(ticket)
+                self._count()
+                yield lambda try_again: self._attempt(ticket, try_again)
+            finally:
+                self._leave(ticket)
+        finally:
+            self._leave(ticket)
+
+    def _attempt(self, ticket: _Ticket, try_again: Callable[[], bool]) -> bool:
+        """Try, if it is this ticket's turn; whether it succeeded."""
+        if ticket not in self._first():
+            return False
+        if try_again():
+            return True
+        stepped_aside, ticket.steps_aside = ticket.steps_aside, ticket.hindered()
+        if ticket.steps_aside != stepped_aside:
+            self._count()
+            if ticket.steps_aside:
+                self.release()  # let those behind try
+        starved, ticket.starves = ticket.starves, not ticket.steps_aside
+        if ticket.starves and not starved:
+            self._starving()
+        return False
 
     def _interrupts(self, thread: int) -> bool:
         """Whether `thread` is already in the queue, with a call that this one interrupts."""

@@ -1,0 +1,131 @@
+"""Coordinators. Rule: losing the coordinator only delays requests; only responses of the coordinator itself end what it coordinates.
+
+The coordinator of a group or of a transactional id is the leader of a partition of an internal topic, so it moves as leaders do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from pykafka4.config import ClientConfig
+from pykafka4.core import INFINITY, Failed, Outcome, Request
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.network.call import AnyBroker, Call, Next, Verdict, unanswered
+from pykafka4.core.network.network import Network
+from pykafka4.error_table import error_code
+from pykafka4.errors import KafkaError, broker_error
+from pykafka4.logs import get_log
+from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
+
+log = get_log("pykafka4.group")
+
+__all__ = ["GROUP", "ONE_KEY", "TRANSACTIONAL_ID", "Coordinator"]
+
+ONE_KEY: Final = 3  # the last version with a single key; every broker from 0.11 to 4.x supports one of 0 to 3
+GROUP: Final = 0  # FindCoordinator's key types
+TRANSACTIONAL_ID: Final = 1
+NAMES: Final = {GROUP: "group", TRANSACTIONAL_ID: "transactional id"}
+PASSING: Final = {"UNKNOWN_SERVER_ERROR"}  # not retriable by Kafka's table, but a failure inside one broker
+
+
+class Coordinator:
+    """The coordinator of a group or transactional id. `node` is None while it is unknown; `want` starts a lookup."""
+
+    __slots__ = ("_call", "_cluster", "_config", "_key", "_kind", "_network", "_on_fatal", "_send", "_told_by", "_wanted", "node")
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        network: Network,
+        cluster: Cluster,
+        kind: int,
+        key: str,
+        random: Random,
+        send: Callable[[Request], None],
+        on_fatal: Callable[[KafkaError], None],
+    ) -> None:
+        """`kind` is GROUP or TRANSACTIONAL_ID, `key` its name. `send` takes requests; `on_fatal` is called with an error that is not
+        retriable. After a denial, `want` starts another lookup.
+        """
+        self._config, self._network, self._cluster, self._send, self._on_fatal = config, network, cluster, send, on_fatal
+        self._kind, self._key = kind, key
+        backoff, timeout = Backoff.retry(config, random), config.request_timeout_ms / 1000
+        self._call = Call(AnyBroker(network), backoff, timeout, self._message, self._answered, self._gave_up, ONE_KEY)
+        self._wanted = False
+        self.node: int | None = None
+        self._told_by: int | None = None  # the broker that reported `node`, until `node` has responded
+
+    @property
+    def subject(self) -> str:
+        """What is coordinated, for messages: `group g`."""
+        return f"{NAMES[self._kind]} {self._key}"
+
+    @property
+    def address(self) -> int | None:
+        """The node that requests go to; None while it is unknown."""
+        return self.node
+
+    @property
+    def last_error(self) -> KafkaError | None:
+        """Why the coordinator was lost or not found, until it has responded."""
+        return self._call.last_error
+
+    def want(self) -> None:
+        """Find the coordinator: there is a request for it."""
+        self._wanted = True
+
+    def lost(self, now: float, node: int, reason: KafkaError) -> None:
+        """`node` is not, or no longer, the coordinator. Further reports of the same loss are ignored."""
+        if self.node == node:
+            log.info("%s: %s: lost coordinator %d (%s)", self._config.client_id, self.subject, node, reason)
+            self._network.avoid(now, node)  # frozen, it would not respond; cut off from the cluster, it would report itself
+            if self._told_by is not None:
+                self._network.avoid(now, self._told_by)
+            self.node = None
+            self._call.rest(now, reason)
+
+    def well(self) -> None:
+        """The coordinator responded: after the next loss the back-off starts over."""
+        self._call.reset()
+        self._told_by = None
+
+    def poll(self, now: float) -> float:
+        """Send FindCoordinator if one is due; returns when to be polled again."""
+        return self._call.poll(now, self._send) if self.node is None and self._wanted else INFINITY
+
+    def _message(self) -> FindCoordinatorRequest:
+        return FindCoordinatorRequest(key=self._key, key_type=self._kind)
+
+    def _answered(self, now: float, outcome: Outcome) -> Verdict:
+        if isinstance(outcome, Failed):
+            return unanswered(outcome)
+        response = outcome.message
+        if response.error_code == 0:
+            return self._found(now, response.node_id, outcome.node)
+        group, name = (self._key, "") if self._kind == GROUP else ("", self._key)
+        what = f"coordinator of {self.subject}"
+        error = broker_error(response.error_code, what, response.error_message, "FindCoordinator", group=group, transactional_id=name)
+        return Next.GIVE_UP if self._is_final(response.error_code) else Next.ELSEWHERE, error
+
+    def _is_final(self, code: int) -> bool:
+        """Whether no broker would give another answer than `code`."""
+        row = error_code(code)
+        return not row.retriable and row.name not in PASSING
+
+    def _gave_up(self, now: float, error: KafkaError) -> None:
+        self._wanted = False
+        self._on_fatal(error)
+
+    def _found(self, now: float, node: int, told_by: int) -> Verdict:
+        if node not in self._cluster.brokers:  # the metadata is older than this response
+            self._cluster.refresh(now)
+            return Next.RETRY, KafkaError(f"the coordinator of {self.subject} is broker {node}, which is not in the metadata yet")
+        log.info("%s: %s: the coordinator is broker %d", self._config.client_id, self.subject, node)
+        self.node, self._told_by = node, told_by
+        self._wanted = False
+        assert self.address is not None
+        self._network.want(self.address)  # connect meanwhile, so that the first request need not wait
+        return None

@@ -1,0 +1,59 @@
+"""Transacted records. Rule: whether a transaction may end is read from counters that every record changes, not from a list that may lag.
+
+The sender's records, as its transactions see them (`transactions.Records`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from pykafka4.core.producer.queues import PartitionQueue
+from pykafka4.core.producer.ready import ReadyQueues
+from pykafka4.core.producer.requests import ProduceRequests
+from pykafka4.errors import KafkaError
+from pykafka4.wire.records.hot import Accumulator
+
+__all__ = ["Transacted"]
+
+
+class Transacted:
+    """The records of a transactional producer."""
+
+    def __init__(
+        self,
+        accumulator: Accumulator,
+        requests: ProduceRequests,
+        ready: ReadyQueues,
+        queues: Callable[[], Iterable[PartitionQueue]],
+        admit: Callable[[KafkaError | None], None],
+        expedite: Callable[[], None],
+        give_up: Callable[[float, KafkaError], None],
+    ) -> None:
+        """`queues()` are all queues; `give_up(now, reason)` fails all records that are not in flight."""
+        self._acc, self._requests, self._ready, self._queues = accumulator, requests, ready, queues
+        self.admit, self.expedite, self._give_up = admit, expedite, give_up
+
+    def _decided(self) -> bool:
+        return bool(self._acc.accepted == self._acc.acked + self._acc.failed)
+
+    def settled(self) -> bool:
+        """See `transactions.Records`."""
+        return self._decided() and self._requests.quiet
+
+    def renumber(self, producer_id: int, epoch: int) -> bool:
+        """See `transactions.Records`."""
+        return any(queue.stale and (queue.producer_id, queue.epoch) == (producer_id, epoch) for queue in self._queues())
+
+    def dropped(self) -> int:
+        """See `transactions.Records`."""
+        return int(self._acc.dropped)
+
+    def give_up(self, now: float, reason: KafkaError) -> None:
+        """See `transactions.Records`."""
+        if not self._decided():
+            self._give_up(now, reason)
+
+    def place(self) -> None:
+        """See `transactions.Records`."""
+        for queue in self._queues():
+            self._ready.place(queue)

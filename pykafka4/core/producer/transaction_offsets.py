@@ -1,0 +1,211 @@
+"""Offsets in a transaction. Rule: the transaction is not committed before every offset given to it is stored or the transaction aborted.
+
+Two coordinators take part: that of the transactional id is told of the group (up to transaction.version 1), that of the group stores the
+offsets, which count from the commit on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any, Protocol, TypeAlias
+
+import attrs
+
+from pykafka4.config import ProducerConfig
+from pykafka4.core import INFINITY, Failed, Outcome, Request
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.metadata.coordinators import GROUP, Coordinator
+from pykafka4.core.network.call import Call, Next, Verdict, unanswered
+from pykafka4.core.network.network import Network
+from pykafka4.core.producer.transaction_requests import BEFORE_VERSION_2, OFFSETS_BY_NAME, offsets_request
+from pykafka4.error_table import Written
+from pykafka4.errors import KafkaError
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.wire.protocol.messages_txn import AddOffsetsToTxnRequest
+
+__all__ = ["Group", "OffsetsInTransaction"]
+
+Group: TypeAlias = tuple[str, int, str, str | None]  # group id, generation, member id, instance id
+
+
+class Transaction(Protocol):
+    """The open transaction, as its offsets see it: see `Transactions`."""
+
+    config: ProducerConfig
+    id: str
+    producer_id: int
+    epoch: int
+    version_2: bool
+
+    def call(self, message: Callable[[], Any], answered: Callable[[float, Outcome], Verdict]) -> Call:
+        """A call to the coordinator of the transactional id."""
+
+    def judge(self, code: int, request: str, *, topic: str = "", group: str = "") -> Verdict:
+        """What an error code means; None: success."""
+
+    def note_started(self, certain: bool) -> None:
+        """A request that begins the transaction at the coordinator was sent."""
+
+    def note_unanswered(self) -> None:
+        """A request for offsets may be executed late."""
+
+    def need_abort(self, error: KafkaError) -> None:
+        """A request was refused for good."""
+
+
+@attrs.define(eq=False)
+class Given:
+    """The offsets of one call."""
+
+    offsets: dict[TopicPartition, OffsetAndMetadata]
+    group: Group
+    done: Callable[[KafkaError | None], None]
+    call: Call
+    stopped: bool = False  # the transaction aborts: only the response to the request in flight is waited for
+
+
+class OffsetsInTransaction:
+    """The offsets that the application has given to the open transaction, one call after the other."""
+
+    __slots__ = ("_cluster", "_given", "_groups", "_network", "_random", "_send", "_transaction")
+
+    def __init__(
+        self, transaction: Transaction, network: Network, cluster: Cluster, random: Random, send: Callable[[Request], None]
+    ) -> None:
+        self._transaction, self._network, self._cluster, self._random, self._send = transaction, network, cluster, random, send
+        self._given: list[Given] = []
+        self._groups: dict[str, Coordinator] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether offsets are not stored yet."""
+        return bool(self._given)
+
+    def add(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: Group, done: Callable[[KafkaError | None], None]) -> None:
+        """Store these; `done` gets the error, if there is one."""
+        if not offsets:
+            done(None)
+            return
+        given = Given(dict(offsets), group, done, self._transaction.call(_nothing, _never))
+        self._given.append(given)
+        if self._transaction.version_2:
+            self._commit(given)
+        else:
+            given.call = self._transaction.call(lambda: self._add_message(given), lambda now, outcome: self._added(given, outcome))
+
+    def stop(self, reason: KafkaError) -> None:
+        """The transaction aborts. The response to a request in flight is still waited for: a late one would follow the abort."""
+        for given in self._given:
+            given.stopped = True
+            done, given.done = given.done, _nobody
+            done(reason)
+        self._given = [given for given in self._given if given.call.in_flight]
+
+    def fail(self, reason: KafkaError) -> None:
+        """The producer has failed for good."""
+        given, self._given = self._given, []
+        for each in given:
+            each.done(reason)
+
+    def poll(self, now: float) -> float:
+        """Do what is due; returns when to be polled again."""
+        if not self._given:
+            return INFINITY
+        given = self._given[0]
+        due = INFINITY if given.stopped else given.call.poll(now, self._send)
+        found = self._groups.get(given.group[0])
+        return due if found is None else min(due, found.poll(now))
+
+    def _over(self, given: Given, error: KafkaError | None = None) -> None:
+        if given in self._given:
+            self._given.remove(given)
+        done, given.done = given.done, _nobody
+        done(error)
+
+    # ---------------------------------------------------------------- AddOffsetsToTxn
+
+    def _add_message(self, given: Given) -> Any:
+        mine = self._transaction
+        return AddOffsetsToTxnRequest(
+            transactional_id=mine.id, producer_id=mine.producer_id, producer_epoch=mine.epoch, group_id=given.group[0]
+        )
+
+    def _added(self, given: Given, outcome: Outcome) -> Verdict:
+        if isinstance(outcome, Failed):
+            if outcome.written is Written.MAYBE:
+                self._transaction.note_started(certain=False)
+            verdict = unanswered(outcome)
+        else:
+            verdict = self._transaction.judge(outcome.message.error_code, "AddOffsetsToTxn", group=given.group[0])
+            if verdict is None:
+                self._transaction.note_started(certain=True)
+        if given.stopped:
+            self._over(given)
+            return None
+        if verdict is None:
+            self._commit(given)
+        return verdict
+
+    # ---------------------------------------------------------------- TxnOffsetCommit
+
+    def _commit(self, given: Given) -> None:
+        mine, config = self._transaction, self._transaction.config
+        name = given.group[0]
+        if name not in self._groups:
+            self._groups[name] = Coordinator(
+                config, self._network, self._cluster, GROUP, name, self._random, self._send, lambda error: self._lost_group(name, error)
+            )
+        given.call = Call(
+            self._groups[name],
+            Backoff.retry(config, self._random),
+            config.request_timeout_ms / 1000,
+            lambda: offsets_request(mine.id, mine.producer_id, mine.epoch, given.group, given.offsets),
+            lambda now, outcome: self._committed(given, outcome),
+            lambda now, error: mine.need_abort(error),
+            OFFSETS_BY_NAME if mine.version_2 else BEFORE_VERSION_2["TxnOffsetCommit"],
+        )
+
+    def _lost_group(self, name: str, error: KafkaError) -> None:
+        """The coordinator of the group was refused for good."""
+        if any(given.group[0] == name for given in self._given):
+            self._transaction.need_abort(error)
+
+    def _committed(self, given: Given, outcome: Outcome) -> Verdict:
+        self._transaction.note_started(certain=not isinstance(outcome, Failed) and not self._transaction.version_2)
+        if isinstance(outcome, Failed) and outcome.written is Written.MAYBE:
+            self._transaction.note_unanswered()
+        if given.stopped:
+            self._over(given)
+            return None
+        if isinstance(outcome, Failed):
+            return unanswered(outcome)
+        self._groups[given.group[0]].well()
+        worst: Verdict = None
+        for topic in outcome.message.topics:
+            for result in topic.partitions:
+                group = given.group[0]
+                verdict = self._transaction.judge(result.error_code, "TxnOffsetCommit", topic=topic.name, group=group)
+                if verdict is None:
+                    given.offsets.pop(TopicPartition(topic.name, result.partition_index), None)
+                elif worst is None or verdict[0] is Next.GIVE_UP:
+                    worst = verdict
+        if worst is not None:
+            return worst
+        if given.offsets:
+            return Next.RETRY, KafkaError(f"the response to TxnOffsetCommit lacks {', '.join(map(str, given.offsets))}")
+        self._over(given)
+        return None
+
+
+def _nothing() -> Any:
+    raise AssertionError("this call is replaced before it is used")
+
+
+def _never(now: float, outcome: Outcome) -> Verdict:
+    raise AssertionError("this call is replaced before it is used")
+
+
+def _nobody(error: KafkaError | None) -> None:
+    """The outcome was passed on already."""

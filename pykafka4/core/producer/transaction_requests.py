@@ -1,0 +1,136 @@
+"""Requests of transactions. Rule: what an error code of a coordinator means to a transaction is looked up here, as in Java's client.
+
+Sources: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890, KIP-1050, and Java's TransactionManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Final
+
+from pykafka4.config import ProducerConfig
+from pykafka4.error_table import Refresh
+from pykafka4.errors import BrokerError, KafkaError
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.wire.protocol.messages_txn import (
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
+
+__all__ = [
+    "BEFORE_VERSION_2",
+    "OFFSETS_BY_NAME",
+    "Meaning",
+    "add_partitions_request",
+    "end_request",
+    "init_request",
+    "meaning_of",
+    "offsets_request",
+]
+
+# The highest versions of requests up to transaction.version 1: with higher ones brokers would apply the rules of KIP-890.
+BEFORE_VERSION_2: Final = {"Produce": 11, "EndTxn": 4, "TxnOffsetCommit": 4, "AddPartitionsToTxn": 3}
+OFFSETS_BY_NAME: Final = 5  # from v6 on TxnOffsetCommit identifies topics by id
+
+
+class Meaning(Enum):
+    """What an error of a coordinator means to the transaction."""
+
+    RETRY = "send the request again"
+    REFIND = "find the coordinator, then send the request again"
+    ABORT = "abort the transaction; the next one may succeed"
+    FATAL = "this producer can do nothing more"
+
+
+ABORTABLE: Final = {
+    "TRANSACTION_ABORTABLE",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "GROUP_AUTHORIZATION_FAILED",
+    "OPERATION_NOT_ATTEMPTED",
+    "UNKNOWN_PRODUCER_ID",
+    # of TxnOffsetCommit: the group's member is another by now (KIP-447), or the offsets are wrong
+    "UNKNOWN_MEMBER_ID",
+    "ILLEGAL_GENERATION",
+    "FENCED_INSTANCE_ID",
+    "FENCED_MEMBER_EPOCH",
+    "STALE_MEMBER_EPOCH",
+    "GROUP_ID_NOT_FOUND",
+    "INVALID_GROUP_ID",
+    "OFFSET_METADATA_TOO_LARGE",
+    "INVALID_COMMIT_OFFSET_SIZE",
+    "REBALANCE_IN_PROGRESS",
+}
+REPEATED: Final = {"UNKNOWN_SERVER_ERROR"}  # not retriable by Kafka's table; these requests can be repeated, and then give the outcome
+
+
+def meaning_of(error: KafkaError) -> Meaning:
+    """What `error` means to the transaction; a code that is not known is fatal."""
+    if not isinstance(error, BrokerError):
+        return Meaning.FATAL
+    row = error.code
+    if row.name in ABORTABLE:
+        return Meaning.ABORT
+    if row.retriable or row.name in REPEATED:
+        return Meaning.REFIND if row.refresh is Refresh.COORDINATOR else Meaning.RETRY
+    return Meaning.FATAL
+
+
+def init_request(config: ProducerConfig, producer_id: int, epoch: int) -> InitProducerIdRequest:
+    """Get the producer id of the transactional id; or, with the current id and epoch, the next epoch of it."""
+    timeout = int(config.transaction_timeout_ms)
+    return InitProducerIdRequest(
+        transactional_id=config.transactional_id, transaction_timeout_ms=timeout, producer_id=producer_id, producer_epoch=epoch
+    )
+
+
+def add_partitions_request(name: str, producer_id: int, epoch: int, partitions: Iterable[TopicPartition]) -> AddPartitionsToTxnRequest:
+    """Add `partitions` to the transaction."""
+    topics: dict[str, list[int]] = {}
+    for tp in partitions:
+        topics.setdefault(tp.topic, []).append(tp.partition)
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=name,
+        v3_and_below_producer_id=producer_id,
+        v3_and_below_producer_epoch=epoch,
+        v3_and_below_topics=[AddPartitionsToTxnRequest.Topic(name=topic, partitions=those) for topic, those in topics.items()],
+    )
+
+
+def end_request(name: str, producer_id: int, epoch: int, committed: bool) -> EndTxnRequest:
+    """Commit or abort."""
+    return EndTxnRequest(transactional_id=name, producer_id=producer_id, producer_epoch=epoch, committed=committed)
+
+
+def offsets_request(
+    name: str,
+    producer_id: int,
+    epoch: int,
+    group: tuple[str, int, str, str | None],
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+) -> TxnOffsetCommitRequest:
+    """Commit `offsets` of `group` (its id, generation, member id and instance id) with the transaction."""
+    topics: dict[str, TxnOffsetCommitRequest.Topic] = {}
+    for tp, at in offsets.items():
+        topic = topics.setdefault(tp.topic, TxnOffsetCommitRequest.Topic(name=tp.topic, partitions=[]))
+        topic.partitions.append(
+            TxnOffsetCommitRequest.Topic.Partition(
+                partition_index=tp.partition,
+                committed_offset=at.offset,
+                committed_leader_epoch=at.leader_epoch,
+                committed_metadata=at.metadata,
+            )
+        )
+    group_id, generation, member_id, instance_id = group
+    return TxnOffsetCommitRequest(
+        transactional_id=name,
+        group_id=group_id,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        group_instance_id=instance_id,
+        topics=list(topics.values()),
+    )

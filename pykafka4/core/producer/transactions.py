@@ -1,0 +1,533 @@
+"""Transactions. Rule: EndTxn commits only after every record of the transaction was acknowledged; its outcome is asked for until known.
+
+What one transactional id does, one transaction after the other, with the states and errors of Java's TransactionManager. The coordinator
+gives the producer id and the epoch. Up to transaction.version 1 a partition is added to the transaction before its first batch is sent, and
+the epoch stays. From version 2 on (KIP-890) brokers add partitions themselves, and EndTxn returns the epoch of the next transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from random import Random
+from typing import Any, Final, Protocol, TypeAlias
+
+from pykafka4.config import ProducerConfig
+from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.metadata.coordinators import TRANSACTIONAL_ID, Coordinator
+from pykafka4.core.network.call import Call, Next, Verdict, unanswered
+from pykafka4.core.network.network import Network
+from pykafka4.core.producer.queues import PartitionQueue
+from pykafka4.core.producer.transaction_offsets import Group, OffsetsInTransaction
+from pykafka4.core.producer.transaction_requests import (
+    BEFORE_VERSION_2,
+    Meaning,
+    add_partitions_request,
+    end_request,
+    init_request,
+    meaning_of,
+)
+from pykafka4.error_table import BY_NAME, Written
+from pykafka4.errors import (
+    AuthorizationError,
+    BrokerError,
+    ConfigError,
+    KafkaError,
+    ProducerFencedError,
+    TransactionAborted,
+    TransactionError,
+    UnsupportedVersion,
+    broker_error,
+    caused_by,
+)
+from pykafka4.logs import get_log
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
+
+__all__ = ["Done", "Records", "TransactionState", "Transactions"]
+
+log = get_log("pykafka4.producer")
+
+FEATURE: Final = "transaction.version"
+RENEWS_FROM: Final = 3  # the version of InitProducerId that continues a producer id (KIP-360, Kafka 2.5)
+SOON: Final = 0.02  # seconds: the last transaction is being completed, which takes about so long (as in Java)
+ENDS_PRODUCER: Final = {
+    "CLUSTER_AUTHORIZATION_FAILED",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    "PRODUCER_FENCED",
+    "INVALID_PRODUCER_ID_MAPPING",
+}  # of Produce; with INVALID_PRODUCER_EPOCH the coordinator may have aborted the transaction after its timeout (KIP-588)
+INIT_FIRST: Final = "call init_transactions first"
+
+Done: TypeAlias = Callable[[KafkaError | None], None]
+
+
+class TransactionState(Enum):
+    """The state of the transactional id."""
+
+    UNINITIALIZED = "uninitialized"
+    INITIALIZING = "initializing"
+    READY = "ready"
+    IN_TRANSACTION = "in transaction"
+    COMMITTING = "committing"
+    ABORTABLE_ERROR = "abortable error"
+    ABORTING = "aborting"
+    FATAL = "fatal"
+
+
+S = TransactionState
+TABLE = Transitions[S](
+    "transactional id",
+    {
+        S.UNINITIALIZED: {S.INITIALIZING, S.FATAL},
+        S.INITIALIZING: {S.UNINITIALIZED, S.READY, S.FATAL},
+        S.READY: {S.IN_TRANSACTION, S.FATAL},
+        S.IN_TRANSACTION: {S.COMMITTING, S.ABORTABLE_ERROR, S.ABORTING, S.FATAL},
+        S.COMMITTING: {S.READY, S.ABORTABLE_ERROR, S.FATAL},
+        S.ABORTABLE_ERROR: {S.ABORTING, S.FATAL},
+        S.ABORTING: {S.READY, S.ABORTABLE_ERROR, S.FATAL},
+        S.FATAL: set(),
+    },
+    {
+        S.UNINITIALIZED: "init_transactions has not been called, or was denied",
+        S.INITIALIZING: "InitProducerId is on its way: it fences older producers and ends their transaction",
+        S.READY: "no transaction is open",
+        S.IN_TRANSACTION: "records are accepted and sent",
+        S.COMMITTING: "no more records; EndTxn follows when all are acknowledged",
+        S.ABORTABLE_ERROR: "a record or a request failed: what is unsent fails, and the transaction can only be aborted",
+        S.ABORTING: "what is unsent fails; EndTxn follows when nothing is in flight",
+        S.FATAL: "fenced, or refused for good: every record fails",
+    },
+)
+OPEN: Final = {S.IN_TRANSACTION, S.COMMITTING, S.ABORTABLE_ERROR, S.ABORTING}
+
+
+class Records(Protocol):
+    """The records of the producer, as the transactions see them."""
+
+    def settled(self) -> bool:
+        """Whether every record has its outcome and no Produce request is in flight."""
+
+    def renumber(self, producer_id: int, epoch: int) -> bool:
+        """Whether in this epoch the numbering of a partition has a gap, or a batch that has failed may still be written."""
+
+    def dropped(self) -> int:
+        """How many records were dropped so far instead of being queued."""
+
+    def admit(self, refusal: KafkaError | None) -> None:
+        """From now on `send` raises `refusal`; None: it accepts records."""
+
+    def expedite(self) -> None:
+        """Open batches are due now."""
+
+    def give_up(self, now: float, reason: KafkaError) -> None:
+        """Fail what is not in flight."""
+
+    def place(self) -> None:
+        """Queues that could not be sent may be sent now."""
+
+
+class Transactions:
+    """The transactions of a producer."""
+
+    def __init__(self, config: ProducerConfig, network: Network, cluster: Cluster, random: Random, records: Records) -> None:
+        assert config.transactional_id is not None
+        self.config, self.id = config, config.transactional_id
+        self.state = S.UNINITIALIZED
+        self.fatal: KafkaError | None = None
+        self.version_2 = False
+        self.producer_id = self.epoch = -1
+        self._network, self._random, self._records = network, random, records
+        self._out: list[Request] = []
+        self.coordinator = Coordinator(config, network, cluster, TRANSACTIONAL_ID, self.id, random, self._out.append, self._end_producer)
+        self._offsets = OffsetsInTransaction(self, network, cluster, random, self._out.append)
+        self._why: KafkaError = TransactionAborted(f"{self.id}: the transaction was aborted")  # why records are given up
+        self._now = 0.0  # of the last poll
+        self._begun_at = 0.0
+        self._dropped = 0  # records that were dropped before this transaction
+        self._done: Done | None = None  # of the running init, commit or abort
+        self._waiters: list[Callable[[], None]] = []  # called when no transaction is open
+        self._renewing: Callable[[], None] | None = None  # called when the next epoch is there
+        self._started = False  # the coordinator knows, or may know, of this transaction
+        self._certain = False  # it does
+        self._unanswered = 0  # EndTxn and TxnOffsetCommit requests of this transaction that may still be executed
+        self._commit_sent = False  # it may be committed
+        self._added: set[TopicPartition] = set()
+        self._to_add: dict[TopicPartition, None] = {}
+        self._init = self._add = self._end = self.call(self._init_message, self._initialized)
+
+    def call(
+        self, message: Callable[[], Any], answered: Callable[[float, Outcome], Verdict], highest: int | None = None, first: float = 0.0
+    ) -> Call:
+        """A call to the coordinator. `first`: seconds of the first back-off, if not retry_backoff_ms."""
+        backoff = Backoff.retry(self.config, self._random)
+        if first:
+            backoff = Backoff(first, self.config.retry_backoff_max_ms / 1000, self._random)
+        timeout = self.config.request_timeout_ms / 1000
+        return Call(self.coordinator, backoff, timeout, message, answered, lambda now, error: self._refused(error), highest)
+
+    # ---------------------------------------------------------------- calls of the application
+
+    def init(self, now: float, done: Done) -> None:
+        """Get the producer id; the transaction of an earlier producer with this transactional id ends first."""
+        self._check("init_transactions", S.UNINITIALIZED, "init_transactions is called once, before the first transaction")
+        self._move(S.INITIALIZING, done)
+        self._init = self.call(self._init_message, self._initialized)
+        self._look_at_version()
+
+    def begin(self, now: float) -> None:
+        """Open a transaction."""
+        self._check("begin_transaction", S.READY, "a transaction is open; commit or abort it first")
+        had_version_2 = self.version_2
+        self._look_at_version()
+        self._begun_at, self._dropped = now, self._records.dropped()
+        self._started = self._certain = self._commit_sent = False
+        self._unanswered = 0
+        self._added.clear()
+        self._to_add.clear()
+        self._move(S.IN_TRANSACTION, None)
+        if self.version_2 and not had_version_2 and self._renewing is None:
+            self._renew(self._records.place)  # a late batch of version 1 must not be taken for one of this transaction
+        if self.fatal is not None:
+            raise self.fatal.again()
+        self._records.admit(None)
+
+    def commit(self, now: float, done: Done) -> None:
+        """Commit, once every record is acknowledged. `done` gets the error that prevented it; then the transaction must be aborted."""
+        self._check("commit_transaction", S.IN_TRANSACTION, "no transaction is open; call begin_transaction first")
+        self._close_door("commit_transaction has been called; call begin_transaction before the next record")
+        self._move(S.COMMITTING, done)
+        self._end = self.call(self._end_message, self._ended, None if self.version_2 else BEFORE_VERSION_2["EndTxn"])
+        if dropped := self._records.dropped() - self._dropped:
+            self._must_abort(KafkaError(f"{dropped} of its records were dropped; stats() says why"))
+        self._records.expedite()
+
+    def abort(self, now: float, done: Done, why: KafkaError | None = None) -> None:
+        """Abort: fail what is unsent, wait for what is in flight, tell the coordinator. `why`: the reason of records that fail here."""
+        if self.state is not S.ABORTABLE_ERROR:
+            self._check("abort_transaction", S.IN_TRANSACTION, "no transaction is open; call begin_transaction first")
+            self._why = why or TransactionAborted(f"{self.id}: the transaction was aborted before this record was written")
+        self._close_door("abort_transaction has been called; call begin_transaction before the next record")
+        self._move(S.ABORTING, done)
+        self._to_add.clear()
+        self._offsets.stop(self._why)
+        self._end = self.call(self._end_message, self._ended, None if self.version_2 else BEFORE_VERSION_2["EndTxn"])
+
+    def send_offsets(self, now: float, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: Group, done: Done) -> None:
+        """Make `offsets` of `group` part of the transaction."""
+        self._check("send_offsets_to_transaction", S.IN_TRANSACTION, "no transaction is open; call begin_transaction first")
+        self._offsets.add(offsets, group, done)
+
+    def leave(self, now: float, why: KafkaError, then: Callable[[], None]) -> None:
+        """The producer closes: abort the open transaction unless it ends already. `then` is called when none is open."""
+        if self.state in (S.IN_TRANSACTION, S.ABORTABLE_ERROR):
+            self.abort(now, _ignore, why)
+        self._waiters.append(then)
+        self._tell_waiters()
+
+    @property
+    def trouble(self) -> KafkaError | None:
+        """Why the coordinator has not responded."""
+        calls = (self._init, self._add, self._end)
+        return next((call.last_error for call in calls if call.last_error is not None), None) or self.coordinator.last_error
+
+    # ---------------------------------------------------------------- calls of the sender
+
+    @property
+    def produce_version(self) -> int | None:
+        """The highest version of Produce; None: any. With a higher one brokers would add partitions themselves."""
+        return None if self.version_2 else BEFORE_VERSION_2["Produce"]
+
+    def may_number(self, queue: PartitionQueue) -> bool:
+        """Whether the next batch of `queue` may be sent now. A queue never begins an epoch of its own."""
+        if self.state not in (S.IN_TRANSACTION, S.COMMITTING) or self._renewing is not None:
+            return False
+        if (queue.producer_id, queue.epoch) != (self.producer_id, self.epoch):
+            queue.begin_epoch(self.producer_id, self.epoch)
+        elif queue.stale:
+            self.record_failed(KafkaError(f"{queue.tp}: the broker's state of this transaction is lost"))
+            return False
+        if self.version_2:
+            self._started = True
+            return True
+        if queue.tp in self._added:
+            return True
+        self._to_add[queue.tp] = None
+        return False
+
+    def keeps(self, queue: PartitionQueue) -> bool:
+        """Whether the numbering of `queue` must not be forgotten: brokers expect it to continue."""
+        return (queue.producer_id, queue.epoch) == (self.producer_id, self.epoch)
+
+    def record_failed(self, error: BaseException) -> None:
+        """Records that `send` accepted have failed: the transaction must not be committed."""
+        if isinstance(error, BrokerError) and error.code.name in ENDS_PRODUCER:
+            self._end_producer(error)
+        elif self.state in (S.IN_TRANSACTION, S.COMMITTING):
+            self._must_abort(error)
+
+    def poll(self, now: float, send: Callable[[Request], None]) -> float:
+        """Do what is due; returns when to be polled again."""
+        self._now = now
+        due = self._poll(now)
+        if self.state not in (S.UNINITIALIZED, S.FATAL):
+            due = min(due, self.coordinator.poll(now))
+        for request in self._out:
+            send(request)
+        self._out.clear()
+        return due
+
+    def _poll(self, now: float) -> float:
+        if self.state in (S.UNINITIALIZED, S.FATAL):
+            return INFINITY
+        if self.state is S.INITIALIZING or self._renewing is not None:
+            return self._init.poll(now, self._out.append)
+        if self.state is S.READY:
+            return INFINITY
+        if self.state in (S.ABORTABLE_ERROR, S.ABORTING):
+            self._records.give_up(now, self._why)
+        due = self._offsets.poll(now)
+        if self._to_add:
+            due = min(due, self._add_partitions(now))
+        if self.state in (S.COMMITTING, S.ABORTING) and self._records.settled() and not self._offsets.busy and not self._adding:
+            due = min(due, self._finish(now))
+        return due
+
+    def _finish(self, now: float) -> float:
+        if self._started:
+            return self._end.poll(now, self._out.append)
+        self._complete()  # nothing was sent: the coordinator knows nothing of this transaction
+        return INFINITY
+
+    # ---------------------------------------------------------------- states
+
+    def _check(self, what: str, expected: S, otherwise: str) -> None:
+        """Refuse a call that does not fit the state."""
+        if self.state is expected:
+            return
+        if self.fatal is not None:
+            raise self.fatal.again()
+        if self.state is S.UNINITIALIZED:
+            otherwise = INIT_FIRST
+        if self.state is S.ABORTABLE_ERROR:
+            raise self._why.again()
+        raise TransactionError(f"{what}: {self.id}: {otherwise}")
+
+    def _move(self, to: S, done: Done | None) -> None:
+        self.state = TABLE.move(self.state, to)
+        self._done = done
+
+    def _close_door(self, why: str) -> None:
+        self._records.admit(TransactionError(f"{self.id}: {why}"))
+
+    def _resolve(self, error: KafkaError | None) -> None:
+        done, self._done = self._done, None
+        if done is not None:
+            done(error)
+
+    def _complete(self) -> None:
+        """The transaction has ended."""
+        log.info("%s: %s: transaction ended (%s)", self.config.client_id, self.id, self.state.value)
+        self.state = TABLE.move(self.state, S.READY)
+        self._close_door("no transaction is open; call begin_transaction first")
+        self._resolve(None)
+        self._tell_waiters()
+
+    def _tell_waiters(self) -> None:
+        if self.state not in OPEN:
+            waiters, self._waiters = self._waiters, []
+            for then in waiters:
+                then()
+
+    def _must_abort(self, error: BaseException) -> None:
+        """Only an abort is possible from here on; the running commit or abort fails with the reason."""
+        if self.state in (S.ABORTABLE_ERROR, S.FATAL):
+            return
+        self._why = caused_by(TransactionAborted(f"{self.id}: the transaction must be aborted: {error}"), error)
+        log.warning("%s: %s", self.config.client_id, self._why)
+        self.state = TABLE.move(self.state, S.ABORTABLE_ERROR)
+        self._records.admit(self._why)
+        self._to_add.clear()
+        self._offsets.stop(self._why)
+        self._resolve(self._why)
+
+    def _end_producer(self, error: KafkaError) -> None:
+        """An error after which this producer can do nothing more."""
+        if self.state is S.INITIALIZING and isinstance(error, AuthorizationError):  # the right may be granted; nothing has begun yet
+            self.state = TABLE.move(self.state, S.UNINITIALIZED)
+            self._resolve(error)
+            return
+        if self.state is S.FATAL:
+            return
+        fenced = isinstance(error, BrokerError) and error.code.name in ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
+        self.fatal = self._fenced() if fenced else error
+        log.warning("%s: %s", self.config.client_id, self.fatal)
+        self.state = TABLE.move(self.state, S.FATAL)
+        self._offsets.fail(self.fatal)
+        self._resolve(self.fatal)
+        self._tell_waiters()
+
+    def _fenced(self) -> ProducerFencedError:
+        limit = int(self.config.transaction_timeout_ms)
+        late = self._now - self._begun_at >= limit / 1000 and self.state in OPEN
+        hint = f", or the coordinator aborted the transaction after transaction_timeout_ms={limit}" if late else ""
+        return ProducerFencedError.of_id(self.id, hint)
+
+    def _refused(self, error: KafkaError) -> None:
+        """The coordinator gave an answer that repeating the request cannot change."""
+        meaning = meaning_of(error)
+        if meaning is Meaning.ABORT and self.state in OPEN:
+            self._must_abort(error)
+        elif isinstance(error, BrokerError) and error.code.name == "INVALID_TRANSACTION_TIMEOUT":
+            limit = int(self.config.transaction_timeout_ms)
+            why = f"transaction_timeout_ms={limit} is larger than the brokers' transaction.max.timeout.ms; use a lower one"
+            self._end_producer(ConfigError(f"{self.id}: {why}"))
+        else:
+            self._end_producer(error)
+
+    # ---------------------------------------------------------------- InitProducerId
+
+    def _look_at_version(self) -> None:
+        level = self._network.feature(FEATURE)
+        if level is not None:
+            self.version_2 = level >= 2  # the version in its name
+
+    @property
+    def _can_renew(self) -> bool:
+        node = self.coordinator.node
+        return node is None or (self._network.version(node, InitProducerIdRequest.api_key) or RENEWS_FROM) >= RENEWS_FROM
+
+    def _renew(self, then: Callable[[], None]) -> None:
+        """Get the next epoch of this producer id (KIP-360): what is still on its way under this one is refused from then on."""
+        if not self._can_renew:
+            why = f"{self.id}: a record may be written late, and brokers before Kafka 2.5 cannot exclude it; create a new producer"
+            self._end_producer(UnsupportedVersion(why))
+            return
+        self._renewing = then
+        self._init = self.call(self._init_message, self._initialized)
+
+    def _init_message(self) -> Any:
+        if self._renewing is None:
+            return init_request(self.config, -1, -1)
+        return init_request(self.config, self.producer_id, self.epoch)
+
+    def _initialized(self, now: float, outcome: Outcome) -> Verdict:
+        if (verdict := self._verdict(outcome, "InitProducerId")) is not None:
+            return verdict
+        assert not isinstance(outcome, Failed)
+        self.producer_id, self.epoch = outcome.message.producer_id, outcome.message.producer_epoch
+        self.coordinator.well()
+        then, self._renewing = self._renewing, None
+        if then is not None:
+            then()
+            return None
+        log.info("%s: %s: producer id %d, epoch %d", self.config.client_id, self.id, self.producer_id, self.epoch)
+        self._look_at_version()
+        self._complete()
+        return None
+
+    def _verdict(self, outcome: Outcome, request: str) -> Verdict:
+        """What an outcome with a single error code means; None: success."""
+        if isinstance(outcome, Failed):
+            return unanswered(outcome)
+        return self.judge(outcome.message.error_code, request)
+
+    def judge(self, code: int, request: str, *, topic: str = "", group: str = "") -> Verdict:
+        """What an error code of the coordinator means; None: success."""
+        if not code:
+            return None
+        error = broker_error(code, f"{request} of {self.id}", None, request, topic=topic, group=group, transactional_id=self.id)
+        then = {Meaning.RETRY: Next.RETRY, Meaning.REFIND: Next.ELSEWHERE}
+        return then.get(meaning_of(error), Next.GIVE_UP), error
+
+    # ---------------------------------------------------------------- AddPartitionsToTxn
+
+    @property
+    def _adding(self) -> bool:
+        return self._add.in_flight
+
+    def _add_partitions(self, now: float) -> float:
+        if not self._add.in_flight and not self._add.last_error:
+            self._add = self.call(self._add_message, self._partitions_added, BEFORE_VERSION_2["AddPartitionsToTxn"], SOON)
+        return self._add.poll(now, self._out.append)
+
+    def _add_message(self) -> Any:
+        return add_partitions_request(self.id, self.producer_id, self.epoch, self._to_add)
+
+    def _partitions_added(self, now: float, outcome: Outcome) -> Verdict:
+        ending = self.state not in (S.IN_TRANSACTION, S.COMMITTING)
+        if isinstance(outcome, Failed):
+            self._started = self._started or outcome.written is Written.MAYBE
+            return None if ending else unanswered(outcome)
+        self.coordinator.well()
+        self._add.reset()
+        worst: Verdict = None
+        for topic in outcome.message.results_by_topic_v3_and_below:
+            for result in topic.results_by_partition:
+                verdict = self.judge(result.partition_error_code, "AddPartitionsToTxn", topic=topic.name)
+                if verdict is None:
+                    self._started = self._certain = True
+                    self._added.add(tp := TopicPartition(topic.name, result.partition_index))
+                    self._to_add.pop(tp, None)
+                elif worst is None or (verdict[0] is Next.GIVE_UP and result.partition_error_code != NOT_ATTEMPTED):
+                    worst = verdict
+        if ending:
+            return worst if worst is not None and meaning_of(worst[1]) is Meaning.FATAL else None
+        self._records.place()
+        return worst
+
+    # ---------------------------------------------------------------- EndTxn
+
+    def _end_message(self) -> Any:
+        self._unanswered += 1
+        self._commit_sent = self._commit_sent or self.state is S.COMMITTING
+        return end_request(self.id, self.producer_id, self.epoch, self.state is S.COMMITTING)
+
+    def _ended(self, now: float, outcome: Outcome) -> Verdict:
+        if not isinstance(outcome, Failed) or outcome.written is Written.NO:
+            self._unanswered -= 1
+        verdict = self._verdict(outcome, "EndTxn")
+        if verdict is not None and not self._is_nothing_to_abort(verdict[1]):
+            return verdict
+        assert not isinstance(outcome, Failed)
+        self.coordinator.well()
+        if self.version_2 and outcome.message.producer_id >= 0 and verdict is None:
+            self.producer_id, self.epoch = outcome.message.producer_id, outcome.message.producer_epoch
+            self._complete()
+        elif not self._records.renumber(self.producer_id, self.epoch) and not (self._unanswered and self._can_renew):
+            self._complete()
+        elif self.state is S.ABORTING:
+            self._renew(self._complete)
+        else:  # it is committed, whatever comes of the next epoch; in the same one, a late request would count for the next transaction
+            self._complete()
+            self._renew(self._records.place)
+        return None
+
+    def _is_nothing_to_abort(self, error: KafkaError) -> bool:
+        """The coordinator has no transaction to abort: the requests that would have begun it may have been lost."""
+        unknown = isinstance(error, BrokerError) and error.code.name == "INVALID_TXN_STATE"
+        return unknown and self.state is S.ABORTING and not self._certain and not self._commit_sent
+
+    def note_started(self, certain: bool) -> None:
+        """A request that begins the transaction at the coordinator was sent; `certain`: it succeeded."""
+        self._started, self._certain = True, self._certain or certain
+
+    def note_unanswered(self) -> None:
+        """Offsets that were sent may still be stored: not as part of the next transaction."""
+        self._unanswered += 1
+
+    def need_abort(self, error: KafkaError) -> None:
+        """A request for offsets was refused for good."""
+        if isinstance(error, UnsupportedVersion) and self.state in OPEN:  # before Kafka 2.5 the group's member cannot be named (KIP-447)
+            self._must_abort(error)
+        else:
+            self._refused(error)
+
+
+NOT_ATTEMPTED: Final = BY_NAME["OPERATION_NOT_ATTEMPTED"].code
+
+
+def _ignore(error: KafkaError | None) -> None:
+    """The outcome does not matter."""

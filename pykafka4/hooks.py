@@ -1,0 +1,128 @@
+"""Hooks of producers. Rule: a hook is told what happens and can change a record before it is sent; it can neither lose nor delay others.
+
+An object in the option `hooks` has any of the methods of `ProducerHooks`; deriving from it is not required. An exception in a hook is
+logged once per hook and method, and otherwise ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+
+from pykafka4.errors import ConfigError, DeliveryFailed, shown
+from pykafka4.records import HeadersLike, ProducerRecord
+
+__all__ = ["BatchOutcome", "OutgoingRecord", "ProducerHooks", "RequestSent", "SealedBatch", "parse_hooks"]
+
+
+@attrs.frozen
+class OutgoingRecord:
+    """The arguments of a `send`, before serialization. `attrs.evolve(record, value=…)` makes a changed one."""
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    headers: HeadersLike | None = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+@attrs.frozen
+class SealedBatch:
+    """A batch that takes no more records. `size` is in bytes, header included; compressed if it was compressed already.
+
+    `partition` is None if it gets one when it is sent (`partitioner="late"`).
+    """
+
+    topic: str
+    partition: int | None
+    records: int
+    size: int
+
+
+@attrs.frozen
+class RequestSent:
+    """A Produce request on its way to the broker `node`. A batch that is resent is in several requests."""
+
+    node: int
+    batches: int
+    records: int
+    size: int
+
+
+@attrs.frozen
+class BatchOutcome:
+    """What became of the records of a batch: of all of them the same.
+
+    `partition` is None for records that failed before they had one. `base_offset` is the offset of the first record (-1: it failed, or the
+    broker did not report it), those of the others follow. `error` is None if the batch was acknowledged; its `written` says whether the
+    records may be in the log.
+    """
+
+    topic: str
+    partition: int | None
+    records: int
+    base_offset: int
+    error: DeliveryFailed | None
+    _batch: Any = attrs.field(default=None, repr=False, eq=False)
+
+    @property
+    def offsets(self) -> range:
+        """The offsets of the records, in the order of their `send`; empty if they failed or are unknown."""
+        return range(self.base_offset, self.base_offset + self.records) if self.base_offset >= 0 else range(0)
+
+    def lost(self) -> list[ProducerRecord]:
+        """The records, if they failed; decoded when this is called."""
+        return self._batch.lost() if self._batch is not None else []
+
+
+class ProducerHooks:
+    """All methods that a hook may have; these do nothing.
+
+    `on_send` and `on_enqueue` run on the thread that sends, `on_close` on the one that closes. The others run on the callback executor, in
+    order.
+    """
+
+    def on_send(self, record: OutgoingRecord) -> OutgoingRecord | None:
+        """`send` was called. Returns the record to send instead, None for this one. With several hooks, each gets what the one before
+        returned.
+        """
+
+    def on_enqueue(self, delivery: Any) -> None:
+        """A record was accepted; `delivery` is what `send` returns."""
+
+    def on_batch_sealed(self, batch: SealedBatch) -> None:
+        """A batch takes no more records. While 10,000 events wait for slow hooks, later ones are left out, and their number is logged."""
+
+    def on_request(self, request: RequestSent) -> None:
+        """A request was sent. Events may be left out, as in `on_batch_sealed`."""
+
+    def on_ack(self, outcome: BatchOutcome) -> None:
+        """A batch has its outcome: exactly once for each, after the callbacks of its records. Its memory is not free before this returns,
+        so that slow hooks slow down `send` instead of using more memory; `flush` and `close` wait for it.
+        """
+
+    def on_close(self) -> None:
+        """The producer was closed; every record has its outcome."""
+
+
+METHODS = tuple(name for name in vars(ProducerHooks) if name.startswith("on_"))
+
+
+def methods(hook: object, name: str) -> list[Any]:
+    """The method `name` of `hook`, unless it has none, or only the one that does nothing."""
+    method = getattr(hook, name, None)
+    return [] if method is None or getattr(type(hook), name, None) is getattr(ProducerHooks, name) else [method]
+
+
+def parse_hooks(given: Any) -> tuple[Any, ...]:
+    """The option `hooks` as a tuple. Raises ConfigError for an object without any method of a hook."""
+    if given is None:
+        return ()
+    hooks = tuple(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else (given,)
+    for hook in hooks:
+        if isinstance(hook, type) or not any(callable(getattr(hook, name, None)) for name in METHODS):
+            raise ConfigError(f"hooks: {shown(hook)} is not an object with one of the methods {', '.join(METHODS)}")
+    return hooks

@@ -1,0 +1,137 @@
+"""Topic policies and rate limits. Rule: an exact name comes before patterns, and of the patterns the first one that matches counts.
+
+Only that one counts: a setting that it lacks is the producer's own. Patterns are those of `fnmatch`: `*`, `?`, `[ab]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from fnmatch import translate
+from typing import Any, Final, Generic, TypeVar
+
+import attrs
+
+from pykafka4.errors import ConfigError, shown
+from pykafka4.option_fields import MAX_INT, bad, real, whole
+
+__all__ = ["LEVELS", "SETTINGS", "Matcher", "RateLimit", "TopicPolicy", "check_level", "policies_of", "policy_with", "rates_of"]
+
+# What a topic can have of its own: options of the producer with these names, with the same checks.
+SETTINGS: Final = (
+    "linger_ms",
+    "batch_bytes",
+    "batch_records",
+    "compression_type",
+    "compression_level",
+    "compression_min_bytes",
+    "compression_max_ratio",
+    "max_message_bytes",
+)
+# The same as `wire.records.compression.LEVELS`, which configuration must not import; a test compares them.
+LEVELS: Final = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
+LONGEST_INTERVAL: Final = 86_400_000  # ms
+T = TypeVar("T")
+
+
+@attrs.frozen
+class TopicPolicy:
+    """The settings of the topics that match `pattern`."""
+
+    pattern: str
+    settings: tuple[tuple[str, Any], ...]
+
+
+@attrs.frozen
+class RateLimit:
+    """How many records of each topic that matches `pattern` are taken in an interval."""
+
+    pattern: str
+    max_messages: int
+    interval_ms: float
+
+    def __str__(self) -> str:
+        return f"{self.max_messages} records in {self.interval_ms:g} ms (rate_limits[{self.pattern!r}])"
+
+
+class Matcher(Generic[T]):
+    """Finds what counts for a topic."""
+
+    def __init__(self, rows: Mapping[str, T]) -> None:
+        self._exact = dict(rows)
+        self._patterns = [(re.compile(translate(pattern)).match, row) for pattern, row in rows.items()]
+
+    def __call__(self, topic: str) -> T | None:
+        """That of `topic`, or None."""
+        found = self._exact.get(topic)
+        return found if found is not None else next((row for matches, row in self._patterns if matches(topic)), None)
+
+
+def check_level(codec: str, level: int | None) -> None:
+    """ConfigError if `codec` has no such level."""
+    if level is None:
+        return
+    if codec not in LEVELS:
+        raise bad("compression_level", level, f"compression_type={codec!r} has no levels; remove it, or use one of {', '.join(LEVELS)}")
+    low, high = LEVELS[codec]
+    if not low <= level <= high:
+        raise bad("compression_level", level, f"must be from {low:,} to {high:,} with compression_type={codec!r}")
+
+
+def _rows(name: str, value: object) -> list[tuple[str, Any]]:
+    """The entries of the option's mapping."""
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{name} is of type {type(value).__name__}: must be a mapping from names or patterns of topics")
+    for pattern in value:
+        if not isinstance(pattern, str) or not pattern:
+            raise ConfigError(f"{name}: {shown(pattern)} must be the name of a topic, or a pattern such as 'orders-*'")
+    return [(str.__str__(pattern), row) for pattern, row in value.items()]
+
+
+def policies_of(value: object) -> Any:
+    """The option `topic_policies` as `TopicPolicy`s; `policy_with` checks their settings."""
+    if isinstance(value, tuple) and all(isinstance(row, TopicPolicy) for row in value):
+        return value
+    rows = _rows("topic_policies", value)
+    for pattern, row in rows:
+        if not isinstance(row, Mapping):
+            raise ConfigError(f"topic_policies[{pattern!r}] is of type {type(row).__name__}: must be a mapping of {', '.join(SETTINGS)}")
+        for name in row:
+            if name not in SETTINGS:
+                raise ConfigError(f"topic_policies[{pattern!r}]: {shown(name)} is no setting of a topic; there are {', '.join(SETTINGS)}")
+    return tuple(TopicPolicy(pattern, tuple(row.items())) for pattern, row in rows)
+
+
+def policy_with(policy: TopicPolicy, fields: Mapping[str, attrs.Attribute[Any]], codec: str) -> TopicPolicy:
+    """`policy` with checked settings; `codec` is the producer's. Raises ConfigError with its pattern."""
+    checked: dict[str, Any] = {}
+    try:
+        for name, value in policy.settings:
+            field = fields[name]
+            convert: Callable[[Any], Any] | None = field.converter  # type: ignore[assignment]
+            checked[name] = value if convert is None else convert(value)
+            if field.validator is not None:
+                field.validator(None, field, checked[name])
+        check_level(checked.get("compression_type", codec), checked.get("compression_level"))
+    except ConfigError as error:
+        raise ConfigError(f"topic_policies[{policy.pattern!r}]: {error}") from None
+    return TopicPolicy(policy.pattern, tuple(checked.items()))
+
+
+def rates_of(value: object) -> Any:
+    """The option `rate_limits` as `RateLimit`s."""
+    if isinstance(value, tuple) and all(isinstance(row, RateLimit) for row in value):
+        return value
+    return tuple(_rate(pattern, row) for pattern, row in _rows("rate_limits", value))
+
+
+def _rate(pattern: str, row: Any) -> RateLimit:
+    name = f"rate_limits[{pattern!r}]"
+    if not isinstance(row, (tuple, list)) or len(row) != 2:
+        raise ConfigError(f"{name}={shown(row)}: must be (max_messages, interval_ms), such as (1000, 1000)")
+    most, interval = whole(row[0]), real(row[1])
+    if type(most) is not int or not 1 <= most <= MAX_INT:
+        raise bad(name, row, f"max_messages must be an integer from 1 to {MAX_INT:,}")
+    if type(interval) not in (int, float) or not 1 <= interval <= LONGEST_INTERVAL:
+        raise bad(name, row, f"interval_ms must be a number of milliseconds from 1 to {LONGEST_INTERVAL:,}")
+    return RateLimit(pattern, most, interval)

@@ -1,0 +1,158 @@
+"""Calls of hooks. Rule: an exception in a hook is logged once per hook and method, and changes nothing else; the loop runs no hook."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from pykafka4.error_table import Written
+from pykafka4.errors import DeliveryFailed
+from pykafka4.hooks import METHODS, BatchOutcome, OutgoingRecord, RequestSent, SealedBatch, methods
+from pykafka4.logs import get_log
+from pykafka4.records import HeadersLike
+from pykafka4.wire.records.hot import Batch, Delivery
+
+__all__ = ["HookCalls"]
+
+log = get_log("pykafka4.producer")
+
+MOST_WAITING: Final = 10_000  # events for slow hooks
+ON_CALLER: Final = ("on_send", "on_enqueue", "on_close")  # where Ctrl-C and sys.exit() are for the application
+
+
+class HookCalls:
+    """The hooks of one producer."""
+
+    def __init__(self, hooks: Sequence[Any], submit: Callable[[Callable[[], object]], object], client_id: str) -> None:
+        """`submit` runs a callable on the callback executor; it is called on the loop's thread."""
+        self._submit, self._client_id = submit, client_id
+        self._methods = {name: [(hook, method) for hook in hooks for method in methods(hook, name)] for name in METHODS}
+        self._failed: set[tuple[int, str]] = set()
+        self._waiting: deque[tuple[str, object]] = deque()
+        self._scheduled = False
+        self._left_out = 0
+
+    @property
+    def on_caller(self) -> bool:
+        """Whether any hook runs within `send`."""
+        return self.sends or self.enqueues
+
+    @property
+    def sends(self) -> bool:
+        """Whether any hook has `on_send`."""
+        return bool(self._methods["on_send"])
+
+    @property
+    def enqueues(self) -> bool:
+        """Whether any hook has `on_enqueue`."""
+        return bool(self._methods["on_enqueue"])
+
+    def _call(self, name: str, hook: object, method: Callable[[Any], Any], *arguments: object) -> Any:
+        try:
+            return method(*arguments)
+        except BaseException as error:
+            if name in ON_CALLER and not isinstance(error, Exception):
+                raise
+            if (id(hook), name) not in self._failed:
+                self._failed.add((id(hook), name))
+                log.exception("%s: %s of the hook %r raised an exception; further ones are not logged", self._client_id, name, hook)
+            return None
+
+    def _tell(self, name: str, *arguments: object) -> None:
+        for hook, method in self._methods[name]:
+            self._call(name, hook, method, *arguments)
+
+    # ---- on threads of the application
+
+    def on_send(
+        self, topic: str, value: Any, key: Any, more: tuple[HeadersLike | None, int | None, int | None]
+    ) -> tuple[str, Any, Any, tuple[HeadersLike | None, int | None, int | None]]:
+        """The arguments of `send` as the hooks want them."""
+        record = OutgoingRecord(topic, value, key, *more)
+        for hook, method in self._methods["on_send"]:
+            changed = self._call("on_send", hook, method, record)
+            if isinstance(changed, OutgoingRecord):
+                record = changed
+            elif changed is not None:
+                self._call("on_send", hook, _refuse, changed)
+        return record.topic, record.value, record.key, (record.headers, record.partition, record.timestamp_ms)
+
+    def on_enqueue(self, delivery: Delivery) -> None:
+        """A record was accepted."""
+        self._tell("on_enqueue", delivery)
+
+    def on_close(self) -> None:
+        """The producer was closed. Each hook is told once, however many threads close."""
+        hooks = self._methods["on_close"]
+        while hooks:
+            try:
+                hook, method = hooks.pop(0)
+            except IndexError:  # another thread was faster
+                break
+            self._call("on_close", hook, method)
+
+    # ---- on the loop's thread
+
+    def sealed(self, batch: Batch) -> None:
+        """`batch` takes no more records."""
+        if self._methods["on_batch_sealed"]:
+            self._post("on_batch_sealed", SealedBatch(batch.topic, _known(batch), batch.count, batch.size))
+
+    def requested(self, node: int, batches: Sequence[Batch]) -> None:
+        """A request with `batches` is sent to `node`."""
+        if self._methods["on_request"]:
+            records, size = sum(batch.count for batch in batches), sum(batch.size for batch in batches)
+            self._post("on_request", RequestSent(node, len(batches), records, size))
+
+    def watch(self, batch: Batch) -> None:
+        """`batch` is about to get its outcome. The batch calls back itself: so it keeps its memory until the hooks have returned."""
+        if self._methods["on_ack"]:
+            try:
+                batch.handle().add_done_callback(lambda _: self._tell("on_ack", _outcome(batch)))
+            except Exception:  # the outcome itself must be set in any case
+                log.exception("%s: the outcome of %r cannot be told to the hooks", self._client_id, batch)
+
+    def lost_parked(self, topic: str, code: str, records: int, cause: Exception) -> Callable[[], None] | None:
+        """What tells the hooks of records that failed before they had a partition."""
+        if not self._methods["on_ack"]:
+            return None
+        error = DeliveryFailed(topic, None, code, Written.NO, None, cause)
+        return lambda: self._tell("on_ack", BatchOutcome(topic, None, records, -1, error))
+
+    def _post(self, name: str, event: object) -> None:
+        if len(self._waiting) >= MOST_WAITING:
+            self._left_out += 1
+            return
+        self._waiting.append((name, event))
+        if not self._scheduled:  # read after the append: `_run` clears it before it looks
+            self._scheduled = True
+            self._submit(self._run)
+
+    def _run(self) -> None:
+        """On the callback executor."""
+        self._scheduled = False
+        while self._waiting:
+            try:
+                name, event = self._waiting.popleft()
+            except IndexError:  # an executor of several threads runs this twice at a time
+                break
+            self._tell(name, event)
+        left_out, self._left_out = self._left_out, 0
+        if left_out:
+            log.warning("%s: %d events of batches and requests were left out: the hooks are too slow", self._client_id, left_out)
+
+
+def _refuse(changed: object) -> None:
+    raise TypeError(f"on_send must return an OutgoingRecord or None, not {type(changed).__name__}; the record is sent as it was")
+
+
+def _known(batch: Batch) -> int | None:
+    """Its partition; None if it gets one when it is sent (`partitioner=late`)."""
+    return batch.partition if batch.partition >= 0 else None
+
+
+def _outcome(batch: Batch) -> BatchOutcome:
+    offset, _, code, written, cause = batch.outcome
+    error = None if code is None else DeliveryFailed(batch.topic, _known(batch), code, written or Written.MAYBE, None, cause)
+    return BatchOutcome(batch.topic, _known(batch), batch.count, offset, error, batch)

@@ -1,0 +1,89 @@
+"""Overflow. Rule: the callback of a dropped record runs once, on the callback executor, and a bounded number of them wait for it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from pykafka4.errors import BufferFull
+from pykafka4.gil.flag import step_aside
+from pykafka4.logs import get_log
+from pykafka4.wire.records.hot import Delivery
+
+__all__ = ["DroppedCalls", "Mark"]
+
+log = get_log("pykafka4.producer")
+
+MOST_WAITING: Final = 10_000  # callbacks of dropped records
+
+
+class Mark:
+    """Stands for the callbacks of dropped records that waited when it was made, among the batches that a flush waits for."""
+
+    count, done, settled = 0, True, False
+
+    def lost(self) -> list[Any]:
+        """Nothing: dropped records are not kept."""
+        return []
+
+
+class DroppedCalls:
+    """Calls `on_delivery` of dropped records, in order: many per job of the executor, as an overload drops many records."""
+
+    __slots__ = ("_client_id", "_progress", "_running", "_scheduled", "_submit", "_waiting")
+
+    def __init__(self, submit: Callable[[Callable[[], object]], object], progress: Callable[[], object], client_id: str) -> None:
+        """`progress` is called after callbacks have run."""
+        self._submit, self._progress, self._client_id = submit, progress, client_id
+        self._waiting: deque[tuple[Callable[[Delivery], object], Delivery] | Mark] = deque()
+        self._scheduled = False
+        self._running: list[bool] = []  # an entry per job that runs
+
+    def __call__(self, callback: Callable[[Delivery], object], delivery: Delivery) -> None:
+        """Call `callback(delivery)` soon. Raises BufferFull while too many wait: the records are dropped to bound memory."""
+        if len(self._waiting) >= MOST_WAITING:
+            raise BufferFull(
+                f"{delivery.topic}: {MOST_WAITING:,} callbacks of dropped records (on_full, on_rate_limit) wait already: "
+                "make `on_delivery` faster, or pass none and read stats()"
+            )
+        self._append((callback, delivery))
+
+    def mark(self) -> list[Mark]:
+        """A mark behind the callbacks that wait or run now; nothing if there is none."""
+        if not self._waiting and not self._running:
+            return []
+        mark = Mark()
+        self._append(mark)
+        return [mark]
+
+    def _append(self, entry: tuple[Callable[[Delivery], object], Delivery] | Mark) -> None:
+        self._waiting.append(entry)
+        if not self._scheduled:  # read after the append: `_run` clears it before it looks
+            self._scheduled = True
+            self._submit(self._run)
+
+    def _run(self) -> None:
+        self._running.append(True)
+        try:
+            self._call_waiting()
+        finally:
+            self._running.pop()
+        self._progress()
+
+    def _call_waiting(self) -> None:
+        self._scheduled = False
+        while self._waiting:
+            try:
+                entry = self._waiting.popleft()
+            except IndexError:  # an executor of several threads runs this twice at a time
+                break
+            if isinstance(entry, Mark):
+                entry.settled = True
+                continue
+            callback, delivery = entry
+            try:
+                step_aside()
+                callback(delivery)
+            except BaseException:  # one failing callback must not keep the others from being called
+                log.exception("%s: the delivery callback %r for topic %s raised an exception", self._client_id, callback, delivery.topic)

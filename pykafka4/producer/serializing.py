@@ -1,0 +1,193 @@
+"""Serializing. Rule: what a serializer raises fails the one `send` that called it, with a note that names topic and option.
+
+Only a producer with serializers or with an `on_send` hook has a `Serializing`: for all others `send` is the accumulator's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from operator import call
+from typing import Any, Final, TypeAlias
+
+from pykafka4.producer.hooks import HookCalls
+from pykafka4.records import HeadersLike, ProducerRecord
+from pykafka4.serializers import Serializer, serializer_finder
+from pykafka4.wire.records.common import many_ended, many_values
+from pykafka4.wire.records.hot import Accumulator, Delivery
+
+__all__ = ["More", "Serializing", "each_pair", "each_record", "send_records"]
+
+More: TypeAlias = tuple[HeadersLike | None, int | None, int | None]  # headers, partition, timestamp_ms
+
+MISSING: Final = object()
+MOST_TOPICS: Final = 10_000  # whose serializers are kept
+
+
+class Serializing:
+    """Serializes keys and values, and asks hooks, before the accumulator gets the record."""
+
+    __slots__ = ("_acc", "_hooks", "_keys", "_topics", "_values")
+
+    def __init__(self, acc: Accumulator, keys: Any, values: Any, hooks: HookCalls | None) -> None:
+        self._acc, self._hooks = acc, hooks
+        self._keys, self._values = serializer_finder(keys), serializer_finder(values)
+        self._topics: dict[str, tuple[Serializer | None, Serializer | None]] = {}
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        headers: HeadersLike | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[Delivery], None] | None = None,
+    ) -> Delivery:
+        """See `Producer.send`."""
+        topic, value, key, more = self.prepare(topic, value, key, (headers, partition, timestamp_ms))
+        headers, partition, timestamp_ms = more
+        delivery = self._acc.send(
+            topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery
+        )
+        if self._hooks is not None and self._hooks.enqueues:
+            self._hooks.on_enqueue(delivery)
+        return delivery
+
+    def prepare(self, topic: str, value: Any, key: Any, more: More) -> tuple[str, Any, Any, More]:
+        """The record after hooks and serializers: called once for each, however often the accumulator is asked to take it."""
+        if self._hooks is not None and self._hooks.sends:
+            topic, value, key, more = self._hooks.on_send(topic, value, key, more)
+        of_key, of_value = self._of(topic)
+        if value is not None and of_value is not None:
+            value = serialized(topic, "value_serializer", of_value, value)
+        if key is not None and of_key is not None:
+            key = serialized(topic, "key_serializer", of_key, key)
+        return topic, value, key, more
+
+    def _send(self, out: list[Delivery], topic: str, value: Any, key: Any, more: More, on_delivery: Any) -> None:
+        """Append the record's Delivery to `out` as soon as it is accepted."""
+        accept(self._acc, out, *self.prepare(topic, value, key, more), on_delivery)
+        if self._hooks is not None and self._hooks.enqueues:
+            self._hooks.on_enqueue(out[-1])
+
+    def send_many(self, topic: str, values: Iterable[Any], *, keys: Iterable[Any] | None = None, **more: Any) -> list[Delivery]:
+        """See `Producer.send_many`. The accumulator pulls the records through the serializers, one by one."""
+        if self._hooks is not None and (self._hooks.sends or self._hooks.enqueues):
+            return self._send_each(topic, values, keys, more)
+        of_key, of_value = self._of(topic)
+        items, others = many_values(topic, values, keys)
+        if of_value is not None:
+            items = _column(topic, "value_serializer", of_value, items)
+        if others is not None and of_key is not None:
+            others = _column(topic, "key_serializer", of_key, others)
+        return self._acc.send_many(topic, items, keys=others, **more)
+
+    def _send_each(self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None, more: dict[str, Any]) -> list[Delivery]:
+        """Hooks see each record by itself."""
+        out: list[Delivery] = []
+        rest, on_delivery = _others(**more)
+        pairs = each_pair(topic, values, keys)
+        try:
+            for value, key in pairs:
+                self._send(out, topic, value, key, rest, on_delivery)
+        except BaseException as error:
+            many_ended(error, topic, out)
+            raise
+        return out
+
+    def _of(self, topic: Any) -> tuple[Serializer | None, Serializer | None]:
+        """(for keys, for values) of that topic."""
+        try:
+            return self._topics[topic]
+        except (KeyError, TypeError):
+            if not isinstance(topic, str):
+                return None, None  # the accumulator refuses it
+        if len(self._topics) >= MOST_TOPICS:
+            self._topics.clear()
+        found = self._topics[topic] = self._keys(topic), self._values(topic)
+        return found
+
+
+def accept(acc: Accumulator, out: list[Delivery], topic: str, value: Any, key: Any, more: More, on_delivery: Any = None) -> None:
+    """Pass a record on as it is, and append its Delivery to `out`."""
+    headers, partition, timestamp_ms = more
+    send = partial(
+        acc.send, topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery
+    )
+    out.extend(map(call, (send,)))  # one call into C: no Ctrl-C comes between accepting the record and noting that
+
+
+def _others(
+    headers: HeadersLike | None = None,
+    partition: int | None = None,
+    timestamp_ms: int | None = None,
+    on_delivery: Callable[[Delivery], None] | None = None,
+) -> tuple[More, Callable[[Delivery], None] | None]:
+    """The arguments of `send_many` that hold for every record."""
+    return (headers, partition, timestamp_ms), on_delivery
+
+
+def each_pair(topic: str, values: Iterable[Any], keys: Iterable[Any] | None) -> Iterator[tuple[Any, Any]]:
+    """A value and its key for each record; the arguments are checked at once, and at the end that there were as many of both."""
+    items, others = many_values(topic, values, keys)
+
+    def pairs() -> Iterator[tuple[Any, Any]]:
+        count = 0
+        for value in items:
+            key = None if others is None else next(others, MISSING)
+            if key is MISSING:
+                raise ValueError(f"{topic}: keys ended after {count} items, before the values did")
+            yield value, key
+            count += 1
+        if others is not None and next(others, MISSING) is not MISSING:
+            raise ValueError(f"{topic}: keys has more items than values, which ended after {count}")
+
+    return pairs()
+
+
+def _column(topic: str, option: str, serializer: Serializer, items: Iterable[Any]) -> Iterator[Any]:
+    for item in items:
+        yield None if item is None else serialized(topic, option, serializer, item)
+
+
+def serialized(topic: str, option: str, serializer: Serializer, value: Any) -> bytes | str | None:
+    """What `serializer` makes of `value`. What it raises gets a note."""
+    try:
+        data = serializer(topic, value)
+    except BaseException as error:
+        error.add_note(f"pykafka4: raised by {option} for topic {topic!r}, which was given a {type(value).__name__}")
+        raise
+    if data is not None and not isinstance(data, (bytes, str, bytearray, memoryview)):
+        raise TypeError(f"{topic}: {option} {serializer!r} returned {type(data).__name__}; it must return bytes, str or None")
+    return data
+
+
+def each_record(records: Iterable[ProducerRecord]) -> Iterator[ProducerRecord]:
+    """`records`, one by one. TypeError for what is not iterable, and at its turn for what is no ProducerRecord."""
+    if not hasattr(records, "__iter__"):
+        raise TypeError(f"send_many takes a topic and values, or an iterable of ProducerRecord, not {type(records).__name__}")
+
+    def checked() -> Iterator[ProducerRecord]:
+        for number, record in enumerate(records):
+            if not isinstance(record, ProducerRecord):
+                raise TypeError(f"send_many: record {number} must be a ProducerRecord, not {type(record).__name__}")
+            yield record
+
+    return checked()
+
+
+def send_records(acc: Accumulator, hooks: HookCalls | None, records: Iterable[ProducerRecord]) -> list[Delivery]:
+    """Send each of `records` as it is, without serializers and `on_send`; see `Producer.send_many`."""
+    out: list[Delivery] = []
+    items = each_record(records)
+    try:
+        for record in items:
+            accept(acc, out, record.topic, record.value, record.key, (record.headers, record.partition, record.timestamp_ms))
+            if hooks is not None:
+                hooks.on_enqueue(out[-1])
+    except BaseException as error:
+        many_ended(error, None, out)
+        raise
+    return out

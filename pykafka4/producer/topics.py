@@ -1,0 +1,57 @@
+"""What holds for each topic. Rule: options become a `Policy` here, once for each pattern; only a rate limit is a topic's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from pykafka4.config import ProducerConfig
+from pykafka4.policies import Matcher
+from pykafka4.producer.rates import RateLimits
+from pykafka4.wire.records.compression import CODECS
+from pykafka4.wire.records.policy import Policy
+
+__all__ = ["TopicPolicies", "codecs_of"]
+
+
+def codecs_of(config: ProducerConfig) -> set[str]:
+    """The names of all codecs that may be used."""
+    named = (dict(policy.settings).get("compression_type") for policy in config.topic_policies)
+    return {config.compression_type, *(name for name in named if name is not None)}
+
+
+class TopicPolicies:
+    """The policies of a producer's topics."""
+
+    def __init__(self, config: ProducerConfig, limits: RateLimits) -> None:
+        self._limits, self._drop = limits, config.on_rate_limit == "drop"
+        self._find = Matcher({policy.pattern: _policy(config, dict(policy.settings)) for policy in config.topic_policies})
+        self._default = _policy(config, {})
+
+    def __call__(self, topic: str) -> Policy:
+        """That of `topic`."""
+        policy = self._find(topic) or self._default
+        admit = self._limits.admission(topic, drop=self._drop)
+        return policy if admit is None else attrs.evolve(policy, admit=admit)
+
+
+def _policy(config: ProducerConfig, own: dict[str, Any]) -> Policy:
+    """The producer's options with a topic's own settings. A level belongs to its codec, so another codec does not inherit it."""
+    codec = own.get("compression_type", config.compression_type)
+    level = own.get("compression_level", config.compression_level if codec == config.compression_type else None)
+
+    def setting(name: str) -> Any:
+        return own[name] if name in own else getattr(config, name)
+
+    linger = setting("linger_ms")
+    return Policy(
+        linger=(config.delivery_timeout_ms / 2 if linger is None else linger) / 1000,
+        codec=CODECS[codec],
+        level=level,
+        batch_bytes=setting("batch_bytes") or 0,
+        batch_records=setting("batch_records") or 0,
+        compression_min_bytes=setting("compression_min_bytes"),
+        compression_max_ratio=setting("compression_max_ratio"),
+        max_message_bytes=setting("max_message_bytes") or 0,
+    )

@@ -1,0 +1,264 @@
+"""Transactions of an application. Rule: a call whose outcome is not known is finished by the next call of the same name, and by no other.
+
+`core.producer.transactions` does the work on the loop thread. Here the calls of the application wait for it: one thread at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Thread
+from types import TracebackType
+from typing import Any, Final, Protocol
+
+import attrs
+
+from pykafka4.attachment import SHORT, Attachment
+from pykafka4.config import ProducerConfig
+from pykafka4.core.producer.sender import Sender
+from pykafka4.core.producer.transactions import Done, Transactions
+from pykafka4.errors import (
+    ClosedError,
+    ConfigError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProducerFencedError,
+    TransactionAborted,
+    TransactionError,
+)
+from pykafka4.misuse import as_offsets
+from pykafka4.net import system
+from pykafka4.net.handoff.waiting import Promise
+from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+__all__ = ["NOT_TRANSACTIONAL", "ReadingConsumer", "TransactionBlock", "TransactionCalls"]
+
+NOT_TRANSACTIONAL: Final = "this producer has no transactional_id; pass one when you create it"
+
+Start = Callable[[Transactions, float, Done], None]
+
+
+class Reads(Protocol):
+    """What a transaction needs of the consumer whose records it processes: see `consumer.transactional`."""
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Its membership."""
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the application has read of each partition."""
+
+    def rewind(self, timeout: float | None) -> None:
+        """Read again from the committed offsets."""
+
+
+class ReadingConsumer(Protocol):
+    """A Consumer."""
+
+    def _in_transaction(self) -> Reads:
+        """Raises ConfigError if its offsets cannot be part of a transaction."""
+
+
+@attrs.define(eq=False)
+class Operation:
+    """A call whose outcome the application has not seen yet."""
+
+    what: str
+    promise: Promise[None]
+    started: bool = False
+
+    def run(self, start: Start, transactions: Transactions, now: float) -> None:
+        """Begin it, once, on the loop thread."""
+        if self.started:
+            return
+        self.started = True
+        try:
+            start(transactions, now, self._end)
+        except KafkaError as error:
+            self.promise.set_exception(error)
+
+    def _end(self, error: KafkaError | None) -> None:
+        if error is None:
+            self.promise.set_result(None)
+        else:
+            self.promise.set_exception(error)
+
+
+class TransactionCalls:
+    """The calls of one producer's application."""
+
+    def __init__(self, attachment: Attachment[Sender], config: ProducerConfig, check: Callable[[], None]) -> None:
+        """`check` raises the error that every call would raise, if any."""
+        self._attachment, self._config, self._check = attachment, config, check
+        self._caller: dict[str, tuple[Thread, str]] = {}  # the thread in a call, and the call
+        self._unseen: Operation | None = None  # an init, commit or abort that was interrupted or timed out
+        self.waits = (
+            True  # False: a call that would have to wait raises KafkaTimeoutError at once; a task waits for `unseen`, then calls again
+        )
+
+    # ---------------------------------------------------------------- calls
+
+    def init(self, timeout: float | None) -> None:
+        """See Producer.init_transactions."""
+        self._run("init_transactions", lambda transactions, now, done: transactions.init(now, done), timeout)
+
+    def begin(self) -> None:
+        """See Producer.begin_transaction."""
+
+        def start(transactions: Transactions, now: float, done: Done) -> None:
+            transactions.begin(now)
+            done(None)
+
+        self._run("begin_transaction", start, SHORT)
+
+    def commit(self, timeout: float | None) -> None:
+        """See Producer.commit_transaction."""
+        self._run("commit_transaction", lambda transactions, now, done: transactions.commit(now, done), timeout)
+
+    def abort(self, timeout: float | None) -> None:
+        """See Producer.abort_transaction."""
+        self._run("abort_transaction", lambda transactions, now, done: transactions.abort(now, done), timeout)
+
+    def send_offsets(self, offsets: object, group: object, timeout: float | None, resumes: bool = False) -> None:
+        """See Producer.send_offsets_to_transaction."""
+        places = as_offsets(offsets)
+        if isinstance(group, str):
+            raise TypeError(
+                f"group_metadata={group!r}: pass consumer.group_metadata(), or ConsumerGroupMetadata(group_id) without a member"
+            )
+        if not isinstance(group, ConsumerGroupMetadata):
+            raise TypeError(f"group_metadata must be a ConsumerGroupMetadata (consumer.group_metadata()), not {type(group).__name__}")
+        member = (group.group_id, group.generation_id, group.member_id, group.group_instance_id)
+
+        def start(transactions: Transactions, now: float, done: Done) -> None:
+            transactions.send_offsets(now, places, member, done)
+
+        self._run("send_offsets_to_transaction", start, timeout, resumes)
+
+    @property
+    def unseen(self) -> Promise[None] | None:
+        """The outcome of the call that has to be made again, if there is one."""
+        return None if self._unseen is None else self._unseen.promise
+
+    def forget(self, what: str) -> None:
+        """That call will not be made again, if it is this one."""
+        if self._unseen is not None and self._unseen.what == what:
+            self._unseen = None
+
+    def leave(self, timeout: float) -> None:
+        """The producer closes: abort the open transaction, or wait for the end of one that ends already; at most `timeout` seconds."""
+        try:
+            self.begin_leaving().exception(timeout)
+        except KafkaTimeoutError:
+            return
+
+    def begin_leaving(self) -> Promise[None]:
+        """Abort the open transaction, or find the end of one that ends already."""
+        why = ClosedError("the producer was closed before the transaction was committed")
+        promise = self._attachment.promise()
+
+        def start(now: float) -> None:
+            transactions = self._attachment.machine.transactions
+            assert transactions is not None
+            transactions.leave(now, why, lambda: promise.set_result(None))
+
+        self._attachment.post(start)
+        return promise
+
+    # ---------------------------------------------------------------- how they wait
+
+    def _run(self, what: str, start: Start, timeout: float | None, resumes: bool = True) -> None:
+        """Do `start` on the loop thread and wait for its outcome. `resumes`: the next call of that name takes part in this one."""
+        if self._config.transactional_id is None:
+            raise ConfigError(f"{what}: {NOT_TRANSACTIONAL}")
+        self._check()
+        limit = self._config.max_block_ms / 1000 if timeout is None else timeout
+        mine = (system.current_thread(), what)
+        holder = self._caller.setdefault("caller", mine)  # atomic under the GIL: only one of two threads gets it
+        if holder[0] is not mine[0] and holder[0].is_alive():
+            raise TransactionError(
+                f"thread {mine[0].name!r} called {what} while thread {holder[0].name!r} is in {holder[1]}: "
+                "one thread begins and ends the transactions of a producer; records may be sent by any"
+            )
+        try:
+            self._caller["caller"] = mine
+            self._wait(self._operation(what, resumes), start, limit)
+        finally:
+            self._caller.clear()
+
+    def _operation(self, what: str, resumes: bool) -> Operation:
+        unseen = self._unseen
+        if unseen is not None and unseen.started and unseen.what != what:
+            raise TransactionError(
+                f"{what}: the outcome of {unseen.what} is not known yet, because that call timed out or was interrupted; "
+                f"call {unseen.what} again"
+            )
+        if unseen is None or unseen.what != what:
+            unseen = Operation(what, self._attachment.promise())
+            self._unseen = unseen if resumes else None
+        return unseen
+
+    def _wait(self, operation: Operation, start: Start, limit: float) -> None:
+        transactions = self._attachment.machine.transactions
+        assert transactions is not None
+        self._attachment.post(lambda now: operation.run(start, transactions, now))
+        try:
+            operation.promise.result(limit if self.waits else 0.0)
+        except KafkaTimeoutError:
+            if operation.promise.done():  # with this error, or just now
+                self._unseen = None
+                operation.promise.result(0.0)
+                return
+            trouble = transactions.trouble
+            why = f" (last error: {trouble})" if trouble is not None else "; status() says why"
+            again = f"; the outcome is not known: call {operation.what} again" if operation is self._unseen else ""
+            raise KafkaTimeoutError(f"{operation.what}: not done within {limit:g} s{why}{again}") from None
+        except KafkaError:
+            self._unseen = None
+            raise
+        self._unseen = None
+
+
+class TransactionBlock:
+    """A `with` block that is one transaction: see Producer.transaction."""
+
+    def __init__(self, producer: Any, calls: TransactionCalls, consumer: ReadingConsumer | None, timeout: float | None) -> None:
+        self._producer, self._calls, self._timeout = producer, calls, timeout
+        self._consumer = None if consumer is None else consumer._in_transaction()
+
+    def __enter__(self) -> Any:
+        self._calls.begin()
+        return self._producer
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None:
+            self._commit()
+        elif not isinstance(error, ProducerFencedError):
+            self._abort_after(error)
+
+    def _commit(self) -> None:
+        if self._consumer is not None:
+            try:
+                self._calls.send_offsets(self._consumer.positions(), self._consumer.group_metadata(), self._timeout)
+            except BaseException as error:  # also a timeout or Ctrl-C: the commit has not been asked for
+                self.__exit__(type(error), error, error.__traceback__)
+                raise
+        try:
+            self._calls.commit(self._timeout)
+        except TransactionAborted as error:
+            self._abort_after(error)
+            raise
+
+    def _abort_after(self, error: BaseException) -> None:
+        """Abort because of `error`, and read again what was read for this transaction."""
+        try:
+            self._calls.abort(self._timeout)
+        except ProducerFencedError as fenced:
+            if isinstance(error, KafkaError):
+                raise fenced from error  # it is the reason of the other error, and final
+            error.add_note(f"pykafka4: aborting the transaction failed: {fenced}")
+        except KafkaError as failure:  # it is not committed: the consumer must not go on behind records that nobody has processed
+            error.add_note(f"pykafka4: aborting the transaction failed: {failure}")
+        if self._consumer is not None:
+            try:
+                self._consumer.rewind(self._timeout)
+            except KafkaError as failure:
+                error.add_note(f"pykafka4: rewinding the consumer failed, seek to the committed offsets: {failure}")
