@@ -9,23 +9,26 @@ from typing import Any
 import consumer_mutants
 import producer_mutants
 import pytest
+import transaction_mutants
 from consumer_plan import draw_consumers
 from consumers import ConsumerSimulation
 from invariants import CONSUMER_PROMISES, PRODUCER_PROMISES, Broken
-from producer_plan import draw
+from producer_plan import draw_plain
 from promises import Check, checks, found_by, without_a_mutant
 from schedules import Hunt, Patch
 from simulation import Simulation
+from transactions import TransactionSimulation
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 
 PRODUCERS, CONSUMERS = producer_mutants.MUTANTS, consumer_mutants.MUTANTS
-ALL = [*PRODUCERS.values(), *CONSUMERS.values()]
+TRANSACTIONS = transaction_mutants.MUTANTS
+ALL = [*PRODUCERS.values(), *CONSUMERS.values(), *TRANSACTIONS.values()]
 SCHEDULES = {Simulation: 400, ConsumerSimulation: 80}
 
 
 def hunted(hunt: Hunt, kind: Any, count: int) -> Iterator[Any]:
-    plan_of = draw if kind is Simulation else draw_consumers
+    plan_of = draw_plain if kind is Simulation else draw_consumers
     return (kind(seed, plan=hunt.narrowed(plan_of(seed))) for seed in range(count))
 
 
@@ -65,6 +68,12 @@ def test_a_bug_of_the_producer_is_found(mutant: Patch, monkeypatch: pytest.Monke
 def test_a_bug_of_the_consumer_is_found(mutant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant(monkeypatch)
     CONSUMERS[mutant].check(hunted(CONSUMERS[mutant], ConsumerSimulation, SCHEDULES[ConsumerSimulation]))
+
+
+@pytest.mark.parametrize("mutant", TRANSACTIONS, ids=lambda mutant: mutant.__name__)
+def test_a_bug_of_transactions_is_found(mutant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    TRANSACTIONS[mutant].check(TransactionSimulation(seed) for seed in range(40))
 
 
 @pytest.mark.parametrize("mutant", PRODUCERS, ids=lambda mutant: mutant.__name__)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from consumers import ConsumerSimulation
+from producer_plan import draw
 from schedules import Kind, run
 from simulation import Simulation
 
@@ -13,3 +15,9 @@ def test_every_promise_holds_in_a_few_schedules(kind: Kind, count: int) -> None:
     seen = run(kind, range(count))
     assert not seen.wrong, "\n".join(seen.wrong)
     assert len(seen.reached) > count
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_promise_holds_where_records_get_their_partition_late(seed: int) -> None:
+    plan = draw(seed)
+    Simulation(seed, plan=attrs.evolve(plan, options={**plan.options, "partitioner": "late"})).run()

@@ -7,7 +7,7 @@ its own account, which has to balance.
 from __future__ import annotations
 
 import bisect
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -38,8 +38,10 @@ PRODUCER_PROMISES: Final = {
     "no duplicates": "a record lies once in all partitions of its topic; without idempotence twice only after an unknown outcome",
     "order per partition": "records of one thread lie in the order in which they were sent",
     "no foreign records": "nothing lies in a log that nobody sent to it",
+    "hooks are told": "hooks are told of each record that was accepted, and of its end",
+    "what was dropped is told": "a record without room or over its limit fails as such, is in no log, and counts",
     "one completion": "a callback runs once, after the outcome",
-    "one leader at a time": "batches of a partition never travel to two brokers at once",
+    "one leader at a time": "batches of a partition travel to two brokers at once only with idempotence, to the leader of a newer epoch",
     "one batch per request": "a request has at most one batch of a partition: brokers keep one of several, and acknowledge it for all",
     "not written is not in the log": "a record that failed as not written is not in the log and does not come later",
     "failures are classified": "a failure is a DeliveryFailed with a known code",
@@ -81,7 +83,13 @@ CONSUMER_PROMISES: Final = {
     "waits end in time": "a call ends within its timeout",
     "no internal errors": "a call raises nothing but the errors that it documents",
 }
-PROMISES: Final = {**CONSUMER_PROMISES, **PRODUCER_PROMISES}
+TRANSACTION_PROMISES: Final = {
+    "a committed transaction is read whole": "a reader of committed records gets all records of a transaction whose commit returned",
+    "nothing of an aborted transaction is read": "none of those that were aborted, or that a fenced producer left open",
+    "each committed record is read once, in order": "in the order of the log and of the sends, and no record twice",
+    "transactions end and are read": "when everything heals, each transaction gets an outcome, and readers reach the end of the log",
+}
+PROMISES: Final = {**CONSUMER_PROMISES, **PRODUCER_PROMISES, **TRANSACTION_PROMISES}
 
 FINAL_CODES: Final = {
     "INVALID_RECORD",
@@ -91,6 +99,7 @@ FINAL_CODES: Final = {
     "INVALID_TIMESTAMP",
     "UNKNOWN_SERVER_ERROR",
 }
+SHED: Final = {"BUFFER_FULL", "RATE_LIMITED"}  # not accepted: dropped by `send`
 EARLY: Final = 0.05  # seconds between a `send` and its record's being in a batch, at most
 LOST_COUNT: Final = {"OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "INVALID_PRODUCER_EPOCH"}  # final where a batch may be written
 
@@ -135,6 +144,7 @@ class Sent:
     answers: int = 0  # how often the callback ran
     judged: bool = False
     looked_at: bool = False  # the application has asked for the outcome
+    shed: bool = False  # `send` dropped it
     place: Place | None = None  # where it was acknowledged
 
     @property
@@ -149,7 +159,7 @@ class Sent:
     @property
     def unheard(self) -> bool:
         """Whether it failed and the application has not looked. To ask is to look."""
-        unknown = self.accepted and self.delivery is not None and not (self.judged or self.looked_at)
+        unknown = self.accepted and self.delivery is not None and not (self.judged or self.looked_at or self.shed)
         return unknown and self.delivery.done() and self.delivery.exception(0) is not None  # type: ignore[union-attr]
 
     @property
@@ -240,10 +250,20 @@ class Watch:
         delivery_timeout: float,
         linger: float,
         drain: float,
+        partitions_late: bool = False,
     ) -> None:
-        """`drain`: seconds that all records may take where each goes alone, one behind the other."""
+        """`drain`: seconds that all records may take where each goes alone, one behind the other.
+
+        `partitions_late`: records without key and partition get theirs when they are sent, and keep their order among themselves only.
+        """
+        self.partitions_late = partitions_late
         self.truth, self.disturbances, self._clock = truth, disturbances, clock
         self.idempotent, self.acks, self.buffer_memory = idempotent, acks, buffer_memory
+        self.most_attempts: int | None = None  # max_failed_attempts
+        self.errors: Counter[bytes] = Counter()  # error responses by value
+        self.keys_ignored = False  # partitioner_ignore_keys
+        self.shed = 0  # dropped by on_full or a rate limit
+        self.once = False  # retries=0: no batch is sent twice
         self._delivery_timeout, self._drain = delivery_timeout, drain
         self._filling = linger + delivery_timeout / 10  # how long a batch takes records, at most
         self._timed_out: dict[TopicPartition, list[tuple[Sent, float | None]]] = defaultdict(list)  # and when the callback ran
@@ -265,14 +285,16 @@ class Watch:
         self.by_value: dict[bytes, Sent] = {}
         self.offered = self.accepted = self.acked = self.failed = self.maybe = 0
         self.codes: dict[str, int] = defaultdict(int)
-        self._last: dict[tuple[UUID, TopicPartition, int], int] = {}
+        self._last: dict[tuple[UUID, TopicPartition, int, bool], int] = {}
         self._end: dict[tuple[UUID, TopicPartition], int] = {}  # the offset of the last record seen
         self._leaders: dict[TopicPartition, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        self._led: dict[TopicPartition, dict[int, int]] = defaultdict(dict)  # node -> its leader epoch when the last request went there
         self._flows: dict[TopicPartition, Flow] = {}
 
     def share(self, first: Watch) -> None:
         """What brokers did to a log concerns all producers."""
         self.forgetful, self.unordered, self.truncated, self.led_anew = first.forgetful, first.unordered, first.truncated, first.led_anew
+        self.errors = first.errors
         self.unsafe, self.unnumbered, self.refused = first.unsafe, first.unnumbered, first.refused
         self.unchecked = first.unchecked
 
@@ -295,6 +317,10 @@ class Watch:
     def accept(self, sent: Sent, delivery: Delivery) -> None:
         """`send` returned."""
         sent.accepted, sent.taken, sent.parked = True, self._clock(), delivery.partition is None
+        error = delivery.exception(0) if delivery.done() else None
+        if isinstance(error, DeliveryFailed) and error.code in SHED:
+            self._shed(sent, delivery, error)
+            return
         self.accepted += 1
         if sent.dropped:
             return
@@ -305,6 +331,14 @@ class Watch:
             if not flow.waiting:
                 flow.since = self._clock()
             flow.waiting.append(sent)
+
+    def _shed(self, sent: Sent, delivery: Delivery, error: DeliveryFailed) -> None:
+        """It was dropped at once; a callback tells of it."""
+        sent.delivery, sent.shed = delivery, True
+        self.shed += 1
+        self.offered -= 1
+        if error.written is not Written.NO or self.truth.places.get(sent.value):
+            raise Broken("what was dropped is told", f"{sent.value[:40]!r} was dropped as {error.written}, and lies in the log or may")
 
     def answered(self, sent: Sent, delivery: Delivery) -> None:
         """The record's callback ran. What is wrong is kept for `look`: the client logs what callbacks raise, and goes on."""
@@ -322,6 +356,8 @@ class Watch:
             return
         sent.judged = True
         error = delivery.exception(0)
+        if isinstance(error, DeliveryFailed) and error.code in SHED:
+            return
         if error is None:
             self._judge_ack(sent, delivery.result(0))
         elif isinstance(error, DeliveryFailed):
@@ -342,6 +378,9 @@ class Watch:
         if meta.topic != sent.topic or found is None:
             places = [(str(p.tp), p.record.offset) for p in self.truth.places.get(sent.value, ())]
             raise Broken("nothing acked is lost", f"{sent.value[:40]!r} was acked as {tp} offset {meta.offset}; it lies at {places}")
+        forgotten = self.idempotent and sent.topic in self.forgetful  # no broker could recognise the batch
+        if len(self.truth.living(sent.value)) > 1 and not meta.maybe_repeated and not forgotten:
+            raise Broken("no duplicates", f"{sent.value[:40]!r} was acked as written once, and is in the log twice")
         sent.place = found
         if meta.timestamp_ms != found.record.timestamp_ms:
             raise Broken(
@@ -353,7 +392,8 @@ class Watch:
         code = str(error.code)
         self.codes[code] += 1
         self.maybe += error.written is Written.MAYBE
-        if code not in {"TIMED_OUT", "CLOSED", "CLIENT_ERROR", *BY_NAME} or (code == "CLIENT_ERROR" and not self.crashed):
+        known = {"TIMED_OUT", "CLOSED", "CLIENT_ERROR", *BY_NAME} | ({"CONNECTION_LOST", "AUTHENTICATION_FAILED"} if self.once else set())
+        if code not in known or (code == "CLIENT_ERROR" and not self.crashed):
             raise Broken("failures are classified", f"{sent.value[:40]!r} failed as {code}: {error}")
         record = error.record
         if record is None or (record.value, record.key, record.headers) != (sent.value, sent.key, sent.headers):
@@ -365,7 +405,7 @@ class Watch:
 
     def _explain(self, sent: Sent, error: DeliveryFailed, code: str) -> None:
         """A failure has a reason outside the client."""
-        if self.closed or self.crashed:
+        if self.closed or self.crashed or self.once:
             return
         tp = None if error.partition is None else TopicPartition(sent.topic, error.partition)
         now = (
@@ -382,6 +422,8 @@ class Watch:
         elif code in FINAL_CODES:
             if not any(tp in (None, refused) for refused in self.refused[code]):
                 raise Broken("no needless failure", f"{why}; no broker said so")
+        elif self.most_attempts is not None and self.errors[sent.value] >= self.most_attempts:
+            return
         elif code not in LOST_COUNT or sent.value not in self.unsafe:
             raise Broken("no needless failure", f"{why}; it is to be tried again")
 
@@ -440,14 +482,14 @@ class Watch:
             raise Broken("records are what was sent", f"{sent.value[:40]!r} lies as {found}, sent as {wanted}")
 
     def _judge_duplicate(self, sent: Sent, tp: TopicPartition) -> None:
-        if tp.topic in self.forgetful or (not self.idempotent and sent.value in self.unsafe):
+        if tp.topic in self.forgetful or (not self.idempotent and not self.once and sent.value in self.unsafe):
             return
         places = [(str(p.tp), p.record.offset) for p in self.truth.living(sent.value)]
         raise Broken("no duplicates", f"{sent.value[:40]!r} lies at {places}")
 
     def _look_at_order(self, sent: Sent, place: Place) -> None:
         self._look_for_truncation(place)
-        key, actor = (place.topic, place.tp, sent.actor), sent.actor
+        key, actor = (place.topic, place.tp, sent.actor, self._is_free(sent)), sent.actor
         before = self._last.get(key, -1)
         if sent.number < before and sent.topic not in self.unordered and not self._late(sent):
             raise Broken("order per partition", f"{place.tp}: record {sent.number} of actor {actor} lies behind its record {before}")
@@ -462,9 +504,13 @@ class Watch:
             for record in self.truth.below(place.tp, offset):
                 sent = self.by_value.get(record.value or b"")
                 if sent is not None:
-                    key = (*where, sent.actor)
+                    key = (*where, sent.actor, self._is_free(sent))
                     self._last[key] = max(sent.number, self._last.get(key, -1))
         self._end[where] = offset
+
+    def _is_free(self, sent: Sent) -> bool:
+        """Whether records with a key or a partition may overtake it."""
+        return self.partitions_late and (sent.key is None or self.keys_ignored) and sent.partition is None
 
     def _late(self, sent: Sent) -> bool:
         """Whether it was given up before, as maybe written: a request under way may come later, and a new producer id fences nothing.
@@ -502,6 +548,7 @@ class Watch:
 
     def look_at_ledger(self, sender: Sender, acc: Accumulator) -> None:
         """The account against a walk over everything. Records whose `send` has not returned may be in it, or not."""
+        unfinished = acc.unfinished()  # first: where it takes a lock, other threads send before it returns
         ledger, accepted = sender.ledger, acc.accepted
         if not self.accepted <= accepted <= self.offered:
             raise Broken("the ledger balances", f"{accepted} accepted, {self.accepted} to {self.offered} were sent")
@@ -513,7 +560,7 @@ class Watch:
                         flying += batch.count
         if ledger.in_flight != flying:
             raise Broken("the ledger balances", f"{ledger.in_flight} in flight, {flying} are")
-        for item in acc.unfinished():
+        for item in unfinished:
             if isinstance(item, Batch):
                 waiting += 0 if item.done else item.count
             elif not item.done():
@@ -521,20 +568,31 @@ class Watch:
         queued = accepted - ledger.acked - ledger.in_flight - ledger.failures_seen
         if queued != waiting - flying:
             raise Broken("the ledger balances", f"{queued} queued, {waiting - flying} are")
+        stats = ledger.snapshot(acc.census(), 0).stats()
+        rows, dropped = stats.partitions, sum(stats.dropped.values())
+        if not self.shed <= dropped <= self.shed + self.offered - accepted:
+            raise Broken("what was dropped is told", f"{dropped} count as dropped, applications know of {self.shed}")
+        for tp, queue in sender.queues.items():
+            under_way = sum(batch.count for batch in queue.batches if batch.in_flight)
+            if queue.tp.partition >= 0 and rows[queue.tp].in_flight != under_way:  # what has no partition yet is in no row
+                raise Broken(
+                    "the ledger balances", f"{tp}: {rows[queue.tp].in_flight} of its records are in flight; it should be {under_way}"
+                )
         lost = sum(ledger.failed.values())
         if acc.acked != ledger.acked or acc.failed != lost:
             raise Broken(
                 "the ledger balances", f"{ledger.acked} acked and {lost} failed, the accumulator counts {acc.acked} and {acc.failed}"
             )
 
-    def departed(self, tps: list[TopicPartition], node: int) -> None:
-        """A produce request for these partitions went out to `node`."""
+    def departed(self, tps: list[TopicPartition], node: int, epochs: list[int] | None) -> None:
+        """A produce request for these partitions went out to `node`, which leads in `epochs`; None: without idempotence."""
         if len(set(tps)) < len(tps):
             raise Broken("one batch per request", f"a request to {node} has batches of {sorted(map(str, tps))}")
-        for tp in tps:
-            at = self._leaders[tp]
+        for tp, epoch in zip(tps, epochs or [-1] * len(tps), strict=True):
+            at, led = self._leaders[tp], self._led[tp]
             at[node] += 1
-            if len(at) > 1:
+            led[node] = epoch
+            if any(led[other] >= epoch for other in at if other != node):
                 raise Broken("one leader at a time", f"requests for {tp} are under way to {sorted(at)}")
 
     def returned(self, tps: list[TopicPartition], node: int) -> None:

@@ -24,8 +24,8 @@ from pykafka4.core.consumer.start_offsets import StartOffsets
 from pykafka4.core.engine import Engine
 from pykafka4.core.group import offsets
 from pykafka4.core.group.assignors import ASSIGNORS
-from pykafka4.core.group.coordinator import Coordinator
 from pykafka4.core.group.membership import Membership
+from pykafka4.core.metadata.coordinators import Coordinator
 from pykafka4.core.network.call import Call, Next, Verdict
 from pykafka4.core.subscription import Assigned, Claim, Ended, Start
 from pykafka4.errors import KafkaError

@@ -11,6 +11,7 @@ from schedules import Hunt, Patch, around
 from weather import Climate
 
 from pykafka4 import producer
+from pykafka4.core.producer import ledger
 from pykafka4.core.producer.answers import ACTIONS, Answers
 from pykafka4.core.producer.ledger import Ledger
 from pykafka4.core.producer.outcomes import Outcomes
@@ -20,7 +21,7 @@ from pykafka4.core.producer.sender import Sender
 from pykafka4.error_table import Produce
 from pykafka4.errors import BufferFull, DeliveryFailed, KafkaError, KafkaTimeoutError, short_name
 from pykafka4.producer import core as producer_core
-from pykafka4.records import ProducerRecord, RecordMetadata
+from pykafka4.records import ProducerRecord, RecordMetadata, TopicPartition
 from pykafka4.runtime import Runtime
 
 __all__ = ["MUTANTS", "Told", "sender_of", "sending"]
@@ -164,12 +165,38 @@ def count_a_failure_too_few(patch: pytest.MonkeyPatch) -> None:
 
 
 def count_a_success_as_failure(patch: pytest.MonkeyPatch) -> None:
-    def acknowledged(original: Any, self: Ledger, records: int) -> None:
-        original(self, records)
+    def acknowledged(original: Any, self: Ledger, *args: Any) -> None:
+        original(self, *args)
         self.acked -= 1
         self.failures_seen += 1
 
     around(patch, Ledger, "acknowledged", acknowledged)
+
+
+def count_for_the_first_partition(patch: pytest.MonkeyPatch) -> None:
+    def acknowledged(original: Any, self: Ledger, tp: TopicPartition, *args: Any) -> None:
+        original(self, min(other for other in self._tallies if other.topic == tp.topic), *args)
+
+    around(patch, Ledger, "acknowledged", acknowledged)
+
+
+def lose_without_a_topic(patch: pytest.MonkeyPatch) -> None:
+    """Acknowledgements count in total only."""
+
+    def acknowledged(original: Any, self: Ledger, tp: TopicPartition, *args: Any) -> None:
+        before = self._tallies[tp]
+        original(self, tp, *args)
+        self._tallies[tp] = before
+
+    around(patch, Ledger, "acknowledged", acknowledged)
+
+
+def put_all_in_flight_into_one_partition(patch: pytest.MonkeyPatch) -> None:
+    def by_partition(original: Any, batches: Any) -> Any:
+        queued, in_flight = original(batches)
+        return queued, {min(queued): sum(in_flight.values())} if queued else {}
+
+    around(patch, ledger, "_by_partition", by_partition)
 
 
 # ---- its end
@@ -248,6 +275,9 @@ MUTANTS: dict[Patch, Hunt] = {
         {UNWRITTEN, "no duplicates"}, SHORT, ("request delayed", "network is dark"), every=0.1, says=") and came into the log later"
     ),
     leave_out_what_is_in_flight: Hunt({LEDGER}, says="the parts are not the whole", plan=SLOW),
+    count_for_the_first_partition: Hunt({LEDGER}, says=" records count as acked, applications know of ", **NOTHING_FAILS),
+    lose_without_a_topic: Hunt({LEDGER}, says=" in the topics", **NOTHING_FAILS),
+    put_all_in_flight_into_one_partition: Hunt({LEDGER}, says=" of its records are in flight; ", plan=SLOW),
     count_one_too_many: Hunt({LEDGER}, says=" accepted, "),
     count_a_failure_too_few: Hunt({LEDGER}, SHORT, says=" queued, "),
     count_a_success_as_failure: Hunt({LEDGER}, says=" acked and "),

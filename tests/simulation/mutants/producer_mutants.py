@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
+import feature_mutants
 import handle_mutants
 import pytest
 from handle_mutants import NOTHING_FAILS, SHORT, Told, sender_of, sending
@@ -29,7 +30,7 @@ from pykafka4.core.producer.identity import Identity
 from pykafka4.core.producer.ledger import Ledger
 from pykafka4.core.producer.outcomes import Outcomes
 from pykafka4.core.producer.queues import UNASSIGNED, PartitionQueue
-from pykafka4.core.producer.requests import ProduceRequests
+from pykafka4.core.producer.requests import InFlightProduce, ProduceRequests
 from pykafka4.core.producer.sender import Sender
 from pykafka4.error_table import BY_NAME, CODES, Produce, Written
 from pykafka4.errors import DeliveryFailed, KafkaError
@@ -124,14 +125,56 @@ def new_epoch_in_doubt(patch: pytest.MonkeyPatch) -> None:
 
 
 def two_leaders(patch: pytest.MonkeyPatch) -> None:
-    """A new leader gets the next batch while the old one has not answered."""
+    """A new leader gets the next batch while the old one has not answered, also without idempotence."""
 
-    def following(original: Any, self: Sender, queue: Any, node: int, link: int | None, now: float) -> Any:
-        queue.node = node
-        return original(self, queue, node, link, now)
+    def follow(original: Any, self: Sender, queue: PartitionQueue) -> None:
+        leader = self.recovery.leader(queue.tp)
+        if queue.awaits_response and leader is not None and leader.node != queue.node:
+            self.ledger.requeued(queue.supersede())
+        original(self, queue)
 
-    around(patch, Sender, "_next", following)
-    around(patch, PartitionQueue, "meet", lambda original, self, *where: True)  # it asks how many may be in flight, and nothing else
+    around(patch, Sender, "_follow_leader", follow)
+
+
+def supersede_without_doubt(patch: pytest.MonkeyPatch) -> None:
+    """What the old leader has not answered counts as not written."""
+
+    def supersede(original: Any, self: PartitionQueue) -> int:
+        before = [(batch, batch.written) for batch in self.batches]
+        records: int = original(self)
+        for batch, written in before:
+            batch.written = written
+        return records
+
+    around(patch, PartitionQueue, "supersede", supersede)
+
+
+def number_again_for_the_new_leader(patch: pytest.MonkeyPatch) -> None:
+    """A batch that the old leader has not answered gets another number at the new one."""
+
+    def supersede(original: Any, self: PartitionQueue) -> int:
+        flying = [batch for batch in self.batches if batch.in_flight]
+        records: int = original(self)
+        for batch in flying:
+            batch.base_sequence = UNASSIGNED
+        return records
+
+    around(patch, PartitionQueue, "supersede", supersede)
+
+
+def believe_the_old_leader(patch: pytest.MonkeyPatch) -> None:
+    """What a replaced leader says of a batch counts as if the new one had said it."""
+    patch.setattr(InFlightProduce, "superseded", property(lambda self: []))
+
+
+def never_say_repeated(patch: pytest.MonkeyPatch) -> None:
+    """An acknowledgement does not say that an earlier attempt may be in the log, too."""
+
+    def acknowledge(original: Any, self: Outcomes, queue: PartitionQueue, batch: Any, *where: Any) -> None:
+        batch.written = False
+        original(self, queue, batch, *where)
+
+    around(patch, Outcomes, "acknowledge", acknowledge)
 
 
 def put_two_batches_of_a_partition_into_a_request(patch: pytest.MonkeyPatch) -> None:
@@ -168,6 +211,8 @@ def call_it_not_written(patch: pytest.MonkeyPatch) -> None:
 
     def lost(original: Any, self: Answers, flight: Any, now: float, outcome: Any) -> None:
         original(self, flight, now, attrs.evolve(outcome, written=Written.NO))
+        for _, batch in flight.entries:
+            batch.attempts += 1  # so that only the numbering is wrong
 
     around(patch, Answers, "_flight_lost", lost)
 
@@ -229,11 +274,11 @@ def number_from_zero_in_the_old_epoch(patch: pytest.MonkeyPatch) -> None:
 def start_over_when_the_topic_hides(patch: pytest.MonkeyPatch) -> None:
     """Sequences begin again when metadata does not know the topic for a while."""
 
-    def look(original: Any, self: Sender, changed: list[str]) -> None:
+    def look(original: Any, self: Sender, *args: Any) -> None:
         for queue in self.queues.values():
             if self.cluster.unknown_since(queue.tp.topic) is not None and queue.in_flight == 0:
                 queue.next_sequence = 0
-        original(self, changed)
+        original(self, *args)
 
     around(patch, Sender, "_look_at_leaders", look)
 
@@ -451,6 +496,7 @@ UNWRITTEN = "not written is not in the log"
 BEHIND = " lies behind its record "
 
 MUTANTS: dict[Patch, Hunt] = {
+    **feature_mutants.MUTANTS,
     **handle_mutants.MUTANTS,
     forget_what_was_lost: Hunt({"progress", "partitions go on"}, says="the end of the block raised "),
     take_loss_for_success: Hunt({LOST, "offsets are told"}, says=" without an offset, which no broker left out"),
@@ -461,10 +507,35 @@ MUTANTS: dict[Patch, Hunt] = {
     new_epoch_in_doubt: Hunt({"no duplicates", ORDER, "not written is not in the log"}, PIPELINED, says=" lies at ", plan=DOUBTFUL),
     two_leaders: Hunt(
         {TWO},
-        {**PIPELINED, "request_timeout_ms": 2_000, "metadata_max_age_ms": 500},
+        {**PLAIN, "request_timeout_ms": 2_000, "metadata_max_age_ms": 500},
         ("move leader", "answer delayed", "request delayed", "broker freezes"),
         every=0.1,
         says=" are under way to ",
+        plan={"topics": {"t": 1}, "actors": 3, "records": 80, "spaced": False},
+    ),
+    never_say_repeated: Hunt({"no duplicates"}, PLAIN, says=" was acked as written once, "),
+    supersede_without_doubt: Hunt(
+        {UNWRITTEN, ORDER, "no duplicates"},
+        {**PIPELINED, "request_timeout_ms": 2_000, "metadata_max_age_ms": 500, "delivery_timeout_ms": 3_000},
+        ("move leader", "answer delayed", "request delayed", "broker freezes"),
+        every=0.1,
+        says=") and lies in the log",
+        plan={"topics": {"t": 1}, "actors": 3, "records": 80, "spaced": False},
+    ),
+    number_again_for_the_new_leader: Hunt(
+        {"no duplicates", ORDER, "progress"},
+        {**PIPELINED, "request_timeout_ms": 2_000, "metadata_max_age_ms": 500, "delivery_timeout_ms": 60_000},
+        ("move leader", "answer delayed", "request delayed", "broker freezes"),
+        every=0.1,
+        says=" lies at ",
+        plan={"topics": {"t": 1}, "actors": 3, "records": 80, "spaced": False},
+    ),
+    believe_the_old_leader: Hunt(
+        {LEDGER, ORDER, "no duplicates", "no internal errors"},
+        {**PIPELINED, "request_timeout_ms": 2_000, "metadata_max_age_ms": 500, "delivery_timeout_ms": 60_000},
+        ("move leader", "answer delayed", "request delayed", "broker freezes"),
+        every=0.1,
+        says=" in flight, ",
         plan={"topics": {"t": 1}, "actors": 3, "records": 80, "spaced": False},
     ),
     put_two_batches_of_a_partition_into_a_request: Hunt(

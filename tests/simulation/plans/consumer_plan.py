@@ -14,10 +14,9 @@ from weather import Climate
 
 from integration.faults.catalog import CONSUMERS as LASTS
 from pykafka4.testing.faults.controls import Fault
-from pykafka4.wire.protocol.messages_cluster import MetadataRequest
+from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, MetadataRequest
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import (
-    FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import trouble
+from features import with_features
 from weather import Climate
 
 from integration.faults.catalog import PRODUCERS as LASTS
@@ -19,7 +20,7 @@ from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
 if TYPE_CHECKING:
     from simulation import Simulation
 
-__all__ = ["DOUBTFUL", "FAULTS", "LATER", "PIPELINED", "QUICK", "ProducerPlan", "draw"]
+__all__ = ["DOUBTFUL", "FAULTS", "LATER", "PIPELINED", "QUICK", "ProducerPlan", "draw", "draw_plain"]
 
 
 @attrs.frozen(kw_only=True)
@@ -45,6 +46,9 @@ class ProducerPlan:
     ending: str = "close"  # how the application is done with the producer: "close", "with", "raising" (out of the block) or "forgotten"
     neighbours: int = 0  # other producers on the same client, with one application each
     spaced: bool = False  # few faults, with calm times between them that are longer than recovering may take
+    many: bool = False  # some records are sent by `send_many`
+    disguise: str = ""  # what undoes the disguise of values: "", "serializer" or "hook"
+    hooked: bool = False  # a hook counts records
 
     @property
     def idempotent(self) -> bool:
@@ -83,7 +87,12 @@ PIPELINED: Final[dict[str, Any]] = {
 
 
 def draw(seed: int) -> ProducerPlan:
-    """The plan of `seed`: every third has spaced faults, one of fifteen leaves batches in doubt while their sequences are refused.
+    """The plan of `seed`: two of five have features, see `features`."""
+    return with_features(draw_plain(seed))
+
+
+def draw_plain(seed: int) -> ProducerPlan:
+    """The plan of `seed`: every third has spaced faults, one of fifteen leaves batches in doubt.
 
     One of twenty lingers for long, where its delivery timeout allows that.
     """

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import attrs
 from applications import Application, judge_time, timed
+from features import Counting, longest_linger
 from invariants import FINAL_CODES, Broken, Truth, Watch
 from neighbour import Neighbour, Party
 from producer_plan import FAULTS, ProducerPlan, draw
@@ -26,7 +27,7 @@ from pykafka4 import Client
 from pykafka4.config import ClientConfig, ProducerConfig
 from pykafka4.core import Outcome, Reply, Request
 from pykafka4.error_table import CODES, Written
-from pykafka4.errors import DeliveryFailed, KafkaTimeoutError
+from pykafka4.errors import BufferFull, DeliveryFailed, KafkaTimeoutError
 from pykafka4.producer import Producer
 from pykafka4.records import ProducerRecord, TopicPartition
 from pykafka4.testing.storage.batch import Appended, parse_header
@@ -80,6 +81,9 @@ class Simulation(Schedule[ProducerPlan, Report]):
 
     def __init__(self, seed: int, *, plan: ProducerPlan | None = None, trace: Callable[[str], None] | None = None) -> None:
         super().__init__(seed, plan or draw(seed), trace)
+        self.hook = Counting(undoes=self.plan.disguise == "hook")
+        if self.plan.hooked:
+            self.plan = attrs.evolve(self.plan, options={**self.plan.options, "hooks": self.hook})
         self.config = config = ProducerConfig.parse({"bootstrap_servers": self.servers, **self.plan.options})
         self.closing = False
         self._ready = self._sending = self._ended = False
@@ -88,6 +92,9 @@ class Simulation(Schedule[ProducerPlan, Report]):
         if self.plan.sick:
             partition = self.cluster.topics["t"].partitions[0]
             self.sick = partition.tp, partition.leader
+        self.refusals: tuple[type[Exception], ...] = (BufferFull,)  # of `send` while the producer is open
+        if callable(config.partitioner):  # it waits for the topic's partitions
+            self.refusals += (KafkaTimeoutError,)
         self.max_block = config.max_block_ms / 1000
         self.cluster.zombies = self.plan.zombies
         self.cluster.on_batch = self._saw_batch
@@ -112,17 +119,22 @@ class Simulation(Schedule[ProducerPlan, Report]):
 
     def _new_watch(self) -> Watch:
         config, senders = self.config, self.plan.actors + self.plan.neighbours
-        return Watch(
+        watch = Watch(
             Truth(self.cluster),
             self.disturbances,
             lambda: self.timeline.now,
             idempotent=self.plan.idempotent,
+            partitions_late=self.plan.options.get("partitioner") == "late",
             acks=config.acks,
             buffer_memory=config.buffer_memory,
             delivery_timeout=config.delivery_timeout_ms / 1000,
-            linger=config.linger_ms / 1000,
+            linger=longest_linger(self.plan.options),
             drain=senders * self.plan.records * 2 * self.plan.climate.delay[1],
         )
+        watch.keys_ignored = config.partitioner_ignore_keys
+        watch.once = config.retries == 0
+        watch.most_attempts = config.max_failed_attempts
+        return watch
 
     def _note_leaders(self, replication: Any) -> None:
         """With acks=1 records may be lost with the leader that had them."""
@@ -152,10 +164,11 @@ class Simulation(Schedule[ProducerPlan, Report]):
     def patience(self) -> tuple[float, float]:
         """Normal are some round trips; after a fault a request, an attempt to connect and the pauses between attempts have to end."""
         seconds = {name: value / 1000 for name, value in self.plan.options.items() if name.endswith("_ms")}
+        linger = longest_linger(self.plan.options)
         trip = 2 * self.plan.climate.delay[1]
         pauses = seconds.get("reconnect_backoff_max_ms", 1.0) + 2 * seconds.get("retry_backoff_max_ms", 1.0)
         attempts = seconds.get("request_timeout_ms", 30.0) + seconds.get("socket_connection_setup_timeout_max_ms", 30.0)
-        base = 1.0 + seconds.get("linger_ms", 0.0) + 8 * trip
+        base = 1.0 + linger + 8 * trip
         return base, attempts + 1.2 * pauses + 8 * trip + 0.2
 
     def _leader(self, tp: TopicPartition) -> int:
@@ -291,9 +304,12 @@ class Simulation(Schedule[ProducerPlan, Report]):
         batches: list[Batch] = [part.records for topic in request.message.topic_data for part in topic.partition_data]
         tps = [TopicPartition(batch.topic, batch.partition) for batch in batches]
         written = [bytes(batch) for batch in batches]  # copied, as its memory may have another use when the answer comes
-        watch = self._sender_of(batches[0]).watch
+        party = self._sender_of(batches[0])
+        watch, sender = party.watch, party.sender
+        leaders = [sender.cluster.leader(tp) for tp in tps]
+        epochs = [-1 if leader is None else leader.epoch for leader in leaders] if sender.config.enable_idempotence else None
         try:
-            watch.departed(tps, request.node)
+            watch.departed(tps, request.node, epochs)
         except Broken as broken:
             self.world.fail(broken)
 
@@ -315,10 +331,13 @@ class Simulation(Schedule[ProducerPlan, Report]):
 
     def _note_unsafe(self, tps: list[TopicPartition], written: list[bytes], outcome: Outcome) -> None:
         """The requests after which a record may be in the log without an acknowledgement."""
-        answers = {}
+        answers, parts = {}, []
         if isinstance(outcome, Reply) and outcome.message is not None:
+            parts = [(t.name, p) for t in outcome.message.responses for p in t.partition_responses]
             answers = {(t.name, p.index): p.error_code for t in outcome.message.responses for p in t.partition_responses}
         for tp, data in zip(tps, written, strict=True):
+            if any(p.error_code and p.index == tp.partition and name in (tp.topic, "") for name, p in parts):  # "": told by topic id
+                self.watch.errors.update(values_in(data))
             code = answers.get(tp)
             known = CODES.get(code) if code is not None else None
             if known is None or known.written is Written.MAYBE or known.name in MAYBE_WRITTEN:
@@ -361,12 +380,13 @@ class Simulation(Schedule[ProducerPlan, Report]):
             self.world.step()
         for party in self.parties:
             party.watch.conclude()
+        self._check_hook()
         self._check_requests(start)
 
     def most_seconds(self) -> float:
         """Virtual seconds after healing in which everything must have its outcome: recovery, the linger, and what is left to be sent."""
         _, aftermath = self.patience()
-        linger: float = self.plan.options.get("linger_ms", 0) / 1000
+        linger = longest_linger(self.plan.options)
         return aftermath + 20.0 + linger + self.plan.records * (self.plan.actors + self.plan.neighbours) * self.plan.climate.delay[1]
 
     def _finished(self) -> bool:
@@ -459,6 +479,16 @@ class Simulation(Schedule[ProducerPlan, Report]):
             identity = f"{header.producer_id}/{header.producer_epoch} {first}…{header.last_sequence}" if first >= 0 else "no identity"
             again = " again" if result.duplicate else ""
             self.note(f"    {where} ({identity}): {result.error} {result.base_offset}{again}")
+
+    def _check_hook(self) -> None:
+        """A hook was told of each record that was accepted, and of its end."""
+        if not self.plan.hooked or any(party.watch.crashed for party in self.parties):
+            return
+        accepted, shed = (sum(getattr(party.watch, name) for party in self.parties) for name in ("accepted", "shed"))
+        if self.hook.enqueued - shed != accepted:
+            raise Broken("hooks are told", f"{self.hook.enqueued} records were announced, {accepted} accepted and {shed} dropped")
+        if self.hook.ended != accepted:
+            raise Broken("hooks are told", f"the end of {self.hook.ended} records was told, {accepted} were accepted")
 
     # ---- heat
 

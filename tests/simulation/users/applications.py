@@ -6,6 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+from balance import balance
+from features import disguised
 from invariants import Broken, Sent, value_of
 
 from pykafka4.errors import BufferFull, ClosedError, KafkaError, KafkaTimeoutError
@@ -58,6 +61,8 @@ class Application:
         sim = self.sim
         sim.world.sleep(sim.random.random() * 0.05)
         while self.left > 0 and not sim.closing:
+            if sim.plan.many and sim.random.random() < 0.3 and not self._send_many(sim.random.choice((2, 7))):
+                break
             for _ in range(min(self.left, 1 if sim.plan.spaced else sim.random.choice((1, 1, 1, 5, 20)))):
                 if not self.send():
                     break
@@ -76,9 +81,8 @@ class Application:
                     self._last.delivery.exception(limit)  # type: ignore[union-attr]
                 self._last.looked_at = True
             elif choice < 0.07:
-                stats = sim.producer.stats()
-                if stats.accepted != stats.acked + stats.queued + stats.in_flight + stats.lost:
-                    raise Broken("the ledger balances", f"the parts are not the whole: {stats}")
+                known = [sent for sent in sim.watch.sent if sent.place is not None]  # before the question: more are told meanwhile
+                balance(sim.producer.stats(), known)
             elif choice < 0.08:
                 self._look_at_partitions(limit)
         except KafkaError as error:
@@ -137,6 +141,36 @@ class Application:
             self.left += 1
         return False
 
+    def _given(self, sent: Sent) -> bytes:
+        return disguised(sent.value) if self.sim.plan.disguise else sent.value
+
+    def _send_many(self, count: int) -> bool:
+        """Send some at once; False as in `send`. Those before one that is refused are accepted."""
+        sim, many = self.sim, []
+        for _ in range(min(count, self.left)):
+            many.append(attrs.evolve(self._draw(False, self.number), dropped=False))
+            self._next += 1
+        first = many[0]
+        for sent in many:
+            sent.topic, sent.headers, sent.partition, sent.timestamp_ms = first.topic, first.headers, first.partition, first.timestamp_ms
+            sent.value = value_of(sent.topic, sent.actor, sent.number, len(sent.value))
+            sim.watch.offer(sent)
+        self.left -= len(many)
+        where: dict[str, Any] = {"headers": list(first.headers), "partition": first.partition, "timestamp_ms": first.timestamp_ms}
+        try:
+            with timed(sim, "send_many", sim.max_block * len(many)):
+                found = sim.producer.send_many(first.topic, [self._given(s) for s in many], keys=[s.key for s in many], **where)
+        except (BufferFull, KafkaError) as error:
+            if not isinstance(error, sim.refusals) and not sim.closing:
+                raise Broken("the producer goes on", f"send_many raised {error!r}") from error
+            found = error.accepted  # type: ignore[attr-defined]
+        for sent, delivery in zip(many, found, strict=False):
+            sim.watch.accept(sent, delivery)
+        for sent in many[len(found) :]:
+            sim.watch.refuse(sent)
+        self.left = 0 if sim.closing else self.left + len(many) - len(found)
+        return len(found) == len(many)
+
     def _offer(self, sent: Sent, heard: Any) -> bool:
         sim = self.sim
         self._next += 1
@@ -146,10 +180,10 @@ class Application:
         try:
             with timed(sim, "send", sim.max_block):
                 first = None if late else heard
-                delivery = sim.producer.send(sent.topic, sent.value, headers=list(sent.headers), on_delivery=first, **where)
+                delivery = sim.producer.send(sent.topic, self._given(sent), headers=list(sent.headers), on_delivery=first, **where)
         except (BufferFull, KafkaError) as error:
             sim.watch.refuse(sent)
-            if not isinstance(error, BufferFull) and not sim.closing:
+            if not isinstance(error, sim.refusals) and not sim.closing:
                 raise Broken("the producer goes on", f"send raised {error!r}") from error
             return False
         sim.watch.accept(sent, delivery)

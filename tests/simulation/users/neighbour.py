@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from invariants import Watch
     from simulation import Simulation
 
+    from pykafka4.core.producer.sender import Sender
+
 __all__ = ["ACTORS", "Neighbour", "Party"]
 
 ACTORS: Final = 1000  # added to the number of its application: values say who sent them
@@ -26,6 +28,10 @@ class Party(Protocol):
     producer: Producer
     watch: Watch
     closing: bool  # its application sends no more
+
+    @property
+    def sender(self) -> Sender:
+        """Its machine."""
 
 
 class Neighbour:

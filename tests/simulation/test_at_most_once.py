@@ -1,0 +1,39 @@
+"""At most once (`retries=0`): under every fault records may be lost, but none is ever in a log twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+from invariants import Broken
+from producer_plan import draw
+from schedules import around
+from simulation import Simulation
+
+from pykafka4.core.producer.answers import Answers
+
+pytestmark = [pytest.mark.simulation]
+
+SEEDS = range(60)
+
+
+def simulation(seed: int) -> Simulation:
+    plan = draw(seed)
+    options: dict[str, Any] = {**plan.options, "acks": "all", "enable_idempotence": False, "retries": 0}
+    return Simulation(seed, plan=attrs.evolve(plan, options=options))
+
+
+def test_no_record_is_in_a_log_twice(tell: Callable[[str], None]) -> None:
+    reports = [simulation(seed).run() for seed in SEEDS]
+    acked, failed = sum(r.acked for r in reports), sum(r.failed for r in reports)
+    tell(f"{len(reports)} schedules at most once: {acked} acknowledged, {failed} failed")
+    assert acked > failed > 0
+
+
+def test_a_producer_that_sends_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    around(monkeypatch, Answers, "_was_last", lambda original, self, batch: False)
+    with pytest.raises(Broken, match="no duplicates"):
+        for seed in SEEDS:
+            simulation(seed).run()
