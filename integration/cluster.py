@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from integration.admin import Admin, Partition
 from integration.judge import reader
-from integration.judge.reader import LogRecord
+from integration.judge.reader import Committed, LogRecord
 from integration.seam import READY, Brokers, PortTaken, State, Unsupported, died
 from integration.security.options import for_java
 from integration.security.settings import Mechanism
@@ -352,3 +352,7 @@ class Cluster(Brokers):
     def log(self, topic: str, timeout: float = TOPIC) -> dict[int, list[LogRecord]]:
         """Every record in the topic now, by partition, read from the leaders without the client under test."""
         return reader.log(self, topic, Deadline(timeout))
+
+    def committed(self, topic: str, timeout: float = TOPIC) -> dict[int, Committed]:
+        """As `log`, without what was aborted or is not committed yet."""
+        return reader.committed(self, topic, Deadline(timeout))

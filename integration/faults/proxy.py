@@ -19,6 +19,7 @@ from typing import Any, Self, TypeVar
 
 import attrs
 
+from integration.faults.acks import Acks
 from integration.host.ports import HOST, Ports
 
 __all__ = ["Counters", "Proxy"]
@@ -39,6 +40,8 @@ class Counters:
     connections: int = 0
     refused: int = 0  # the broker was not there
     resets: int = 0
+    lossy_resets: int = 0  # of these, connections that had lost responses before
+    lost_acks: int = 0  # answers to Produce requests among what was swallowed, at least; none over TLS
     request_bytes: int = 0
     response_bytes: int = 0
     swallowed_bytes: int = 0
@@ -88,8 +91,9 @@ class Direction(asyncio.Protocol):
         self.link.made(self)
 
     def data_received(self, data: bytes) -> None:
-        if self.faults.swallow or self.swallow:
-            self.link.proxy.counters.swallowed_bytes += len(data)
+        lost = self.faults.swallow or self.swallow
+        self.link.passes(self, data, lost)
+        if lost:
             return
         for at in range(0, len(data), CHUNK):
             piece = data[at : at + CHUNK]
@@ -165,7 +169,21 @@ class Link:
         self.responses = Direction(self, proxy.responses, "response_bytes")
         self.requests.other, self.responses.other = self.responses, self.requests
         self.timers: list[asyncio.TimerHandle] = []
-        self.dead = False
+        self.acks = Acks()
+        self.dead = self.lossy = False
+
+    def passes(self, direction: Direction, data: bytes, lost: bool) -> None:
+        """Count what one side sent, and what of it is lost."""
+        counters = self.proxy.counters
+        if lost:
+            counters.swallowed_bytes += len(data)
+        if direction is self.requests:
+            self.acks.asked(data)
+            return
+        acks = self.acks.answered(data)
+        if lost:
+            self.lossy = True
+            counters.lost_acks += acks
 
     def made(self, direction: Direction) -> None:
         """The client came: connect to the broker, or leave it waiting. The broker came: send what waited."""
@@ -220,6 +238,7 @@ class Link:
             return
         self.dead = True
         self.proxy.counters.resets += 1
+        self.proxy.counters.lossy_resets += self.lossy
         for side in (self.requests, self.responses):
             self.abort(side)
         self.forget()

@@ -22,6 +22,8 @@ __all__ = ["Batch", "LogRecord", "Wrong", "batches_in"]
 
 BATCH = struct.Struct(">qiibIhiqqqhii")
 MESSAGE = struct.Struct(">qiIbb")
+MARKER = struct.Struct(">hh")
+COMMIT = 1
 BEFORE_LENGTH_ENDS = 12  # bytes of base offset and length, which every format has first
 MAGIC_AT = 16
 CRC_AT = {0: 16, 1: 16, 2: 21}  # where the bytes begin that the checksum covers
@@ -74,6 +76,7 @@ class Batch(NamedTuple):
     producer_epoch: int
     base_sequence: int
     records: tuple[LogRecord, ...]
+    commits: bool = False  # a control batch with the marker that commits a transaction; any other marker aborts it
 
 
 def batches_in(data: Any, where: str = "log") -> Iterator[Batch]:
@@ -112,8 +115,16 @@ def batch_of(frame: memoryview, where: str) -> Batch:
         raise Wrong(f"{where} holds offset {rows[-1].offset}, past its own end")
     return Batch(
         base, base + last_delta + 1, magic, attributes & CODEC, leader_epoch, control, bool(attributes & TRANSACTIONAL), append_time,
-        pid, epoch, sequence, () if control else tuple(rows),
+        pid, epoch, sequence, () if control else tuple(rows), control and commits(rows, where),
     )  # fmt: skip
+
+
+def commits(rows: list[LogRecord], where: str) -> bool:
+    """Whether a control batch commits: its one record has a version and a type as its key."""
+    if len(rows) != 1 or rows[0].key is None or len(rows[0].key) < MARKER.size:
+        raise Wrong(f"{where} is a control batch without a marker")
+    _, kind = MARKER.unpack_from(rows[0].key)
+    return bool(kind == COMMIT)
 
 
 class Bytes:

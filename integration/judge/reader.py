@@ -7,22 +7,31 @@ for, a partition that answers nothing although it has records. `raw.py` asks the
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
-from integration.judge.log_format import LogRecord, Wrong, batches_in
+from integration.judge.log_format import Batch, LogRecord, Wrong, batches_in
 from integration.judge.raw import Broker, NotNow
 from integration.seam import Brokers
 from integration.waiting import Deadline, until
 
-__all__ = ["LogRecord", "Wrong", "log", "offsets"]
+__all__ = ["Committed", "LogRecord", "Wrong", "committed", "log", "offsets"]
 
 EARLIEST, LATEST = -2, -1
 PIECE = 8 << 20  # bytes of one partition in one answer
 WAIT_MS = 500
 ANSWER = 10.0  # seconds for one answer
 RECORD_BATCHES_SINCE = (0, 11)
+
+
+class Committed(NamedTuple):
+    """What the markers in a partition's log say."""
+
+    records: list[LogRecord]
+    aborted: int  # records of aborted transactions
+    open: int  # records of transactions without a marker
 
 
 def offsets(brokers: Brokers, topic: str, deadline: Deadline) -> dict[int, tuple[int, int]]:
@@ -63,9 +72,41 @@ def log(brokers: Brokers, topic: str, deadline: Deadline) -> dict[int, list[LogR
     return {index: read(brokers, topic, index, first, end, deadline) for index, (first, end) in offsets(brokers, topic, deadline).items()}
 
 
+def committed(brokers: Brokers, topic: str, deadline: Deadline) -> dict[int, Committed]:
+    """What a reader of committed records may see, up to the high watermarks at the moment of the call: worked out from the markers."""
+    return {
+        index: committed_of(batches(brokers, topic, index, first, end, deadline))
+        for index, (first, end) in offsets(brokers, topic, deadline).items()
+    }
+
+
+def committed_of(log: Iterable[Batch]) -> Committed:
+    """The records outside of transactions, and those of transactions that were committed."""
+    open_ones: dict[int, list[LogRecord]] = {}  # producer id -> records of its transaction
+    records: list[LogRecord] = []
+    aborted = 0
+    for batch in log:
+        if not batch.transactional:
+            records += batch.records
+        elif not batch.control:
+            open_ones.setdefault(batch.producer_id, []).extend(batch.records)
+        elif batch.commits:
+            records += open_ones.pop(batch.producer_id, ())
+        else:
+            aborted += len(open_ones.pop(batch.producer_id, ()))
+    return Committed(sorted(records), aborted, sum(map(len, open_ones.values())))
+
+
 def read(brokers: Brokers, topic: str, partition: int, first: int, end: int, deadline: Deadline) -> list[LogRecord]:
     """The records from `first` up to `end`."""
-    records: list[LogRecord] = []
+    found = batches(brokers, topic, partition, first, end, deadline)
+    records = [record for batch in found for record in batch.records if first <= record.offset < end]
+    rising(f"{topic}-{partition}", records)
+    return records
+
+
+def batches(brokers: Brokers, topic: str, partition: int, first: int, end: int, deadline: Deadline) -> Iterator[Batch]:
+    """The batches that hold the offsets from `first` up to `end`; the first and the last may hold more."""
     at = first
     where = f"{topic}-{partition}"
     while at < end:
@@ -77,12 +118,11 @@ def read(brokers: Brokers, topic: str, partition: int, first: int, end: int, dea
         )
         before = at
         for batch in batches_in(data, where):
-            records += [record for record in batch.records if at <= record.offset < end]
+            if at < batch.next_offset and at < end:
+                yield batch
             at = max(at, batch.next_offset)
         if at == before:
             raise Wrong(f"{where}: a fetch from {at} brought no batch that goes past it")
-    rising(where, records)
-    return records
 
 
 def fetch(brokers: Brokers, topic: str, partition: int, offset: int) -> bytes | None:

@@ -20,7 +20,7 @@ from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import Producer
 
-__all__ = ["TOO_LATE", "Cycle", "Load", "Verdict", "judge", "kill_cycle"]
+__all__ = ["TOO_LATE", "Cycle", "Load", "Verdict", "freeze_cycle", "judge", "kill_cycle"]
 
 PARTITIONS = 6
 BEGIN_MS = time.time_ns() // 1_000_000  # timestamp of record 0; brokers delete segments whose records are all old
@@ -58,6 +58,7 @@ class Load(threading.Thread):
         self.refuse = False  # whether the next record has a timestamp that brokers refuse
         self.refused: set[int] = set()
         self.offsets: dict[int, int] = {}  # record -> offset reported
+        self.repeated: set[int] = set()  # acknowledged records whose batch may be in the log more than once, as the producer says
         self.failures: dict[int, BaseException] = {}
         self.completions: Counter[int] = Counter()
         self.last_ack = [0.0] * partitions  # monotonic seconds
@@ -120,13 +121,16 @@ class Load(threading.Thread):
         if error is not None:
             self.failures[n] = error
         else:
-            self.offsets[n] = delivery.result(0).offset
+            metadata = delivery.result(0)
+            self.offsets[n] = metadata.offset
+            if getattr(metadata, "maybe_repeated", False):
+                self.repeated.add(n)
             self.last_ack[self.partition(n)] = time.monotonic()
 
 
 @attrs.frozen
 class Cycle:
-    """One leader killed: seconds from its death until a new leader was seen, and from then until a record was acknowledged by it."""
+    """One leader lost: seconds from then until a new leader was seen, and from that until a record was acknowledged by it."""
 
     node: int
     election: float
@@ -145,6 +149,28 @@ def kill_cycle(cluster: Cluster, topic: str, load: Load, partition: int) -> Cycl
     cluster.start(node)
     cluster.wait_full_isr([topic])
     return cycle
+
+
+def freeze_cycle(cluster: Cluster, topic: str, load: Load, partition: int, seconds: float) -> Cycle:
+    """Freeze the leader of `partition` for that long, then see all replicas in sync. The acknowledgement may come after the thaw."""
+    node = cluster.wait_leader(topic, partition)
+    cluster.freeze(node)
+    frozen = time.monotonic()
+    try:
+        cluster.wait(lambda: cluster.leader(topic, partition) not in (node, -1), seconds, f"a new leader of {topic}-{partition}")
+        elected = time.monotonic()
+        while load.last_ack[partition] <= elected and time.monotonic() < frozen + seconds:
+            time.sleep(0.02)
+        first = load.last_ack[partition]
+        time.sleep(max(0.0, frozen + seconds - time.monotonic()))
+    finally:
+        cluster.thaw(node)
+    if first <= elected:
+        first = until(
+            lambda: load.last_ack[partition] > elected and load.last_ack[partition], RECOVERY, f"an acknowledgement of {topic}-{partition}"
+        )
+    cluster.wait_full_isr([topic])
+    return Cycle(node, elected - frozen, first - elected)
 
 
 @attrs.frozen

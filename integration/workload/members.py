@@ -25,7 +25,8 @@ from integration.judge.reader import LogRecord
 from integration.waiting import until
 from integration.workload.member import digest
 from pykafka4 import errors
-from pykafka4.wire.protocol.messages_group import FindCoordinatorRequest, OffsetFetchRequest
+from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
+from pykafka4.wire.protocol.messages_group import OffsetFetchRequest
 
 __all__ = ["Member", "Members", "committed", "coordinator"]
 

@@ -1,0 +1,71 @@
+"""Counts lost acknowledgements: answers to Produce requests that came from a broker and that a proxy did not pass on.
+
+Invariant: only what is seen in full counts. An answer whose first bytes had gone through is not counted, nor is anything of a connection
+over TLS, whose bytes cannot be read: the count is a lower bound.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Acks", "Heads"]
+
+PRODUCE = 0
+SIZE, API, CORRELATION = 4, 2, 4  # bytes
+REQUEST = 8  # of a request's head: api key, api version, correlation id
+
+
+class Heads:
+    """Finds the first `size` bytes of every frame in a stream that comes in pieces; a shorter frame is not reported."""
+
+    def __init__(self, size: int) -> None:
+        self.wanted = SIZE + size
+        self.head = bytearray()
+        self.skip = 0  # bytes until the next frame
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The heads that end in this piece."""
+        found: list[bytes] = []
+        at = 0
+        while at < len(data):
+            if self.skip:
+                step = min(self.skip, len(data) - at)
+                self.skip -= step
+                at += step
+                continue
+            piece = data[at : at + self.missing()]
+            self.head += piece
+            at += len(piece)
+            if not self.missing():
+                self.skip = max(0, self.announced() - (len(self.head) - SIZE))
+                if len(self.head) == self.wanted:
+                    found.append(bytes(self.head[SIZE:]))
+                self.head.clear()
+        return found
+
+    def announced(self) -> int:
+        return int.from_bytes(self.head[:SIZE], signed=True)
+
+    def missing(self) -> int:
+        """Bytes of the present head that have not come: of the size first, and then no more than the frame has."""
+        if len(self.head) < SIZE:
+            return SIZE - len(self.head)
+        return max(0, min(self.wanted, SIZE + self.announced()) - len(self.head))
+
+
+class Acks:
+    """Which answers of one connection acknowledge records."""
+
+    def __init__(self) -> None:
+        self.requests, self.responses = Heads(REQUEST), Heads(CORRELATION)
+        self.waiting: set[bytes] = set()  # correlation ids of Produce requests
+
+    def asked(self, data: bytes) -> None:
+        """The client sent that."""
+        for head in self.requests.feed(data):
+            if int.from_bytes(head[:API]) == PRODUCE:
+                self.waiting.add(head[-CORRELATION:])
+
+    def answered(self, data: bytes) -> int:
+        """How many acknowledgements begin in what the broker sent."""
+        found = self.waiting.intersection(self.responses.feed(data))
+        self.waiting -= found
+        return len(found)

@@ -1,0 +1,124 @@
+"""Runs the transactional copier, starts it again when it has ended too early, and judges the copy against the brokers' logs.
+
+Invariant: the committed records of each output partition are those of the input partition, each once and in order.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from integration.cluster import Cluster
+from integration.waiting import until
+from integration.workload.copier import FAILED
+
+__all__ = ["Copying", "differences"]
+
+ROOT = Path(__file__).parents[2]
+ENDED = 60.0
+MOST_FAILURES = 20  # processes that ended by themselves before everything was copied
+
+Row = tuple[bytes | None, bytes | None]  # key, value
+
+
+@attrs.define(eq=False)
+class Copying:
+    """One transactional id, and the processes that had it one after the other. Use as a context manager: no process is left behind."""
+
+    settings: Mapping[str, Any]
+    folder: Path
+    processes: list[subprocess.Popen[bytes]] = attrs.Factory(list)
+    killed: int = 0
+
+    def __enter__(self) -> Copying:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait(ENDED)
+
+    def start(self) -> None:
+        """Start the next process."""
+        name = self.folder / f"copier-{len(self.processes)}"
+        with name.with_suffix(".jsonl").open("wb") as out, name.with_suffix(".err").open("wb") as err:
+            command = [sys.executable, "-m", "integration.workload.copier", json.dumps(self.settings)]
+            self.processes.append(subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, cwd=ROOT))
+
+    def kill(self) -> None:
+        """SIGKILL, whatever it is doing; the next one takes over."""
+        self.processes[-1].kill()
+        self.processes[-1].wait(ENDED)
+        self.killed += 1
+        self.start()
+
+    def tend(self) -> bool:
+        """Whether everything is copied; starts another process when one has failed."""
+        code = self.processes[-1].poll()
+        if code is None or code == 0:
+            return code == 0
+        assert code == FAILED, f"the copier ended with {code}; see {self.folder}"
+        assert self.failures() < MOST_FAILURES, f"{self.failures()} copiers failed; see {self.folder}"
+        self.start()
+        return False
+
+    def failures(self) -> int:
+        """Processes that ended by themselves with an error."""
+        return sum(process.poll() == FAILED for process in self.processes)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What all processes have noted; a line that is just being written is left out."""
+        texts = [path.read_bytes() for path in sorted(self.folder.glob("copier-*.jsonl"), key=lambda path: path.stat().st_mtime)]
+        return [json.loads(line) for text in texts for line in text.splitlines(keepends=True) if line.endswith(b"\n")]
+
+    def counts(self) -> Counter[str]:
+        """How many transactions ended how, and what else was noted."""
+        return Counter(line["what"] for line in self.lines())
+
+    def errors(self) -> Counter[str]:
+        """The errors, without the numbers in them."""
+        return Counter(line["error"][:160] for line in self.lines() if "error" in line)
+
+    def copied(self) -> int:
+        """Records in transactions that were committed, as far as noted."""
+        return sum(line["count"] for line in self.lines() if line["what"] == "committed")
+
+    def wait_copied(self, count: int, timeout: float) -> None:
+        """Until so many records are in committed transactions, or all are copied."""
+        until(lambda: self.tend() or self.copied() >= count, timeout, lambda: f"{count} records to be copied, not {self.copied()}")
+
+    def wait_finished(self, timeout: float) -> None:
+        """Until everything is copied, and the last process has ended."""
+        until(self.tend, timeout, lambda: f"the copy to be finished; {self.counts()} {self.errors()}")
+
+
+def differences(cluster: Cluster, source: str, copies: Mapping[str, Mapping[int, Iterable[Row]]]) -> list[str]:
+    """What is wrong with the copies, as various readers see them: name of the reader -> partition -> rows."""
+    expected = {partition: [(r.key, r.value) for r in records] for partition, records in cluster.log(source).items()}
+    told = []
+    for reader, found in copies.items():
+        for partition, rows in expected.items():
+            told += [f"{reader}, partition {partition}: {text}" for text in different(rows, list(found.get(partition, ())))]
+    return told
+
+
+def different(expected: list[Row], found: list[Row]) -> list[str]:
+    """In words; empty when both are equal."""
+    if expected == found:
+        return []
+    want, have = Counter(expected), Counter(found)
+    missing, extra = want - have, have - want
+    at = next((n for n, (a, b) in enumerate(zip(expected, found, strict=False)) if a != b), min(len(expected), len(found)))
+    return [
+        f"{missing.total()} of {len(expected)} records are missing {list(missing)[:3]}, {extra.total()} too many {list(extra)[:3]}, "
+        f"the first difference is at {at}"
+    ]
