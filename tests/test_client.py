@@ -101,7 +101,8 @@ def test_status_shows_brokers_topics_and_offline_partitions(client: Client) -> N
         client._runtime.engine.recovery.offline.clear()
         client._runtime.engine.recovery.report(now, tp, why)
 
-    shown = client._runtime.loop.ask(lambda now: (fail(now), client._runtime._status(now + 2.5))[1], SECONDS)
+    look = client._runtime.loop.ask(lambda now: (fail(now), client._runtime._look(now + 2.5))[1], SECONDS)
+    shown = {**look.shown, "offline": look.offline(), "topics": client.status()["topics"]}
     assert shown["state"] == "connected"
     assert shown["cluster_id"] == "model-cluster"
     assert {broker["node"] for broker in shown["brokers"] if broker["node"] > 0} == {1, 2, 3}

@@ -9,11 +9,13 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import attrs
 import pytest
 
-from pykafka4 import config
+from pykafka4 import config, policies
 from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig, describe, parse_servers
 from pykafka4.errors import ConfigError
+from pykafka4.wire.records import compression
 
 B = {"bootstrap_servers": "b:9092"}
 
@@ -74,6 +76,28 @@ def test_an_unknown_option_gets_the_nearest_real_name(option: str, near: str) ->
         ({**B, "client_id": ""}, "client_id=''"),
         ({**B, "allow_auto_create_topics": "yes"}, "must be True or False"),
         ({**B, "delivery_timeout_ms": 1, "linger_ms": 5}, "records would expire before they are sent"),
+        ({**B, "delivery_timeout_ms": 10, "topic_policies": {"t": {"linger_ms": 11}}}, "is less than linger_ms=11"),
+        (
+            {**B, "compression_level": 5},
+            "compression_level=5: compression_type='none' has no levels; remove it, or use one of gzip, lz4, zstd",
+        ),
+        ({**B, "compression_type": "lz4", "compression_level": 18}, "must be from 1 to 17 with compression_type='lz4'"),
+        ({**B, "compression_max_ratio": 0}, "compression_max_ratio=0: must be a number over 0, and at most 1"),
+        ({**B, "topic_policies": ["t"]}, "topic_policies is of type list: must be a mapping"),
+        ({**B, "topic_policies": {5: {}}}, "topic_policies: 5 must be the name of a topic"),
+        ({**B, "topic_policies": {"t": 5}}, "topic_policies['t'] is of type int: must be a mapping"),
+        ({**B, "topic_policies": {"t-*": {"acks": 1}}}, "topic_policies['t-*']: 'acks' is no setting of a topic; there are linger_ms"),
+        ({**B, "topic_policies": {"t": {"batch_records": 0}}}, "topic_policies['t']: batch_records=0: must be a number of records from 1"),
+        (
+            {**B, "compression_type": "gzip", "topic_policies": {"t": {"compression_level": 11}}},
+            "topic_policies['t']: compression_level=11",
+        ),
+        ({**B, "rate_limits": {"t": 5}}, "rate_limits['t']=5: must be (max_messages, interval_ms), such as (1000, 1000)"),
+        ({**B, "rate_limits": {"t": (0, 1000)}}, "rate_limits['t']=(0, 1000): max_messages must be an integer from 1"),
+        ({**B, "rate_limits": {"t": (True, 1000)}}, "max_messages must be an integer"),
+        ({**B, "rate_limits": {"t": (5, 0.5)}}, "interval_ms must be a number of milliseconds from 1"),
+        ({**B, "transactional_id": "x", "rate_limits": {"t": (5, 5)}, "on_rate_limit": "drop"}, "would be committed without the dropped"),
+        ({**B, "rate_limits": {"": (5, 5)}}, "rate_limits: '' must be the name of a topic"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_is_allowed(options: dict[str, Any], says: str) -> None:
@@ -285,3 +309,13 @@ def test_whole_numbers_take_no_fractions_but_ints_of_other_types() -> None:
     )
     with pytest.raises(ConfigError, match=r"batch_size=2048\.0"):
         ProducerConfig.parse({**B, "batch_size": 2048.0})
+
+
+def test_levels_of_codecs_are_those_of_the_codecs() -> None:
+    assert policies.LEVELS == compression.LEVELS
+
+
+def test_policies_and_rates_pickle_compare_and_survive_evolve() -> None:
+    config = ProducerConfig(**B, topic_policies={"t": {"linger_ms": None, "batch_records": 5}}, rate_limits={"t": [5, 1000.5]})
+    assert pickle.loads(pickle.dumps(config)) == config == attrs.evolve(config, client_id="pykafka4")
+    assert (config.topic_policies[0].settings, config.rate_limits[0].interval_ms) == ((("linger_ms", None), ("batch_records", 5)), 1000.5)

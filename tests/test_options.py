@@ -11,6 +11,7 @@ import socket
 import struct
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest
 from pykafka4.wire.records.compression import CODECS
+from pykafka4.wire.records.hot import murmur2
 from tools.mutants.catalogue import MUTANTS
 
 # The mutant "OPTION is ignored" of each is killed by a unit test.
@@ -55,6 +57,8 @@ ELSEWHERE = (
     "connections_max_idle_ms",
     "metadata_max_age_ms",
     "metadata_max_idle_ms",
+    "retries",
+    "max_failed_attempts",
     "receive_message_max_bytes",
     "max_decompressed_bytes",
     "prefetch_bytes",
@@ -234,6 +238,26 @@ def _(wire: Wire) -> None:
     assert wire.sent("InitProducerId")
 
 
+@shows("transactional_id")
+def _(wire: Wire) -> None:
+    producer = wire.producer(transactional_id="invoices-1")
+    producer.init_transactions(SECONDS)
+    with producer.transaction():
+        producer.send("t", b"v")
+    assert [request.transactional_id for request in (*wire.sent("InitProducerId"), *wire.sent("Produce"))] == ["invoices-1"] * 2
+    refused(Producer, "transactional_id", "")
+    for name, value in {"acks": 1, "enable_idempotence": False}.items():
+        with pytest.raises(ConfigError, match=f"^{name}=.* with transactional_id='t': transactions need acks='all' and idempotence"):
+            Producer(bootstrap_servers="127.0.0.1:9", transactional_id="t", **{name: value})  # type: ignore[arg-type]
+
+
+@shows("transaction_timeout_ms")
+def _(wire: Wire) -> None:
+    wire.producer(transactional_id="invoices-1", transaction_timeout_ms=1_234).init_transactions(SECONDS)
+    assert wire.sent("InitProducerId")[0].transaction_timeout_ms == 1_234
+    refused(Producer, "transaction_timeout_ms", 0)
+
+
 def batches(wire: Wire) -> list[Any]:
     return wire.server.do(lambda cluster: list(cluster.log("t", 0).batches))
 
@@ -266,6 +290,101 @@ def _(wire: Wire) -> None:
     refused(Producer, "compression_type", "brotli")
 
 
+@shows("partitioner", "partitioner_ignore_keys")
+def _(wire: Wire) -> None:
+    wire.server.create_topic("wide", 5)
+
+    def partitions(**options: Any) -> list[int]:
+        producer = wire.producer(**options)
+        return [producer.send("wide", b"v", key=key).result(SECONDS).partition for key in (b"abc", b"key 1", b"abc")]
+
+    assert partitions() == [(murmur2(key) & 0x7FFFFFFF) % 5 for key in (b"abc", b"key 1", b"abc")]
+    assert partitions(partitioner="consistent_random") == [zlib.crc32(key) % 5 for key in (b"abc", b"key 1", b"abc")]
+    assert partitions(partitioner=lambda topic, key, partitions, available: len(key) - 1) == [2, 4, 2]
+    assert len(set(partitions(partitioner_ignore_keys=True))) == 1
+    refused(Producer, "partitioner", "murmur3")
+
+
+@shows("partitioner_adaptive_partitioning_enable")
+def _(wire: Wire) -> None:
+    """A partition whose broker does not respond gets less, or as much as the other one."""
+    wire.server.create_topic("pair", 2)
+    slow = wire.server.do(lambda cluster: cluster.topics["pair"].partitions[0].leader)
+    assert slow != wire.server.do(lambda cluster: cluster.topics["pair"].partitions[1].leader)
+
+    def share(adaptive: bool) -> float:
+        producer = wire.producer(partitioner_adaptive_partitioning_enable=adaptive, batch_size=1024, linger_ms=0)
+        for partition in (0, 1):
+            producer.send("pair", b"first", partition=partition).result(SECONDS)
+        wire.server.delay("Produce", 1.0, broker=slow, times=200)
+        chosen = []
+        for _ in range(400):
+            delivery = producer.send("pair", bytes(1_000))
+            chosen.append(delivery.partition)
+            if delivery.partition == 1:
+                delivery.result(SECONDS)
+        wire.server.do(lambda cluster: cluster.heal())
+        return chosen.count(0) / len(chosen)
+
+    assert share(True) < 0.25
+    assert 0.45 < share(False) < 0.55
+
+
+@shows("batch_records", "batch_bytes")
+def _(wire: Wire) -> None:
+    """A batch that is complete does not wait for its linger."""
+    for name, value in (("batch_records", 3), ("batch_bytes", 25)):
+        producer = wire.producer(linger_ms=60_000, **{name: value})
+        handles = [producer.send("t", b"1234567890") for _ in range(4)]
+        assert [handle.result(SECONDS) for handle in handles[:3]]
+        assert not handles[3].done()
+    assert [batch.header.records for batch in batches(wire)] == [3, 3]
+
+
+@shows("compression_level", "compression_min_bytes", "compression_max_ratio")
+def _(wire: Wire) -> None:
+    data = b"".join(b"%d " % (n * n) for n in range(20_000))
+    cases: tuple[dict[str, Any], ...] = (
+        {"compression_level": 1},
+        {"compression_level": 9},
+        {"compression_min_bytes": 200_000},
+        {"compression_max_ratio": 0.01},
+    )
+    for options in cases:
+        wire.producer(compression_type="gzip", **options).send("t", data).result(SECONDS)
+    found = batches(wire)
+    assert [batch.header.attributes & 7 for batch in found] == [1, 1, 0, 0]
+    assert found[1].header.length < found[0].header.length
+    with pytest.raises(ConfigError, match="compression_level=10: must be from 1 to 9 with compression_type='gzip'"):
+        wire.producer(compression_type="gzip", compression_level=10)
+
+
+@shows("max_message_bytes")
+def _(wire: Wire) -> None:
+    with pytest.raises(RecordTooLarge, match=r"t: .* max_message_bytes=3000"):
+        wire.producer(max_message_bytes=3_000).send("t", bytes(3_000))
+
+
+@shows("topic_policies")
+def _(wire: Wire) -> None:
+    producer = wire.producer(compression_type="gzip", topic_policies={"t*": {"compression_type": "zstd"}})
+    producer.send("t", bytes(10_000)).result(SECONDS)
+    assert [batch.header.attributes & 7 for batch in batches(wire)] == [CODECS["zstd"]]
+
+
+@shows("rate_limits", "on_rate_limit")
+def _(wire: Wire) -> None:
+    producer = wire.producer(rate_limits={"t": (2, 60_000)}, on_rate_limit="drop")
+    handles = [producer.send("t", b"v") for _ in range(3)]
+    assert [handle.result(SECONDS) for handle in handles[:2]]
+    with pytest.raises(DeliveryFailed, match="RATE_LIMITED"):
+        handles[2].result(0)
+    with pytest.raises(BufferFull, match="over its limit of 1 records"):
+        delaying = wire.producer(rate_limits={"*": (1, 60_000)}, max_block_ms=50)
+        for _ in range(2):
+            delaying.send("t", b"v")
+
+
 @shows("max_request_size")
 def _(wire: Wire) -> None:
     with pytest.raises(RecordTooLarge, match="max_request_size=3000"):
@@ -275,6 +394,39 @@ def _(wire: Wire) -> None:
 @shows("buffer_memory", "max_block_ms")
 def _(wire: Wire) -> None:
     assert blocked(wire, buffer_memory=65_536, max_partition_bytes=2**30) < 65_536
+
+
+@shows("key_serializer", "value_serializer")
+def _(wire: Wire) -> None:
+    wire.producer(key_serializer="str", value_serializer="json").send("t", [1, "ü"], key="k").result(SECONDS)
+    (record,) = wire.server.records("t")
+    assert (record.key, record.value) == (b"k", '[1,"ü"]'.encode())
+    refused(Producer, "key_serializer", "avro")
+    refused(Producer, "value_serializer", "avro")
+
+
+@shows("hooks")
+def _(wire: Wire) -> None:
+    heard: list[Any] = []
+
+    class Hook:
+        def on_ack(self, outcome: Any) -> None:
+            heard.append(outcome.offsets)
+
+    producer = wire.producer(hooks=Hook())
+    producer.send("t", b"v")
+    producer.flush(SECONDS)
+    assert heard == [range(1)]
+    refused(Producer, "hooks", "no object", shown="hooks: 'no object' is not an object with one of the methods")
+
+
+@shows("on_full")
+def _(wire: Wire) -> None:
+    producer = wire.producer(on_full="raise", buffer_memory=65_536)
+    wire.no_leader()
+    with pytest.raises(BufferFull, match="on_full=raise"):
+        for _ in range(1_000):
+            producer.send("t", b"v" * 1_000)
 
 
 @shows("max_partition_bytes")
@@ -373,9 +525,13 @@ def _(wire: Wire) -> None:
 
 @shows("isolation_level")
 def _(wire: Wire) -> None:
-    fetch = wire.fetch(isolation_level="read_uncommitted")
-    assert [request.isolation_level for request in (fetch, *wire.sent("ListOffsets"))] == [0, 0]
-    refused(Consumer, "isolation_level", "read_committed")
+    for level, number in (("read_uncommitted", 0), ("read_committed", 1)):
+        wire.calls.clear()
+        client = f"client-{number}"
+        wire.fetch(isolation_level=level, client_id=client)
+        levels = {(name, m.isolation_level) for name, who, m in list(wire.calls) if who == client and hasattr(m, "isolation_level")}
+        assert levels == {("Fetch", number), ("ListOffsets", number)}
+    refused(Consumer, "isolation_level", "serializable")
 
 
 @shows("fetch_min_bytes", "fetch_max_wait_ms", "fetch_max_bytes", "max_partition_fetch_bytes")

@@ -37,15 +37,15 @@ def test_a_peers_option_gets_its_hint(name: str, spell: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("value_serializer", "there are no serializers"),
-        ("transactional.id", "no transactions"),
+        ("schema.registry.url", "there is no client of a schema registry"),
+        ("transactional.id", "did you mean 'transactional_id'?"),
         ("sasl.mechanisms", "did you mean 'sasl_mechanism'?"),
         ("sasl_plain_password", "did you mean 'sasl_password'?"),
         ("sasl.jaas.config", "from_properties"),
         ("ssl.truststore.location", "convert the store to PEM"),
         ("ssl.ca.location", "did you mean 'ssl_cafile'?"),
         ("enable.ssl.certificate.verification", "always verified"),
-        ("retries", "delivery_timeout_ms"),
+        ("message_send_max_retries", "did you mean 'retries'?"),
         ("api_version", "negotiated"),
         ("max.in.flight", "max_in_flight_requests_per_connection"),
         ("qwertyuiop", "docs/options.md lists all options"),

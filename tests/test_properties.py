@@ -176,18 +176,21 @@ def sample(field: attrs.Attribute[Any]) -> tuple[str, Any]:
     unit, span = field.metadata["unit"], field.metadata["range"]
     if span == "True, False":
         return "true", True
-    if unit == "ms":
-        return "1234.5", 1234.5
+    if unit in ("ms", "ratio"):
+        return ("1234.5", 1234.5) if unit == "ms" else ("0.5", 0.5)
     if unit:
         low = span.split()[0].replace(",", "")
         return low, int(low)
-    text = {"bootstrap_servers": "a:1,b:2", "acks": "all", "proxy_url": "socks5://a:1"}.get(field.name) or (
+    text = {"bootstrap_servers": "a:1,b:2", "acks": "all", "proxy_url": "socks5://a:1", "partitioner": "late"}.get(field.name) or (
         "some text" if span == "text" else span.split(", ")[0]
     )
     return text, text
 
 
-CASES = [(kind, field) for kind in CONFIGS for field in attrs.fields(kind) if not SECURITY.match(field.name)]
+OWN_TESTS = ("topic_policies", "rate_limits", "compression_level", "hooks")
+CASES = [
+    (kind, field) for kind in CONFIGS for field in attrs.fields(kind) if not SECURITY.match(field.name) and field.name not in OWN_TESTS
+]
 
 
 @pytest.mark.parametrize(("kind", "field"), CASES, ids=[f"{kind.__name__}-{field.name}" for kind, field in CASES])
@@ -199,6 +202,41 @@ def test_every_option_can_be_set_by_its_name_with_dots(kind: Any, field: attrs.A
     assert type(found[field.name]) is type(expected)
     assert options({name: expected}, kind) == {field.name: expected}
     assert options({name: None}, kind) == options({name: " "}, kind) == {}
+
+
+def test_what_topics_have_of_their_own_is_a_mapping_and_no_text() -> None:
+    own = {"topic.policies": {"t-*": {"batch_records": 5}}, "rate.limits": {"t": (5, 1000)}}
+    assert options(own, ProducerConfig) == {"topic_policies": own["topic.policies"], "rate_limits": own["rate.limits"]}
+    assert "topic_policies is of type str: must be a mapping" in refused({"topic.policies": "t-*=5"}, ProducerConfig)
+
+
+@pytest.mark.parametrize(
+    ("given", "level"),
+    [
+        ({"compression.type": "gzip", "compression.gzip.level": "9", "compression.zstd.level": "19"}, 9),  # Java's
+        ({"compression.zstd.level": 19, "compression.type": "zstd"}, 19),
+        ({"compression.type": "zstd", "compression.zstd.level": "-1"}, -1),
+        ({"compression.type": "gzip", "compression.gzip.level": "-1"}, None),  # the default, in both clients
+        ({"compression.codec": "lz4", "compression.level": "12"}, 12),  # librdkafka's
+        ({"compression.codec": "zstd", "compression.level": "-1"}, None),
+        ({"compression.codec": "snappy", "compression.level": "5"}, None),
+        ({"compression.lz4.level": "5"}, None),
+        ({"compression.type": "gzip", "compression.gzip.level": ""}, None),
+    ],
+)
+def test_a_level_is_that_of_the_codec_that_is_used(given: dict[str, Any], level: int | None) -> None:
+    assert options(given, ProducerConfig).get("compression_level") == level
+
+
+def test_a_level_of_another_codec_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        options({"compression.type": "gzip", "compression.zstd.level": 19}, ProducerConfig)
+    assert "compression.zstd.level (compression_type is 'gzip')" in caplog.text
+
+
+def test_the_level_of_the_codec_that_the_application_passes_counts() -> None:
+    given = {"compression.type": "gzip", "compression.zstd.level": 19}
+    assert options(given, ProducerConfig, compression_type="zstd") == {"compression_level": 19}
 
 
 RENAMED = [(name, target) for name, target in OPTIONS.items() if not isinstance(target, (Needless, Similar))]
@@ -218,6 +256,8 @@ def test_every_other_name_of_an_option_sets_it(name: str, option: str) -> None:
     [
         (ProducerConfig, {"queue.buffering.max.kbytes": 1024}, {"buffer_memory": 2**20}),
         (ConsumerConfig, {"queued.max.messages.kbytes": "64"}, {"prefetch_bytes": 65_536}),
+        (ProducerConfig, {"message.send.max.retries": "0"}, {"retries": 0}),
+        (ProducerConfig, {"retries": "2147483647"}, {"retries": 2**31 - 1}),
         (ProducerConfig, {"linger.ms": "0.5"}, {"linger_ms": 0.5}),
         (ProducerConfig, {"linger.ms": " +5 "}, {"linger_ms": 5}),
         (ProducerConfig, {"acks": -1}, {"acks": "-1"}),
@@ -270,7 +310,7 @@ def test_names_units_and_values_are_converted(kind: Any, properties: dict[str, A
         (ClientConfig, {"bootstrap.servers": "a:99999"}, "bootstrap.servers='a:99999': must be host:port"),
         (ClientConfig, {"bootstrap.servers": ["a:1"]}, "must be text, not a list"),
         (ConsumerConfig, {"auto.offset.reset": "by_duration:PT1H"}, "must be one of earliest, latest, none"),
-        (ConsumerConfig, {"isolation.level": "read_committed"}, "isolation.level='read_committed': must be one of read_uncommitted"),
+        (ConsumerConfig, {"isolation.level": "snapshot"}, "isolation.level='snapshot': must be one of read_uncommitted, read_committed"),
         (ConsumerConfig, {"partition.assignment.strategy": "x.StickyAssignor"}, "this version has only range"),
         (
             ClientConfig,
@@ -284,15 +324,11 @@ def test_names_units_and_values_are_converted(kind: Any, properties: dict[str, A
         (ClientConfig, {"group.id": "g"}, "it is a consumer option; clients do not have it"),
         (ClientConfig, {"acks": "all"}, "it is a producer option; clients do not have it"),
         # names without counterpart
-        (
-            ProducerConfig,
-            {"transactional.id": "t"},
-            "this version has no transactions; producers are idempotent by default; remove the property",
-        ),
-        (ProducerConfig, {"interceptor.classes": "a.B"}, "subclass Producer"),
-        (ProducerConfig, {"partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner"}, "murmur2"),
-        (ProducerConfig, {"partitioner": "consistent_random"}, "murmur2"),
-        (ProducerConfig, {"retries": "0"}, "sends are retried"),
+        (ProducerConfig, {"transaction.two.phase.commit.enable": "true"}, "KIP-939 is not supported"),
+        (ProducerConfig, {"interceptor.classes": "a.B"}, "pass hooks an object with on_send and on_ack"),
+        (ProducerConfig, {"partitioner.class": "com.example.ByCustomer"}, "ByCustomer is Java's; choose one of the names"),
+        (ProducerConfig, {"partitioner": "murmur3"}, "must be one of murmur2, "),
+        (ProducerConfig, {"partitioner_cb": print}, "pass partitioner a callable"),
         (ConsumerConfig, {"enable.auto.offset.store": False}, "enable.auto.offset.store=False: commit() commits"),
         (ConsumerConfig, {"group.protocol": "consumer"}, "KIP-848"),
         (ClientConfig, {"config.providers": "file"}, "placeholders"),
@@ -321,12 +357,28 @@ def test_an_error_names_the_file_and_the_line(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "ours"),
+    [
+        ("partitioner", "murmur2", "murmur2_consistent"),  # of librdkafka, which sends all records without a key to one partition with it
+        ("partitioner", "murmur2_random", "murmur2_random"),
+        ("partitioner", "consistent_random", "consistent_random"),
+        ("partitioner", "fnv1a", "fnv1a"),
+        ("partitioner", "late", "late"),
+        ("partitioner.class", "org.apache.kafka.clients.producer.RoundRobinPartitioner", "round_robin"),
+        ("partitioner.class", "org.apache.kafka.clients.producer.UniformStickyPartitioner", "random"),
+        ("partitioner.class", "org.apache.kafka.clients.producer.internals.DefaultPartitioner", "murmur2"),
+    ],
+)
+def test_the_partitioners_of_other_clients_are_those_of_the_same_behaviour(name: str, value: str, ours: str) -> None:
+    assert options({name: value}, ProducerConfig) == {"partitioner": ours}
+    assert ProducerConfig.parse({"bootstrap_servers": "b:9092", "partitioner": ours}).partitioner == ours
+
+
 @pytest.mark.parametrize("name", AS_HERE)
 def test_a_value_with_which_another_client_does_the_same_is_taken(name: str, caplog: pytest.LogCaptureFixture) -> None:
     values = {"0*[1-9][0-9]*": "2147483647", "true|t|1": "TRUE", "false|f|0": "false"}
     value = values.get(AS_HERE[name], AS_HERE[name])
-    if name == "partitioner_class":
-        value = "org.apache.kafka.clients.producer.internals.DefaultPartitioner"
     with caplog.at_level(logging.INFO):
         assert options({name.replace("_", "."): value}, ProducerConfig) == {}
     assert caplog.messages == []
@@ -345,10 +397,25 @@ def test_what_has_no_effect_is_logged_in_one_line_with_the_reasons(tmp_path: Pat
     (record,) = caplog.records
     assert (record.name, record.levelno) == ("pykafka4.config", logging.INFO)
     assert record.getMessage() == (
-        "orders: ignored properties: key.serializer, value.serializer, schema.registry.url, basic.auth.user.info (there are no "
-        "serializers: serialize the value and pass bytes or str to `send`); client.dns.lookup (all addresses of a name are tried); "
+        "orders: ignored properties: key.serializer, value.serializer (classes of Java cannot be loaded: pass key_serializer or "
+        "value_serializer a callable, or bytes to `send`); schema.registry.url, basic.auth.user.info (there is no client of a schema "
+        "registry: pass value_serializer a callable that returns bytes); client.dns.lookup (all addresses of a name are tried); "
         "log.connection.close (configure the logger `pykafka4`); broker.address.family (all addresses of a broker are tried, IPv4 and IPv6)"
     )
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("org.apache.kafka.common.serialization.StringSerializer", "str"),
+        ("org.apache.kafka.common.serialization.ByteArraySerializer", "bytes"),
+        ("io.confluent.kafka.serializers.KafkaJsonSerializer", "json"),
+        ("json", "json"),
+    ],
+)
+def test_javas_serializers_become_those_that_are_shipped(theirs: str, ours: str) -> None:
+    given = {"key.serializer": theirs, "value.serializer": theirs}
+    assert options(given, ProducerConfig) == {"key_serializer": ours, "value_serializer": ours}
 
 
 def test_assignors_that_are_left_out_are_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -542,7 +609,11 @@ def test_any_text_is_jaas_or_a_value_error(text: str) -> None:
 
 
 def test_a_keyword_replaces_even_a_value_that_is_not_supported() -> None:
-    assert options({"isolation.level": "read_committed"}, ConsumerConfig, isolation_level="read_uncommitted") == {}
+    assert options({"isolation.level": "snapshot"}, ConsumerConfig, isolation_level="read_uncommitted") == {}
+
+
+def test_the_isolation_level_is_taken_over() -> None:
+    assert options({"isolation.level": "read_committed"}, ConsumerConfig) == {"isolation_level": "read_committed"}
 
 
 # -- secrets

@@ -42,6 +42,7 @@ FREE = {
     "assignment": "a copy of what is there",
     "subscription": "a copy of what is there",
     "paused": "a copy of what is there",
+    "group_metadata": "of a consumer without a subscription it is constant; with one it is guarded",
     "status": "says what the other thread's call waits for",
     "stats": "numbers, read as they are",
 }

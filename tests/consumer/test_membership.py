@@ -14,9 +14,9 @@ from pykafka4.core.subscription import Assigned, Claim
 from pykafka4.errors import AuthorizationError, BrokerError, ConnectionLost, GroupError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
-from pykafka4.wire.protocol.messages_cluster import MetadataRequest
+from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, MetadataRequest
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
-from pykafka4.wire.protocol.messages_group import FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest, OffsetFetchRequest
+from pykafka4.wire.protocol.messages_group import HeartbeatRequest, JoinGroupRequest, OffsetFetchRequest
 
 
 def test_a_member_that_polls_too_rarely_loses_its_partitions_and_joins_again(server: ModelServer, make: Maker) -> None:

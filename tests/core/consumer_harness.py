@@ -23,10 +23,9 @@ from pykafka4.error_table import BY_NAME, ErrorCode, Written
 from pykafka4.errors import ConnectionLost, KafkaError, broker_error
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.frame import encode_request
+from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 from pykafka4.wire.protocol.messages_group import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
     HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
@@ -397,9 +396,9 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[TopicPartition]:
     return looked
 
 
-def fetching() -> ConsumerHarness:
+def fetching(**options: Any) -> ConsumerHarness:
     """A consumer of topic t, whose three partitions nodes 1, 2 and 1 lead; nothing is assigned yet."""
-    harness = ConsumerHarness(fetch_max_wait_ms=500)
+    harness = ConsumerHarness(fetch_max_wait_ms=500, **options)
     harness.cluster.set("t", [1, 2, 1])
     return harness
 

@@ -19,8 +19,7 @@ from pykafka4.core.metadata.topic import Leader
 from pykafka4.error_table import CODES
 from pykafka4.errors import AuthorizationError, BrokerError, KafkaError
 from pykafka4.records import TopicPartition
-from pykafka4.wire.protocol.messages_cluster import ApiVersionsResponse
-from pykafka4.wire.protocol.messages_group import FindCoordinatorRequest, FindCoordinatorResponse
+from pykafka4.wire.protocol.messages_cluster import ApiVersionsResponse, FindCoordinatorRequest, FindCoordinatorResponse
 
 ID = UUID(int=1)
 UNKNOWN = 32_000  # a code of a later Kafka

@@ -9,7 +9,7 @@ import pytest
 from integration.admin import Connection
 from integration.cluster import Cluster
 from integration.faults.proxied import Proxied
-from integration.java.client import JavaRecord, java_produce
+from integration.java.client import JavaRecord, java_consume, java_produce
 from integration.judge.reader import LogRecord, Wrong, rising
 from integration.waiting import until
 from integration.workload.load import PARTITIONS, Load, content, judge
@@ -178,3 +178,20 @@ def test_an_acknowledgement_without_an_offset_is_reported() -> None:
 def test_a_load_that_ended_early_proves_nothing(acked: int, error: Exception | None) -> None:
     logs = RIGHT if acked else {}
     assert told(logs, acked, error) == [f"the load ended after {acked} records, {acked} acknowledged: {error!r}"]
+
+
+@pytest.mark.cluster
+def test_what_markers_commit_is_what_java_reads(cluster: Cluster, topic: str) -> None:
+    """Transactions of two producers, committed and aborted, and records outside of any."""
+    cluster.create_topic(topic, partitions=2)
+    for number, end in enumerate(("commit", "abort", None, "abort", "commit")):
+        rows = [JavaRecord(b"%d" % number, b"%d" % n, (("n", b"1"),), n % 2, timestamp=1_700_000_000_000) for n in range(40)]
+        properties = {"batch.size": "200"} | ({} if end is None else {"transactional.id": f"{topic}-{number % 2}"})
+        java_produce(cluster.bootstrap, topic, rows, properties=properties, transaction=end)
+    read = java_consume(cluster.bootstrap, topic, properties={"isolation.level": "read_committed"})
+    found = cluster.committed(topic)
+    assert [(row.aborted, row.open) for row in found.values()] == [(40, 0), (40, 0)]
+    assert {p: [(row.offset, row.key, row.value) for row in found[p].records] for p in found} == {
+        p: [(row.offset, row.key, row.value) for row in read if row.partition == p] for p in found
+    }
+    assert all(len(row.records) == 60 for row in found.values())

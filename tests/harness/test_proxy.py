@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from integration.faults.acks import Acks
 from integration.faults.proxy import Proxy
 from integration.host.ports import HOST
 from integration.waiting import until
@@ -252,3 +253,33 @@ def test_close_works_twice_and_ends_the_thread(proxy: Proxy) -> None:
             client.recv(1)
     proxy.close()
     assert not proxy.thread.is_alive()
+
+
+def frame(body: bytes) -> bytes:
+    return len(body).to_bytes(4) + body
+
+
+def request(api: int, correlation: int, rest: bytes = b"") -> bytes:
+    return frame(api.to_bytes(2) + b"\0\3" + correlation.to_bytes(4) + rest)
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 5, 7, 11, 1000])
+def test_only_answers_to_produce_requests_count_as_acknowledgements(piece: int) -> None:
+    acks = Acks()
+    asked = request(3, 1) + request(0, 2, bytes(40)) + request(0, 3, bytes(3)) + request(18, 4)
+    answers = [frame(n.to_bytes(4) + bytes(9)) for n in (1, 2, 3, 4, 2)] + [frame(b"")]
+    for at in range(0, len(asked), piece):
+        acks.asked(asked[at : at + piece])
+    counts = [sum(acks.answered(answer[at : at + piece]) for at in range(0, len(answer), piece)) for answer in answers]
+    assert counts == [0, 1, 1, 0, 0, 0]
+
+
+def test_a_lost_answer_counts_where_it_acknowledges_and_its_connection_where_it_is_cut(proxy: Proxy, broker: EchoServer) -> None:
+    told = request(0, 7)
+    with connect(proxy) as client:
+        proxy.swallow_responses()
+        client.sendall(told + frame(b"\0\0\0\7"))  # the echo of the first is an answer to nothing; that of the second one to it
+        until(lambda: proxy.counters.lost_acks == 1, 10, "the answer to be counted")
+        assert proxy.counters.lossy_resets == 0
+        proxy.drop_connections()
+    assert (proxy.counters.lossy_resets, proxy.counters.resets) == (1, 1)

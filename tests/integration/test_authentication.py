@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from first_use import SOON, by_lookup, by_poll, by_record, by_refresh, raised, refusal, works
 from outlets import watching
 from planted import Planted
 
@@ -21,11 +22,10 @@ from integration.security.options import for_java
 from integration.security.settings import Security
 from integration.waiting import Deadline, until
 from integration.workload.load import Load, judge
-from pykafka4 import AuthenticationError, Client, Consumer, DeliveryFailed, KafkaError, Producer
+from pykafka4 import AuthenticationError, Client, Consumer, DeliveryFailed, Producer
 
 pytestmark = [pytest.mark.cluster, pytest.mark.backend("local")]
 
-SOON = 10.0  # seconds in which a client has to say that it is refused
 LONG = 60.0
 PARTITIONS = 6
 SESSION_MS = 5_000  # after which a connection has to authenticate again
@@ -54,49 +54,13 @@ def strict() -> Iterator[Proxied]:
         yield brokers
 
 
-def by_record(options: dict[str, Any], topic: str) -> KafkaError:
-    with Producer(**options) as producer:
-        error = producer.send(topic, b"x").exception(SOON)
-    assert isinstance(error, DeliveryFailed)
-    assert isinstance(error.cause, KafkaError)
-    return error.cause
-
-
-def by_poll(options: dict[str, Any], topic: str) -> KafkaError:
-    with Consumer(**options, group_id=topic) as consumer:
-        consumer.subscribe([topic])
-        return raised(lambda: consumer.poll(SOON))
-
-
-def by_lookup(options: dict[str, Any], topic: str) -> KafkaError:
-    with Client(**options) as client:
-        return raised(lambda: client.partitions_for(topic, timeout=SOON))
-
-
-def by_refresh(options: dict[str, Any], topic: str) -> KafkaError:
-    with Client(**options) as client:
-        return raised(lambda: client.refresh_metadata([topic], timeout=SOON))
-
-
-def raised(call: Callable[[], object]) -> KafkaError:
-    with pytest.raises(KafkaError) as caught:
-        call()
-    return caught.value
-
-
 USES = [by_record, by_poll, by_lookup, by_refresh]
 SLOW_USES = [by_record, by_poll]  # where a refusal is a guess, which takes seconds to believe
 
 
 def refused(cluster: LocalCluster, options: dict[str, Any], topic: str, *words: str, use: Any = by_lookup) -> AuthenticationError:
     """The error of the first use, which came soon, names the broker and shows no secret."""
-    began = time.monotonic()
-    error = use(options, topic)
-    assert time.monotonic() - began < SOON
-    assert isinstance(error, AuthenticationError), error
-    address = options["bootstrap_servers"]
-    for word in (address, *words):
-        assert word in str(error)
+    error = refusal(options, topic, *words, use=use)
     assert SECRET not in f"{error!r} {error.__cause__!r} {error.__context__!r}"
     return error
 
@@ -266,14 +230,6 @@ def test_a_broker_with_a_wrong_certificate(mutual: LocalCluster, topic: str, mak
             until(lambda: works(client), SOON, "the client to work with the right certificate")
     finally:
         access.replace_certificate(1, access.certificate())
-
-
-def works(client: Client) -> bool:
-    try:
-        client.refresh_metadata([], timeout=1)
-    except KafkaError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize("use", USES)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from first_use import SOON, by_lookup, by_poll, by_record, raised, refusal, works
 
 from integration.local.cluster import LocalCluster
 from integration.security.kerberos import Realm
 from integration.security.settings import Kerberos, Protocol, Security
 from integration.waiting import until
 from integration.workload.load import Load, judge
-from pykafka4 import AuthenticationError, Client, Consumer, DeliveryFailed, KafkaError, Producer
+from pykafka4 import AuthenticationError, Client, Consumer, Producer
 from pykafka4.net.kerberos import Kerberos as Tickets
 
 pytestmark = [pytest.mark.kerberos, pytest.mark.backend("local")]
 
-SOON = 10.0  # seconds in which a client has to say that it is refused
 LONG = 60.0
 PARTITIONS = 6
 SESSION_MS = 5_000  # after which a connection has to authenticate again
@@ -123,42 +123,12 @@ def test_the_principal_chooses_a_key_of_the_keytab(realm: Realm, plain: LocalClu
 # ---- who does not
 
 
-def by_record(options: dict[str, Any], topic: str) -> KafkaError:
-    with Producer(**options) as producer:
-        error = producer.send(topic, b"x").exception(SOON)
-    assert isinstance(error, DeliveryFailed)
-    assert isinstance(error.cause, KafkaError)
-    return error.cause
-
-
-def by_poll(options: dict[str, Any], topic: str) -> KafkaError:
-    with Consumer(**options, group_id=topic) as consumer:
-        consumer.subscribe([topic])
-        return raised(lambda: consumer.poll(SOON))
-
-
-def by_lookup(options: dict[str, Any], topic: str) -> KafkaError:
-    with Client(**options) as client:
-        return raised(lambda: client.partitions_for(topic, timeout=SOON))
-
-
-def raised(call: Callable[[], object]) -> KafkaError:
-    with pytest.raises(KafkaError) as caught:
-        call()
-    return caught.value
-
-
 USES = [by_record, by_poll, by_lookup]
 
 
 def refused(options: dict[str, Any], topic: str, *words: str, use: Any = by_lookup) -> None:
     """The error of the first use comes soon, and names broker, mechanism, cause and way out."""
-    began = time.monotonic()
-    error = use(options, topic)
-    assert time.monotonic() - began < SOON
-    assert isinstance(error, AuthenticationError), error
-    for word in (options["bootstrap_servers"], "SASL GSSAPI", *words):
-        assert word in str(error)
+    refusal(options, topic, "SASL GSSAPI", *words, use=use)
 
 
 @pytest.mark.parametrize("use", USES)
@@ -201,14 +171,6 @@ def test_a_wrong_service_name(plain: LocalCluster, alice: Path, topic: str, use:
     options = {**keyed(plain, alice), "sasl_kerberos_service_name": "cafka"}
     words = "Server cafka/127.0.0.1@PYKAFKA4.TEST not found in Kerberos database", "check sasl_kerberos_service_name"
     refused(options, topic, *words, use=use)
-
-
-def works(client: Client) -> bool:
-    try:
-        client.refresh_metadata([], timeout=1)
-    except KafkaError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize("use", USES)

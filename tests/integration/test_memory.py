@@ -1,8 +1,13 @@
-"""Memory: under steady traffic it is flat, in Python's heap and in C's; the meter itself is shown to see a leak of a few bytes a record."""
+"""Memory: under steady traffic it is flat, in Python's heap and in C's; the meter itself is shown to see a leak of a few bytes a record.
+
+With every broker down and threads that send as fast as they can, it stays below base + 1.5 x buffer_memory + 48 MiB: ten minutes for each
+policy of a full buffer with `make chaos LONG=1`, else half a minute.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from statistics import median
@@ -10,9 +15,13 @@ from statistics import median
 import pytest
 
 from integration.cluster import Cluster
+from integration.workload.flood import bound, flooded
 
 pytestmark = pytest.mark.cluster
 
+LONG = bool(os.environ.get("CHAOS_LONG"))
+DOWN = 600 if LONG else 30  # seconds without brokers
+BUFFER = 64 << 20
 WARM, MEASURED, EACH = 10, 40, 10_000  # rounds, rounds, records in a round
 SAMPLE = 8  # rounds at each end that are compared
 RSS_BOUND, BLOCKS_BOUND = 1.5 * 1024 * 1024, 1_000  # 4 bytes a record, and 3 objects for every thousand records
@@ -67,3 +76,27 @@ def test_a_leak_of_one_integer_per_record_is_detected(cluster: Cluster, topic: s
     rss, blocks = growth(cluster, topic, leak="records")
     assert rss > RSS_BOUND
     assert blocks > BLOCKS_BOUND
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(DOWN + 200)
+@pytest.mark.parametrize(("codec", "on_full"), [("lz4", "block"), ("none", "raise"), ("zstd", "drop")])
+def test_a_flood_with_every_broker_down_stays_in_its_memory(cluster: Cluster, topic: str, codec: str, on_full: str) -> None:
+    cluster.create_topic(topic, 3)
+    options = {**cluster.client, "buffer_memory": BUFFER, "compression_type": codec, "on_full": on_full, "max_block_ms": 1_000}
+    expiry = {} if LONG else {"delivery_timeout_ms": 10_000, "request_timeout_ms": 3_000}
+
+    def kill_all() -> None:
+        for node in cluster.nodes:
+            cluster.kill(node)
+
+    try:
+        found = flooded({"topic": topic, "unknown": f"{topic}-unknown", "seconds": DOWN, "options": options | expiry}, kill_all)
+    finally:
+        cluster.heal()
+    allowed = bound(found["base"], BUFFER)
+    print(
+        f"\nmemory, {codec}, {on_full}, {DOWN} s without brokers: {found['peak'] / 2**20:.0f} MiB of {allowed / 2**20:.0f} allowed; {found}"
+    )
+    assert found["peak"] <= allowed
+    assert found["lost"] > 10_000

@@ -230,27 +230,6 @@ def test_order_per_key_survives_moved_leaders(cluster: Cluster, topic: str) -> N
     assert per_key == {key: [n for n in range(k, total, 20) if n != moved] for k, key in enumerate(keys)}
 
 
-@pytest.mark.secured
-def test_lost_acknowledgements_make_no_duplicates(proxied_cluster: Proxied, topic: str) -> None:
-    """Every connection dies after 0.5 to 1.5 s; in half of these deaths the broker wrote what was never acknowledged."""
-    cluster = proxied_cluster
-    cluster.create_topic(topic, 6)
-    with Producer(**cluster.client, linger_ms=1) as producer:
-        load = Load(producer, topic, 4_000, lambda sent: sent >= 40_000)
-        for proxy in cluster.proxies.values():
-            proxy.chaos()
-        load.start()
-        load.join(120)
-        for proxy in cluster.proxies.values():
-            proxy.heal()
-        producer.flush(60)
-        retries = producer.stats().retries
-    verdict = judge(cluster, topic, load)
-    assert not verdict.complaints()
-    assert verdict.acked == verdict.sent >= 40_000
-    assert retries > 0
-
-
 def test_swallowed_answers_are_asked_for_again(proxied_cluster: Proxied, topic: str) -> None:
     """One-way loss: requests arrive, answers do not, until the request times out."""
     cluster = proxied_cluster

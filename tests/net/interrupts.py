@@ -38,10 +38,14 @@ PLAIN_CORE = (
     "_plain_account.py",
     "_plain_arguments.py",
     "_plain_batch.py",
+    "_plain_choice.py",
     "_plain_delivery.py",
+    "_plain_drop.py",
+    "_plain_room.py",
     "_plain_topic.py",
     "common.py",
     "encoder.py",
+    "policy.py",
 )
 STDLIB = (threading.__file__,)  # Python code that the application's waits run
 EVERYTHING = (PACKAGE, *STDLIB)

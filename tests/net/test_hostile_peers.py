@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 pytest.importorskip("trustme")
 
+from hostile_bytes import edited
 from hostile_peers import PEERS, PROTOCOLS, Place, options
 from memory_meter import peak_memory
 from net_helpers import SECONDS
-from sasl_peer import PASSWORD, edited, hostile
+from sasl_peer import PASSWORD, hostile
 
 from pykafka4 import AuthenticationError, Client, Consumer, DeliveryFailed, KafkaError, KafkaTimeoutError, Producer
 from pykafka4.core.network import refusals

@@ -23,7 +23,8 @@ from connection_ends import listening
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from sasl_peer import edited, hostile
+from hostile_bytes import edited
+from sasl_peer import hostile
 from tls_peers import AUTHORITY, context, wrapping
 from tls_refusals import hello, lost
 from transport_driver import CONNECTED, LOST, TLS, Driver

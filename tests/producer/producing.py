@@ -36,7 +36,7 @@ def values(server: ModelServer) -> list[bytes]:
 def balanced(producer: Producer) -> bool:
     """Whether every record has its outcome."""
     stats = producer.stats()
-    return stats.queued == stats.in_flight == 0 and stats.accepted == stats.acked + stats.lost
+    return stats.queued == stats.in_flight == 0 and stats.accepted == stats.acked + stats.lost + sum(stats.dropped.values())
 
 
 def knowing(producer: Producer) -> Producer:

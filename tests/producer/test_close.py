@@ -333,3 +333,25 @@ def test_a_closed_producer_that_its_clients_listener_refers_to_is_collected(serv
     reference = weakref.ref(producer)
     del producer, client
     until(lambda: gc.collect() >= 0 and reference() is None)  # the callback thread may be about to end
+
+
+# -- purge
+
+
+@pytest.mark.parametrize("topic", ["t", "unknown"])
+def test_a_purge_fails_what_waits_calls_back_and_the_producer_goes_on(server: ModelServer, make: Maker, topic: str) -> None:
+    producer = knowing(make())
+    stop_all(server)
+    until(lambda: producer.status()["state"] != "connected", "the client to notice")
+    told: list[Any] = []
+    sent = [producer.send(topic, b"%d" % n, partition=0, on_delivery=told.append) for n in range(3)]
+    assert producer.purge() == 3
+    producer.flush(SECONDS)
+    assert [delivery.exception(0).record.value for delivery in told] == [b"0", b"1", b"2"]
+    assert [(delivery.exception(0).code, delivery.exception(0).written) for delivery in sent] == [("PURGED", Written.NO)] * 3  # type: ignore[union-attr]
+    assert balanced(producer)
+    start_all(server)
+    assert producer.send("t", b"after", partition=0).result(SECONDS).offset == 1
+    producer.close(SECONDS)
+    with pytest.raises(ClosedError):
+        producer.purge()

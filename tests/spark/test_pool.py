@@ -60,6 +60,21 @@ def test_two_tasks_at_once_get_two_producers_and_one_is_kept(pool):
     assert lease(pool) is first
 
 
+def test_a_producer_with_serializers_for_topics_is_kept_and_one_whose_options_cannot_be_hashed_is_not(pool):
+    options = {**CONFIG, "value_serializer": {"*": "json"}}
+    assert lease(pool, options) is lease(pool, options)
+
+    class Hook:
+        __hash__ = None
+
+        def on_close(self):
+            pass
+
+    hooked = lease(pool, {**CONFIG, "hooks": Hook()})
+    assert hooked.closed == 1
+    assert hooked not in pool.idle.values()
+
+
 def test_a_failed_task_closes_its_producer_and_the_next_gets_a_new_one(pool):
     with pytest.raises(ZeroDivisionError), pool.lease(CONFIG) as failed:
         raise ZeroDivisionError

@@ -8,6 +8,7 @@ from consumer_harness import Answer, ConsumerHarness, batch, fetched_epoch, fetc
 from pykafka4.core.subscription import Stage
 from pykafka4.errors import CorruptRecord, LogTruncated
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse, ListOffsetsRequest
+from pykafka4.wire.records.batch import WireRecord, build_batch
 
 
 @pytest.fixture
@@ -169,3 +170,31 @@ def test_a_truncated_log_is_raised_only_without_a_policy(policy: str) -> None:
         harness.poll()
     harness.run()
     assert harness.asked(harness.fetch_at(1)) == {tp(0): 3}
+
+
+# ---------------------------------------------------------------- isolation
+
+
+@pytest.mark.parametrize(
+    ("level", "stable", "end"),
+    [("read_uncommitted", 7, 9), ("read_committed", 7, 7), ("read_committed", -1, 9)],
+    ids=["uncommitted", "committed", "committed, from a broker without transactions"],
+)
+def test_the_end_is_where_the_isolation_level_stops_reading(level: str, stable: int, end: int) -> None:
+    harness = fetching(isolation_level=level)
+    harness.assign(tp(0), start=0)
+    answer = Answer(partition_index=0, error_code=0, high_watermark=9, last_stable_offset=stable, records=batch(0, 7))
+    harness.fetched(harness.fetch_at(1), {tp(0): answer})
+    assert harness.machine.fetcher.positions[tp(0)].claim.end == end
+
+
+@pytest.mark.parametrize(("level", "read"), [("read_uncommitted", [0, 1, 2]), ("read_committed", [])])
+def test_aborted_transactions_count_only_for_readers_of_committed_records(level: str, read: list[int]) -> None:
+    harness = fetching(isolation_level=level)
+    harness.assign(tp(0), start=0)
+    data = build_batch([WireRecord(value=b"v")] * 3, producer_id=5, producer_epoch=0, transactional=True)
+    aborted = [Answer.AbortedTransaction(producer_id=5, first_offset=0)]
+    answer = Answer(partition_index=0, error_code=0, high_watermark=3, last_stable_offset=3, aborted_transactions=aborted, records=data)
+    harness.fetched(harness.fetch_at(1), {tp(0): answer})
+    assert [r.offset for r in harness.poll()] == read
+    assert harness.reader.position(tp(0)) == 3

@@ -14,10 +14,9 @@ from pykafka4.core.group.classic import MemberState
 from pykafka4.core.subscription import Claim, Ended, Ending, Start
 from pykafka4.error_table import CODES
 from pykafka4.errors import KafkaError
+from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 from pykafka4.wire.protocol.messages_group import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,

@@ -117,3 +117,12 @@ def test_a_search_says_what_to_do_with_every_result(missing: str) -> None:
     methods = {name: lambda self, *given: None for name in ("wanted", "found", "refused") if name != missing}
     with pytest.raises(TypeError, match=missing):
         type("Half", (Search,), methods)(tp(0), Start.EARLIEST)
+
+
+def test_a_broker_without_transactions_is_asked_without_the_isolation_level() -> None:
+    harness = ConsumerHarness(isolation_level="read_committed")
+    harness.cluster.set("t", [1])
+    Seeker(harness, 0)
+    harness.run()
+    assert harness.as_sent(ListOffsetsRequest, 2).isolation_level == 1
+    assert harness.as_sent(ListOffsetsRequest, 1).isolation_level == 0

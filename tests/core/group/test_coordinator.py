@@ -15,7 +15,8 @@ from pykafka4.core.network.network import LANE
 from pykafka4.error_table import BY_NAME, CODES
 from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.records import OffsetAndMetadata
-from pykafka4.wire.protocol.messages_group import FindCoordinatorRequest, FindCoordinatorResponse, HeartbeatRequest
+from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
+from pykafka4.wire.protocol.messages_group import HeartbeatRequest
 
 TELLER = ANY % LANE  # the broker that responds to requests to ANY here
 

@@ -14,8 +14,8 @@ from pykafka4.core.group.classic import MemberState
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Ending
 from pykafka4.records import OffsetAndMetadata
+from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 from pykafka4.wire.protocol.messages_group import (
-    FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,

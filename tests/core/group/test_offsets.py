@@ -14,7 +14,8 @@ from pykafka4.core.group.offsets import LATE_SECONDS, MOST_WAITING, UNKNOWN_SECO
 from pykafka4.error_table import Written
 from pykafka4.errors import AuthorizationError, BrokerError, ClosedError, GroupError, KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata
-from pykafka4.wire.protocol.messages_group import FindCoordinatorRequest, OffsetCommitRequest, OffsetFetchRequest
+from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
+from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetFetchRequest
 
 
 @pytest.fixture

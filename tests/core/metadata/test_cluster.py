@@ -216,4 +216,8 @@ def test_topic_errors_name_what_is_wrong_with_wanted_topics() -> None:
     world = knowing()
     world.engine.cluster.want("missing", ME)
     answer_metadata(world, metadata({"t": (ID, [(-1, 6), (2, 7)])}))
-    assert world.engine.cluster.troubles() == {"t": "no leader for partition 0", "missing": "UNKNOWN_TOPIC_OR_PARTITION"}
+    cluster = world.engine.cluster
+    assert cluster.troubles(cluster.topics) == {
+        "t": "no leader for partition 0",
+        "missing": "UNKNOWN_TOPIC_OR_PARTITION",
+    }

@@ -13,16 +13,18 @@ from pykafka4.config import ProducerConfig
 from pykafka4.core import Effects, Failed, Reply, Request
 from pykafka4.core.metadata.cluster import Change
 from pykafka4.core.metadata.topic import Leader
+from pykafka4.core.producer.ledger import ProducerStats
 from pykafka4.core.producer.sender import Sender
 from pykafka4.error_table import BY_NAME, ErrorCode, Written
 from pykafka4.errors import ConnectionLost, KafkaError, broker_error
+from pykafka4.partitioners import partitioner
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest, InitProducerIdResponse
 from pykafka4.wire.records.batch import records_of
 from pykafka4.wire.records.compression import CODECS, compress
 from pykafka4.wire.records.decoder import read_header
-from pykafka4.wire.records.hot import Accumulator
+from pykafka4.wire.records.hot import SPLIT, Accumulator, Batch
 
 ID = UUID(int=7)
 LOST = ConnectionLost("127.0.0.1:9092: reset by peer")
@@ -36,9 +38,10 @@ class FakeNetwork:
         self.links = {1: 1, 2: 2, 3: 3}
         self.wanted: list[int] = []
         self.avoided: list[int] = []
+        self.throttled: dict[int, float] = {}
 
     def ready(self, node: int) -> bool:
-        return node in self.up
+        return node in self.up and node not in self.throttled
 
     def link(self, node: int) -> int | None:
         return self.links[node] if node in self.up else None
@@ -59,6 +62,12 @@ class FakeNetwork:
     def why_unreachable(self) -> str:
         return "" if self.up else "no broker reachable: h1:9092 connection refused"
 
+    def throttled_until(self, node: int) -> float:
+        return self.throttled.get(node, 0.0)
+
+    def down_since(self, node: int) -> float | None:
+        return None if node in self.up else 990.0
+
     def why_down(self, node: int) -> str:
         return "" if node in self.up else f"h{node}:9092 connection refused"
 
@@ -73,6 +82,7 @@ class FakeCluster:
         self.on_change: list[Callable[[Change], None]] = []
         self.known = True
         self.hidden: set[str] = set()  # topics not known
+        self.leaderless: set[TopicPartition] = set()
         self.error: ErrorCode | None = None
         self.asked = 0
         self.id = ID
@@ -88,6 +98,9 @@ class FakeCluster:
 
     def available(self, topic: str) -> list[int]:
         return [0, 1]
+
+    def leader(self, tp: TopicPartition) -> Leader | None:
+        return None if tp in self.leaderless else Leader(tp.partition + 1, 5)
 
     def topic_id(self, topic: str) -> UUID | None:
         return self.id if self.known else None
@@ -119,6 +132,7 @@ class FakeRecovery:
     def __init__(self) -> None:
         self.leaders = {TopicPartition("t", 0): 1, TopicPartition("t", 1): 2}
         self.epoch = 0  # of every leader
+        self.changes = self.losses = 0
         self.on_online: list[Callable[[TopicPartition], None]] = []
         self.offline: dict[TopicPartition, Any] = {}
         self.reports: list[tuple[TopicPartition, KafkaError]] = []
@@ -161,6 +175,8 @@ class SenderHarness:
             wait=lambda predicate, timeout: predicate(),
             submit=lambda fn: fn(),
             lock=contextlib.nullcontext(),
+            seed=0,
+            partitioner=partitioner(self.config.partitioner, False, adaptive=False),
         )
         self.refusals: list[KafkaError] = []
         self.seen_settled = True
@@ -204,11 +220,23 @@ class SenderHarness:
         self.check()
         return effects
 
+    def stats(self) -> ProducerStats:
+        return self.sender.ledger.snapshot(self.acc.census(), self.acc.reserved).stats()
+
     def check(self) -> None:
-        stats = self.sender.ledger.stats(self.acc.accepted, self.acc.reserved)
-        assert stats.accepted == stats.acked + stats.queued + stats.in_flight + stats.lost
-        assert stats.queued >= 0
-        assert stats.in_flight >= 0
+        """The ledger balances, in total and for each topic and partition, and agrees with the accumulator's own counts."""
+        stats = self.stats()
+        assert stats.accepted == stats.acked + stats.queued + stats.in_flight + stats.lost + sum(stats.dropped.values())
+        assert (stats.acked, stats.lost, stats.in_flight) == (self.acc.acked, self.acc.failed, self.sender.ledger.in_flight)
+        for name in ("accepted", "acked", "queued", "in_flight", "lost", "uncompressed_bytes", "compressed_bytes"):
+            assert getattr(stats, name) == sum(getattr(topic, name) for topic in stats.topics.values()), name
+        for tp, counts in stats.partitions.items():
+            assert counts.queued + counts.in_flight == self.in_queue(tp), tp
+
+    def in_queue(self, tp: TopicPartition) -> int:
+        """Records of the partition's batches without an outcome, counted in the batches."""
+        unfinished = [batch for batch in self.acc.unfinished() if isinstance(batch, Batch)]
+        return sum(batch.count for batch in unfinished if (batch.topic, batch.partition) == tp and not batch.done and batch.state < SPLIT)
 
     def settle(self) -> None:
         for _ in range(5):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from pykafka4.core.producer.ledger import REMEMBERED, Ledger
+from pykafka4.core.producer.ledger import BACKLOG, REMEMBERED, RETIRED, Ledger, ProducerStats, RecordCounts
 from pykafka4.error_table import Written
 from pykafka4.errors import KafkaTimeoutError
+from pykafka4.records import TopicPartition
+from pykafka4.wire.records.hot import Batch
 
 WHY = KafkaTimeoutError("late")
 
@@ -18,18 +23,119 @@ def lose(ledger: Ledger, partition: int, records: int = 1) -> None:
     ledger.lost("t", partition, "TIMED_OUT", Written.NO, records, WHY)
 
 
+def batch(partition: int, count: int, in_flight: bool = False) -> tuple[Batch, int, bool]:
+    """A batch without an outcome, as the accumulator counts it."""
+    return cast("Batch", SimpleNamespace(topic="t", partition=partition)), count, in_flight
+
+
+def acknowledge(ledger: Ledger, partition: int, records: int, raw_bytes: int, sent_bytes: int) -> None:
+    tp = TopicPartition("t", partition)
+    ledger.meet(tp)
+    ledger.acknowledged(tp, records, raw_bytes, sent_bytes)
+
+
+def balance(counts: RecordCounts | ProducerStats) -> int:
+    return counts.acked + counts.queued + counts.in_flight + counts.lost + sum(counts.dropped.values())
+
+
 def test_every_record_is_in_exactly_one_place() -> None:
     ledger = Ledger()
     ledger.sent(10, retried_batches=0)
-    ledger.acknowledged(4)
+    acknowledge(ledger, 0, 4, 1000, 300)
     ledger.requeued(6)
     lose(ledger, 0, 2)
-    ledger.lost("t", 1, "CLOSED", Written.MAYBE, 1, WHY)
+    ledger.lost("t", 1, "CLOSED", Written.MAYBE, 1, WHY, (50, 60))
     ledger.sent(3, retried_batches=1)
-    stats = ledger.stats(20, 1000)
-    assert (stats.accepted, stats.acked, stats.in_flight, stats.lost, stats.queued) == (20, 4, 3, 3, 10)
+    ledger.dropped("t", 1, "BUFFER_FULL", 2, 40)
+    ledger.dropped("u", None, "RATE_LIMIT", 5, 70)
+    stats = ledger.snapshot((20, [batch(0, 3, in_flight=True), batch(1, 6), batch(7, 1)], [("v", 3)]), 1000).stats()
+    assert (stats.accepted, stats.acked, stats.in_flight, stats.lost, stats.queued) == (27, 4, 3, 3, 10)
+    assert balance(stats) == 27
     assert stats.failed == {("TIMED_OUT", Written.NO): 2, ("CLOSED", Written.MAYBE): 1}
+    assert stats.dropped == {"BUFFER_FULL": 2, "RATE_LIMIT": 5}
     assert (stats.retries, stats.requests, stats.buffered_bytes) == (1, 2, 1000)
+    assert (stats.uncompressed_bytes, stats.compressed_bytes) == (1000, 300)
+    assert (stats.first_lost_ms, stats.last_lost_ms) == (40, 70)
+    assert {str(tp): (counts.accepted, balance(counts)) for tp, counts in stats.partitions.items()} == {
+        "t-0": (9, 9),
+        "t-1": (9, 9),
+        "t-7": (1, 1),
+    }
+    by_topic = {topic: (counts.accepted, balance(counts)) for topic, counts in stats.topics.items()}
+    assert by_topic == {
+        "t": (19, 19),
+        "u": (5, 5),
+        "v": (3, 3),
+    }
+    lost = stats.partitions[TopicPartition("t", 1)]
+    assert (lost.failed, lost.dropped) == ({("CLOSED", Written.MAYBE): 1}, {"BUFFER_FULL": 2})
+    assert (lost.first_lost_ms, lost.last_lost_ms) == (40, 60)
+    assert stats.topics["t"].failed == stats.failed
+
+
+def test_the_counts_are_ready_for_json() -> None:
+    ledger = Ledger()
+    ledger.meet(TopicPartition("t", 0))
+    lose(ledger, 0, 2)
+    ledger.dropped("t", 0, "BUFFER_FULL", 1)
+    stats = json.loads(json.dumps(ledger.snapshot((2, [], []), 0).stats().asdict()))
+    assert stats["failed"] == stats["partitions"]["t-0"]["failed"] == {"TIMED_OUT, not written": 2}
+    assert stats["topics"]["t"]["dropped"] == {"BUFFER_FULL": 1}
+    assert (stats["accepted"], stats["topics"]["t"]["first_lost_ms"]) == (3, -1)
+
+
+def test_of_a_topic_that_is_not_used_any_more_only_the_sums_remain() -> None:
+    ledger = Ledger()
+    for partition in range(3):
+        acknowledge(ledger, partition, 10, 100, 50)
+        ledger.sent(10, 0)
+        ledger.lost("t", partition, "TIMED_OUT", Written.NO, 1, WHY, (partition, partition + 10))
+    before = ledger.snapshot((33, [], []), 0).stats()
+    ledger.retire("t")
+    after = ledger.snapshot((33, [], []), 0).stats()
+    assert after.topics == before.topics
+    assert (len(before.partitions), after.partitions) == (3, {})
+    assert after.topics["t"].accepted == 33
+    acknowledge(ledger, 0, 1, 1, 1)  # it is used again
+    again = ledger.snapshot((34, [], []), 0).stats()
+    assert (again.topics["t"].acked, again.partitions[TopicPartition("t", 0)].acked) == (31, 1)
+
+
+def test_topics_that_come_and_go_do_not_fill_memory() -> None:
+    ledger = Ledger()
+    for number in range(RETIRED + 50):
+        ledger.meet(TopicPartition(f"t{number}", 0))
+        lose_of(ledger, f"t{number}")
+        ledger.retire(f"t{number}")
+        lose_of(ledger, f"never known {number}")
+    stats = ledger.snapshot((2 * (RETIRED + 50), [], []), 0).stats()
+    assert len(stats.topics) == RETIRED
+    assert stats.lost == stats.accepted == 2 * (RETIRED + 50)
+    assert "t0" not in stats.topics
+    assert f"t{RETIRED + 49}" in stats.topics
+
+
+def lose_of(ledger: Ledger, topic: str) -> None:
+    ledger.lost(topic, None, "TIMED_OUT", Written.NO, 1, WHY)
+
+
+def test_records_are_dropped_on_any_thread_and_the_loop_is_woken_to_count_them() -> None:
+    woken: list[int] = []
+    ledger = Ledger(lambda: woken.append(1))
+
+    def drop() -> None:
+        for number in range(BACKLOG):
+            ledger.dropped("t", number % 3, "BUFFER_FULL", 1, number)
+
+    threads = [threading.Thread(target=drop) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert woken
+    stats = ledger.snapshot((0, [], []), 0).stats()
+    assert stats.accepted == stats.topics["t"].accepted == 4 * BACKLOG
+    assert (stats.first_lost_ms, stats.last_lost_ms) == (0, BACKLOG - 1)
 
 
 def test_the_first_failure_after_a_mark_and_how_many_there_were() -> None:

@@ -105,7 +105,7 @@ class Lot:
 
     # the sender
 
-    def hear(self, topic: str, code: str, cause: Exception, records: int, callbacks: Any) -> None:
+    def hear(self, topic: str, code: str, cause: Exception, records: int, callbacks: Any, times: tuple[int, int]) -> None:
         self.lost.append((topic, code, str(cause), records))
         self.callbacks.append(callbacks)
 

@@ -7,6 +7,7 @@ import gc
 import tracemalloc
 from collections.abc import Callable
 from random import Random
+from time import thread_time
 from typing import Any
 from uuid import UUID
 
@@ -17,8 +18,10 @@ from sender_harness import SenderHarness
 
 from pykafka4.config import ProducerConfig
 from pykafka4.core.producer.sender import Sender
+from pykafka4.core.producer.standing import show
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
+from pykafka4.runtime import SLICE
 from pykafka4.wire.protocol.messages_produce import ProduceRequest, ProduceResponse
 from pykafka4.wire.protocol.messages_txn import InitProducerIdResponse
 from pykafka4.wire.records.hot import Accumulator
@@ -263,3 +266,55 @@ def test_what_is_collected_for_a_producer_ends_with_it() -> None:
     harness.sender.gone()
     assert not harness.cluster.on_change
     assert not harness.recovery.on_online
+
+
+BUSY = 10_000  # partitions, each with a record that waits
+
+
+@pytest.fixture(scope="module")
+def busy() -> Plant:
+    """A producer that has sent to thousands of partitions, and has a record waiting in each."""
+    plant = Plant(10, partitions=BUSY // 10)
+    plant.send_to(plant.names)
+    for topic in plant.names:
+        for partition in range(plant.partitions):
+            plant.acc.send(topic, b"v", partition=partition)
+    return plant
+
+
+def cost(act: Callable[[], object]) -> float:
+    """CPU milliseconds, the least of several times: other processes disturb."""
+
+    def once() -> float:
+        began = thread_time()
+        act()
+        return (thread_time() - began) * 1000
+
+    return min(once() for _ in range(7))
+
+
+def test_stats_of_many_partitions_hold_the_loop_for_a_moment_only(busy: Plant) -> None:
+    ledger = busy.sender.ledger
+    assert cost(lambda: ledger.snapshot(busy.acc.census(), 0)) < (5.0 if is_compiled() else 15.0)
+    snapshot = ledger.snapshot(busy.acc.census(), 0)
+    assert len(snapshot.stats().partitions) == BUSY
+
+    def look() -> None:
+        stats = snapshot.stats()
+        assert (len(stats.partitions), len(stats.topics)) == (BUSY, 10)
+
+    assert cost(look) < (50.0 if is_compiled() else 100.0)
+    assert bytecodes(snapshot.stats) < 20 * BUSY, "the totals alone"
+
+
+def test_status_of_many_partitions_takes_little_time_in_all_and_less_at_once(busy: Plant) -> None:
+    queues, standings = list(busy.sender.queues.values()), busy.sender.standings
+    now, census = busy.world.now, busy.acc.census()
+    assert cost(lambda: [standings.of(queue, now) for queue in queues[:SLICE]]) < 5.0
+    found = [standings.of(queue, now) for queue in queues]
+    assert len(show(now, found, census)) == BUSY
+    assert cost(lambda: show(now, found, census)) < 50.0
+
+
+def is_compiled() -> bool:
+    return Accumulator.__module__.endswith("_hot")

@@ -25,7 +25,7 @@ def test_a_record_is_acknowledged_with_its_offset() -> None:
     delivery = harness.batch()
     harness.answer(harness.requests[0], offset=17)
     assert delivery.result(0).offset == 17
-    assert harness.sender.ledger.stats(harness.acc.accepted, 0).acked == 1
+    assert harness.stats().acked == 1
 
 
 def test_with_acks_0_written_is_finished() -> None:

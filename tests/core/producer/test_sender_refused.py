@@ -41,7 +41,7 @@ def test_only_the_refused_record_fails_and_the_rest_of_its_batch_goes_out_again(
     assert header(harness.requests[-1]) == (0, sequence, 0), "nothing was numbered behind: the sequence is free"
     assert delivered(harness) == [b"%d" % n * 100 for n in (0, 1, 2, 4)]
     assert [handles[n].result(0).offset for n in (0, 1, 2, 4)] == [0, 1, 2, 3]
-    stats = harness.sender.ledger.stats(harness.acc.accepted, harness.acc.reserved)
+    stats = harness.stats()
     assert stats.failed == {(error, Written.NO): 1}
     assert (stats.queued, stats.in_flight, harness.acc.reserved) == (0, 0, 0)
 

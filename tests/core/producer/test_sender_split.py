@@ -104,6 +104,28 @@ def test_halves_of_a_batch_that_is_in_the_log_are_not_written_again(log_has_it: 
         assert header(harness.requests.pop())[:2] == (1, 0)
 
 
+def test_later_batches_are_no_larger_than_the_halves_of_a_refused_one() -> None:
+    harness = SenderHarness(linger_ms=10).proven()
+    for n in range(4):
+        harness.acc.send("t", b"%d" % n * 1000, partition=0)
+    harness.poll()
+    harness.poll(1)
+    (request,) = harness.requests
+    size = len(values(request))
+    harness.answer(harness.requests.pop(), "MESSAGE_TOO_LARGE")
+    harness.settle()
+    assert len(harness.requests) == 2
+    while harness.requests:
+        harness.answer(harness.requests.pop(0))
+    for n in range(4):
+        harness.acc.send("t", b"%d" % n * 1000, partition=0)
+    harness.poll()
+    harness.poll(1)
+    harness.settle()
+    assert len(harness.requests) == 4, "two would have a few bytes more than half"
+    assert all(len(values(request)) <= size // 2 for request in harness.requests)
+
+
 def test_one_record_too_large_fails() -> None:
     harness = SenderHarness().proven()
     delivery = harness.batch()

@@ -164,7 +164,7 @@ def test_a_parked_record_for_a_partition_that_is_not_there_is_counted_and_waiter
     harness.poll()
     looks = harness.looks
     harness.poll(DENIED_SECONDS)
-    stats = harness.sender.ledger.stats(harness.acc.accepted, harness.acc.reserved)
+    stats = harness.stats()
     assert (stats.failed, stats.queued) == ({("UNKNOWN_TOPIC_OR_PARTITION", Written.NO): 2}, 0)
     assert plain.settled
     assert followed.settled

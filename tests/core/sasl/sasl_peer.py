@@ -38,15 +38,6 @@ def salted(algorithm: str, password: str, salt: bytes, iterations: int) -> bytes
     return hashlib.pbkdf2_hmac(algorithm, password.encode(), salt, iterations)
 
 
-def edited(valid: bytes, changes: list[tuple[int, int, bytes]]) -> bytes:
-    """With changes: at a place, so many bytes dropped, and others in their place."""
-    data = bytearray(valid)
-    for place, dropped, piece in changes:
-        at = place % (len(data) + 1)
-        data[at : at + dropped] = piece
-    return bytes(data)
-
-
 class ScramBroker:
     """Knows one user's password, and proves it."""
 

@@ -8,9 +8,10 @@ from base64 import b64encode
 
 import pytest
 from gss_peer import OFFER, PROOF, SIGNED, gssapi
+from hostile_bytes import edited
 from hypothesis import given
 from hypothesis import strategies as st
-from sasl_peer import NONCE, PASSWORD, SALT, ScramBroker, assert_hidden, edited, hostile, scram, shown
+from sasl_peer import NONCE, PASSWORD, SALT, ScramBroker, assert_hidden, hostile, scram, shown
 
 from pykafka4.core.sasl.credentials import SaslCredentials
 from pykafka4.core.sasl.mechanism import Exchange, Step

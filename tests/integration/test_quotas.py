@@ -1,0 +1,117 @@
+"""Quotas on real brokers: a throttled producer slows down to its quota, without an error, and says so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from integration.cluster import Cluster
+from integration.waiting import until
+from pykafka4 import Producer
+from pykafka4.error_table import BY_NAME
+from pykafka4.wire.protocol.fields import array, boolean, float64, int16, int32, string
+from pykafka4.wire.protocol.schema import Request, Response, request, response, struct, wire
+
+pytestmark = pytest.mark.cluster
+
+SECONDS = 30.0
+RATE = 100_000  # bytes per second, of each broker
+RECORD = 10_000
+BURST = 11 * RATE // RECORD  # records: brokers look at the mean of eleven seconds by default
+
+
+@response(api_key=49, versions="0-1", flexible="1+")
+class AlterClientQuotasResponse(Response):
+    """The result for each entity."""
+
+    @struct
+    class Entry:
+        @struct
+        class Entity:
+            entity_type: str = wire(string)
+            entity_name: str | None = wire(string, nullable="0+")
+
+        error_code: int = wire(int16)
+        error_message: str | None = wire(string, nullable="0+")
+        entity: list[Entity] = wire(array(Entity))
+
+    throttle_time_ms: int = wire(int32)
+    entries: list[Entry] = wire(array(Entry))
+
+
+@request(api_key=49, versions="0-1", flexible="1+")
+class AlterClientQuotasRequest(Request[AlterClientQuotasResponse]):
+    """Set or remove quotas."""
+
+    @struct
+    class Entry:
+        @struct
+        class Entity:
+            entity_type: str = wire(string)
+            entity_name: str | None = wire(string, nullable="0+")
+
+        @struct
+        class Op:
+            key: str = wire(string)
+            value: float = wire(float64)
+            remove: bool = wire(boolean)
+
+        entity: list[Entity] = wire(array(Entity))
+        ops: list[Op] = wire(array(Op))
+
+    entries: list[Entry] = wire(array(Entry))
+    validate_only: bool = wire(boolean)
+
+
+def alter(cluster: Cluster, client_id: str, quota: str, value: float, remove: bool) -> None:
+    entry = AlterClientQuotasRequest.Entry
+    wanted = entry(
+        entity=[entry.Entity(entity_type="client-id", entity_name=client_id)], ops=[entry.Op(key=quota, value=value, remove=remove)]
+    )
+
+    def judge(answer: AlterClientQuotasResponse, again: bool) -> None:
+        assert [row.error_code for row in answer.entries] == [BY_NAME["NONE"].code], answer.entries
+
+    cluster.admin.order(AlterClientQuotasRequest(entries=[wanted], validate_only=False), judge, SECONDS)
+
+
+@contextmanager
+def limited(cluster: Cluster, client_id: str, quota: str, value: float) -> Iterator[None]:
+    alter(cluster, client_id, quota, value, remove=False)
+    try:
+        yield
+    finally:
+        alter(cluster, client_id, quota, value, remove=True)
+
+
+def throttled(producer: Producer) -> bool:
+    """Whether status() names throttling as the reason why a partition waits, or shows a broker as throttled."""
+    return "throttl" in str(producer.status()).lower()
+
+
+def test_a_byte_rate_quota_slows_the_producer_down_without_an_error(cluster: Cluster, topic: str) -> None:
+    cluster.create_topic(topic, 1)
+    with (
+        limited(cluster, topic, "producer_byte_rate", RATE),
+        Producer(**{**cluster.client, "client_id": topic}, linger_ms=0, batch_size=RECORD) as producer,
+    ):
+        began, sent = time.monotonic(), [producer.send(topic, bytes(RECORD)) for _ in range(BURST + 4 * RATE // RECORD)]
+        until(lambda: throttled(producer), SECONDS, "the quota to take effect")
+        for delivery in sent:
+            delivery.result(SECONDS)
+        assert time.monotonic() - began > 2, "beyond the burst, four seconds' worth was sent"
+        assert producer.stats().lost == 0
+
+
+def test_a_request_quota_slows_the_producer_down_without_an_error(cluster: Cluster, topic: str) -> None:
+    cluster.create_topic(topic, 1)
+    with (
+        limited(cluster, topic, "request_percentage", 0.01),
+        Producer(**{**cluster.client, "client_id": topic}, linger_ms=0) as producer,
+    ):
+        until(lambda: producer.send(topic, b"v").result(SECONDS) and throttled(producer), SECONDS, "the quota to take effect")
+        producer.send(topic, b"last").result(SECONDS)
+        assert producer.stats().lost == 0

@@ -1,0 +1,135 @@
+"""A producer whose buffer is full: what on_full says happens, and every record is accounted for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from net_helpers import SECONDS, until
+from producing import FEW, Maker, balanced, knowing, start_all, stop_all, values
+
+from pykafka4 import BufferFull, DeliveryFailed, KafkaTimeoutError, Producer
+from pykafka4.producer import overflow
+from pykafka4.producer.overflow import DroppedCalls
+from pykafka4.testing import ModelServer
+
+VALUE = b"v" * 5_000
+
+
+def full(server: ModelServer, producer: Producer, **how: Any) -> Producer:
+    """`producer` with a full buffer, after its first record was refused or dropped; no broker runs."""
+    knowing(producer)
+    stop_all(server)
+    for _ in range(1_000):
+        try:
+            if producer.send("t", VALUE, partition=0, **how).done():
+                return producer
+        except BufferFull:
+            return producer
+    pytest.fail("the buffer never became full")
+
+
+def test_raise_refuses_at_once(server: ModelServer, make: Maker) -> None:
+    producer = full(server, make(**FEW, on_full="raise", max_block_ms=SECONDS * 1_000_000))
+    before = producer.stats().accepted
+    started = time.monotonic()
+    with pytest.raises(BufferFull, match=r"on_full=raise"):
+        producer.send("t", VALUE)
+    assert time.monotonic() - started < SECONDS
+    assert producer.stats().accepted == before
+    assert not producer.stats().dropped
+    start_all(server)
+    producer.flush(SECONDS)
+    assert len(values(server)) == before
+
+
+def test_drop_counts_reports_and_goes_on(server: ModelServer, make: Maker) -> None:
+    heard: list[Any] = []
+    producer = full(server, make(**FEW, on_full="drop"))
+    delivery = producer.send("t", VALUE, on_delivery=heard.append)
+    with pytest.raises(DeliveryFailed, match=r"t: BUFFER_FULL, not written \(buffer_memory=65536 or max_partition_bytes"):
+        delivery.result(0)
+    until(lambda: heard == [delivery])
+    start_all(server)
+    producer.flush(SECONDS)
+    producer.send("t", b"after").result(SECONDS)
+    stats = producer.stats()
+    assert stats.dropped == {"BUFFER_FULL": 2}
+    assert stats.lost == 0
+    assert stats.acked == stats.accepted - 2 == len(values(server))
+
+
+def test_dropped_records_are_no_failures_of_a_with_block(server: ModelServer, make: Maker) -> None:
+    with full(server, make(**FEW, on_full="drop")) as producer:
+        producer.send("t", VALUE).exception()
+        start_all(server)
+    assert producer.close() == []
+    stats = producer.stats()
+    assert stats.dropped == {"BUFFER_FULL": 2}
+    assert stats.acked == stats.accepted - 2
+
+
+def test_a_callback_that_sends_again_is_dropped_and_never_blocks(server: ModelServer, make: Maker) -> None:
+    heard: list[Any] = []
+
+    def again(delivery: Any) -> None:
+        heard.append(delivery)
+        if len(heard) < 100:
+            producer.send("t", VALUE, on_delivery=again)
+
+    producer = full(server, make(**FEW, on_full="drop"))
+    producer.send("t", VALUE, on_delivery=again)
+    until(lambda: len(heard) == 100)
+    assert producer.stats().dropped == {"BUFFER_FULL": 101}
+
+
+def test_flush_waits_for_the_callbacks_of_dropped_records(server: ModelServer, make: Maker) -> None:
+    go, heard = threading.Event(), []
+
+    def slow(delivery: Any) -> None:
+        go.wait(SECONDS)
+        heard.append(delivery)
+
+    producer = full(server, make(**FEW, on_full="drop"))
+    producer.send("t", VALUE, on_delivery=slow)
+    start_all(server)
+    with pytest.raises(KafkaTimeoutError):
+        producer.flush(0.05)
+    go.set()
+    producer.flush(SECONDS)
+    assert len(heard) == 1
+    assert balanced(producer)
+
+
+def test_callbacks_of_dropped_records_are_bounded(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(overflow, "MOST_WAITING", 3)
+    jobs: list[Any] = []
+    calls = DroppedCalls(jobs.append, lambda: None, "me")
+    heard: list[Any] = []
+
+    class Handle:
+        topic = "t"
+
+    handle: Any = Handle()
+
+    def fail(delivery: Any) -> None:
+        raise RuntimeError("mine")
+
+    calls(heard.append, handle)
+    calls(fail, handle)
+    calls(heard.append, handle)
+    with pytest.raises(BufferFull, match=r"t: 3 callbacks of dropped records .* wait already"):
+        calls(heard.append, handle)
+    (mark,) = calls.mark()
+    assert len(jobs) == 1
+    assert not mark.settled
+    jobs.pop()()
+    assert heard == [handle, handle]
+    assert mark.settled
+    assert calls.mark() == []
+    assert "the delivery callback" in caplog.text
+    assert "mine" in caplog.text
+    calls(heard.append, handle)
+    assert len(jobs) == 1

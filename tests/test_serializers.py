@@ -1,0 +1,65 @@
+"""The serializers that are shipped, and which of them a topic gets."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import attrs
+import pytest
+
+from pykafka4 import ConfigError
+from pykafka4.config import ProducerConfig
+from pykafka4.serializers import (
+    bytes_serializer,
+    json_serializer,
+    parse_value_serializers,
+    serializer_finder,
+    str_serializer,
+)
+
+
+def test_json_is_compact_utf8() -> None:
+    assert json_serializer("t", {"ü": [1, 2.5, None, True, "x"]}) == '{"ü":[1,2.5,null,true,"x"]}'.encode()
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, {1, 2}, b"bytes", object()])
+def test_json_refuses_what_json_does_not_have(wrong: Any) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        json_serializer("orders", wrong)
+    assert "orders: the serializer 'json' takes what json.dumps takes" in caught.value.__notes__[0]
+
+
+def test_str_and_bytes_take_only_their_type() -> None:
+    assert str_serializer("t", "ü") == "ü".encode()
+    assert bytes_serializer("t", bytearray(b"b")) == bytes_serializer("t", memoryview(b"b")) == b"b"
+    with pytest.raises(TypeError, match="orders: the serializer 'str' takes str, not bytes"):
+        str_serializer("orders", b"b")
+    with pytest.raises(TypeError, match="orders: the serializer 'bytes' takes bytes, not str; encode it first"):
+        bytes_serializer("orders", "b")
+
+
+def test_an_exact_name_comes_before_the_first_pattern_that_matches() -> None:
+    find = serializer_finder(parse_value_serializers({"orders-*": "json", "*-eu": bytes_serializer, "orders-eu": "str", "x": "str"}))
+    assert find("orders-eu") is str_serializer
+    assert find("orders-us") is json_serializer
+    assert find("prices-eu") is bytes_serializer
+    assert find("X") is None
+    assert serializer_finder(None)("any") is None
+    assert serializer_finder("str")("any") is str_serializer
+
+
+def test_a_configuration_with_serializers_for_topics_is_a_key_and_does_not_change() -> None:
+    given = {"orders": "str", "*": "json"}
+    options = {"bootstrap_servers": "a:1", "value_serializer": given}
+    config, same = ProducerConfig.parse(options), ProducerConfig.parse(options)
+    given.clear()
+    assert {config: 1}[same] == 1
+    assert attrs.evolve(config).value_serializer == config.value_serializer
+    assert serializer_finder(config.value_serializer)("orders") is str_serializer
+
+
+@pytest.mark.parametrize("wrong", ["avro", 5, {"t": "avro"}, {5: "str"}, {"": "str"}, ["str"]])
+def test_what_is_no_serializer_is_refused_by_name(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match="value_serializer"):
+        parse_value_serializers(wrong)
