@@ -25,8 +25,11 @@ MODULE_HEAD = '''"""Options as types, for type checkers and editors. Rule: rende
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypedDict
+
+from pykafka4.partitioners import PartitionFunction
+from pykafka4.serializers import Serializers
 
 __all__ = ["ClientOptions", "ConsumerOptions", "ProducerOptions", "Secret", "SecurityOptions", "Servers"]
 

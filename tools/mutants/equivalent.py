@@ -134,10 +134,10 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "differs in the turn whose clock reads exactly the end of the lease",
     ),
     Equivalent(
-        "pykafka4/core/group/coordinator.py",
+        "pykafka4/core/metadata/coordinators.py",
         "NumberReplacer",
-        "ONE_KEY = 3",
-        "ONE_KEY = 2",
+        "ONE_KEY: Final = 3",
+        "ONE_KEY: Final = 2",
         "versions 1 to 3 ask for one key alike",
     ),
     Equivalent(

@@ -186,8 +186,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/runtime.py",
-        old='{"since": now - o.since,',
-        new='{"since": o.since,',
+        old='{"since": self.at - offline.since,',
+        new='{"since": offline.since,',
         breaks="status tells a time of the clock as the age of a failure",
         tests=("tests/test_client.py::test_status_shows_brokers_topics_and_offline_partitions",),
     ),
@@ -228,8 +228,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/client.py",
-        old="            del wrong, options  # of this frame, which has not ended\n",
-        new="",
+        old="    @guarded\n    def __init__(",
+        new="    def __init__(",
         breaks="the error of a client keeps its options",
         tests=("tests/secrets/test_secrets.py::test_calls_that_are_wrong",),
     ),

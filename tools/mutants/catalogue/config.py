@@ -88,7 +88,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/config.py",
-        old='object.__setattr__(self, "enable_idempotence", self.acks == -1)',
+        old='object.__setattr__(self, "enable_idempotence", self.acks == -1 and self.retries != 0)',
         new='object.__setattr__(self, "enable_idempotence", True)',
         breaks="acks=1 leaves idempotence on",
         tests=("tests/test_config.py::test_idempotence_follows_acks",),
@@ -116,8 +116,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/config.py",
-        old="if self.delivery_timeout_ms < self.linger_ms:",
-        new="if False:",
+        old="            if linger is not None and self.delivery_timeout_ms < linger:",
+        new="            if False:",
         breaks="a delivery time-out shorter than linger_ms is taken",
         tests=("tests/test_config.py::test_a_wrong_value_is_named_with_what_is_allowed",),
     ),
@@ -218,5 +218,12 @@ MUTANTS: Final = (
         new="    if False:\n",
         breaks="a password in bootstrap_servers is shown in the error",
         tests=("tests/secrets/test_secrets.py::test_calls_that_are_wrong",),
+    ),
+    Mutant(
+        file="pykafka4/config.py",
+        old="self.acks == -1 and self.retries != 0",
+        new="self.acks == -1",
+        breaks="at most once is idempotent",
+        tests=("tests/core/producer/test_attempts.py::test_at_most_once_disables_idempotence",),
     ),
 )

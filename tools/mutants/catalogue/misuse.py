@@ -170,4 +170,18 @@ MUTANTS: Final = (
         breaks="a hint names a method that does not exist",
         tests=("tests/test_peers.py::test_a_peers_method_is_none_of_ours_and_its_counterpart_is_one",),
     ),
+    Mutant(
+        file="pykafka4/misuse.py",
+        old="    if not isinstance(offsets, Mapping):",
+        new="    if False:",
+        breaks="what maps no partitions to offsets is not named",
+        tests=("tests/consumer/test_misuse.py::test_wrong_arguments_of_commits_assignments_and_sharing_are_named",),
+    ),
+    Mutant(
+        file="pykafka4/misuse.py",
+        old='len(text.encode(errors="replace")) > MOST_METADATA or',
+        new="",
+        breaks="metadata that brokers refuse is sent",
+        tests=("tests/consumer/test_misuse.py::test_wrong_arguments_of_commits_assignments_and_sharing_are_named",),
+    ),
 )

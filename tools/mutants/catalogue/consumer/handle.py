@@ -137,20 +137,6 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/arguments.py",
-        old="    if not isinstance(offsets, Mapping):",
-        new="    if False:",
-        breaks="what maps no partitions to offsets is not named",
-        tests=("tests/consumer/test_misuse.py::test_wrong_arguments_of_commits_assignments_and_sharing_are_named",),
-    ),
-    Mutant(
-        file="pykafka4/consumer/arguments.py",
-        old='len(text.encode(errors="replace")) > MOST_METADATA or',
-        new="",
-        breaks="metadata that brokers refuse is sent",
-        tests=("tests/consumer/test_misuse.py::test_wrong_arguments_of_commits_assignments_and_sharing_are_named",),
-    ),
-    Mutant(
-        file="pykafka4/consumer/arguments.py",
         old="if on_done is not None and not callable(on_done):",
         new="if False:",
         breaks="what cannot be called is found out after the commit",
@@ -193,8 +179,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/__init__.py",
-        old="            del client, options  # of this frame, which has not ended\n",
-        new="",
+        old="    @guarded\n    def __init__(",
+        new="    def __init__(",
         breaks="the error of a consumer keeps its options",
         tests=("tests/secrets/test_secrets.py::test_calls_that_are_wrong",),
     ),

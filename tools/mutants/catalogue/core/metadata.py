@@ -382,4 +382,18 @@ MUTANTS: Final = (
             "tests/core/metadata/test_cluster_denied.py::test_a_new_user_of_a_denied_topic_does_not_wait_for_the_back_off_and_an_old_one_does",
         ),
     ),
+    Mutant(
+        file="pykafka4/core/metadata/coordinators.py",
+        old="            self._call.rest(now, reason)\n",
+        new="",
+        breaks="a lost coordinator is looked up without a back-off",
+        tests=("tests/core/group/test_coordinator.py::test_a_lost_coordinator_is_looked_up_after_a_back_off",),
+    ),
+    Mutant(
+        file="pykafka4/core/metadata/coordinators.py",
+        old="            self._network.avoid(now, node)  # frozen",
+        new="            pass  # frozen",
+        breaks="a lost coordinator is itself asked for the coordinator",
+        tests=("tests/core/group/test_coordinator.py::test_a_broker_that_reported_a_wrong_coordinator_is_avoided_until_one_responds",),
+    ),
 )

@@ -11,8 +11,8 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/net/handoff/waiting.py",
-        old="                if ticket.starves and not starved:\n",
-        new="                if ticket.starves:\n",
+        old="        if ticket.starves and not starved:\n",
+        new="        if ticket.starves:\n",
         breaks="a send that needs memory wakes the loop again after each turn",
         tests=("tests/net/handoff/test_waiting.py::test_a_waiter_for_the_shared_resource_is_reported_once_and_counts_until_it_leaves",),
     ),
@@ -28,8 +28,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/handoff/waiting.py",
-        old="            if ticket in self._first():\n",
-        new="            if True:\n",
+        old="        if ticket not in self._first():\n",
+        new="        if False:\n",
         breaks="threads that wait for room overtake each other",
         tests=("tests/net/handoff/test_waiting.py::test_only_the_first_in_line_is_tried",),
     ),
@@ -45,8 +45,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/handoff/waiting.py",
-        old="                stepped_aside, ticket.steps_aside = ticket.steps_aside, ticket.hindered()\n",
-        new="                stepped_aside = ticket.steps_aside\n",
+        old="        stepped_aside, ticket.steps_aside = ticket.steps_aside, ticket.hindered()\n",
+        new="        stepped_aside = ticket.steps_aside\n",
         breaks="a thread that waits for room in a full partition keeps those that write to others waiting",
         tests=(
             "tests/net/handoff/test_waiting.py::test_a_blocked_waiter_lets_later_ones_pass_but_not_those_with_the_same_key",
@@ -55,8 +55,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/handoff/waiting.py",
-        old="                if ticket.steps_aside != stepped_aside:\n                    self._count()\n",
-        new="                if ticket.steps_aside != stepped_aside:\n",
+        old="        if ticket.steps_aside != stepped_aside:\n            self._count()\n",
+        new="        if ticket.steps_aside != stepped_aside:\n",
         breaks="threads that write to other partitions queue up although all that wait do so for a full partition",
         tests=(
             "tests/net/handoff/test_waiting.py::test_a_newcomer_queues_up_unless_all_waiters_step_aside_and_have_other_keys",

@@ -379,4 +379,18 @@ MUTANTS: Final = (
         breaks="nothing but the log says that automatic commits are denied",
         tests=("tests/testing/test_denials.py::test_an_automatic_commit_that_is_denied_is_raised",),
     ),
+    Mutant(
+        file="pykafka4/core/consumer/searches.py",
+        old="            isolation_level=self._config.isolation,\n",
+        new="",
+        breaks="with read_committed, latest is behind open transactions",
+        tests=("tests/consumer/test_read_committed.py::test_latest_begins_at_the_last_stable_offset",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/searches.py",
+        old="    if version < ISOLATION_FROM:\n        message.isolation_level = 0\n",
+        new="    pass\n",
+        breaks="a broker without transactions cannot be asked for offsets with read_committed",
+        tests=("tests/core/consumer/test_searches.py::test_a_broker_without_transactions_is_asked_without_the_isolation_level",),
+    ),
 )

@@ -345,4 +345,11 @@ MUTANTS: Final = (
         breaks="with a long fetch_max_wait_ms an idle broker holds Fetches back for minutes",
         tests=("tests/core/consumer/test_source.py::test_no_wait_is_extended_beyond_half_a_minute",),
     ),
+    Mutant(
+        file="pykafka4/core/consumer/source.py",
+        old="            isolation_level=self._config.isolation,\n",
+        new="",
+        breaks="Fetch does not ask for committed records",
+        tests=("tests/consumer/test_read_committed.py::test_records_come_when_their_transaction_is_committed",),
+    ),
 )

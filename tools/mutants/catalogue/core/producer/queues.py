@@ -305,4 +305,35 @@ MUTANTS: Final = (
         breaks="after any failure a producer id is asked for only with the next record",
         tests=("tests/core/producer/test_identity.py::test_only_a_denial_is_reported_as_one",),
     ),
+    Mutant(
+        file="pykafka4/core/producer/queues.py",
+        old="node != self.node and leader_epoch > self.leader_epoch >= 0",
+        new="node != self.node",
+        breaks="a leader that may be older than the one with requests in flight replaces it",
+        tests=(
+            "tests/core/producer/test_replaced_leader.py::test_a_new_leader_waits_for_the_old_one_if",
+            "tests/core/producer/test_replaced_leader.py::test_old_brokers_without_leader_epochs_are_waited_for",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/queues.py",
+        old="        for batch in flying:\n            self.doubt(batch)\n",
+        new="",
+        breaks="what a replaced leader has not answered counts as not written",
+        tests=("tests/core/producer/test_replaced_leader.py::test_a_batch_that_was_only_at_the_old_leader_fails_as_maybe_written",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/queues.py",
+        old="self.strays, self.term = 0, self.term + 1",
+        new="self.term += 1",
+        breaks="a failed batch at a replaced leader holds up the new one",
+        tests=("tests/core/producer/test_replaced_leader.py::test_a_failed_batch_at_the_old_leader_does_not_hold_up_the_new_one",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/queues.py",
+        old="self.strays, self.term = 0, self.term + 1",
+        new="self.strays = 0",
+        breaks="what a replaced leader returns counts as if the new one had",
+        tests=("tests/core/producer/test_replaced_leader.py::test_a_late_error_of_the_old_leader_says_nothing",),
+    ),
 )

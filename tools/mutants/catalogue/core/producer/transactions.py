@@ -1,0 +1,105 @@
+"""Bugs of transactions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+MACHINE, TESTS = "pykafka4/core/producer/transactions.py", "tests/producer/test_transactions.py::"
+
+MUTANTS: Final = (
+    Mutant(
+        file="pykafka4/core/producer/transactions.py",
+        old=" and not (self._unanswered and self._can_renew):",
+        new=":",
+        breaks="an EndTxn that was given up and arrives late ends the next transaction",
+        tests=("tests/producer/test_transactions.py::test_an_end_whose_answer_was_lost_cannot_end_the_next_transaction",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/transaction_offsets.py",
+        old="            self._transaction.note_unanswered()\n",
+        new="            pass\n",
+        breaks="offsets that were given up and arrive late are stored with the next transaction",
+        tests=(TESTS + "test_offsets_whose_answer_was_lost_cannot_be_stored_in_the_next_transaction",),
+    ),
+    Mutant(
+        file=MACHINE,
+        old=" and not self._certain and not self._commit_sent",
+        new=" and not self._certain",
+        breaks="an abort succeeds although the transaction was committed",
+        tests=(TESTS + "test_an_abort_after_a_commit_that_was_executed_is_no_success",),
+    ),
+    Mutant(
+        file=MACHINE,
+        old="if self.state in (S.COMMITTING, S.ABORTING) and self._records.settled() and",
+        new="if self.state in (S.COMMITTING, S.ABORTING) and",
+        breaks="EndTxn commits before the records are acknowledged",
+        tests=(TESTS + "test_a_record_that_failed_prevents_the_commit",),
+    ),
+    Mutant(
+        file=MACHINE,
+        old="        elif self.state in (S.IN_TRANSACTION, S.COMMITTING):\n            self._must_abort(error)",
+        new="        elif self.state is S.IN_TRANSACTION:\n            self._must_abort(error)",
+        breaks="a record that fails during the commit does not prevent it",
+        tests=(TESTS + "test_a_record_that_failed_prevents_the_commit",),
+    ),
+    Mutant(
+        file=MACHINE,
+        old="        if dropped := self._records.dropped() - self._dropped:",
+        new="        if dropped := 0:",
+        breaks="a transaction without its dropped records is committed",
+        tests=(TESTS + "test_a_record_that_was_dropped_prevents_the_commit",),
+    ),
+    Mutant(
+        file=MACHINE,
+        old="        if self._started:\n            return self._end.poll(",
+        new="        if True:\n            return self._end.poll(",
+        breaks="the coordinator is asked to end a transaction that it does not know",
+        tests=(TESTS + "test_an_empty_transaction_asks_nothing_of_the_coordinator",),
+    ),
+    Mutant(
+        file=MACHINE,
+        old="        self.fatal = self._fenced() if fenced else error",
+        new="        self.fatal = error",
+        breaks="a fenced producer is not told that there is another one",
+        tests=(TESTS + "test_a_second_producer_fences_the_first",),
+    ),
+    Mutant(
+        file=MACHINE,
+        old="            self._renew(self._complete)\n        else:",
+        new="            self._complete()\n        else:",
+        breaks="after a lost numbering the next transaction goes on in the same epoch",
+        tests=(TESTS + "test_a_lost_numbering_aborts_and_does_not_begin_another_epoch",),
+    ),
+    Mutant(
+        file=MACHINE,
+        old="        if queue.tp in self._added:\n            return True",
+        new="        if True:\n            return True",
+        breaks="up to version 1 a partition is written to before it is part of the transaction",
+        tests=(TESTS + "test_commits_are_read_and_aborts_are_not",),
+    ),
+    Mutant(
+        file=MACHINE,
+        old="not self._offsets.busy and not self._adding",
+        new="not self._adding",
+        breaks="EndTxn does not wait for offsets",
+        tests=(TESTS + "test_a_commit_waits_for_offsets_whose_call_timed_out",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/transaction_requests.py",
+        old='"EndTxn": 4,',
+        new='"EndTxn": 5,',
+        breaks="EndTxn of version 2 is sent to a cluster that has not finalized it",
+        tests=(TESTS + "test_a_cluster_that_has_not_finalized_version_2_gets_the_requests_of_version_1",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/transaction_requests.py",
+        old='REPEATED: Final = {"UNKNOWN_SERVER_ERROR"}',
+        new="REPEATED: Final = set[str]()",
+        breaks="a hiccup of a coordinator ends the producer",
+        tests=(TESTS + "test_passing_errors_of_coordinators_are_retried",),
+    ),
+)
