@@ -6,9 +6,11 @@
  *   ListOffsets tells how much there is: records acknowledged or, where a log is served, its end.
  * It advertises versions before the flexible ones: every client speaks them and the code stays small. Any topic name exists; records are
  * counted by the number of the partition, whatever the topic. Topics whose name begins with LEADERLESS have no leaders.
+ * One broker can be late: everything that comes to it is read that many milliseconds after it arrived, as over a long line, so that its
+ * answers are late and nothing else waits.
  * It trusts its peers (a benchmark on 127.0.0.1) and dies with the process that started it.
  *
- * usage: sink BROKERS PARTITIONS LOG_END [RECORDS_PER_BATCH=150] [VALUE_SIZE=100] [verify]
+ * usage: sink BROKERS PARTITIONS LOG_END [RECORDS_PER_BATCH=150] [VALUE_SIZE=100] [HEADERS=0] [verify|] [LATE_BROKER LATE_MS]
  * prints the ports on one line; `verify` checks the CRC of every produced batch and ends with status 3 at a wrong one.
  */
 #define _GNU_SOURCE
@@ -38,12 +40,15 @@ enum {
     BROKERS = 128,
     HOLD = 10,           /* milliseconds a fetch at the log end waits at most; a client's own limit would measure the tail of a run */
     IOVECS = 4 * PARTITIONS + 8,
+    MARKS = 4096,        /* arrivals at a late broker that are told apart; later ones wait together */
     HEADER = 61,         /* of a record batch */
     HEADER_KEY = 8,      /* bytes of a record header's key and value */
     HEADER_VALUE = 16,
     HEADERS = 16,        /* most headers of a record */
     HEADERS_MAX = 8 + HEADERS * (HEADER_KEY + HEADER_VALUE + 4),
 };
+
+typedef struct { int64_t came, due; } Mark;
 
 typedef struct Conn {
     int fd, broken, wants_out;
@@ -55,11 +60,15 @@ typedef struct Conn {
     int count, next;
     char *chunk[PARTITIONS];        /* record data of the answer being written */
     int64_t held;                   /* a fetch at the log end waits until then, 0: none does */
+    int late;                       /* milliseconds until what comes is read */
+    int64_t came, readable;         /* bytes since the connection was made: all, and those whose time has come */
+    Mark marks[MARKS];              /* what is not readable yet: a ring */
+    int first, marked;
     struct Conn *link;
 } Conn;
 
 static int brokers, partitions, batch_records = 150, value_size = 100, headers, verify, poller;
-static int ports[BROKERS], listeners[BROKERS];
+static int ports[BROKERS], listeners[BROKERS], late_broker, late_ms;
 static int64_t log_end, produced[PARTITIONS];
 static char *batch;
 static size_t batch_size, chunk_batches;
@@ -422,6 +431,7 @@ static void serve(Conn *c) {
         size_t n = (uint32_t)get32(c->in + c->done);
         if (n > IN - 4) c->broken = 1;
         if (c->broken || c->used - c->done < n + 4) break;
+        if (c->late && c->came - (int64_t)(c->used - c->done) + (int64_t)n + 4 > c->readable) break;
         const char *request = c->in + c->done + 4;
         int is_fetch = get16(request) == 1;
         if (c->count && (is_fetch || c->count > IOVECS / 2 || c->out_used > FULL)) {
@@ -441,12 +451,30 @@ static void serve(Conn *c) {
     }
 }
 
+/* what came to a late broker, up to now */
+static void mark(Conn *c) {
+    int64_t due = milliseconds(CLOCK_MONOTONIC) + c->late;
+    if (c->marked < MARKS) c->marked++;
+    c->marks[(c->first + c->marked - 1) % MARKS] = (Mark){c->came, due};
+}
+
+/* milliseconds until more is readable, -1: nothing waits */
+static int64_t ripen(Conn *c, int64_t now) {
+    int before = c->marked;
+    for (; c->marked && c->marks[c->first].due <= now; c->first = (c->first + 1) % MARKS, c->marked--)
+        c->readable = c->marks[c->first].came;
+    if (c->marked != before && !c->held) serve(c);
+    return c->marked ? c->marks[c->first].due - now : -1;
+}
+
 static void receive(Conn *c) {
     if (c->used == IN) return;
     ssize_t n = read(c->fd, c->in + c->used, IN - c->used);
     if (n > 0) {
         c->used += n;
-        if (!c->held) serve(c);
+        c->came += n;
+        if (c->late) mark(c);
+        else if (!c->held) serve(c);
     } else if (n == 0 || errno != EAGAIN) {
         c->broken = 1;
     }
@@ -462,12 +490,13 @@ static void drop(Conn *c) {
     free(c);
 }
 
-static void welcome(int listener) {
-    int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK), yes = 1;
+static void welcome(int broker) {
+    int fd = accept4(listeners[broker], NULL, NULL, SOCK_NONBLOCK), yes = 1;
     if (fd < 0) return;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     Conn *c = calloc(1, sizeof *c);
     c->fd = fd;
+    c->late = broker + 1 == late_broker ? late_ms : 0;
     c->in = malloc(IN);
     c->link = all;
     all = c;
@@ -494,8 +523,10 @@ static int release_held(void) {
     for (Conn *c = all, *link; c; c = link) {
         link = c->link;
         if (c->held && c->held <= now) serve(c);
+        int64_t wait = c->late ? ripen(c, now) : -1;
         if (c->broken) drop(c);
         else if (c->held && (next < 0 || c->held - now < next)) next = c->held - now;
+        if (wait >= 0 && (next < 0 || wait < next)) next = wait;
     }
     return next;
 }
@@ -505,7 +536,7 @@ static void turn(void) {
     int n = epoll_wait(poller, events, 64, release_held());
     for (int i = 0; i < n; i++) {
         if (events[i].data.u64 <= BROKERS) {
-            welcome(listeners[events[i].data.u64 - 1]);
+            welcome(events[i].data.u64 - 1);
             continue;
         }
         Conn *c = events[i].data.ptr;
@@ -520,7 +551,7 @@ static void turn(void) {
 
 int main(int count, char **words) {
     if (count < 4) {
-        fprintf(stderr, "usage: sink BROKERS PARTITIONS LOG_END [RECORDS_PER_BATCH] [VALUE_SIZE] [HEADERS] [verify]\n");
+        fprintf(stderr, "usage: sink BROKERS PARTITIONS LOG_END [RECORDS_PER_BATCH] [VALUE_SIZE] [HEADERS] [verify|] [LATE_BROKER LATE_MS]\n");
         return 2;
     }
     brokers = atoi(words[1]);
@@ -530,6 +561,10 @@ int main(int count, char **words) {
     if (count > 5) value_size = atoi(words[5]);
     if (count > 6) headers = atoi(words[6]);
     verify = count > 7 && !strcmp(words[7], "verify");
+    if (count > 9) {
+        late_broker = atoi(words[8]);
+        late_ms = atoi(words[9]);
+    }
     if (headers < 0 || headers > HEADERS) {
         fprintf(stderr, "sink: 0 to %d headers a record\n", HEADERS);
         return 2;

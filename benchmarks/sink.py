@@ -34,14 +34,22 @@ def binary() -> Path:
 class Sink:
     """A fake cluster. `served`: records per partition to consume, each with `headers` headers; 0: what is produced is counted.
 
-    Any name is that of a topic of so many `partitions`; one that begins with "leaderless" has no leaders.
+    Any name is that of a topic of so many `partitions`; one that begins with "leaderless" has no leaders. `late`: a broker, from 1 on, and
+    how many milliseconds after it arrived it reads what comes.
     """
 
     def __init__(
-        self, served: int = 0, verify: str = "", headers: int = 0, *, brokers: int = BROKERS, partitions: int = PARTITIONS
+        self,
+        served: int = 0,
+        verify: str = "",
+        headers: int = 0,
+        *,
+        brokers: int = BROKERS,
+        partitions: int = PARTITIONS,
+        late: tuple[int, int] = (0, 0),
     ) -> None:
         self.served, self.partitions = served, partitions
-        argv = [str(binary()), str(brokers), str(partitions), str(served), str(BATCH), str(VALUE), str(headers), verify]
+        argv = [str(binary()), str(brokers), str(partitions), str(served), str(BATCH), str(VALUE), str(headers), verify, *map(str, late)]
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.ports = [int(port) for port in self.process.stdout.readline().split()]
@@ -61,6 +69,14 @@ class Sink:
     def ends(self, topic: str) -> dict[int, int]:
         """The end of each partition: what was served, or acknowledged in the partitions of this number of all topics."""
         return list_ends(self.ports[0], topic, self.partitions)
+
+
+def leader(topic: str, partition: int, brokers: int = BROKERS) -> int:
+    """The broker that leads a partition, from 1 on: they are dealt round, from a broker on that the topic's name says."""
+    first = 0
+    for byte in topic.encode():
+        first = (first * 31 + byte) & 0xFFFFFFFF
+    return (first + partition) % brokers + 1
 
 
 def list_ends(port: int, topic: str, partitions: int) -> dict[int, int]:
