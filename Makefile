@@ -7,14 +7,14 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 SOCKETS := tests/net tests/secrets
 REAL := cluster or spark or chaos or docker or vagrant or compat or harness or kerberos
-SIM_SCHEDULES ?= 200000
+SIM_SCHEDULES ?= 20000
 CHAOS_RUNS ?= 10
 BENCH_ROUNDS ?= 3
 FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated sockets compiled plain integration secured test-secure test-all test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-idle bench-first bench-outage bench-scale options states clean
+.PHONY: help base kafka demo test unit simulated sockets compiled plain integration secured test-secure test-all test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-idle bench-first bench-outage bench-scale bench-isolation options states clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,11 +96,11 @@ format: base ## let ruff mend what it can
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
 
-sim: base ## 200,000 simulated schedules (SIM_SCHEDULES=…)
+sim: base ## 20,000 simulated schedules (SIM_SCHEDULES=…): one to two hours on two cores
 	PYKAFKA4_SIM_SCHEDULES=$(SIM_SCHEDULES) $(PYTEST) -s --timeout 0 -m simulation tests/simulation
 
-chaos: kafka ## half an hour: ten runs of about two minutes, six drawn from a seed and four that kill leaders; and isolation, a rebalance storm, leaderless partitions (CHAOS_RUNS=… SEED=…)
-	CHAOS_RUNS=$(CHAOS_RUNS) CHAOS_SEED=$(SEED) $(PYTEST) -s --timeout 0 -m chaos
+chaos: kafka ## half an hour: ten runs of about two minutes, six drawn from a seed and four that kill leaders; storms of short connections, isolation, memory without brokers, a rebalance storm, leaderless partitions (CHAOS_RUNS=… SEED=…; LONG=1 adds two to three hours: 50 kills and 20 freezes with and without idempotence, ten minutes without brokers)
+	CHAOS_RUNS=$(CHAOS_RUNS) CHAOS_SEED=$(SEED) CHAOS_LONG=$(LONG) $(PYTEST) -s --timeout 0 -m chaos
 
 chaos-secure: kafka ## the same over TLS and SASL (CHAOS_RUNS=… SEED=…)
 	CHAOS_RUNS=$(CHAOS_RUNS) CHAOS_SEED=$(SEED) $(PYTEST) --security SASL_SSL -s --timeout 0 -m chaos
@@ -112,7 +112,7 @@ sanitize: base ## the tests of the compiled modules with the address and undefin
 	tools/sanitize
 
 bench: kafka ## what records cost and how long they take, beside other clients, on the sink and on the real cluster (BENCH_ROUNDS=…)
-	@$(MAKE) --no-print-directory --keep-going bench-rates bench-latency bench-spark
+	@$(MAKE) --no-print-directory --keep-going bench-rates bench-latency bench-spark bench-isolation
 
 bench-rates: kafka ## produce and consume: rate and CPU per record, beside confluent-kafka (BENCH_ROUNDS=…)
 	$(PY) -m benchmarks.bench --rounds $(BENCH_ROUNDS)
@@ -137,6 +137,9 @@ bench-outage: base ## what a client costs while 3,000 partitions have no leader,
 
 bench-scale: base ## what grows with partitions (10,000 of 1,000 topics on 100 model brokers), with its bars: beside confluent-kafka (BENCH_ROUNDS=…)
 	$(PY) -m benchmarks.scale --rounds $(BENCH_ROUNDS)
+
+bench-isolation: base ## what an offline partition or a late broker costs the other partitions, for each policy of a full buffer (BENCH_ROUNDS=…)
+	$(PY) -m benchmarks.isolation --rounds $(BENCH_ROUNDS)
 
 options: base ## render docs/options.md and pykafka4/options.py from the configuration
 	$(PY) -m tools.options
