@@ -584,7 +584,7 @@ cdef class Batch:
         for start, count in runs:
             total += count
             size += at[start + count] - at[start]
-        if self.callbacks is not None:
+        if self.callbacks:            # a list without entries is of a batch whose first record was refused after all
             b.meta = <Meta*>malloc(total * sizeof(Meta))
             if b.meta == NULL:
                 raise MemoryError
