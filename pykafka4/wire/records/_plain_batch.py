@@ -28,6 +28,7 @@ __all__ = ["ACKED", "FAILED", "NAMES", "OPEN", "SEALED", "SPLIT", "Batch", "call
 OPEN, SEALED, ACKED, FAILED, SPLIT = range(5)
 CALLBACK_COST: Final = 24  # bytes reserved for the callback of a record
 FIRST_CALLBACKS: Final = 16  # for so many records at first; then for twice as many as there are
+MOST_RECORDS: Final = 2**31 - 1  # of a batch
 NAMES: Final = ("OPEN", "SEALED", "ACKED", "FAILED", "SPLIT")
 MEANINGS: Final = {  # docs/states.md shows them
     OPEN: "takes records",
@@ -144,13 +145,15 @@ class Batch(bytearray):
     def _book_callbacks(self, r: Item, fits: Callable[[Topic[Batch], int, int], bool]) -> bool:
         """Make room for the callback of the next record, which counts as memory of the batch; False if there is none.
 
-        Compressed records take less memory than their callbacks. An empty batch always has room for the first ones.
+        Compressed records take less memory than their callbacks. There is always room for the callback of a batch's first record (see
+        `_start`) and of a record that was parked (`PARKED_COST`).
         """
         if self.count >= self._may_follow:
-            records = max(FIRST_CALLBACKS, self.count * 2)
-            size = (records - self._may_follow) * CALLBACK_COST
-            if self.count and not r.forced and not fits(self._home, self.partition, size):
-                return False
+            records = min(max(FIRST_CALLBACKS, self.count * 2), max(self._home.policy.batch_records or MOST_RECORDS, self.count + 1))
+            if not fits(self._home, self.partition, (records - self._may_follow) * CALLBACK_COST):
+                if self.count and not r.forced:
+                    return False
+                records = self.count + 1
             self._book(records)
         return True
 

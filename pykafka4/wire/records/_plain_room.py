@@ -56,18 +56,18 @@ class Room(Dropping):
     def _fits(self, t: Topic[Batch], partition: int, size: int) -> bool:
         return self._reserved + size <= self._buffer_memory and self._partition_fits(t, partition, size)
 
-    def _start_size(self, t: Topic[Batch], partition: int, need: int, asked: bool) -> int:
-        """The initial capacity of a batch within the limits; 0 if there is no room.
+    def _start_size(self, t: Topic[Batch], partition: int, need: int, more: int, asked: bool) -> int:
+        """The initial capacity of a batch within the limits, which leaves room for `more` bytes; 0 if there is no room.
 
         A busy partition starts large while there is plenty of memory, and for a thread that has waited for it: in small pieces, threads
         would have to wait for it again and again, and batches would stay small.
         """
         plenty = self._reserved + t.capacity <= self._buffer_memory // 2
         large = need <= t.capacity and partition in t.last_was_full and (asked or plenty)
-        if large and self._fits(t, partition, t.capacity):
+        if large and self._fits(t, partition, t.capacity + more):
             return t.capacity
         wanted = (grown(t, SMALL, need), need) if need <= t.capacity else (need,)
-        return next((cap for cap in wanted if self._fits(t, partition, cap)), 0)
+        return next((cap for cap in wanted if self._fits(t, partition, cap + more)), 0)
 
     def _must_queue(self, t: Topic[Batch], r: Item) -> bool:
         """Whether waiting threads come first: not if all of them wait for room in full partitions, and `r` is for another one."""

@@ -23,7 +23,7 @@ from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.records._plain_account import Callbacks, Hooks
 from pykafka4.wire.records._plain_arguments import Item, bytes_of, exact_name, header_pairs, integer, wall_ms
-from pykafka4.wire.records._plain_batch import ACKED, FAILED, OPEN, SEALED, SPLIT, Batch
+from pykafka4.wire.records._plain_batch import ACKED, CALLBACK_COST, FAILED, OPEN, SEALED, SPLIT, Batch
 from pykafka4.wire.records._plain_choice import HASHES, ask_function, in_turn, next_online, rotate
 from pykafka4.wire.records._plain_decode import Chunk, Record, RecordIterator
 from pykafka4.wire.records._plain_delivery import Delivery
@@ -117,7 +117,8 @@ class Accumulator(Room):
         self._policy = policy if policy is not None else lambda topic: alike
         self._lanes: dict[float, Lane[Batch]] = {}  # by linger
         self._buffer_memory, self._max_partition_bytes = buffer_memory, max_partition_bytes
-        self._max_request_size, self._asked_request_size = min(max_request_size, buffer_memory), max_request_size
+        self._max_request_size = min(max_request_size, buffer_memory - PARKED_COST)  # whatever is reserved beside a record fits, too
+        self._asked_request_size = max_request_size
         self._clock, self._new_topic, self._make_room = clock, new_topic, make_room
         self._used_up = 0  # announcements that are void: their parked records were moved, or the topic was dropped
         self._find_partition, self._find_topic = find_partition, find_topic
@@ -210,7 +211,7 @@ class Accumulator(Room):
 
     def _new(self, name: str, policy: Policy) -> Topic[Batch]:
         lane = self._lanes.setdefault(policy.linger, Lane(policy.linger))
-        option = "buffer_memory" if self._max_request_size < self._asked_request_size else "max_request_size"
+        option = "the usable buffer_memory" if self._max_request_size < self._asked_request_size else "max_request_size"
         topic: Topic[Batch] = Topic(name, policy, lane, self._batch_size, self._max_request_size, option)
         if policy.max_message_bytes:
             topic.limit_records(policy.max_message_bytes, "max_message_bytes")
@@ -253,7 +254,7 @@ class Accumulator(Room):
                     return False
                 b = t.open.get(t.sticky if r.free else r.partition)
                 if b is None:
-                    news, step = self._start(t, r, news)
+                    news, step = self._start(t, r, news, 0 if callback is None else CALLBACK_COST)
                     b = t.open.get(t.sticky if r.free else r.partition) if step is None else None
                 if b is not None:
                     encoded = b._encoded(r)
@@ -286,19 +287,19 @@ class Accumulator(Room):
         b._put(r, encoded)
         self.accepted += not r.forced
 
-    def _start(self, t: Topic[Batch], r: Item, news: bool) -> tuple[bool, Callbacks | None]:
-        """Open a batch for `r`; returns whether to wake the loop, and what to do first if there is no room."""
+    def _start(self, t: Topic[Batch], r: Item, news: bool, more: int) -> tuple[bool, Callbacks | None]:
+        """Open a batch for `r`, with room for `more` bytes; returns whether to wake the loop, and what to do first if there is no room."""
         need = r.alone
         if not r.forced:
             self._check_size(t, need)
         now = self._clock()
-        partition = self._stick(t, need) if r.free else r.partition
+        partition = self._stick(t, need + more) if r.free else r.partition
         if partition in t.open:
             return news, None
-        cap = 0 if self._must_queue(t, r) else self._start_size(t, partition, need, r.asked)
+        cap = 0 if self._must_queue(t, r) else self._start_size(t, partition, need, more, r.asked)
         if cap == 0:
             if not r.forced:
-                return news, lambda: self._wait_for_room(t, r, need)
+                return news, lambda: self._wait_for_room(t, r, need + more)
             cap = need
         batch = Batch(self, t, partition, now)
         if r.forced:

@@ -82,7 +82,7 @@ cdef class Accumulator:
         self.pool_limit = <int>max(1, min(POOL, buffer_memory // 4 // self.batch_size))
         self.buffer_memory = buffer_memory
         self.max_partition_bytes = max_partition_bytes
-        self.max_request_size = min(max_request_size, buffer_memory)
+        self.max_request_size = min(max_request_size, buffer_memory - PARKED_COST)  # whatever is reserved beside a record fits, too
         self.asked_request_size = max_request_size
         alike = Policy(linger, codec)
         self.policy = policy if policy is not None else lambda topic: alike
@@ -303,24 +303,24 @@ cdef class Accumulator:
             f"{t.name}: a record of {size} bytes (overhead included) exceeds {t.max_record_option}={t.max_record}; raise that or split the record"
         )
 
-    cdef int32_t start_size(self, Topic t, int partition, int64_t need, bint asked):
-        """The initial capacity of a batch within the limits; 0 if there is no room.
+    cdef int32_t start_size(self, Topic t, int partition, int64_t need, int64_t more, bint asked):
+        """The initial capacity of a batch within the limits, which leaves room for `more` bytes; 0 if there is no room.
 
         A busy partition starts large while there is plenty of memory, and for a thread that has waited for memory: in small
         pieces it would have to be reserved again and again, and the batches would stay small.
         """
         cdef int64_t cap = SMALL
         if need > t.capacity:
-            return <int32_t>need if self.fits(t, partition, need) else 0
-        if t.last_was_full[partition] and self.fits(t, partition, t.capacity):
+            return <int32_t>need if self.fits(t, partition, need + more) else 0
+        if t.last_was_full[partition] and self.fits(t, partition, t.capacity + more):
             if asked or self.reserved + t.capacity <= self.buffer_memory // 2:
                 return t.capacity
         while cap < need:
             cap *= 2
         cap = min(cap, t.capacity)
-        if self.fits(t, partition, cap):
+        if self.fits(t, partition, cap + more):
             return <int32_t>cap
-        return <int32_t>need if self.fits(t, partition, need) else 0
+        return <int32_t>need if self.fits(t, partition, need + more) else 0
 
     cdef int start(self, Topic t, Item* r, int partition, object callback) except -1:
         """Open a batch for `r`, or wait for room. The caller must check everything again."""
@@ -329,14 +329,15 @@ cdef class Accumulator:
         cdef int32_t cap
         cdef int i
         cdef int64_t need = alone_size(r)
+        cdef int64_t more = 0 if callback is None else CALLBACK_COST
         cdef double now
         cdef bint queues
         if need > t.max_record and not r.forced:
             self.too_large(t, need)
         # Soon, as an overload comes here with most of its records, and the others have to be sent meanwhile.
         if self.impatient and not r.free and not r.forced and not t.dropped:
-            if PyList_GET_ITEM(t.open, partition) == <PyObject*>None and not self.start_size(t, partition, need, r.asked):
-                return self.wait_for_room(t, r, need)
+            if PyList_GET_ITEM(t.open, partition) == <PyObject*>None and not self.start_size(t, partition, need, more, r.asked):
+                return self.wait_for_room(t, r, need + more)
         now = self.clock()
         queues = must_queue(self, t, r)
         b = Batch.__new__(Batch)
@@ -350,16 +351,16 @@ cdef class Accumulator:
             if t.sticky_bytes >= self.batch_size:
                 rotate(t, self.adaptive * self.batch_size)
             for i in range(t.available_count):
-                if self.partition_fits(t, t.sticky, need):
+                if self.partition_fits(t, t.sticky, need + more):
                     break
                 next_sticky(t)
             partition = t.sticky
         if PyList_GET_ITEM(t.open, partition) != <PyObject*>None:
             return 0
-        cap = 0 if queues else self.start_size(t, partition, need, r.asked)
+        cap = 0 if queues else self.start_size(t, partition, need, more, r.asked)
         if cap == 0:
             if not r.forced:
-                return self.wait_for_room(t, r, need)
+                return self.wait_for_room(t, r, need + more)
             cap = <int32_t>need
         self.introduce(b, t, partition, now, self.obtain(cap))
         b.callbacks = callbacks

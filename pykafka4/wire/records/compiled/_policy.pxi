@@ -91,7 +91,7 @@ cdef int obey(Accumulator acc, Topic t, object policy) except -1:
     t.capacity = acc.batch_size
     t.max_record, t.max_record_option = acc.max_request_size, "max_request_size"
     if acc.max_request_size < acc.asked_request_size:
-        t.max_record_option = "buffer_memory"
+        t.max_record_option = "the usable buffer_memory"
     if policy.max_message_bytes:
         lower_limit(acc, t, policy.max_message_bytes, "max_message_bytes")
     return 0

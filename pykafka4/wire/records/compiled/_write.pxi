@@ -77,13 +77,17 @@ cdef int put_raw(Accumulator acc, Batch b, Item* r, int64_t headers, const char*
 cdef bint book_callbacks(Accumulator acc, Topic t, Batch b, Item* r) except -1:
     """Make room for callbacks of more records of `b`, which counts as its memory; False if there is none.
 
-    Compressed records take less memory than their callbacks. An empty batch always has room for the first ones.
+    Compressed records take less memory than their callbacks. There is always room for the callback of a batch's first record (see `start`)
+    and of a record that was parked (`PARKED_COST`).
     """
     cdef Meta* meta
-    cdef int32_t metas = max(FIRST_CALLBACKS, b.count * 2)
+    cdef int32_t metas = min(max(FIRST_CALLBACKS, b.count * 2), max(t.batch_records, b.count + 1))
     cdef int64_t size = <int64_t>(metas - b.metas) * CALLBACK_COST
-    if b.count and not r.forced and not acc.fits(t, b.slot, size):
-        return False
+    if not acc.fits(t, b.slot, size):
+        if b.count and not r.forced:
+            return False
+        metas = b.count + 1
+        size = <int64_t>(metas - b.metas) * CALLBACK_COST
     acc.trim(size)
     meta = <Meta*>realloc(b.meta, metas * sizeof(Meta))
     if meta == NULL:

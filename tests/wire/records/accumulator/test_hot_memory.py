@@ -13,6 +13,7 @@ from pykafka4.core import INFINITY
 from pykafka4.error_table import Written
 from pykafka4.errors import BufferFull
 from pykafka4.wire.records import reference
+from pykafka4.wire.records.policy import Policy
 
 pytestmark = each_core
 
@@ -50,10 +51,37 @@ def test_a_batch_is_full_when_there_is_no_memory_for_more_callbacks(core: Module
             while True:
                 world.send(value=b"", on_delivery=lambda _: None)
                 accepted += 1
-                assert world.acc.reserved <= limit + 16 * 24  # the first ones of a batch always have room
+                assert world.acc.reserved <= limit
         assert accepted > limit / 80
         assert world.ack_all() == accepted
         assert world.acc.reserved == 0
+
+
+def test_parked_records_with_callbacks_stay_within_the_limit_when_they_get_their_partitions(core: ModuleType) -> None:
+    world = World(core, buffer_memory=65_536, max_partition_bytes=65_536)
+    with pytest.raises(BufferFull):
+        for number in range(1_000):
+            world.send("new", value=b"", partition=number % 300, on_delivery=lambda _: None)
+    world.acc.set_partitions("new", 300, list(range(300)))
+    while world.acc.designate("new", 7)[0]:
+        assert world.acc.reserved <= 65_536
+    assert world.acc.reserved <= 65_536
+
+
+def test_the_callback_of_a_batchs_first_record_has_to_have_room(core: ModuleType) -> None:
+    world = World(core, {"t": 300}, buffer_memory=65_536, max_partition_bytes=65_536)
+    for partition in range(32):
+        world.send("t", value=b"", partition=partition)
+    assert world.acc.reserved == 65_536
+    with pytest.raises(BufferFull):
+        world.send("t", value=b"", partition=32, on_delivery=lambda _: None)
+    assert world.acc.reserved == 65_536
+
+
+def test_callbacks_of_a_batch_of_few_records_reserve_no_more_than_it_can_have(core: ModuleType) -> None:
+    world = World(core, policy=lambda _: Policy(linger=0.005, batch_records=2))
+    world.send(value=b"", on_delivery=lambda _: None)
+    assert world.acc.reserved == 2048 + 2 * 24
 
 
 def test_halves_of_a_split_batch_reserve_the_memory_of_their_callbacks(core: ModuleType) -> None:
