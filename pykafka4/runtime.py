@@ -251,7 +251,7 @@ class Runtime:
     def _look(self, now: float) -> Look:
         engine = self.engine
         why = engine.network.why_unreachable()
-        links = engine.network.status()
+        links = engine.network.status(now)
         shown = {
             "state": "connected" if not why else "unreachable" if any(link.error for link in links) else "connecting",
             "reason": why or None,
@@ -263,6 +263,7 @@ class Runtime:
                     "address": f"{link.host}:{link.port}",
                     "state": link.state,
                     "in_flight": link.in_flight,
+                    "throttled_ms": link.throttled_ms,
                     "error": link.error,
                 }
                 for link in links

@@ -87,9 +87,17 @@ def limited(cluster: Cluster, client_id: str, quota: str, value: float) -> Itera
         alter(cluster, client_id, quota, value, remove=True)
 
 
-def throttled(producer: Producer) -> bool:
-    """Whether status() names throttling as the reason why a partition waits, or shows a broker as throttled."""
-    return "throttl" in str(producer.status()).lower()
+def throttled(producer: Producer) -> list[int]:
+    """The brokers that throttle the producer, as its status says; no other sign of it counts."""
+    return [broker["node"] for broker in producer.status()["brokers"] if broker["throttled_ms"] > 0]
+
+
+def leader_throttles(cluster: Cluster, topic: str, producer: Producer) -> bool:
+    """Whether the status says so of the partition's leader, and finds nothing else wrong with it."""
+    leader = cluster.leader(topic, 0)
+    (row,) = [broker for broker in producer.status()["brokers"] if broker["node"] == leader]
+    assert row["error"] is None
+    return bool(row["throttled_ms"] > 0)
 
 
 def test_a_byte_rate_quota_slows_the_producer_down_without_an_error(cluster: Cluster, topic: str) -> None:
@@ -98,12 +106,14 @@ def test_a_byte_rate_quota_slows_the_producer_down_without_an_error(cluster: Clu
         limited(cluster, topic, "producer_byte_rate", RATE),
         Producer(**{**cluster.client, "client_id": topic}, linger_ms=0, batch_size=RECORD) as producer,
     ):
+        assert throttled(producer) == []
         began, sent = time.monotonic(), [producer.send(topic, bytes(RECORD)) for _ in range(BURST + 4 * RATE // RECORD)]
-        until(lambda: throttled(producer), SECONDS, "the quota to take effect")
+        until(lambda: leader_throttles(cluster, topic, producer), SECONDS, "the quota to take effect")
         for delivery in sent:
             delivery.result(SECONDS)
         assert time.monotonic() - began > 2, "beyond the burst, four seconds' worth was sent"
         assert producer.stats().lost == 0
+        until(lambda: not throttled(producer), SECONDS, "the end of the throttle")
 
 
 def test_a_request_quota_slows_the_producer_down_without_an_error(cluster: Cluster, topic: str) -> None:
@@ -112,6 +122,11 @@ def test_a_request_quota_slows_the_producer_down_without_an_error(cluster: Clust
         limited(cluster, topic, "request_percentage", 0.01),
         Producer(**{**cluster.client, "client_id": topic}, linger_ms=0) as producer,
     ):
-        until(lambda: producer.send(topic, b"v").result(SECONDS) and throttled(producer), SECONDS, "the quota to take effect")
+        until(
+            lambda: producer.send(topic, b"v").result(SECONDS) and leader_throttles(cluster, topic, producer),
+            SECONDS,
+            "the quota to take effect",
+        )
         producer.send(topic, b"last").result(SECONDS)
         assert producer.stats().lost == 0
+        until(lambda: not throttled(producer), SECONDS, "the end of the throttle")

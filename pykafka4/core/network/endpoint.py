@@ -30,13 +30,17 @@ def broker_of(node: int) -> int:
 
 @attrs.frozen
 class LinkStatus:
-    """A connection in `status()`. `state` is a `ConnectionState` value, or "idle" without a connection."""
+    """A connection in `status()`. `state` is a `ConnectionState` value, or "idle" without a connection.
+
+    `throttled_ms`: for so long nothing is written yet, as the broker throttles this client (KIP-219); 0 if it does not.
+    """
 
     node: int
     host: str
     port: int
     state: str
     in_flight: int
+    throttled_ms: float
     error: str | None
 
 
@@ -83,11 +87,12 @@ class Endpoint:
         error = self.error  # looked at once, as any thread may ask
         return "" if error is None else f"{self.address} {str(error).removeprefix(f'{self.address}: ')}"
 
-    def status(self) -> LinkStatus:
+    def status(self, now: float) -> LinkStatus:
         """For `Network.status`."""
-        state = "idle" if self.connection is None else self.connection.state.value
+        connection = self.connection
+        state, throttled = ("idle", 0.0) if connection is None else (connection.state.value, max(0.0, connection.muted_until - now))
         error = None if self.error is None else str(self.error)
-        return LinkStatus(broker_of(self.node), self.host, self.port, state, self.in_flight, error)
+        return LinkStatus(broker_of(self.node), self.host, self.port, state, self.in_flight, round(throttled * 1000, 3), error)
 
     def due(self) -> float:
         """When `Network` has to look at this endpoint again."""

@@ -198,9 +198,9 @@ class Network:
         connection = self._ready.get(node)
         return -INFINITY if connection is None else connection.muted_until
 
-    def status(self) -> tuple[LinkStatus, ...]:
+    def status(self, now: float) -> tuple[LinkStatus, ...]:
         """Every node and the state of its connection."""
-        return tuple(e.status() for e in self._endpoints.values())
+        return tuple(e.status(now) for e in self._endpoints.values())
 
     # -- for the cluster
 

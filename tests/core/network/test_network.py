@@ -219,6 +219,29 @@ def test_a_throttled_node_is_not_ready_until_its_time_is_over() -> None:
     assert harness.network.changes > changes
 
 
+def throttled(harness: NetworkHarness, now: float) -> dict[int, float]:
+    """By node, as `status` shows it."""
+    return {row.node: row.throttled_ms for row in harness.network.status(now) if row.node > 0}
+
+
+def test_the_status_of_a_broker_says_for_how_long_it_throttles_this_client_still() -> None:
+    harness = NetworkHarness().placed()
+    link = harness.open(2)
+    harness.submit(2)
+    harness.poll(0.0)
+    assert throttled(harness, 0.0) == {1: 0, 2: 0, 3: 0}
+    (at, header, _), *_ = [u for u in harness.unanswered if u[0] == link]
+    told = metadata({})
+    told.throttle_time_ms = 2_000
+    harness.network.receive(1.0, at, frame(told, header.version, header.correlation_id))
+    assert throttled(harness, 1.0) == {1: 0, 2: 2_000, 3: 0}
+    assert [row.state for row in harness.network.status(1.0) if row.node == 2] == ["ready"]
+    assert throttled(harness, 2.5)[2] == 500
+    assert throttled(harness, 3.5)[2] == 0, "it is over, although nothing has happened since"
+    harness.network.lost(1.5, link, REFUSED)
+    assert throttled(harness, 1.5)[2] == 0, "it is the connection that is muted"
+
+
 # -- the cluster's answer
 
 

@@ -552,10 +552,10 @@ def test_a_broker_that_leaves_while_it_authenticates_is_left() -> None:
     assert link in {close.link for close in cluster.effects.close}
     cluster.network.receive(0.0, link, b"whatever")
     cluster.poll(1.0)
-    assert 1 not in {status.node for status in cluster.network.status()}
+    assert 1 not in {status.node for status in cluster.network.status(0.0)}
 
 
 def test_the_state_of_a_connection_is_shown_while_it_authenticates() -> None:
     cluster = Cluster().placed()
     cluster.attempt(0.0, 1)
-    assert {link.node: link.state for link in cluster.network.status()}[1] == ConnectionState.AUTHENTICATING.value
+    assert {link.node: link.state for link in cluster.network.status(0.0)}[1] == ConnectionState.AUTHENTICATING.value

@@ -42,7 +42,7 @@ def test_why_down_names_the_address_of_a_node_and_its_error() -> None:
     assert harness.network.why_down(2) == "h2:2 connection refused", "the next attempt is under way"
     harness.accept(now)
     assert harness.network.why_down(2) == "", "it is connected again"
-    assert {link.node: link.error for link in harness.network.status()}[2] is None
+    assert {link.node: link.error for link in harness.network.status(0.0)}[2] is None
 
 
 def test_why_unreachable_tells_the_latest_reason_of_an_address() -> None:
@@ -71,7 +71,7 @@ def test_status_names_every_node_its_state_and_its_last_error() -> None:
     harness.network.want(2)
     harness.poll(0.0)
     harness.network.lost(0.0, harness.connects[-1].link, REFUSED)
-    shown = {link.node: (link.state, link.error) for link in harness.network.status()}
+    shown = {link.node: (link.state, link.error) for link in harness.network.status(0.0)}
     assert shown == {-1: ("idle", None), 1: ("ready", None), 2: ("idle", str(REFUSED)), 3: ("idle", None)}
-    assert {link.in_flight for link in harness.network.status()} == {0}
+    assert {link.in_flight for link in harness.network.status(0.0)} == {0}
     assert harness.network.why_unreachable() == ""
