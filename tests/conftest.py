@@ -29,11 +29,14 @@ from pykafka4.client import Client
 from pykafka4.testing import ModelServer
 
 HERE = Path(__file__).parent
-if os.environ.get("PYKAFKA4_NO_SHRINKING") and importlib.util.find_spec("hypothesis"):  # `make mutants` wants to know whether, not why
+if importlib.util.find_spec("hypothesis"):
     from hypothesis import Phase, settings
 
-    settings.register_profile("whether", phases=[Phase.explicit, Phase.reuse, Phase.generate])
-    settings.load_profile("whether")
+    settings.register_profile("patient", deadline=None)  # on a busy machine any example may take long
+    settings.load_profile("patient")
+    if os.environ.get("PYKAFKA4_NO_SHRINKING"):  # `make mutants` wants to know whether, not why
+        settings.register_profile("whether", phases=[Phase.explicit, Phase.reuse, Phase.generate])
+        settings.load_profile("whether")
 LOGS = HERE.parent / "build" / "logs"
 CLUSTERS = ("cluster", "proxied_cluster")
 FAILED = pytest.StashKey[bool]()

@@ -23,6 +23,9 @@ gil: Any = pytest.importorskip("pykafka4.gil._gil", reason="the flag is compiled
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="tested on Linux only")
 LONGEST = 0.001  # that a thread waits for another to take the GIL
 PACE = 0.0004  # for so long after a thread gave way nobody asks
+NOTICED = 20e-6  # what takes less found nobody who asked, or did not look: who has the GIL back late twice does not give way for a while
+UNHEARD = 0.11  # a bit more than that while
+ROUNDS = 20
 
 
 @pytest.fixture
@@ -107,13 +110,20 @@ def test_giving_way_to_nobody_takes_no_time() -> None:
 
 
 def test_giving_way_ends_after_a_millisecond_if_nobody_comes(quiet: int) -> None:
-    gil.wait(quiet, 0.0)
-    try:
-        took = [seconds(give_way) for _ in range(20)]
-    finally:
-        gil.done()
+    took: list[float] = []
+    for _ in range(ROUNDS):
+        gil.wait(quiet, 0.0)
+        try:
+            took += [seconds(give_way) for _ in range(20)]
+        finally:
+            gil.done()
+        waited = [each for each in took if each > NOTICED]
+        if len(waited) >= 10:
+            break
+        time.sleep(UNHEARD)
+    assert len(waited) >= 10, "nearly all calls returned at once"
     assert min(took) < 50 * LONGEST
-    assert statistics.median(took) > 0.8 * LONGEST, "it waits for the thread that asked"
+    assert statistics.median(waited) > 0.8 * LONGEST, "it waits for the thread that asked"
     assert not raised(), "the thread no longer asks"
 
 
@@ -121,7 +131,7 @@ def test_giving_way_ends_when_the_other_thread_has_taken_the_gil(stubborn: None,
     took = []
     for _ in range(100):
         waiter.wake(lambda: took.append(seconds(give_way)))
-    gave_way = [each for each in took if each > 20e-6]  # what takes less found nobody who asked
+    gave_way = [each for each in took if each > NOTICED]
     assert min(gave_way, default=0.0) < 0.7 * LONGEST
 
 
