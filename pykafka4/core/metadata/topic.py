@@ -64,13 +64,13 @@ class Topic:
         return self.topic_id, tuple(self.leaders), self.error
 
     def lead(self, partition: int, node: int | None, epoch: int) -> None:
-        """Store the leader, unless `epoch` is lower than the known one. Without an epoch (from old brokers) it is always stored.
+        """Store the leader, unless `epoch` is lower than the known one. Old brokers return none (-1): it counts while no other is known.
 
         Most responses change nothing, and some have thousands of partitions: an unchanged leader allocates nothing.
         """
-        if -1 < epoch < self.epochs[partition]:
+        if epoch < self.epochs[partition]:
             return
-        self.epochs[partition] = max(epoch, self.epochs[partition])
+        self.epochs[partition] = epoch
         known = self.leaders[partition]
         if node is None:
             self.leaders[partition] = None
@@ -87,7 +87,7 @@ class Topic:
 
     def compare(self, now: float, epochs: Mapping[int, int]) -> None:
         """Before `lead`, with the epochs of a response: forget known epochs if responses have had only lower ones for a long time."""
-        older = [partition for partition, epoch in epochs.items() if -1 < epoch < self.epochs[partition]]
+        older = [partition for partition, epoch in epochs.items() if epoch < self.epochs[partition]]
         if not older:
             self.behind_since = None
         elif self._contradicted(now):

@@ -13,7 +13,9 @@ Modules; each line imports only from lines below it:
     outcomes    batches that were acknowledged or failed
     requests    builds Produce requests and counts those in flight
     parking     records whose topic is unknown
+    missing     records of topics that no longer exist
     late        batches that get their partition when they are sent
+    limits      how large a batch the brokers take, by topic
     obstacles   why a batch could not be sent, or was not acknowledged in time
     ready       the queues with something to send, by leader
     queues      one queue per partition: batches in order, how many are in flight, epoch and sequence numbers

@@ -15,6 +15,7 @@ from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
 from pykafka4.core.producer.deadlines import Deadlines
+from pykafka4.core.producer.limits import TopicLimits
 from pykafka4.core.producer.outcomes import Outcomes
 from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.core.producer.ready import ReadyQueues
@@ -50,12 +51,13 @@ class Answers:
         outcomes: Outcomes,
         compress: Callable[[Batch, PartitionQueue], None],
         limit_batches: Callable[[str, int], None],
+        limits: TopicLimits,
     ) -> None:
         """`compress(batch, queue)` compresses a batch that replaced another one in `queue`.
 
         `limit_batches(topic, size)` lets the later batches of a topic grow no larger: brokers refused twice that size.
         """
-        self._limit_batches = limit_batches
+        self._limit_batches, self._limits = limit_batches, limits
         self._config, self._network, self._cluster, self._recovery = config, network, cluster, recovery
         self._ready, self._deadlines, self._outcomes, self._compress = ready, deadlines, outcomes, compress
         self._actions = ACTIONS if config.transactional_id is None else TRANSACTIONAL
@@ -149,7 +151,8 @@ class Answers:
         detail = answer.error_message or WAYS_OUT.get(row.name)
         error = broker_error(row.code, str(queue.tp), detail, "Produce", topic=queue.tp.topic)
         batch.last_error = error
-        batch.failed_attempts += 1
+        if row.produce is not Produce.SEQUENCE or queue.batches[0] is batch:  # otherwise the error is that of the batch before it
+            batch.failed_attempts += 1
         last = self._was_last(batch)
         self._actions[Produce.FAIL if last and row.produce in PARTED else row.produce](self, queue, batch, now, answer, error)
         if last and not batch.done:
@@ -204,8 +207,9 @@ class Answers:
         The halves keep the sequence of the batch, and stay in doubt if it was, so they are sent only in its epoch. If the log has the batch
         (because the limit was lowered later), it is beyond that sequence: the broker rejects the halves, and they fail as MAYBE.
         """
+        self._limits.refused(queue.tp.topic, now)
         if batch.count == 1:
-            self._outcomes.fail(queue, batch, "MESSAGE_TOO_LARGE", error)
+            self._outcomes.fail(queue, batch, short_name(error), error)
             return
         self._limit_batches(queue.tp.topic, batch.raw_size // 2)
         parts = batch.split()

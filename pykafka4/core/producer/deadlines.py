@@ -74,14 +74,17 @@ class Deadlines:
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         """Fail the batches of `queue` that were not acknowledged within delivery_timeout_ms."""
         queue.watched = False
-        timeout = self._config.delivery_timeout_ms / 1000
+        self.fail_late(queue, now, self._config.delivery_timeout_ms / 1000, "TIMED_OUT", lambda batch: self._reason(queue, batch))
+        self.watch(queue)
+
+    def fail_late(self, queue: PartitionQueue, now: float, timeout: float, code: str, reason: Callable[[Batch], KafkaError]) -> None:
+        """Fail the batches of `queue` whose first record was sent `timeout` seconds ago or earlier."""
         if queue.due is not None and queue.due.sent_at + timeout <= now:
             self._seal_due(queue, now)
         for batch in queue.late(now, timeout):
-            reason = self._reason(queue, batch)
+            why = reason(batch)
             queue.abandon(batch)
-            self._outcomes.fail(queue, batch, "TIMED_OUT", reason)
-        self.watch(queue)
+            self._outcomes.fail(queue, batch, code, why)
         self._ready.place(queue)
 
     def _open_until(self, batch: Batch) -> float:

@@ -84,12 +84,17 @@ class ProduceRequests:
         topics: dict[str, None] = {}
         look_at = INFINITY
         for node, flights in self._unanswered.items():
-            if flights:
-                due = max(next(iter(flights)).sent_at, self._heard_at.get(node, -INFINITY)) + SILENCE
-                look_at = min(look_at, max(due, now + SILENCE / 2))
+            if (quiet_since := self.quiet_since(node)) is not None:
+                due = quiet_since + SILENCE
+                look_at = min(look_at, due if due > now else now + SILENCE / 2)
                 if due <= now:
                     topics.update(dict.fromkeys(name for flight in flights for name in flight.topics))
         return list(topics), look_at
+
+    def quiet_since(self, node: int) -> float | None:
+        """Since when `node` has not responded to the requests that it has; None: it has none."""
+        flights = self._unanswered.get(node)
+        return max(next(iter(flights)).sent_at, self._heard_at.get(node, -INFINITY)) if flights else None
 
     def depth(self, node: int) -> int:
         """Maximum of batches of a partition in flight to `node`: as many as it remembers per producer.

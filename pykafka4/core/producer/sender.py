@@ -22,6 +22,8 @@ from pykafka4.core.producer.answers import Answers
 from pykafka4.core.producer.deadlines import Deadlines
 from pykafka4.core.producer.identity import Identity
 from pykafka4.core.producer.late import UNDESIGNATED, Late
+from pykafka4.core.producer.limits import TopicLimits
+from pykafka4.core.producer.missing import MissingTopics
 from pykafka4.core.producer.obstacles import Obstacles
 from pykafka4.core.producer.outcomes import Callbacks, Events, Outcomes
 from pykafka4.core.producer.parking import Parking
@@ -73,17 +75,22 @@ class Sender:
         timeout = config.request_timeout_ms / 1000
         self.identity = Identity(network, self._new_backoff(random), timeout, self._place_unnumbered, self._fail_unnumbered)
         self._obstacles = Obstacles(config, network, recovery)
-        self.standings = Standings(network, recovery, lambda queue: (queue in self._unnumbered, self.identity.trouble))
         self._random = random
         self._refuse, self._starved = refuse, starved
         self._ready = ReadyQueues(recovery)
         self._outcomes = Outcomes(progress)
         self.ledger = self._outcomes.ledger
         self._deadlines = Deadlines(config, self._ready, self._outcomes, self._seal_due, self._why_late)
-        self._answers = Answers(
-            config, network, cluster, recovery, self._ready, self._deadlines, self._outcomes, self._compress, accumulator.limit_batches
+        self._limits = TopicLimits(
+            network, self._new_backoff(random), timeout, config.metadata_max_age_ms / 1000, accumulator.limit_records
         )
+        self._answers = Answers(
+            config, network, cluster, recovery, self._ready, self._deadlines, self._outcomes, self._compress, accumulator.limit_batches,
+            self._limits,
+        )  # fmt: skip
         self._requests = ProduceRequests(config, network, cluster, self.ledger, self._answered)
+        missing_id = lambda queue: (queue in self._unnumbered, self.identity.trouble)  # noqa: E731
+        self.standings = Standings(network, cluster, recovery, self._requests, self.ledger, missing_id)
         self._late = Late(
             accumulator, network, cluster, recovery, self._ready, self._requests.room, self._late_queue, self._late_batch, self._take_late
         )
@@ -93,6 +100,8 @@ class Sender:
         self._parking = Parking(
             config, accumulator, cluster, network, self._outcomes.lose_parked, self._busy, self._drop, self._changes.note
         )
+        patience = min(config.unknown_topic_timeout_ms, config.delivery_timeout_ms) / 1000
+        self._missing = MissingTopics(cluster, patience, self._oldest_of, self._fail_old)
         self._refusals: dict[int, KafkaError] = {}  # brokers that refuse this client, and have never accepted it; ANY: the whole cluster
         network.refusals.listeners[self._note_refusal] = None
         self._ended = False  # nothing more can be delivered
@@ -109,17 +118,21 @@ class Sender:
             records = Transacted(accumulator, self._requests, self._ready, queues, admit, self.expedite, self._give_up)
             self.transactions = Transactions(config, network, cluster, random, records)
             self._outcomes.on_lost = self.transactions.record_failed
+            self.standings.transactions = self.transactions
 
     # ---------------------------------------------------------------- the machine
 
     def poll(self, now: float) -> Effects:
         """Take sealed batches, do what is due, and send what can be sent."""
         self.acc.can_send = True  # until `_produce` has looked for room: batches that other threads seal meanwhile cause another turn
-        self.ledger.count_drops()
         self._deadlines.run(now)
         if self._refusals:
             self._fail_refused(now)
         changed = self._changes.take_topics()
+        for topic in changed:
+            if topic in self._queues_of:
+                self._missing.note(topic)
+        self._missing.run(now)
         parked_until = self._parking.poll(now, changed)
         if self._flush or self._parking.take_hurried():
             self._flush = False
@@ -131,8 +144,17 @@ class Sender:
             self._ask_for_silent(now)
         if requests and self.config.enable_idempotence:
             self._listen_at = min(self._listen_at, now + SILENCE)
-        identity_due = self._poll_identity(now, requests.append)
-        wake_at = min(take_at, parked_until, self._deadlines.wake_at, identity_due, self._look_again, self._listen_at, self._late.wake_at)
+        asked_at = min(self._poll_identity(now, requests.append), self._limits.poll(now, requests.append))
+        wake_at = min(
+            take_at,
+            parked_until,
+            self._deadlines.wake_at,
+            self._missing.wake_at,
+            asked_at,
+            self._look_again,
+            self._listen_at,
+            self._late.wake_at,
+        )
         if self._outcomes.take_finished() or self.acc.waiters:  # memory may also be freed later, when a socket has written a batch
             self._outcomes.progress()
         deliver = self._outcomes.take_deliver()
@@ -214,6 +236,15 @@ class Sender:
             if queue.waiting:
                 self._fail_waiting(queue, now, reason)
 
+    def _oldest_of(self, topic: str) -> float:
+        """When the oldest record in a batch for `topic` was sent; INFINITY if there is none."""
+        queues = self._queues_of.get(topic, ())
+        return min((b.sent_at for queue in queues for b in (*queue.batches[:1], queue.due) if b is not None), default=INFINITY)
+
+    def _fail_old(self, topic: str, now: float, age: float, error: KafkaError) -> None:
+        for queue in self._queues_of.get(topic, ()):
+            self._deadlines.fail_late(queue, now, age, short_name(error), lambda _: error)
+
     def _seal_open(self) -> None:
         for batch in sorted((b for b in self.acc.unfinished() if isinstance(b, Batch)), key=lambda b: (b.topic, b.partition, b.created)):
             self.acc.seal(batch)
@@ -249,6 +280,7 @@ class Sender:
         sealed, due, take_at = self.acc.take(now, no_linger)
         for topic in dict.fromkeys([batch.topic for batch in (*sealed, *due)]):
             self._parking.used(topic, now)
+            self._missing.note(topic)
         for batch in sealed:
             self._note_sealed(batch)
             queue = self._queue(batch.topic, batch.partition)
@@ -300,6 +332,7 @@ class Sender:
             self.identity.forget(queue.producer_id, queue.epoch)
             del self.queues[queue.tp]
         self._late.forget(topic)
+        self._limits.forget(topic)
         self.ledger.retire(topic)
         self.acc.forget(topic)
 

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, Final
 
 from pykafka4.testing.faults.checks import flag, instance, known, whole
-from pykafka4.testing.storage.log import DuplicateAnswer, UnknownProducer
+from pykafka4.testing.storage.log import MOST_BYTES, DuplicateAnswer, UnknownProducer
 
-__all__ = ["MOST_PARTITIONS", "SETTINGS", "checked_settings", "settings_from_configs"]
+__all__ = ["MOST_PARTITIONS", "SETTINGS", "checked_settings", "configs_of", "settings_from_configs"]
 
 MOST_PARTITIONS: Final = 100_000  # of one topic; the model keeps all of them in memory
 
@@ -62,3 +62,11 @@ def settings_from_configs(configs: Mapping[str, str]) -> dict[str, Any]:
     if BOTH_LIMITS in configs:
         settings = {"before_max_ms": int(configs[BOTH_LIMITS]), "after_max_ms": int(configs[BOTH_LIMITS]), **settings}
     return settings
+
+
+def configs_of(settings: Mapping[str, Any]) -> dict[str, str]:
+    """The topic configs that are numbers and that the model has, with their defaults."""
+    return {
+        "max.message.bytes": str(settings.get("max_message_bytes", MOST_BYTES)),
+        "min.insync.replicas": str(settings.get("min_in_sync", 1)),
+    }

@@ -23,6 +23,7 @@ _BY_NAME: Final[Mapping[str, Handler]] = {
     "CreateTopics": topics.create_topics,
     "DeleteTopics": topics.delete_topics,
     "CreatePartitions": topics.create_partitions,
+    "DescribeConfigs": topics.describe_configs,
     "DeleteRecords": topics.delete_records,
     "FindCoordinator": groups.find_coordinator,
     "DescribeGroups": groups.describe,

@@ -1,8 +1,8 @@
-"""CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords. Rule: a refused request changes nothing."""
+"""CreateTopics, DeleteTopics, CreatePartitions, DescribeConfigs, DeleteRecords. Rule: a refused request changes nothing."""
 
 from __future__ import annotations
 
-from pykafka4.testing.cluster.settings import MOST_PARTITIONS, settings_from_configs
+from pykafka4.testing.cluster.settings import MOST_PARTITIONS, configs_of, settings_from_configs
 from pykafka4.testing.requests.metadata import bad_name
 from pykafka4.testing.requests.partitions import led
 from pykafka4.testing.requests.session import Call, code
@@ -14,8 +14,11 @@ from pykafka4.wire.protocol.messages_admin import (
     DeleteRecordsResponse,
     DeleteTopicsResponse,
 )
+from pykafka4.wire.protocol.messages_configs import DescribeConfigsRequest, DescribeConfigsResponse
 
-__all__ = ["create_partitions", "create_topics", "delete_records", "delete_topics"]
+__all__ = ["create_partitions", "create_topics", "delete_records", "delete_topics", "describe_configs"]
+
+TOPIC = 2  # the kind of resource
 
 
 def create_topics(call: Call) -> CreateTopicsResponse:
@@ -109,3 +112,22 @@ def _cut(call: Call, topic: str, partition: int, offset: int) -> DeleteRecordsRe
         return kind(partition_index=partition, low_watermark=-1, error_code=code(error))
     call.cluster.delete_records(topic, partition, found.log.high_watermark if offset == -1 else offset)
     return kind(partition_index=partition, low_watermark=found.log.start_offset, error_code=0)
+
+
+def describe_configs(call: Call) -> DescribeConfigsResponse:
+    """The configs of topics that the model has, except lists and flags; of brokers none."""
+    return DescribeConfigsResponse(results=[_describe(call, resource) for resource in call.message.resources])
+
+
+def _describe(call: Call, wanted: DescribeConfigsRequest.Resource) -> DescribeConfigsResponse.Resource:
+    kind, name = DescribeConfigsResponse.Resource, wanted.resource_name
+    error = call.ordered_error(name) or call.denied("topic", name, "DESCRIBE_CONFIGS")
+    topic = call.cluster.topics.get(name)
+    if error is None and wanted.resource_type == TOPIC and topic is None:
+        error = "UNKNOWN_TOPIC_OR_PARTITION"
+    found = {} if error or topic is None or wanted.resource_type != TOPIC else configs_of(topic.settings)
+    keys = found.keys() if wanted.configuration_keys is None else [key for key in wanted.configuration_keys if key in found]
+    configs = [kind.Config(name=key, value=found[key], read_only=False, is_sensitive=False, synonyms=[]) for key in keys]
+    return kind(
+        error_code=code(error), error_message=None, resource_type=wanted.resource_type, resource_name=wanted.resource_name, configs=configs
+    )

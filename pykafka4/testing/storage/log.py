@@ -20,8 +20,9 @@ from pykafka4.testing.storage.batch import NO_TIMESTAMP, Appended, Header, Recor
 from pykafka4.testing.storage.transactions import Ended, Isolation, LogTransactions, Marker, index_bound
 from pykafka4.wire.records.batch import WireRecord
 
-__all__ = ["REMEMBERED", "DuplicateAnswer", "PartitionLog", "UnknownProducer"]
+__all__ = ["MOST_BYTES", "REMEMBERED", "DuplicateAnswer", "PartitionLog", "UnknownProducer"]
 
+MOST_BYTES: Final = 1024 * 1024 + 12  # of a batch: the default of max.message.bytes
 REMEMBERED: Final = 5  # batches per producer and partition
 TIMESTAMP_ERROR: Final = "One or more records have been rejected due to invalid timestamp"
 
@@ -50,7 +51,7 @@ class PartitionLog:
 
     tp: TopicPartition
     wall_ms: Callable[[], int]
-    max_message_bytes: int = 1024 * 1024 + 12
+    max_message_bytes: int = MOST_BYTES
     append_time: bool = False  # message.timestamp.type=LogAppendTime
     compacted: bool = False  # cleanup.policy=compact: records need keys
     before_max_ms: int | None = None  # message.timestamp.before.max.ms; None: no limit

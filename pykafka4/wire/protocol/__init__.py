@@ -5,8 +5,8 @@ Modules; each line imports only from lines below it:
     declared     imports every message; only the broker side (`pykafka4.testing`) needs all of them
     frame        what is written to and read from a connection: size, header, message
     messages_*   the messages, by sender; a client imports only those, because declaring one takes time:
-                 `cluster` every client, `produce` and `txn` producers, `fetch` and `group` consumers, `sasl` those that authenticate,
-                 `admin` and `access` none so far
+                 `cluster` every client, `produce`, `txn` and `configs` producers, `fetch` and `group` consumers,
+                 `sasl` those that authenticate, `admin` and `access` none so far
     schema       how messages are declared, encoded and decoded
     compiler     generates the encoder and the decoder of a message in one version
     weight       how much memory a decoded message may take

@@ -12,7 +12,7 @@ from scripted_brokers import World, metadata
 from pykafka4.core import INFINITY, Failed
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import BrokerAdded, BrokerRemoved, Change, MetadataChanged
-from pykafka4.core.metadata.topic import Leader, Topic
+from pykafka4.core.metadata.topic import CONTRADICTED, Leader, Topic
 from pykafka4.error_table import Written
 from pykafka4.errors import ConfigError, ConnectionLost, KafkaError, UnsupportedVersion
 from pykafka4.records import TopicPartition
@@ -53,14 +53,28 @@ def test_while_no_broker_is_connected_it_is_looked_twice_a_second_whether_one_is
     assert world.engine.cluster.poll(world.now).wake_at == world.now + 0.5
 
 
-def test_a_partition_without_a_known_epoch_is_not_behind() -> None:
+@pytest.mark.parametrize("epoch", [-1, 4])
+def test_a_lower_epoch_or_none_does_not_replace_a_known_one_until_nothing_newer_was_heard_for_long(epoch: int) -> None:
     known = Topic(Backoff(0.1, 1.0, Random(1)))
     known.resize(1)
     known.lead(0, 1, 5)
-    known.compare(0.0, {0: -1})
+    for now in (0.0, CONTRADICTED - 0.1):
+        known.compare(now, {0: epoch})
+        known.lead(0, 2, epoch)
+        assert known.leaders == [Leader(1, 5)]
+    known.compare(CONTRADICTED, {0: epoch})
+    known.lead(0, 2, epoch)
+    assert known.leaders == [Leader(2, epoch)]
+
+
+def test_without_any_epoch_the_last_leader_counts() -> None:
+    known = Topic(Backoff(0.1, 1.0, Random(1)))
+    known.resize(1)
+    for node in (1, 2, 1):
+        known.compare(0.0, {0: -1})
+        known.lead(0, node, -1)
+        assert known.leaders == [Leader(node, -1)]
     assert known.behind_since is None
-    known.compare(0.0, {0: 4})
-    assert known.behind_since == 0.0
 
 
 def test_many_topics_wanted_at_once_are_one_request() -> None:

@@ -19,6 +19,7 @@ from pykafka4.error_table import BY_NAME, ErrorCode, Written
 from pykafka4.errors import ConnectionLost, KafkaError, broker_error
 from pykafka4.partitioners import partitioner
 from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_configs import DescribeConfigsRequest
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest, InitProducerIdResponse
 from pykafka4.wire.records.batch import records_of
@@ -195,6 +196,7 @@ class SenderHarness:
             lambda: self.starved,
         )
         self.requests: list[Request] = []
+        self.questions: list[Request] = []  # about size limits of topics
         self.next_id = 42
 
     def note_wake(self) -> None:
@@ -213,6 +215,8 @@ class SenderHarness:
                 reply = InitProducerIdResponse(producer_id=self.next_id, producer_epoch=0)
                 self.next_id += 1  # without a transactional id brokers always give a fresh one
                 request.on_reply(self.now, Reply(reply, 4, 1))
+            elif isinstance(request.message, DescribeConfigsRequest):
+                self.questions.append(request)
             else:
                 self.requests.append(request)
         for callback in effects.deliver:

@@ -104,6 +104,21 @@ def test_max_failed_attempts_counts_error_responses_and_not_lost_connections() -
     assert not harness.requests
 
 
+def test_the_error_of_a_batch_behind_a_failed_one_is_not_counted_as_its_own() -> None:
+    harness = SenderHarness(max_failed_attempts=2).proven()
+    deliveries = [harness.batch(b"%d" % n) for n in range(3)]
+    for head, behind in (("NOT_ENOUGH_REPLICAS", "OUT_OF_ORDER_SEQUENCE_NUMBER"), ("NONE", "NONE")):
+        requests, harness.requests = harness.requests, []
+        for number, request in enumerate(requests):
+            harness.answer(request, behind if number else head)
+        harness.poll(5)
+        harness.settle()
+    requests, harness.requests = harness.requests, []
+    for request in requests:
+        harness.answer(request)
+    assert [delivery.exception(0) for delivery in deliveries] == [None] * 3
+
+
 def test_at_most_once_disables_idempotence() -> None:
     assert SenderHarness(**ONCE).config.enable_idempotence is False
     assert SenderHarness(retries=1).config.enable_idempotence is True

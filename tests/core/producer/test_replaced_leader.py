@@ -228,6 +228,21 @@ def test_the_metadata_of_a_leader_that_does_not_respond_is_requested_every_secon
     assert len(asked) <= 5
 
 
+def test_a_leader_that_falls_silent_is_noticed_on_time_whenever_the_last_look_was() -> None:
+    harness = SenderHarness(linger_ms=0).proven()
+    asked: list[float] = []
+    harness.cluster.refresh = lambda now, topics=None: asked.append(now)  # type: ignore[method-assign]
+    harness.batch()
+    harness.poll(0.01)
+    harness.answer(harness.requests.pop())
+    harness.poll(0.03)
+    harness.batch()
+    sent_at = harness.now
+    while not asked:
+        harness.now = min(harness.poll().wake_at, sent_at + 5)
+    assert asked[0] - sent_at == pytest.approx(SILENCE, abs=0.01)
+
+
 def test_old_brokers_without_leader_epochs_are_waited_for() -> None:
     harness = SenderHarness()
     harness.recovery.epoch = -1

@@ -1,0 +1,98 @@
+"""Size limits of topics. Rule: a limit is what a broker said, and is asked for again while it counts.
+
+A broker that refuses a batch with MESSAGE_TOO_LARGE does not say how much it takes. So the client asks for the `max.message.bytes` of that
+topic (DescribeConfigs; other topics cost no request). From then on batches fit, and `send` refuses a record that is too large. The limit
+may be changed at any time: the client asks again when brokers refuse a batch that fits, and every `metadata_max_age_ms`. Without the
+right to ask, or with brokers before Kafka 1.1, nothing is known: batches are split until they fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from pykafka4.core import INFINITY, Failed, Outcome, Request
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.network.call import AnyBroker, Call, Next, Verdict, unanswered
+from pykafka4.core.network.network import Network
+from pykafka4.error_table import error_code
+from pykafka4.errors import KafkaError, broker_error
+from pykafka4.logs import get_log
+from pykafka4.wire.protocol.messages_configs import DescribeConfigsRequest, DescribeConfigsResponse
+
+__all__ = ["TopicLimits"]
+
+log = get_log("pykafka4.producer")
+
+TOPIC: Final = 2  # the kind of resource
+OPTION: Final = "max.message.bytes"
+FRESH: Final = 5.0  # seconds after an answer in which refused batches may still be from before it
+
+
+class TopicLimits:
+    """The `max.message.bytes` of the topics of which brokers have refused a batch."""
+
+    def __init__(self, network: Network, backoff: Backoff, timeout: float, max_age: float, limit: Callable[[str, int], None]) -> None:
+        """`timeout` of a request and `max_age` of an answer are in seconds. `limit(topic, size)` applies a limit; size 0: none is known."""
+        self._max_age, self._limit = max_age, limit
+        self._wanted: dict[str, None] = {}  # topics to ask for
+        self._again_at: dict[str, float] = {}  # when to ask again, by topic that was asked for
+        self._next_at = INFINITY  # the earliest of these times
+        self._call = Call(AnyBroker(network), backoff, timeout, self._message, self._answered, self._gave_up)
+
+    def refused(self, topic: str, now: float) -> None:
+        """A broker refused a batch of `topic` as too large."""
+        again_at = self._again_at.get(topic)
+        if again_at is None or again_at - self._max_age + FRESH < now:
+            self._wanted[topic] = None
+
+    def forget(self, topic: str) -> None:
+        """`topic` is no longer sent to."""
+        self._wanted.pop(topic, None)
+        self._again_at.pop(topic, None)
+
+    def poll(self, now: float, send: Callable[[Request], None]) -> float:
+        """Ask if it is time to; returns when to be polled again."""
+        if now >= self._next_at:
+            self._wanted |= dict.fromkeys(topic for topic, again_at in self._again_at.items() if again_at <= now)
+            self._next_at = min((again_at for again_at in self._again_at.values() if again_at > now), default=INFINITY)
+        due = self._call.poll(now, send) if self._wanted else INFINITY
+        return min(due, self._next_at)
+
+    def _message(self) -> DescribeConfigsRequest:
+        resource = DescribeConfigsRequest.Resource
+        return DescribeConfigsRequest(
+            resources=[resource(resource_type=TOPIC, resource_name=topic, configuration_keys=[OPTION]) for topic in self._wanted],
+            include_synonyms=False,
+            include_documentation=False,
+        )
+
+    def _answered(self, now: float, outcome: Outcome) -> Verdict:
+        if isinstance(outcome, Failed):
+            return unanswered(outcome)
+        retry: Verdict = None
+        for result in outcome.message.results:
+            code = error_code(result.error_code)
+            if result.error_code and code.retriable:
+                retry = Next.ELSEWHERE, broker_error(code.code, f"topic {result.resource_name}", result.error_message, "DescribeConfigs")
+            elif result.resource_name in self._wanted:
+                self._learn(now, result)
+        return retry if self._wanted else None
+
+    def _learn(self, now: float, result: DescribeConfigsResponse.Resource) -> None:
+        value = next((config.value for config in result.configs if config.name == OPTION), None) or ""
+        size = int(value) if value.isdecimal() else 0
+        if size:
+            log.info("topic %s: brokers take batches of up to %d bytes (its %s)", result.resource_name, size, OPTION)
+        self._settle(now, result.resource_name)
+        self._limit(result.resource_name, size)
+
+    def _settle(self, now: float, topic: str) -> None:
+        """No more requests for `topic` before the answer is old."""
+        self._wanted.pop(topic, None)
+        self._again_at[topic] = now + self._max_age
+        self._next_at = min(self._next_at, now + self._max_age)
+
+    def _gave_up(self, now: float, error: KafkaError) -> None:
+        for topic in list(self._wanted):
+            self._settle(now, topic)

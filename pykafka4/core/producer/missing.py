@@ -1,0 +1,61 @@
+"""Missing topics. Rule: records of a topic that no longer exists fail once it was missing for `unknown_topic_timeout_ms`, and name it.
+
+That is the time for which records wait for a topic that was never known (`parking`). A topic may be missing for a moment, as brokers do not
+learn of it at the same time: then its batches stay in their queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykafka4.core import INFINITY
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.error_table import BY_NAME
+from pykafka4.errors import KafkaError, broker_error
+
+__all__ = ["MissingTopics"]
+
+
+class MissingTopics:
+    """The topics with batches that the metadata lacks."""
+
+    def __init__(
+        self, cluster: Cluster, patience: float, oldest: Callable[[str], float], fail: Callable[[str, float, float, KafkaError], None]
+    ) -> None:
+        """`patience` is in seconds. `oldest(topic)` is when the oldest record in a batch for `topic` was sent (INFINITY: there is none);
+        `fail(topic, now, age, error)` fails the batches whose oldest record was sent `age` seconds ago or earlier.
+        """
+        self._cluster, self._patience = cluster, patience
+        self._oldest, self._fail = oldest, fail
+        self._due: dict[str, float] = {}  # when to look at each
+        self.wake_at = INFINITY
+
+    def note(self, topic: str) -> None:
+        """`topic` changed, or has a new batch."""
+        since = self._cluster.unknown_since(topic)
+        if since is None:
+            self._due.pop(topic, None)
+        elif topic not in self._due:
+            self._due[topic] = since + self._patience
+            self.wake_at = min(self.wake_at, self._due[topic])
+
+    def run(self, now: float) -> None:
+        """Fail what waited for long enough."""
+        if now < self.wake_at:
+            return
+        for topic in [topic for topic, due in self._due.items() if due <= now]:
+            del self._due[topic]
+            self._look(topic, now)
+        self.wake_at = min(self._due.values(), default=INFINITY)
+
+    def _look(self, topic: str, now: float) -> None:
+        since = self._cluster.unknown_since(topic)
+        if since is None:
+            return
+        if since + self._patience <= now:
+            code = self._cluster.topic_error(topic) or BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"]
+            error = broker_error(code.code, f"topic {topic!r} did not exist for {self._patience:g} s", topic=topic)
+            self._fail(topic, now, self._patience, error)
+        oldest = self._oldest(topic)
+        if oldest < INFINITY:
+            self._due[topic] = max(since, oldest) + self._patience
