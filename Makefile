@@ -14,7 +14,7 @@ FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated sockets compiled plain integration secured test-secure test-all test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-idle bench-first bench-outage bench-scale bench-isolation options states clean
+.PHONY: help base kafka demo test unit simulated sockets compiled plain integration secured test-secure test-long test-all test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-idle bench-first bench-outage bench-scale bench-isolation options states clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ plain: base
 
 integration: kafka ## tests of the client against the real 3-broker cluster, Spark included
 	$(PYTEST) -m '(cluster or spark) and not (chaos or harness or lengthy)'
+
+test-long: kafka ## tests that `make test` leaves out because they take long: every way of first use without authentication, Kafka's answers again, certificates that are replaced under load, proxies, Spark with TLS
+	$(PYTEST) -m '(cluster or spark) and lengthy and not (chaos or harness)'
 
 secured: kafka ## the core of these tests again, over TLS and SASL: produce, consume, groups, kills, restarts, cut connections, and a short chaos
 	$(PYTEST) --security SASL_SSL -m 'secured and not harness'

@@ -50,7 +50,7 @@ TARGETS = {
     "vagrant": "make test-vagrant",
     "kerberos": "make test-kerberos",
     "harness": "make test-harness",
-    "lengthy": "make test-secure",
+    "lengthy": "make test-long",
     "spark": "make integration",
     "cluster": "make integration",
     "simulation": "make simulated",

@@ -81,6 +81,7 @@ def test_the_model_answers_as_kafka_did(script: Callable[[World], None]) -> None
 
 
 @pytest.mark.cluster
+@pytest.mark.lengthy
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("script", SCRIPTS, ids=NAMES)
 def test_kafka_answers_as_it_did(cluster: Cluster, script: Callable[[World], None]) -> None:

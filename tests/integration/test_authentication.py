@@ -54,8 +54,9 @@ def strict() -> Iterator[Proxied]:
         yield brokers
 
 
-USES = [by_record, by_poll, by_lookup, by_refresh]
-SLOW_USES = [by_record, by_poll]  # where a refusal is a guess, which takes seconds to believe
+LENGTHY = pytest.mark.lengthy
+USES = [by_record, pytest.param(by_poll, marks=LENGTHY), pytest.param(by_lookup, marks=LENGTHY), pytest.param(by_refresh, marks=LENGTHY)]
+SLOW_USES = [by_record, pytest.param(by_poll, marks=LENGTHY)]  # where a refusal is a guess, which takes seconds to believe
 
 
 def refused(cluster: LocalCluster, options: dict[str, Any], topic: str, *words: str, use: Any = by_lookup) -> AuthenticationError:
@@ -269,6 +270,7 @@ def test_a_refused_client_works_once_its_password_is_right(mixed: LocalCluster, 
         assert got == [b"1"]
 
 
+@LENGTHY
 def test_authentication_is_repeated_under_load(strict: Proxied, topic: str) -> None:
     """Sessions of five seconds, for twenty-five: each connection authenticates itself several times, and no record notices.
 
@@ -330,6 +332,7 @@ def test_a_password_is_changed_under_load(strict: Proxied, topic: str) -> None:
     assert judge(strict, topic, load).complaints() == []
 
 
+@LENGTHY
 def test_a_password_and_tokens_are_changed_under_load(strict: Proxied, topic: str) -> None:
     """The producer's password changes twice while the consumer's tokens, which live eight seconds, take turns. Nobody cuts a connection:
     each authenticates itself again after five seconds at most, with what is right by then."""

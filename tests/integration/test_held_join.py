@@ -61,7 +61,9 @@ def call_while_held(member: Consumer, owned: list[TopicPartition], told: threadi
         assert member.poll(0.5) == []
 
 
-@pytest.mark.parametrize("instances", [(None, None, None), ("slow", "quick", "new")], ids=["dynamic", "static"])
+@pytest.mark.parametrize(
+    "instances", [(None, None, None), pytest.param(("slow", "quick", "new"), marks=pytest.mark.lengthy)], ids=["dynamic", "static"]
+)
 def test_calls_are_answered_while_a_slow_member_holds_a_rebalance_back(
     cluster: Cluster, topic: str, joins: Counter[str], instances: tuple[str | None, ...]
 ) -> None:

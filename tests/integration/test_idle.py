@@ -7,7 +7,7 @@ import pytest
 from benchmarks.idle import BARS, measure
 from integration.cluster import Cluster
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.lengthy]
 SECONDS = 8.0
 
 

@@ -129,6 +129,7 @@ def written(segment: Path, end: int) -> bool:
 
 
 @pytest.mark.cluster
+@pytest.mark.lengthy
 def test_segments_are_read_as_kafkas_dump_tool_reads_them(cluster: Cluster, topic: str) -> None:
     if not isinstance(cluster, LocalCluster):
         pytest.skip("only a local cluster's data folders can be read from here")

@@ -186,6 +186,7 @@ def connections(pid: int, cluster: Cluster) -> set[int]:
     return {row.laddr.port for row in rows if row.status == psutil.CONN_ESTABLISHED and tuple(row.raddr) in brokers}
 
 
+@pytest.mark.lengthy
 def test_tasks_write_from_new_workers_after_spark_has_reaped_the_idle_ones(spark, cluster: Cluster, topic: str, config) -> None:
     cluster.create_topic(topic, 3)
     rows = spark.sparkContext.parallelize(range(20), 2).map(with_pid)
