@@ -1,15 +1,18 @@
 """Measures what a sick partition costs the others: no leader and a full queue, or a broker that answers 500 ms late.
 
-`python -m benchmarks.isolation` sends at full speed to six partitions of a fake cluster (`sink.c`), which costs less than the client, so
-that what is measured is the client. A round measures, for each policy of a full buffer, a calm run, the runs in which one partition is
-sick, and another calm run; each in a fresh process, with a fresh sink. Counted is what the sink took in the other partitions. The bar: at
-most 10 % less than in the same partitions without sickness, in the median over the rounds. The two calm runs of a round say how much is
-noise.
+`python -m benchmarks.isolation` sends to the six partitions of a topic of a fake cluster (`sink.c`), which costs less than the client, so
+that what is measured is the client. A round takes each case calm, in each trouble, and calm again, each in a fresh process with a fresh
+sink, first at full speed and then at half of it. Counted is what the sink took. The two calm runs say how much is noise.
 
-`block` has a sending thread for each partition: the one of the sick partition waits. (One thread for all would have to wait with it.)
-`raise` and `drop` have one thread for all partitions, which tries the sick one, too, as often as each other one. At full speed a refused
-record must not take longer than one that is sent, which is less than what Python takes to raise an exception; so both are also measured at
-half of full speed, as an application does something else, too.
+The cases are those of applications: one thread for each partition under `block`; under `raise` and `drop` one thread for all, which sends
+to the partitions in turns. The sick partition gets its turns like every other one, and nothing else sends to it: its queue is full
+because of these records, and it is these that wait, are refused or dropped. (One thread for all under `block` would have to wait.) And one
+thread that names no partition: all of its records count, wherever they go.
+
+The bar: in the median over the rounds, the other partitions lose at most 10 % of their rate. It is judged at half of the full speed, as an
+application does something else, too: there each thread has its own pace, so that no partition gains from time that another one does not
+use. At full speed nothing is free: the time of a refused record is taken from the others, and that of a thread that waits is given to
+them. These rows are reported.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -29,115 +33,153 @@ from benchmarks.bars import OURS, Table
 from benchmarks.sink import PARTITIONS, Sink, leader
 from pykafka4 import BufferFull, Producer
 
-POLICIES = ("block", "raise", "drop")
 CALM, OFFLINE, LATE = "calm", "one partition offline", "one broker 500 ms late"
 LATE_MS = 500
-TOPIC, LEADERLESS = "bench", "leaderless-bench"
+TOPIC = "bench"
 SICK = 0  # the partition that is sick
 LOST = 0.1  # most that the others may lose of their rate
+HALF = 0.5  # of full speed: where the bar is judged
 VALUE = bytes(100)
-START, FILL, SETTLE = 60.0, 30.0, 2.0  # seconds
+START, FULL, SETTLE = 60.0, 60.0, 2.0  # seconds
+UNCHANGED = 0.3  # seconds without a record more in a queue that is full
 PAUSE, BURST = 0.002, 0.2  # seconds between two bursts, and of the longest one
+
+Partition = int | None  # None: the producer chooses
+
+
+@attrs.frozen
+class Case:
+    """How an application sends. `named`: it names the partition of each record."""
+
+    policy: str
+    named: bool = True
+
+    @property
+    def title(self) -> str:
+        """For the table."""
+        return self.policy if self.named else f"{self.policy}, unkeyed"
+
+    @property
+    def threads(self) -> list[list[Partition]]:
+        """What each thread sends to, in turns."""
+        if not self.named:
+            return [[None] * PARTITIONS]
+        return [[partition] for partition in range(PARTITIONS)] if self.policy == "block" else [list(range(PARTITIONS))]
+
+    def counted(self, trouble: str) -> list[int]:
+        """The partitions whose records count: those that are not sick, with a late broker those of the others."""
+        if not self.named:
+            return list(range(PARTITIONS))
+        if trouble == OFFLINE:
+            return [partition for partition in range(PARTITIONS) if partition != SICK]
+        return [partition for partition in range(PARTITIONS) if leader(TOPIC, partition) != leader(TOPIC, SICK)]
+
+
+CASES = (Case("block"), Case("raise"), Case("drop"), Case("block", named=False), Case("raise", named=False))
 
 
 @attrs.frozen
 class Run:
-    """One process: what it sends to, and how."""
+    """One process: what it does, and against which sink."""
 
-    policy: str
+    case: Case
     trouble: str
     bootstrap: str
     rate: float = 0.0  # records a second; 0: as fast as possible
 
-    def targets(self) -> list[tuple[str, int]]:
-        """A partition without a leader takes the place of the one with that number."""
-        sick = LEADERLESS if self.trouble == OFFLINE else TOPIC
-        return [(sick if partition == SICK else TOPIC, partition) for partition in range(PARTITIONS)]
-
     def options(self) -> dict[str, Any]:
         """Nothing expires during a run."""
-        waits = {"max_block_ms": 600_000} if self.policy == "block" else {}
-        return {
-            "bootstrap_servers": self.bootstrap,
-            "on_full": self.policy,
-            "delivery_timeout_ms": 600_000,
-            **waits,
-        }
+        waits = {"max_block_ms": 600_000} if self.case.policy == "block" else {}
+        return {"bootstrap_servers": self.bootstrap, "on_full": self.case.policy, "delivery_timeout_ms": 600_000, **waits}
 
 
-def send_to(producer: Producer, targets: list[tuple[str, int]], rate: float = 0.0) -> None:
-    """Send to all of them in turns, for ever; a full buffer is passed over."""
+def send_to(producer: Producer, partitions: Sequence[Partition], rate: float) -> None:
+    """Send to them in turns, for ever; a record that is refused is passed over."""
     send = producer.send
     if rate:
-        pace(producer, targets, rate)
-    for topic, partition in itertools.cycle(targets):
+        pace(producer, partitions, rate)
+    for partition in itertools.cycle(partitions):
         try:
-            send(topic, VALUE, partition=partition)
+            send(TOPIC, VALUE, partition=partition)
         except BufferFull:
             pass
 
 
-def pace(producer: Producer, targets: list[tuple[str, int]], rate: float) -> None:
+def pace(producer: Producer, partitions: Sequence[Partition], rate: float) -> None:
     """The same at `rate`, in bursts; what could not be sent in time is not made up for beyond a burst."""
     send, done, began = producer.send, 0.0, time.monotonic()
     while True:
         due = (time.monotonic() - began) * rate
         done = max(done, due - rate * BURST)
         while done < due:
-            for topic, partition in targets:
+            for partition in partitions:
                 try:
-                    send(topic, VALUE, partition=partition)
+                    send(TOPIC, VALUE, partition=partition)
                 except BufferFull:
                     pass
-            done += len(targets)
+            done += len(partitions)
         time.sleep(PAUSE)
 
 
-def fill(producer: Producer, topic: str, partition: int) -> None:
-    """Send to it until its queue takes no more."""
-    before = -1
-    deadline = time.monotonic() + FILL
+def queued(producer: Producer) -> int:
+    """How many records wait for the sick partition."""
+    row = producer.status()["partitions"].get(f"{TOPIC}-{SICK}")
+    return 0 if row is None else int(row["queued"])
+
+
+def wait_full(producer: Producer) -> None:
+    """Return when the queue of the sick partition takes no more."""
+    before, deadline = 0, time.monotonic() + FULL
     while time.monotonic() < deadline:
-        stats = producer.stats()
-        if stats.queued == before:
+        time.sleep(UNCHANGED)
+        now = queued(producer)
+        if now and now == before:
             return
-        before = stats.queued
-        time.sleep(0.3)
-    raise AssertionError(f"{topic}-{partition} is not full after {FILL:g} s")
+        before = now
+    raise AssertionError(f"{TOPIC}-{SICK} is not full after {FULL:g} s")
+
+
+def fill(producer: Producer) -> None:
+    """Send to the sick partition until its queue is full; with `block`, wait for room then. No one else names it in such a case."""
+    before = -1
+    while queued(producer) != before:
+        before = queued(producer)
+        for _ in range(10_000):
+            try:
+                producer.send(TOPIC, VALUE, partition=SICK)
+            except BufferFull:
+                return
+
+
+def begin(producer: Producer, run: Run) -> None:
+    """Start the threads; return when everything is as it is to be measured."""
+    for partition in range(PARTITIONS):
+        if run.trouble != OFFLINE or partition != SICK:
+            producer.send(TOPIC, VALUE, partition=partition).result(START)
+    if run.trouble == OFFLINE and not run.case.named:
+        threading.Thread(target=fill, args=(producer,), daemon=True).start()
+        wait_full(producer)
+    threads = run.case.threads
+    for partitions in threads:
+        threading.Thread(target=send_to, args=(producer, partitions, run.rate / len(threads)), daemon=True).start()
+    if run.trouble == OFFLINE:
+        wait_full(producer)
+    time.sleep(SETTLE)
 
 
 def client(run: Run) -> None:
-    """The process: it writes "ready" when the sick partition is full, and sends until it is killed."""
-    producer = Producer(**run.options())
-    targets = run.targets()
-    for topic, partition in targets:
-        if topic == TOPIC:
-            producer.send(topic, VALUE, partition=partition).result(START)
-    if run.trouble == OFFLINE:
-        threading.Thread(target=send_to, args=(producer, targets[SICK : SICK + 1]), daemon=True).start()
-        fill(producer, *targets[SICK])
-    groups = [[target] for target in targets] if run.policy == "block" else [targets]
-    for group in groups:
-        if not (run.policy == "block" and run.trouble == OFFLINE and group[0] == targets[SICK]):  # that thread waits already
-            threading.Thread(target=send_to, args=(producer, group, run.rate), daemon=True).start()
-    time.sleep(SETTLE)
+    """The process: it writes "ready" when it can be measured, and sends until it is killed."""
+    begin(Producer(**run.options()), run)
     print("ready", flush=True)
     sys.stdin.readline()
 
 
-def healthy(trouble: str) -> list[int]:
-    """The partitions that are not sick: with a late broker, those of the others."""
-    if trouble == OFFLINE:
-        return [partition for partition in range(PARTITIONS) if partition != SICK]
-    return [partition for partition in range(PARTITIONS) if leader(TOPIC, partition) != leader(TOPIC, SICK)]
-
-
-def measure(policy: str, trouble: str, seconds: float, rate: float) -> dict[int, float]:
+def measure(case: Case, trouble: str, seconds: float, rate: float) -> dict[int, float]:
     """Records a second that the sink took in each partition."""
     late = (leader(TOPIC, SICK), LATE_MS) if trouble == LATE else (0, 0)
-    with Sink(late=late) as sink:
-        run = Run(policy, trouble, sink.bootstrap, rate)
-        command = [sys.executable, "-m", "benchmarks.isolation", "--client", json.dumps(attrs.asdict(run))]
+    with Sink(late=late, offline=SICK if trouble == OFFLINE else -1) as sink:
+        told = json.dumps(attrs.asdict(Run(case, trouble, sink.bootstrap, rate)))
+        command = [sys.executable, "-m", "benchmarks.isolation", "--client", told]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             try:
@@ -151,38 +193,39 @@ def measure(policy: str, trouble: str, seconds: float, rate: float) -> dict[int,
     return {partition: (after[partition] - before[partition]) / passed for partition in after}
 
 
-def compare(table: Table, policy: str, seconds: float, rate: float = 0.0) -> float:
-    """One round of a policy. Returns how many records a second were sent in the calm run."""
+def compare(table: Table, case: Case, seconds: float, rate: float = 0.0) -> float:
+    """One round of a case. Returns how many records a second were sent in the calm runs."""
     order = ((CALM, CALM), (OFFLINE, OFFLINE), (LATE, LATE), ("again", CALM))
-    runs = {name: measure(policy, trouble, seconds, rate) for name, trouble in order}
+    runs = {name: measure(case, trouble, seconds, rate) for name, trouble in order}
     for trouble in (OFFLINE, LATE):
-        rates = {name: sum(row[partition] for partition in healthy(trouble)) for name, row in runs.items()}
+        rates = {name: sum(row[partition] for partition in case.counted(trouble)) for name, row in runs.items()}
         usual = (rates[CALM] + rates["again"]) / 2
         share, noise = rates[trouble] / usual, abs(rates[CALM] - rates["again"]) / usual
-        title = f"{policy}, {trouble}, {'half' if rate else 'full'} speed"
+        title = f"{case.title}, {trouble}, {'half' if rate else 'full'} speed"
         # The table judges figures that should be small: what is lost.
-        table.note(f"{title}: lost", OURS, 1 - share, most=LOST)
-        table.note(f"{title}: two calm runs differ by", OURS, noise)
-        print(f"{title}: {rates[trouble]:,.0f}/s in the others, {usual:,.0f}/s calm: {share:.2f}; noise {noise:.2f}", flush=True)
-    return sum(runs[CALM].values())
+        table.note(f"{title}: lost", OURS, 1 - share, most=LOST if rate else None)
+        table.note(f"{title}: noise", OURS, noise)
+        print(f"{title}: {rates[trouble]:,.0f}/s that count, {usual:,.0f}/s calm: {share:.2f}; noise {noise:.2f}", flush=True)
+    return sum(sum(runs[name].values()) for name in (CALM, "again")) / 2
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--policy", choices=POLICIES, action="append", help="only this one")
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--case", default="", help="part of a case's title")
     parser.add_argument("--client", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.client:
-        client(Run(**json.loads(arguments.client)))
+        told = json.loads(arguments.client)
+        client(Run(**told | {"case": Case(**told["case"])}))
         return 0
     table = Table()
     for _ in range(arguments.rounds):
-        for policy in arguments.policy or POLICIES:
-            full = compare(table, policy, arguments.seconds)
-            if policy != "block":
-                compare(table, policy, arguments.seconds, full / 2)
+        for case in CASES:
+            if arguments.case in case.title:
+                full = compare(table, case, arguments.seconds)
+                compare(table, case, arguments.seconds, full * HALF)
     table.show()
     return 1 if table.missed else 0
 

@@ -7,10 +7,10 @@
  * It advertises versions before the flexible ones: every client speaks them and the code stays small. Any topic name exists; records are
  * counted by the number of the partition, whatever the topic. Topics whose name begins with LEADERLESS have no leaders.
  * One broker can be late: everything that comes to it is read that many milliseconds after it arrived, as over a long line, so that its
- * answers are late and nothing else waits.
+ * answers are late and nothing else waits. One partition of every topic can be offline: it has no leader.
  * It trusts its peers (a benchmark on 127.0.0.1) and dies with the process that started it.
  *
- * usage: sink BROKERS PARTITIONS LOG_END [RECORDS_PER_BATCH=150] [VALUE_SIZE=100] [HEADERS=0] [verify|] [LATE_BROKER LATE_MS]
+ * usage: sink BROKERS PARTITIONS LOG_END [RECORDS_PER_BATCH=150] [VALUE_SIZE=100] [HEADERS=0] [verify|] [LATE_BROKER LATE_MS] [OFFLINE_PARTITION]
  * prints the ports on one line; `verify` checks the CRC of every produced batch and ends with status 3 at a wrong one.
  */
 #define _GNU_SOURCE
@@ -68,7 +68,7 @@ typedef struct Conn {
 } Conn;
 
 static int brokers, partitions, batch_records = 150, value_size = 100, headers, verify, poller;
-static int ports[BROKERS], listeners[BROKERS], late_broker, late_ms;
+static int ports[BROKERS], listeners[BROKERS], late_broker, late_ms, offline = -1;
 static int64_t log_end, produced[PARTITIONS];
 static char *batch;
 static size_t batch_size, chunk_batches;
@@ -200,13 +200,13 @@ static int is_leaderless(const char *name, int n) {
 
 static char *one_topic(int version, const char *name, int n, char *o) {
     uint32_t first = 0;
-    int none = is_leaderless(name, n);
+    int leaderless = is_leaderless(name, n);
     for (int i = 0; i < n; i++) first = first * 31 + (uint8_t)name[i];
     o = put_text(put16(o, 0), name, n);
     if (version >= 1) o = put8(o, 0);
     o = put32(o, partitions);
     for (int p = 0; p < partitions; p++) {
-        int leader = (first + p) % brokers + 1;
+        int leader = (first + p) % brokers + 1, none = leaderless || p == offline;
         o = put32(put32(put16(o, none ? LEADER_NOT_AVAILABLE : 0), p), none ? -1 : leader);
         o = put32(put32(o, 1), leader);             /* replicas */
         o = put32(put32(o, 1), leader);             /* in sync */
@@ -551,7 +551,7 @@ static void turn(void) {
 
 int main(int count, char **words) {
     if (count < 4) {
-        fprintf(stderr, "usage: sink BROKERS PARTITIONS LOG_END [RECORDS_PER_BATCH] [VALUE_SIZE] [HEADERS] [verify|] [LATE_BROKER LATE_MS]\n");
+        fprintf(stderr, "usage: sink BROKERS PARTITIONS LOG_END [RECORDS_PER_BATCH] [VALUE_SIZE] [HEADERS] [verify|] [LATE_BROKER LATE_MS] [OFFLINE_PARTITION]\n");
         return 2;
     }
     brokers = atoi(words[1]);
@@ -565,6 +565,7 @@ int main(int count, char **words) {
         late_broker = atoi(words[8]);
         late_ms = atoi(words[9]);
     }
+    if (count > 10) offline = atoi(words[10]);
     if (headers < 0 || headers > HEADERS) {
         fprintf(stderr, "sink: 0 to %d headers a record\n", HEADERS);
         return 2;

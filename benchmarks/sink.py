@@ -35,7 +35,7 @@ class Sink:
     """A fake cluster. `served`: records per partition to consume, each with `headers` headers; 0: what is produced is counted.
 
     Any name is that of a topic of so many `partitions`; one that begins with "leaderless" has no leaders. `late`: a broker, from 1 on, and
-    how many milliseconds after it arrived it reads what comes.
+    how many milliseconds after it arrived it reads what comes. `offline`: a partition that has no leader, in every topic; -1: none.
     """
 
     def __init__(
@@ -47,9 +47,11 @@ class Sink:
         brokers: int = BROKERS,
         partitions: int = PARTITIONS,
         late: tuple[int, int] = (0, 0),
+        offline: int = -1,
     ) -> None:
         self.served, self.partitions = served, partitions
-        argv = [str(binary()), str(brokers), str(partitions), str(served), str(BATCH), str(VALUE), str(headers), verify, *map(str, late)]
+        numbers = (brokers, partitions, served, BATCH, VALUE, headers)
+        argv = [str(binary()), *map(str, numbers), verify, *map(str, late), str(offline)]
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.ports = [int(port) for port in self.process.stdout.readline().split()]
