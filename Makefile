@@ -10,11 +10,12 @@ REAL := cluster or spark or chaos or docker or vagrant or compat or harness or k
 SIM_SCHEDULES ?= 20000
 CHAOS_RUNS ?= 10
 BENCH_ROUNDS ?= 3
+BEFORE := 40133c1
 FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated sockets compiled plain integration secured test-secure test-long test-all test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-idle bench-first bench-outage bench-scale bench-isolation options states clean
+.PHONY: help base kafka demo test unit simulated sockets compiled plain integration secured test-secure test-long test-all test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-outage bench-scale bench-isolation options states clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,7 +116,7 @@ sanitize: base ## the tests of the compiled modules with the address and undefin
 	tools/sanitize
 
 bench: kafka ## what records cost and how long they take, beside other clients, on the sink and on the real cluster (BENCH_ROUNDS=…)
-	@$(MAKE) --no-print-directory --keep-going bench-rates bench-latency bench-spark bench-isolation
+	@$(MAKE) --no-print-directory --keep-going bench-rates bench-before bench-latency bench-spark bench-isolation
 
 bench-rates: kafka ## produce and consume: rate and CPU per record, beside confluent-kafka (BENCH_ROUNDS=…)
 	$(PY) -m benchmarks.bench --rounds $(BENCH_ROUNDS)
@@ -128,6 +129,9 @@ bench-spark: kafka ## rows per second of `partition_writer`, beside foreachParti
 
 bench-against: base ## CPU per record of this checkout against another commit's, in turns (BASE=commit BENCH_ROUNDS=…)
 	$(PY) -m benchmarks.against $(or $(BASE),origin/main) --rounds $(BENCH_ROUNDS)
+
+bench-before: base ## the same in relation to confluent-kafka: at most 5 % more than at the commit before, all three in turns (BASE=commit BENCH_ROUNDS=…)
+	$(PY) -m benchmarks.against $(or $(BASE),$(BEFORE)) --peers --limit 1.05 --records 1200000 --rounds $(BENCH_ROUNDS)
 
 bench-idle: kafka ## what an idle producer and consumer cost, with brokers and without
 	$(PY) -m benchmarks.idle

@@ -1,0 +1,39 @@
+"""The comparison of commits: what is judged is the median of the rounds' ratios, in relation to the limit of the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import against
+from benchmarks.against import Comparison
+from benchmarks.plan import Entry
+
+
+def test_the_median_of_the_rounds_is_judged_by_the_limit() -> None:
+    rounds = {"before": [1.0, 2.0, 4.0], "after": [1.04, 2.08, 8.0]}
+    assert Comparison("x", **rounds).ratio == pytest.approx(1.04)
+    assert not Comparison("x", 1.03, **rounds).met
+    assert Comparison("x", 1.05, **rounds).met
+
+
+def test_a_row_with_a_peer_shows_both_ratios_to_it() -> None:
+    row = Comparison("x", 1.05, [1.0], [1.2], [4.0])
+    assert (row.of_peer(row.before), row.of_peer(row.after)) == (0.25, pytest.approx(0.3))
+    assert str(row).split() == ["x", "1.000", "1.200", "4.000", "0.250", "0.300", "1.200", "more", "than", "1.05"]
+
+
+def test_all_three_have_their_turn_in_every_round_and_the_better_peer_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[str] = []
+
+    def run(entry: Entry, records: int, place: Path | None) -> dict[str, Any]:
+        turns.append("before" if place else "after" if entry.client == "pykafka4" else "peer")
+        return {"cpu": {"before": 1.0, "after": 2.0}.get(turns[-1], 8.0 if entry.options else 4.0)}
+
+    monkeypatch.setattr(against, "produce", run)
+    monkeypatch.setattr(against, "consume", run)
+    (row,) = against.compare(Path("old"), 2, 1_000, "send and forget", 1.05, peers=True)
+    assert turns == ["after", "before", "peer", "peer", "before", "after", "peer", "peer"]
+    assert (row.before, row.after, row.peer) == ([1.0, 1.0], [2.0, 2.0], [4.0, 4.0])
