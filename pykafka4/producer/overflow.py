@@ -1,4 +1,4 @@
-"""Overflow. Rule: the callback of a dropped record runs once, on the callback executor, and a bounded number of them wait for it."""
+"""Overflow. Rule: the callback of a dropped record runs at most once, on the callback executor; a bounded number of them wait for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from pykafka4.errors import BufferFull
 from pykafka4.gil.flag import step_aside
 from pykafka4.logs import get_log
 from pykafka4.wire.records.hot import Delivery
@@ -31,23 +30,28 @@ class Mark:
 class DroppedCalls:
     """Calls `on_delivery` of dropped records, in order: many per job of the executor, as an overload drops many records."""
 
-    __slots__ = ("_client_id", "_progress", "_running", "_scheduled", "_submit", "_waiting")
+    __slots__ = ("_client_id", "_overrun", "_progress", "_running", "_scheduled", "_submit", "_waiting")
 
     def __init__(self, submit: Callable[[Callable[[], object]], object], progress: Callable[[], object], client_id: str) -> None:
         """`progress` is called after callbacks have run."""
         self._submit, self._progress, self._client_id = submit, progress, client_id
         self._waiting: deque[tuple[Callable[[Delivery], object], Delivery] | Mark] = deque()
         self._scheduled = False
+        self._overrun = False  # callbacks were left out since none waited
         self._running: list[bool] = []  # an entry per job that runs
 
     def __call__(self, callback: Callable[[Delivery], object], delivery: Delivery) -> None:
-        """Call `callback(delivery)` soon. Raises BufferFull while too many wait: the records are dropped to bound memory."""
-        if len(self._waiting) >= MOST_WAITING:
-            raise BufferFull(
-                f"{delivery.topic}: {MOST_WAITING:,} callbacks of dropped records (on_full, on_rate_limit) wait already: "
-                "make `on_delivery` faster, or pass none and read stats()"
+        """Call `callback(delivery)` soon. While too many wait, it is left out: the Delivery has its outcome all the same."""
+        if len(self._waiting) < MOST_WAITING:
+            self._append((callback, delivery))
+        elif not self._overrun:  # one line for each overload, however long it is
+            self._overrun = True
+            log.warning(
+                "%s: %s: callbacks of dropped records are left out while %d wait: make `on_delivery` faster; stats() has all records",
+                self._client_id,
+                delivery.topic,
+                MOST_WAITING,
             )
-        self._append((callback, delivery))
 
     def mark(self) -> list[Mark]:
         """A mark behind the callbacks that wait or run now; nothing if there is none."""
@@ -60,8 +64,12 @@ class DroppedCalls:
     def _append(self, entry: tuple[Callable[[Delivery], object], Delivery] | Mark) -> None:
         self._waiting.append(entry)
         if not self._scheduled:  # read after the append: `_run` clears it before it looks
-            self._scheduled = True
-            self._submit(self._run)
+            try:
+                self._scheduled = True
+                self._submit(self._run)
+            except BaseException:
+                self._scheduled = False  # Ctrl-C, perhaps before it was submitted: the next one does it again, and twice does no harm
+                raise
 
     def _run(self) -> None:
         self._running.append(True)
@@ -87,3 +95,4 @@ class DroppedCalls:
                 callback(delivery)
             except BaseException:  # one failing callback must not keep the others from being called
                 log.exception("%s: the delivery callback %r for topic %s raised an exception", self._client_id, callback, delivery.topic)
+        self._overrun = False

@@ -5,49 +5,77 @@ Windows are fixed: the first record after a window has ended begins the next one
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Final
 
 import attrs
 
-from pykafka4.errors import BufferFull, KafkaError
+from pykafka4.errors import BufferFull
 from pykafka4.policies import Matcher, RateLimit
+from pykafka4.wire.records.policy import Place
 
 __all__ = ["RateLimits", "Window"]
 
 INFINITY: Final = float("inf")
-MANY: Final = 1_000  # windows kept, ended ones included
+MANY: Final = 1_000  # windows kept before ended ones that nobody uses are dropped
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Window:
-    """The window of one topic. It may lie in the future: then those who wait have taken all places before it."""
+    """The window of one topic. It may lie in the future: then those who wait have taken all places before it.
+
+    A signal handler, or a destructor, may take a place while its thread is in `take`. Nothing runs between the comparison with the last
+    known state and the assignment of the next one.
+    """
 
     most: int
     interval: float
-    begins: float = -INFINITY
-    taken: int = 0
+    _state: tuple[float, int] = attrs.field(default=(-INFINITY, 0), init=False)  # when it begins, and how many places are taken
+    user: Callable[[], Admission | None] = attrs.field(default=lambda: None, init=False)  # who takes places of it
 
-    def take(self, now: float, patience: float) -> float | None:
-        """Take the next place; returns in how many seconds it may be used, or None if that is longer than `patience`: nothing is taken.
+    @property
+    def begins(self) -> float:
+        """When it begins, or has begun."""
+        return self._state[0]
 
-        Places are given in the order of the calls, so whoever waits is served first come, first served.
+    def take(self, now: float, patience: float) -> tuple[float, float] | None:
+        """Take the next place; returns (in how many seconds it may be used, when its window begins).
+
+        Returns None, and takes nothing, if one would have to wait for longer than `patience`. Places are given in the order of the calls,
+        so whoever waits is served first come, first served.
         """
-        begins, taken = self.begins, self.taken
-        if now >= begins + self.interval:
-            begins, taken = now, 0
-        elif taken >= self.most:
-            begins, taken = begins + self.interval, 0
-        wait = max(0.0, begins - now)
-        if wait > patience:
-            return None
-        self.begins, self.taken = begins, taken + 1
-        return wait
+        while True:
+            state = self._state
+            begins, taken = state
+            if now >= begins + self.interval:
+                begins, taken = now, 0
+            elif taken >= self.most:
+                begins, taken = begins + self.interval, 0
+            wait = max(0.0, begins - now)
+            if wait > patience:
+                return None
+            following = begins, taken + 1
+            if self._state is state:
+                self._state = following
+                return wait, begins
+
+    def give_back(self, begins: float) -> None:
+        """A place of the window that begins then was not used. Nothing changes if places of a later one are taken."""
+        while True:
+            state = self._state
+            if state[0] != begins or state[1] == 0:
+                return
+            following = begins, state[1] - 1
+            if self._state is state:
+                self._state = following
+                return
 
     def over(self, now: float) -> bool:
         """Whether a new window would do the same."""
-        return now >= self.begins + self.interval
+        return now >= self._state[0] + self.interval
 
 
 class RateLimits:
@@ -61,44 +89,96 @@ class RateLimits:
         lock: AbstractContextManager[Any, bool | None],
         pause: Callable[[float], object],
     ) -> None:
-        """`patience()` is how many seconds a record may wait: 0 for one that is dropped instead; `pause(seconds)` waits, or raises.
+        """`patience()` is for how many seconds a `send` may wait here; `pause(seconds)` waits, or raises.
 
         `lock` guards the windows; it has to be reentrant, since a destructor may send anywhere.
         """
         self._find = Matcher({limit.pattern: limit for limit in limits})
         self._patience, self._clock, self._lock, self._pause = patience, clock, lock, pause
         self._windows: dict[str, Window] = {}
+        self._many = MANY
 
-    def admission(self, topic: str, *, drop: bool) -> Callable[[], KafkaError | None] | None:
-        """What each record of `topic` has to ask: None lets it pass, perhaps after a while; an error says why it is dropped.
+    def admission(self, topic: str, *, drop: bool) -> Admission | None:
+        """What each record of `topic` has to ask; None for a topic without limit.
 
-        Returns None for a topic without limit. Without `drop`, asking raises BufferFull if the record would have to wait too long.
+        It returns a Place, perhaps after a while. Where the record would have to wait, with `drop` it returns the error for which the
+        record is dropped; without `drop` it raises BufferFull, if the wait would be too long.
         """
         limit = self._find(topic)
         if limit is None:
             return None
-        window, over = self._window(topic, limit), f"{topic}: over its limit of {limit}"
-        if drop:
-            return lambda: self._take(window, 0.0, over)
-        return lambda: self._wait(window, over)
+        with self._lock:
+            window = self._window(topic, limit)
+            found = window.user()
+            if found is None:
+                found = Admission(self, window, f"{topic}: over its limit of {_shown(limit)}", drop)
+                window.user = weakref.ref(found)
+            return found
 
     def _window(self, topic: str, limit: RateLimit) -> Window:
         """That of `topic`. It outlives the accumulator's entry for the topic, which may be shorter than an interval."""
-        if len(self._windows) >= MANY:
+        if len(self._windows) >= self._many and topic not in self._windows:
             now = self._clock()
-            self._windows = {name: window for name, window in self._windows.items() if not window.over(now)}
+            for name, window in self._windows.copy().items():  # a destructor may send to a new topic meanwhile
+                if window.user() is None and window.over(now):
+                    self._windows.pop(name, None)
+            self._many = max(MANY, 2 * len(self._windows))  # not each time that there is one more
         return self._windows.setdefault(topic, Window(limit.max_messages, limit.interval_ms / 1000))
 
-    def _take(self, window: Window, patience: float, over: str) -> KafkaError | None:
+    def take(self, window: Window, over: str, deadline: float, *, drop: bool) -> tuple[float, float] | BufferFull:
+        """(When the window of the place begins, until when the record may wait), after the wait for it."""
+        now = self._clock()
+        patience = 0.0 if drop else max(0.0, min(self._patience(), deadline - now))
         with self._lock:
-            wait = window.take(self._clock(), patience)
-        if wait is None:
+            taken = window.take(now, patience)
+        if taken is None and drop:
             return BufferFull(over)
-        if wait > 0:
+        if taken is None:
+            raise BufferFull(f"{over}; the next place is free later than in {patience:.3g} s, so `send` does not wait for it")
+        wait, begins = taken
+        if wait <= 0:
+            return begins, deadline
+        try:
             self._pause(wait)
-        return None
+        except BaseException:
+            self.give_back(window, begins)
+            raise
+        return begins, now + patience
 
-    def _wait(self, window: Window, over: str) -> None:
-        patience = self._patience()
-        if (error := self._take(window, patience, over)) is not None:
-            raise BufferFull(f"{error}; the next place is free later than in {patience:g} s, so `send` does not wait for it")
+    def give_back(self, window: Window, begins: float) -> None:
+        """A place was not used."""
+        with self._lock:
+            window.give_back(begins)
+
+
+class Admission:
+    """What each record of one topic has to ask."""
+
+    __slots__ = ("__weakref__", "_drop", "_limits", "_over", "_place", "_window")
+
+    def __init__(self, limits: RateLimits, window: Window, over: str, drop: bool) -> None:
+        self._limits, self._window, self._over, self._drop = limits, window, over, drop
+        self._place: tuple[float, Place] = (
+            -INFINITY,
+            Place(INFINITY, lambda: None),
+        )  # of the current window, for those that have not waited
+
+    def __call__(self, deadline: float = INFINITY) -> Place | BufferFull:
+        """Take a place for a record that may wait until `deadline`; see `RateLimits.admission`."""
+        taken = self._limits.take(self._window, self._over, deadline, drop=self._drop)
+        if isinstance(taken, BufferFull):
+            return taken
+        begins, until = taken
+        known = self._place
+        if known[0] == begins and until == INFINITY:
+            return known[1]
+        place = Place(until, partial(self._limits.give_back, self._window, begins))  # no lambda: it would be in a cycle with this object
+        if until == INFINITY:
+            self._place = begins, place
+        return place
+
+
+def _shown(limit: RateLimit) -> str:
+    """As `str(limit)`, without an exponent."""
+    interval = int(limit.interval_ms) if limit.interval_ms == int(limit.interval_ms) else limit.interval_ms
+    return f"{limit.max_messages} records in {interval} ms (rate_limits[{limit.pattern!r}])"

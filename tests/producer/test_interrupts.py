@@ -111,6 +111,40 @@ def test_an_interrupt_while_send_waits_for_room_lets_those_behind_in(server: Mod
     assert balanced(producer)
 
 
+@pytest.mark.parametrize("act", ["send", "send_many"])
+@pytest.mark.parametrize("reason", ["BUFFER_FULL", "RATE_LIMITED"])
+def test_an_interrupt_anywhere_in_a_send_that_drops_leaves_every_handle_with_its_outcome(
+    server: ModelServer, make: Maker, act: str, reason: str
+) -> None:
+    how: dict[str, Any] = (
+        {"on_full": "drop"} if reason == "BUFFER_FULL" else {"rate_limits": {"t": (1, 3_600_000)}, "on_rate_limit": "drop"}
+    )
+    producer, heard = knowing(make(**FEW, **how)), list[tuple[str, bool, str]]()
+    if reason == "BUFFER_FULL":
+        stop_all(server)
+        while not producer.send("t", b"v" * 5_000, partition=0).done():
+            pass
+
+    def callback(delivery: Delivery) -> None:
+        heard.append((delivery.topic, delivery.done(), repr(delivery)))
+
+    def drop() -> None:
+        if act == "send":
+            producer.send("t", b"v" * 5_000, partition=0, on_delivery=callback)
+        else:
+            producer.send_many("t", [b"v" * 5_000] * 2, partition=0, on_delivery=callback)
+
+    for place in interrupts(drop):
+        before = len(heard)
+        with undisturbed():
+            producer.send("t", b"v" * 5_000, partition=0, on_delivery=callback)
+            until(lambda: len(heard) > before, f"the callback after an interrupt at {place}")  # noqa: B023
+    start_all(server)
+    producer.flush(SECONDS)
+    assert set(heard) == {("t", True, "<Delivery t-0 FAILED>")}
+    assert balanced(producer)
+
+
 @pytest.mark.parametrize("reachable", [True, False])
 def test_an_interrupted_close_is_finished_by_the_next_one(server: ModelServer, reachable: bool) -> None:
     for at in itertools.count(*share(1 if reachable else 5)):

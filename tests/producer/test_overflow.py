@@ -109,9 +109,6 @@ def test_callbacks_of_dropped_records_are_bounded(monkeypatch: pytest.MonkeyPatc
     calls = DroppedCalls(jobs.append, lambda: None, "me")
     heard: list[Any] = []
 
-    class Handle:
-        topic = "t"
-
     handle: Any = Handle()
 
     def fail(delivery: Any) -> None:
@@ -120,8 +117,11 @@ def test_callbacks_of_dropped_records_are_bounded(monkeypatch: pytest.MonkeyPatc
     calls(heard.append, handle)
     calls(fail, handle)
     calls(heard.append, handle)
-    with pytest.raises(BufferFull, match=r"t: 3 callbacks of dropped records .* wait already"):
+    for _ in range(3):
         calls(heard.append, handle)
+    assert [record.message for record in caplog.records] == [
+        "me: t: callbacks of dropped records are left out while 3 wait: make `on_delivery` faster; stats() has all records"
+    ]
     (mark,) = calls.mark()
     assert len(jobs) == 1
     assert not mark.settled
@@ -133,3 +133,49 @@ def test_callbacks_of_dropped_records_are_bounded(monkeypatch: pytest.MonkeyPatc
     assert "mine" in caplog.text
     calls(heard.append, handle)
     assert len(jobs) == 1
+
+
+class Handle:
+    topic = "t"
+
+
+def test_an_interrupt_while_a_callback_is_handed_over_stops_none_of_the_later_ones() -> None:
+    jobs: list[Any] = []
+    interrupts = [KeyboardInterrupt()]
+
+    def submit(job: Any) -> None:
+        if interrupts:
+            raise interrupts.pop()
+        jobs.append(job)
+
+    calls, heard, handle = DroppedCalls(submit, lambda: None, "me"), list[str](), Handle()
+    with pytest.raises(KeyboardInterrupt):
+        calls(lambda _: heard.append("first"), handle)  # type: ignore[arg-type]
+    calls(lambda _: heard.append("second"), handle)  # type: ignore[arg-type]
+    (mark,) = calls.mark()
+    for job in jobs:
+        job()
+    assert heard == ["first", "second"]
+    assert mark.settled
+
+
+def test_an_overload_with_callbacks_is_dropped_and_counted_like_one_without(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overflow, "MOST_WAITING", 10)
+    go, heard = threading.Event(), []
+
+    def slow(delivery: Any) -> None:
+        go.wait(SECONDS)
+        heard.append(delivery)
+
+    producer = full(server, make(**FEW, on_full="drop"))
+    deliveries = [producer.send("t", VALUE, on_delivery=slow) for _ in range(100)]
+    assert all(delivery.exception(0).code == "BUFFER_FULL" for delivery in deliveries)  # type: ignore[union-attr]
+    assert producer.stats().dropped == {"BUFFER_FULL": 101}
+    go.set()
+    until(lambda: len(heard) >= 10)
+    start_all(server)
+    producer.flush(SECONDS)
+    assert len(heard) in (10, 11)
+    assert balanced(producer)

@@ -92,3 +92,22 @@ def test_a_partition_key_moves_on_while_its_partition_is_offline() -> None:
             assert [producer.send("t", b"v", partition=n).result(SECONDS).partition for n in (1, 4, 2**32 - 1)] == [1, 1, 0]
             server.do(lambda cluster: cluster.orphan("t", 1, 60.0))
             until(lambda: producer.send("t", b"v", partition=4).partition == 2, "metadata without a leader of partition 1")
+
+
+def test_round_robin_is_not_held_up_by_a_partition_that_is_stuck() -> None:
+    with ModelServer() as server:
+        create(server, "t", [1, 2])
+        with Producer(
+            bootstrap_servers=server.bootstrap_servers,
+            partitioner="round_robin",
+            max_partition_bytes=16_384,
+            batch_size=4096,
+            linger_ms=0,
+            max_block_ms=SECONDS * 1000,
+        ) as producer:
+            for partition in (0, 1):
+                producer.send("t", b"v", partition=partition).result(SECONDS)
+            server.do(lambda cluster: cluster.freeze(2, 60.0))
+            sent = Counter(producer.send("t", bytes(1000)).partition for _ in range(300))
+            assert sent[1] < 20 < 270 < sent[0], "they went where there was room, although both were full again and again"
+            server.do(lambda cluster: cluster.heal())

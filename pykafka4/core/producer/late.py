@@ -28,7 +28,8 @@ __all__ = ["UNDESIGNATED", "Late"]
 UNDESIGNATED = -1  # the partition of the queue of batches without one
 PATIENCE = 0.1  # seconds for which the other brokers wait for one that is behind its share
 HUNGER = 0.5  # seconds after which a batch takes its place behind others, if records with keys keep every partition busy
-LOOKS = 50  # partitions of a broker that are looked at for one that can take a batch
+LOOKS = 50  # partitions of a broker that are looked at in one turn for one that can take a batch
+PACE = 0.01  # seconds until the next ones are looked at, when all were looked at in vain
 
 
 @attrs.define(eq=False)
@@ -36,7 +37,8 @@ class Share:
     """What a broker takes of a topic."""
 
     partitions: list[int] = attrs.Factory(list)  # that it leads and that are online
-    cursor: int = 0  # of the one that got the last batch
+    cursor: int = 0  # of the one that was looked at last
+    looked: int = 0  # how many were looked at since one of them got a batch
     taken: float = 0.0  # records per partition
     busy_since: float | None = None  # since when it was its turn and it could not take a batch
     excused: bool = False  # it took nothing for PATIENCE: the others do not wait for it
@@ -53,7 +55,20 @@ class Shares:
 class Late:
     """Moves batches without a partition to the queues of partitions."""
 
-    __slots__ = ("_acc", "_cluster", "_may_send", "_move", "_network", "_next_batch", "_ready", "_recovery", "_room", "_shares", "wake_at")
+    __slots__ = (
+        "_acc",
+        "_cluster",
+        "_looking",
+        "_may_send",
+        "_move",
+        "_network",
+        "_next_batch",
+        "_ready",
+        "_recovery",
+        "_room",
+        "_shares",
+        "wake_at",
+    )
 
     def __init__(
         self,
@@ -73,6 +88,7 @@ class Late:
         self._acc, self._network, self._cluster, self._recovery, self._ready = accumulator, network, cluster, recovery, ready
         self._room, self._may_send, self._next_batch, self._move = room, may_send, next_batch, move
         self._shares: dict[str, Shares] = {}
+        self._looking: Share | None = None  # whose partitions are looked at
         self.wake_at = INFINITY
 
     def changed(self, topic: str) -> None:
@@ -101,7 +117,7 @@ class Late:
             if node in served:  # the next request gets its next batch
                 break
             share = shares[node]
-            target = self._target(queue.tp.topic, node, share, now)
+            target = self._target(queue, node, share, now)
             if target is None:
                 if not self._excuse(share, now):
                     break
@@ -120,24 +136,38 @@ class Late:
         return bool(served)
 
     def is_hungry(self, queue: PartitionQueue, now: float) -> bool:
-        """Whether the oldest batch of `queue` has waited for so long that it no longer waits for a partition with nothing to send."""
-        oldest = queue.candidate or queue.due
-        return oldest is not None and oldest.created + HUNGER <= now
+        """Whether the oldest batch of `queue` has waited for so long that it no longer waits for a partition with nothing to send.
 
-    def _target(self, topic: str, node: int, share: Share, now: float) -> PartitionQueue | None:
+        Not before all partitions of the broker were looked at: one that has something to send may be stuck, beside others that are idle.
+        """
+        oldest = queue.candidate or queue.due
+        share = self._looking
+        return share is not None and share.looked >= len(share.partitions) and oldest is not None and oldest.created + HUNGER <= now
+
+    def _target(self, queue: PartitionQueue, node: int, share: Share, now: float) -> PartitionQueue | None:
         """The queue of the next partition of `node` that can send a batch now."""
         if not self._network.ready(node):
             self._network.want(node)
             return None
         if not self._room(node):
             return None
+        self._looking = share
+        hungry = self.is_hungry(queue, now)
+        target = self._next_target(queue.tp.topic, node, share, now)
+        if target is None and not hungry and self.is_hungry(queue, now):  # all were looked at now
+            target = self._next_target(queue.tp.topic, node, share, now)
+        if target is None:
+            self.wake_at = min(self.wake_at, now if share.looked < len(share.partitions) else now + PACE)
+        return target
+
+    def _next_target(self, topic: str, node: int, share: Share, now: float) -> PartitionQueue | None:
         count = len(share.partitions)
-        for step in range(1, min(count, LOOKS) + 1):
-            at = (share.cursor + step) % count
-            target = self._may_send(topic, share.partitions[at], node, now)
+        for _ in range(min(count, LOOKS)):
+            share.cursor = (share.cursor + 1) % count  # also if that one is stuck: the next turn goes on behind it
+            target = self._may_send(topic, share.partitions[share.cursor], node, now)
             if target is not None:
-                share.cursor = at
                 return target
+            share.looked += 1
         return None
 
     def _excuse(self, share: Share, now: float) -> bool:
@@ -154,7 +184,7 @@ class Late:
         """`share` is about to take a batch. What it missed while it was excused went to the others: it does not catch up."""
         if share.excused:
             share.taken = max(share.taken, min((other.taken for other in shares.values() if not other.excused), default=share.taken))
-        share.busy_since, share.excused = None, False
+        share.busy_since, share.excused, share.looked = None, False, 0
 
     def _look(self, topic: str) -> dict[int, Share]:
         """The shares of the brokers that lead partitions which are online."""
@@ -177,4 +207,4 @@ class Late:
     def _share(self, known: Share | None, partitions: list[int]) -> Share:
         """The share of a broker that leads `partitions` now: all start from 0, as what they took was for other shares."""
         cursor = 0 if known is None else known.cursor
-        return Share(partitions, cursor, 0.0, None if known is None else known.busy_since, known is not None and known.excused)
+        return Share(partitions, cursor, 0, 0.0, None if known is None else known.busy_since, known is not None and known.excused)

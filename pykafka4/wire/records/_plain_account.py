@@ -93,6 +93,8 @@ class Account(Generic[B]):
         self.refusal: KafkaError | None = None
         self.transactional = False  # batches get the transactional bit; set before the first one is finished
         self.can_send = False
+        self.defers = False  # the loop compresses elsewhere what `designate` fills: such a batch is sealed and not `ready`
+        self.watch: Callable[[B], object] | None = None  # called with a batch of parked records that is about to fail
         self.waiters = 0
         self.full_partitions: frozenset[tuple[str, int]] | None = None  # all that threads wait for; None if one waits for memory
         self.accepted = self.acked = self.failed = self.dropped = self.parked_records = self.batches = 0

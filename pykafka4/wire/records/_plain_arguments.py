@@ -6,7 +6,7 @@ The counterpart of the first part of `_hot.pyx`.
 from __future__ import annotations
 
 import datetime
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -15,7 +15,9 @@ from pykafka4.wire.records.common import holds_pointers
 from pykafka4.wire.records.encoder import encode_content, encode_record
 from pykafka4.wire.records.layout import HEADER_SIZE
 
-__all__ = ["Item", "bytes_of", "exact_name", "header_pairs", "integer", "wall_ms"]
+__all__ = ["UNDECIDED", "Item", "bytes_of", "exact_name", "header_pairs", "integer", "wall_ms"]
+
+UNDECIDED: Final = -1  # the partition of a record that has none yet
 
 
 def exact_name(topic: object) -> str:
@@ -87,6 +89,7 @@ class Item:
     forced: bool = False  # room is reserved regardless of the limits, as its bytes are already accounted for
     asked: bool = False  # it has already waited for room: those that still wait came later
     free: bool = False  # any partition is allowed
+    turning: bool = False  # its partition is the next one in turn: if that has no room, another one is chosen
     overflows: bool = False  # there is no room for it, and on_full=drop
     sent_at: float = 0.0  # when `send` was called; set for forced records
     deadline: float = float("inf")  # of its wait for room; infinity before it has waited
@@ -94,6 +97,11 @@ class Item:
 
     def __attrs_post_init__(self) -> None:
         self.content = encode_content(self.key, self.value, self.headers)
+
+    @property
+    def decided(self) -> int:
+        """The partition whose room it needs; UNDECIDED if any will do."""
+        return UNDECIDED if self.free or self.turning else self.partition
 
     @property
     def alone(self) -> int:

@@ -65,7 +65,7 @@ class Batch(bytearray):
         self._may_follow = 0  # for so many records
         self._raw, self._used, self._codec = HEADER_SIZE, HEADER_SIZE, 0
         self._payload = 0  # bytes of keys and values, where the topic limits them
-        self._base_timestamp = self._max_timestamp = -1
+        self._base_timestamp = self._min_timestamp = self._max_timestamp = -1  # of the first record, the lowest, the highest
         self._callbacks: list[tuple[Handle, Callback]] = []  # of send
         self._extras: list[tuple[Handle, Callback]] = []  # of add_done_callback
         self._base_offset = self._append_time = -1
@@ -108,8 +108,8 @@ class Batch(bytearray):
 
     @property
     def times(self) -> tuple[int, int]:
-        """The timestamp of its first record, and the highest of any record, in milliseconds."""
-        return self._base_timestamp, self._max_timestamp
+        """The lowest and the highest timestamp of its records, in milliseconds."""
+        return self._min_timestamp, self._max_timestamp
 
     @property
     def done(self) -> bool:
@@ -435,7 +435,8 @@ class Batch(bytearray):
 
     def _put(self, r: Item, encoded: bytes) -> None:
         if self.count == 0:
-            self._base_timestamp = self._max_timestamp = r.timestamp
+            self._base_timestamp = self._min_timestamp = self._max_timestamp = r.timestamp
+        self._min_timestamp = min(self._min_timestamp, r.timestamp)
         self._max_timestamp = max(self._max_timestamp, r.timestamp)
         self += encoded
         self._used += len(encoded)

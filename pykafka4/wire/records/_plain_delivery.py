@@ -6,14 +6,14 @@ The counterpart of `_delivery.pxi`.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, NoReturn
 
 from pykafka4.errors import DeliveryFailed, ForkedClientError, KafkaTimeoutError
 from pykafka4.records import ProducerRecord, RecordMetadata
 from pykafka4.wire.records._plain_arguments import Item
 from pykafka4.wire.records._plain_batch import ACKED, FAILED, NAMES, SPLIT, Batch, call_back
 from pykafka4.wire.records._plain_topic import PARKING
-from pykafka4.wire.records.common import fresh
+from pykafka4.wire.records.common import checked_callback, fresh
 
 __all__ = ["Delivery"]
 
@@ -29,8 +29,8 @@ class Delivery:
         self._sizes = tuple(-1 if data is None else len(data) for data in (r.key, r.value))
 
     def _found(self) -> tuple[Batch, int]:
-        """Its batch, following splits, and its index there."""
-        batch, index = place = self._place
+        """Its batch, following splits, and its index there. RuntimeError if the record was not accepted."""
+        batch, index = place = self._place if hasattr(self, "_place") else _refuse()
         while batch.state == SPLIT:
             start, there, batch = next(run for run in reversed(batch._parts) if index >= run[0])
             index += there - start
@@ -43,7 +43,7 @@ class Delivery:
     @property
     def topic(self) -> str:
         """The record's topic."""
-        return self._place[0].topic
+        return self._home().topic
 
     @property
     def partition(self) -> int | None:
@@ -102,8 +102,7 @@ class Delivery:
 
     def add_done_callback(self, fn: Callable[[Delivery], object]) -> None:
         """Call `fn(delivery)` once, on the callback executor, when there is an outcome (at once if there already is)."""
-        if not callable(fn):
-            raise TypeError(f"{self.topic}: a callback must be callable, not {type(fn).__name__}")
+        checked_callback(self.topic, "a callback", fn)
         acc = self._place[0]._acc
         if isinstance(acc.refusal, ForkedClientError):  # no outcome will arrive here, and the lock may be held by a thread of the parent
             raise acc.refusal.again()
@@ -120,12 +119,18 @@ class Delivery:
         raise TypeError("cannot pickle 'Delivery' object")
 
     def __await__(self) -> Generator[Any, Any, RecordMetadata]:
-        awaiting = self._place[0]._acc._hooks.awaiting
+        awaiting = self._home()._acc._hooks.awaiting
         assert awaiting is not None
         return awaiting(self)
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_place"):
+            return "<Delivery of a record that was not accepted>"
         b = self._home()
         if b.partition == PARKING:
             return f"<Delivery {b.topic} waiting for a partition>"
         return f"<Delivery {b.topic}-{b.partition} {NAMES[b.state]}>" if b.partition >= 0 else f"<Delivery {b.topic} {NAMES[b.state]}>"
+
+
+def _refuse() -> NoReturn:
+    raise RuntimeError("this record was not accepted: its send raised an exception")

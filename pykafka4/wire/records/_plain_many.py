@@ -13,20 +13,14 @@ from pykafka4.records import HeadersLike
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.records._plain_arguments import Item, bytes_of, exact_name, header_pairs, integer
 from pykafka4.wire.records._plain_delivery import Delivery
-from pykafka4.wire.records.common import many_ended, many_values
+from pykafka4.wire.records.common import checked_callback, many_ended, many_values, shares_time
 
-__all__ = ["checked_callback", "new_handle", "send_many"]
+__all__ = ["new_handle", "send_many"]
 
 MAX_LONG: Final = 2**63 - 1
-SAME_TIME: Final = 16  # records that share a timestamp
+SAME_TIME: Final = 16  # records of a list that share a timestamp
+INFINITY: Final = float("inf")
 MISSING: Final = object()
-
-
-def checked_callback(topic: str, callback: Any) -> Any:
-    """`callback`, if it can be called."""
-    if callback is not None and not callable(callback):
-        raise TypeError(f"{topic}: on_delivery must be callable, not {type(callback).__name__}")
-    return callback
 
 
 def new_handle(self: Any, batch: Any) -> Delivery:
@@ -54,21 +48,23 @@ def send_many(
     pairs = header_pairs(name, headers)
     asked = self._partition_of(name, partition)
     now = 0 if timestamp_ms is None else integer(name, "timestamp_ms", timestamp_ms, MAX_LONG)
-    checked_callback(name, on_delivery)
+    if on_delivery is not None:
+        checked_callback(name, "on_delivery", on_delivery)
+    shared = shares_time(values, keys)
     items, others = many_values(name, values, keys)
     out: list[Delivery] = []
     waited = False
     try:
         for n, value in enumerate(items):
             give_way()
-            if timestamp_ms is None and (n % SAME_TIME == 0 or waited):
+            if timestamp_ms is None and (not shared or n % SAME_TIME == 0 or waited):
                 now = self._wall()
             data = bytes_of(name, "value", value)
             item = Item(None if others is None else _key(name, others, n), data, pairs, partition=asked, timestamp=now)
             t = self._topics.get(name) or self._meet(name)
             out.append(Delivery(item))  # first: an interrupt may come right after the record was accepted
             self._accept(t, item, on_delivery, out[-1])
-            waited = item.asked
+            waited = item.deadline < INFINITY
         if others is not None and next(others, MISSING) is not MISSING:
             raise ValueError(f"{name}: keys has more items than values, which ended after {len(out)}")
     except BaseException as error:

@@ -10,7 +10,7 @@ from typing import Final
 
 from pykafka4.errors import BufferFull, RecordTooLarge
 from pykafka4.partitioners import Partitioner, Spread
-from pykafka4.wire.records._plain_arguments import Item, exact_name, integer
+from pykafka4.wire.records._plain_arguments import UNDECIDED, Item, exact_name, integer
 from pykafka4.wire.records._plain_batch import Batch
 from pykafka4.wire.records._plain_drop import Dropping
 from pykafka4.wire.records._plain_topic import Topic
@@ -19,7 +19,6 @@ __all__ = ["UNDECIDED", "Room", "grown"]
 
 MAX_INT: Final = 2**31 - 1
 SMALL: Final = 2048  # capacity a batch starts with; it doubles
-UNDECIDED: Final = -1  # the partition of a record that has none yet
 
 
 class Room(Dropping):
@@ -74,7 +73,7 @@ class Room(Dropping):
         if self.waiters == 0 or r.asked or r.forced:
             return False
         full = self.full_partitions  # read once: another thread may replace it
-        return full is None or (t.name, UNDECIDED if r.free else r.partition) in full
+        return full is None or (t.name, r.decided) in full
 
     def _wait_for_room(self, t: Topic[Batch], r: Item, size: int) -> None:
         """Wait for room, without the lock: everything may have changed afterwards.
@@ -87,9 +86,11 @@ class Room(Dropping):
             return
         if self._limits is not None:
             self.hurry(size)
-            raise BufferFull(self._limits, self._reserved, t.name, UNDECIDED if r.free else r.partition, size)
-        r.deadline = self._make_room(t.name, UNDECIDED if r.free else r.partition, size, r.deadline)
+            raise BufferFull(self._limits, self._reserved, t.name, r.decided, size)
+        r.deadline = self._make_room(t.name, r.decided, size, r.deadline)
         r.asked = True
+        if r.turning:
+            r.partition = UNDECIDED  # chosen again: another one may have room
 
     def hurry(self, size: int) -> None:
         """There is no room for `size` bytes: open batches are due, unless only a partition's limit is in the way."""

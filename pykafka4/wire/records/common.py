@@ -7,6 +7,8 @@ import copy
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from functools import partial
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
 from typing import Any, Final
 
 from pykafka4.errors import KafkaError
@@ -14,20 +16,24 @@ from pykafka4.logs import get_log
 
 __all__ = [
     "Waker",
+    "checked_callback",
     "chosen_partition",
+    "drops_of",
     "fresh",
     "holds_pointers",
     "many_ended",
     "many_values",
+    "note",
     "partitioner_failed",
+    "shares_time",
     "wake_tasks",
-    "warn_dropped",
 ]
 
 log = get_log("pykafka4")
 
 _POINTERS: Final = frozenset("OP&X")  # objects, pointers, typed ones, functions
 _FIELD_NAMES: Final = re.compile(":[^:]*:")
+_ASYNC: Final = CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
 def fresh(error: BaseException | None) -> BaseException | None:
@@ -98,11 +104,43 @@ def wake_tasks(pairs: Iterable[tuple[Any, Any]], client_id: str) -> list[tuple[A
     return others
 
 
-def warn_dropped(client_id: str, drops: Iterable[tuple[str, int, str]], key: tuple[str, int, str], cause: object) -> None:
-    """Log the first dropped record of a topic and reason; `drops` are the (topic, partition, reason) known so far."""
-    topic, _, code = key
-    if not any(other[0] == topic and other[2] == code for other in list(drops)):
+def drops_of(drops: dict[str, dict[str, dict[int, Any]]], topic: str, code: str, client_id: str, cause: object) -> dict[int, Any]:
+    """What was dropped of a topic for one reason, by partition: an entry of `drops`, made and logged with the first such record."""
+    reasons = drops.setdefault(topic, {})
+    made: dict[int, Any] = {}
+    known = reasons.setdefault(code, made)
+    if known is made:
         log.warning("%s: %s: records are dropped: %s (%s); stats() counts them", client_id, topic, code, cause)
+    return known
+
+
+def checked_callback(topic: str, what: str, callback: Any) -> Any:
+    """`callback`, if calling it runs it. TypeError for what cannot be called, and for a coroutine function."""
+    if not callable(callback):
+        raise TypeError(f"{topic}: {what} must be callable, not {type(callback).__name__}")
+    function = callback
+    while isinstance(function, partial):
+        function = function.func
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    flags = getattr(code, "co_flags", 0)
+    if isinstance(flags, int) and flags & _ASYNC:
+        raise TypeError(
+            f"{topic}: {what} is the coroutine function {_named(callback)}, and nobody would await it; await the Delivery instead"
+        )
+    return callback
+
+
+def shares_time(values: object, keys: object) -> bool:
+    """Whether the arguments of `send_many` are there already, so that its records are sent within moments."""
+    return type(values) in (list, tuple) and (keys is None or type(keys) in (list, tuple))
+
+
+def note(error: BaseException, begin: str, end: str) -> None:
+    """Add the note `begin` + `end` to `error`, in place of one that begins alike: the same exception may be raised again and again."""
+    notes = getattr(error, "__notes__", None)
+    if isinstance(notes, list):
+        notes[:] = [known for known in notes if not (isinstance(known, str) and known.startswith(begin))]
+    error.add_note(begin + end)
 
 
 def many_values(topic: str, values: Any, keys: Any) -> tuple[Iterable[Any], Iterator[Any] | None]:
@@ -129,9 +167,11 @@ def many_ended(error: BaseException, topic: str | None, accepted: list[Any]) -> 
     `topic` is None if the records name their topics.
     """
     count, where = len(accepted), "of ProducerRecords" if topic is None else f"to {topic!r}"
-    error.add_note(
-        f"pykafka4: send_many {where} ended at record {count}, counted from 0: the {count} before it were accepted, "
-        "and `accepted` of this exception has their Deliveries"
+    note(
+        error,
+        "pykafka4: send_many ",
+        f"{where} ended at record {count}, counted from 0: the {count} before it were accepted, "
+        "and `accepted` of this exception has their Deliveries",
     )
     with contextlib.suppress(AttributeError):  # of a class with slots
         error.accepted = accepted  # type: ignore[attr-defined]

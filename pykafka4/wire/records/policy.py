@@ -6,7 +6,15 @@ from collections.abc import Callable
 
 import attrs
 
-__all__ = ["Policy"]
+__all__ = ["Place", "Policy"]
+
+
+@attrs.frozen(eq=False)
+class Place:
+    """That a record may pass a rate limit. It may wait for other things until `deadline`; one that is not sent after all gives it back."""
+
+    deadline: float
+    give_back: Callable[[], object]
 
 
 @attrs.frozen
@@ -16,8 +24,8 @@ class Policy:
     `linger` is in seconds. A batch with `batch_bytes` (of keys and values, at least 1 each record) or `batch_records` is sealed (0: off).
     A batch is compressed with `codec` at `level` (None: the codec's default) if its records have `compression_min_bytes` or more, and sent
     like that if at most `compression_max_ratio` of the bytes are left. A record whose batch would have more than `max_message_bytes`
-    (0: no such limit) is refused, and no batch grows beyond that. `admit()` is called for each record, if it is set: it may wait or raise,
-    and an error that it returns is why the record is dropped.
+    (0: no such limit) is refused, and no batch grows beyond that. `admit(deadline)` is called for each record, if it is set: it may wait,
+    until `deadline`, or raise. It returns a Place, None for a record that nothing limits, or the error for which the record is dropped.
     """
 
     linger: float
@@ -28,7 +36,7 @@ class Policy:
     compression_min_bytes: int = 0
     compression_max_ratio: float = 1.0
     max_message_bytes: int = 0
-    admit: Callable[[], Exception | None] | None = None
+    admit: Callable[[float], Place | Exception | None] | None = None
 
     @property
     def limited(self) -> bool:

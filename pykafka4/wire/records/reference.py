@@ -22,18 +22,18 @@ from pykafka4.partitioners import DEFAULT, NAMED, Hash, Partitioner, Spread
 from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.records._plain_account import Callbacks, Hooks
-from pykafka4.wire.records._plain_arguments import Item, bytes_of, exact_name, header_pairs, integer, wall_ms
+from pykafka4.wire.records._plain_arguments import UNDECIDED, Item, bytes_of, exact_name, header_pairs, integer, wall_ms
 from pykafka4.wire.records._plain_batch import ACKED, CALLBACK_COST, FAILED, OPEN, SEALED, SPLIT, Batch
 from pykafka4.wire.records._plain_choice import HASHES, ask_function, in_turn, next_online, rotate
 from pykafka4.wire.records._plain_decode import Chunk, Record, RecordIterator
 from pykafka4.wire.records._plain_delivery import Delivery
-from pykafka4.wire.records._plain_many import checked_callback, new_handle, send_many
-from pykafka4.wire.records._plain_room import UNDECIDED, Room, grown
+from pykafka4.wire.records._plain_many import new_handle, send_many
+from pykafka4.wire.records._plain_room import Room, grown
 from pykafka4.wire.records._plain_topic import PARKING, Callback, Handle, Lane, Parked, Topic, murmur2
 from pykafka4.wire.records.checksum import crc32c
-from pykafka4.wire.records.common import fresh
+from pykafka4.wire.records.common import checked_callback, fresh
 from pykafka4.wire.records.layout import HEADER_SIZE, LEAST_RECORD
-from pykafka4.wire.records.policy import Policy
+from pykafka4.wire.records.policy import Place, Policy
 
 __all__ = [
     "ACKED",
@@ -159,32 +159,46 @@ class Accumulator(Room):
             partition=self._partition_of(t.name, partition),
             timestamp=self._wall() if timestamp_ms is None else integer(t.name, "timestamp_ms", timestamp_ms, MAX_LONG),
         )
-        return self._accept(t, item, checked_callback(t.name, on_delivery), Delivery(item))
+        if on_delivery is not None:
+            checked_callback(t.name, "on_delivery", on_delivery)
+        return self._accept(t, item, on_delivery, Delivery(item))
 
     send_many, _new_handle = send_many, new_handle
 
     def _accept(self, t: Topic[Batch], item: Item, callback: Callback | None, delivery: Delivery) -> Delivery:
-        """Park `item`, or write it into a batch."""
-        if t.policy.admit is not None and self._turned_away(t, item, t.policy.admit, callback, delivery):
-            return delivery
+        """Park `item`, write it into a batch, or drop it."""
         asked = item.partition
+        place = None if t.policy.admit is None else self._admission(t, item, t.policy.admit)
+        if place is None:
+            return self._append_as_asked(t, item, asked, callback, delivery)
+        if not isinstance(place, Place):
+            self._drop(t, item, "RATE_LIMITED", place, callback, delivery)
+            return delivery
+        try:
+            return self._append_as_asked(t, item, asked, callback, delivery)
+        finally:
+            if not hasattr(delivery, "_place") or delivery._place[0]._dropped:
+                place.give_back()
+
+    def _append_as_asked(self, t: Topic[Batch], item: Item, asked: int, callback: Callback | None, delivery: Delivery) -> Delivery:
+        """Accept `item`, for which `send` was given the partition `asked`."""
         while True:
             if not t.direct and self._park(t, item, callback, delivery):
                 return delivery
             if t.direct and self._append(t, item, callback, delivery):
                 return delivery
             t = self._topics.get(t.name) or self._meet(t.name)
-            item.partition, item.free = asked, False
+            item.partition, item.free, item.turning = asked, False, False
 
-    def _turned_away(
-        self, t: Topic[Batch], r: Item, admit: Callable[[], Exception | None], callback: Callback | None, delivery: Handle
-    ) -> bool:
-        """Ask for the admission of `r`, which may wait; whether it was dropped instead."""
+    def _admission(self, t: Topic[Batch], r: Item, admit: Callable[[float], Place | Exception | None]) -> Place | Exception | None:
+        """What `admit` says of `r`, which may take a while. What can be refused is refused before."""
         self._check_size(t, r.alone)
-        why = admit()
-        if why is not None:
-            self._drop(t, r, "RATE_LIMITED", why, callback, delivery)
-        return why is not None
+        if r.partition >= 0 and t.direct:
+            self._check_partition(t, r)
+        place = admit(r.deadline)
+        if isinstance(place, Place):
+            r.deadline = place.deadline
+        return place
 
     def _meet(self, name: str) -> Topic[Batch]:
         """The first send to a topic."""
@@ -229,14 +243,15 @@ class Accumulator(Room):
             r.partition = HASHES[plan.hash](r.key or b"") % t.count
         elif plan.spread == Spread.ROUND_ROBIN:
             with self._lock():
-                r.partition = in_turn(t, lambda partition: self._partition_fits(t, partition, r.alone))
+                self._sweep()
+                r.partition, r.turning = in_turn(t, lambda partition: self._partition_fits(t, partition, r.alone)), True
         r.free = r.partition < 0 and plan.spread != Spread.LATE  # otherwise the slot of batches without a partition is -1
 
     def _check_partition(self, t: Topic[Batch], r: Item) -> None:
         """Find the explicit partition of `r`."""
         if self._plan.wraps:
             r.partition = next_online(t, r.partition % t.count)
-        if r.partition >= t.count and self._find_partition is not None:
+        elif r.partition >= t.count and self._find_partition is not None:
             r.deadline = self._find_partition(t.name, r.partition, r.deadline)
         if r.partition >= t.count:
             raise _no_partition(t, r.partition)
@@ -246,6 +261,9 @@ class Accumulator(Room):
         self._choose(t, r)
         news, step = False, None
         while True:
+            if r.partition < 0 and r.turning:  # it has waited
+                self._check_open()
+                self._choose(t, r)
             with self._lock():
                 self._sweep()
                 if not r.forced:
@@ -343,10 +361,12 @@ class Accumulator(Room):
         self._close(b, False)
         if full:
             t.last_was_full.add(b.partition)
+        elif t.policy.limited and b._used * 2 < t.capacity:
+            t.last_was_full.discard(b.partition)
         if r.free and b.partition == t.sticky:
             self._rotate(t)
         if not b.ready:
-            return b.compress
+            return None if r.forced and self.defers else b.compress
         return self._tell if self.can_send else None
 
     def _tell(self) -> None:
@@ -464,8 +484,8 @@ class Accumulator(Room):
 
     def _lose(self, t: Topic[Batch], p: Parked) -> tuple[str, Exception, Callbacks | None]:
         error = _no_partition(t, p.item.partition)
+        lost = self._failed_batch(t, "UNKNOWN_TOPIC_OR_PARTITION", error)
         with self._lock():
-            lost = self._failed_batch(t, "UNKNOWN_TOPIC_OR_PARTITION", error)
             self._fail_oldest(t, lost)
             rows = lost._conclude()
         return lost._code, error, lost._left_to_call(rows)
@@ -490,7 +510,8 @@ class Accumulator(Room):
         with self._lock():
             if t is None or not t.parked or t.parked[0].created > before:
                 return 0, None
-            lost = self._failed_batch(t, short_name(error), error)
+        lost = self._failed_batch(t, short_name(error), error)
+        with self._lock():
             while t.parked and t.parked[0].created <= before:
                 self._fail_oldest(t, lost)
             rows = lost._conclude()
@@ -499,9 +520,13 @@ class Accumulator(Room):
     def _failed_batch(self, t: Topic[Batch], code: str, error: BaseException) -> Batch:
         """A failed batch without bytes, for parked records that will not get a partition."""
         batch = Batch(self, t, UNDECIDED, 0.0)
-        batch.state, batch._kept, batch._code, batch._cause = FAILED, [], code, fresh(error)
+        batch.state, batch._kept, batch._code, batch._cause = SEALED, [], code, fresh(error)
         batch._used, batch._failed_before = 0, self.failed
-        self._introduce(batch, 0)
+        with self._lock():
+            self._introduce(batch, 0)
+        if self.watch is not None:
+            self.watch(batch)  # before its outcome: so what this adds belongs to it
+        batch.state = FAILED
         return batch
 
     def _fail_oldest(self, t: Topic[Batch], b: Batch) -> None:
@@ -607,6 +632,7 @@ class Accumulator(Room):
             del self._topics[t.name]
             t.dropped = True
             self._used_up += 1
+            self._drops.pop(t.name, None)  # what was dropped and not taken is still in `_fresh_drops`
             return True
 
     @property

@@ -9,7 +9,7 @@ import pytest
 from sender_harness import SenderHarness
 
 from pykafka4.core import Request
-from pykafka4.core.producer.late import HUNGER, PATIENCE
+from pykafka4.core.producer.late import HUNGER, LOOKS, PACE, PATIENCE
 from pykafka4.core.producer.standing import show
 from pykafka4.errors import ClosedError, DeliveryFailed
 from pykafka4.records import TopicPartition
@@ -226,8 +226,8 @@ def test_records_without_a_partition_are_counted_with_their_topic() -> None:
     stats = it.sender.ledger.snapshot(it.acc.census(), 0).stats()
     assert (stats.queued, stats.topics["t"].queued) == (5, 5)
     assert not any(tp.partition < 0 for tp in stats.partitions)
-    standings = [it.sender.standings.of(queue, it.now) for queue in it.sender.queues.values()]
-    row = show(it.now, standings, it.acc.census())["t (no partition yet)"]
+    found = it.sender.standings.look(it.sender.queues.values(), it.now)
+    row = show(it.now, found, it.acc.census())["t (no partition yet)"]
     assert (row["reason"], row["queued"]) == ("waits for a broker that can take it", 5)
 
 
@@ -297,3 +297,72 @@ def test_a_dropped_topic_takes_its_queue_along() -> None:
     it.poll(2.0)
     assert it.sender.queues == {}
     assert it.sender._ready.late == {}
+
+
+class ManyHarness(LateHarness):
+    """Many partitions of topic t, all of node 1."""
+
+    def __init__(self, partitions: int, **options: Any) -> None:
+        super().__init__(**options)
+        self.cluster.partitions = lambda topic: partitions  # type: ignore[method-assign]
+        self.cluster.available = lambda topic: list(range(partitions))  # type: ignore[method-assign]
+        self.recovery.leaders = {TopicPartition("t", p): 1 for p in range(partitions)}
+        self.stuck: set[int] = set()
+        self.asked: Counter[int] = Counter()
+        late: Any = self.sender._late
+        may_send = late._may_send
+
+        def not_stuck(topic: str, partition: int, node: int, now: float) -> Any:
+            self.asked[partition] += 1
+            return None if partition in self.stuck else may_send(topic, partition, node, now)
+
+        late._may_send = not_stuck
+
+
+def test_stuck_neighbours_do_not_hide_the_partitions_behind_them() -> None:
+    it = ManyHarness(3 * LOOKS)
+    it.send_all(1)
+    it.run()
+    it.stuck.update(range(3 * LOOKS - 1))
+    it.got.clear()
+    it.send_all(30)
+    turns = 0
+    while it.got.total() < 30:
+        it.poll(PACE)
+        it.answer_once()
+        turns += 1
+        assert turns < 60
+    assert set(it.got) == {3 * LOOKS - 1}
+
+
+def test_partitions_that_are_all_stuck_are_looked_at_now_and_then() -> None:
+    it = ManyHarness(3 * LOOKS)
+    it.send_all(1)
+    it.run()
+    it.stuck.update(range(3 * LOOKS))
+    it.send_all(1)
+    it.asked.clear()
+    for _ in range(3):
+        it.poll()
+    assert set(it.asked) == set(range(3 * LOOKS))
+    assert it.sender.poll(it.now).wake_at == pytest.approx(it.now + PACE)
+
+
+def test_a_batch_that_has_waited_for_long_prefers_an_idle_partition_to_one_with_something_to_send() -> None:
+    it = ManyHarness(2 * LOOKS)
+    it.send_all(1)
+    it.run()
+    it.network.up.clear()
+    for partition in range(LOOKS, 2 * LOOKS - 1):
+        it.send_all(20, partition=partition)  # more than one batch
+    it.poll()
+    (late,) = it.send_all(1)
+    it.poll()
+    it.poll(HUNGER)
+    it.stuck.update(range(LOOKS - 1))
+    it.sender._late._shares["t"].by_node[1].cursor = LOOKS - 1
+    it.network.up.add(1)
+    for _ in range(4):
+        it.poll()
+        it.answer_once()
+    assert late.partition in (LOOKS - 1, 2 * LOOKS - 1)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pykafka4.error_table import Written
 from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError, RecordTooLarge
+from pykafka4.partitioners import NAMED
 
 TOPICS = ("known", "small", "new", "never")
 EXPECTED = (BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError, RecordTooLarge, RuntimeError, TypeError, ValueError)
@@ -203,6 +204,17 @@ class Program:
         self.world.now += rng.choice((0.001, 0.004, 0.01, 3))
         return None
 
+    def limit(self, rng: random.Random) -> Any:
+        rng.choice((self.world.acc.limit_batches, self.world.acc.limit_records))(rng.choice(TOPICS), rng.choice((3000, 30_000)))
+        return None
+
+    def assign(self, rng: random.Random) -> Any:
+        batch = self.pick(rng)
+        if batch is None or batch.partition >= 0 or not batch.ready:
+            return None
+        self.world.acc.assign(batch, rng.randrange(3))
+        return self.shape(batch)
+
     def expedite(self, rng: random.Random) -> Any:
         self.world.acc.expedite()
         return None
@@ -239,6 +251,9 @@ WEIGHTS = {
 }  # fmt: skip
 
 
+MORE = {"limit": 1, "assign": 2}  # where the partitioner is not the default
+
+
 def attempt(program: Program, step: str, seed: int) -> Any:
     """The result of a step, or the type of the error it raised."""
     try:
@@ -257,9 +272,11 @@ def run(seed: int) -> None:
         "max_request_size": rng.choice((20_000, 50_000, MIB)),
         "seed": rng.randrange(1000),
     }
+    options["partitioner"] = random.Random(seed + 1).choice((None, None, NAMED["late"], NAMED["round_robin"]))
+    weights = WEIGHTS if options["partitioner"] is None else WEIGHTS | MORE
     programs = [Program(core, options) for core in IMPLEMENTATIONS]
     for number in range(150):
-        (step,) = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))
+        (step,) = rng.choices(list(weights), list(weights.values()))
         step_seed = rng.randrange(2**32)
         seen = [(attempt(program, step, step_seed), program.state()) for program in programs]
         assert all(one == seen[0] for one in seen), f"seed {seed}, step {number} ({step})"

@@ -29,7 +29,10 @@ cdef class Accumulator:
     cdef public int waiters
     cdef public frozenset full_partitions  # all that threads wait for; None if one waits for memory
     cdef readonly int64_t accepted, acked, failed, dropped, parked_records, reserved, batches
-    cdef dict drops                # (topic, partition or -1, reason): Dropped
+    cdef public bint defers        # the loop compresses elsewhere what `designate` fills: such a batch is sealed and not `ready`
+    cdef public object watch       # None, or called with a batch of parked records that is about to fail
+    cdef dict drops                # topic: reason: partition or -1: Dropped
+    cdef list fresh_drops          # those of them with records that `take_dropped` has not returned
     cdef object limits             # for on_full=raise: how the message begins that there is no room
     cdef bint impatient            # on_full=raise or drop
     cdef Dropped last_dropped
@@ -96,6 +99,7 @@ cdef class Accumulator:
         self.find_partition = find_partition
         self.find_topic = find_topic
         self.drops = {}
+        self.fresh_drops = []
         self.limits = limits
         self.impatient = limits is not None or drop_error is not None
         self.drop_error = drop_error
@@ -238,8 +242,10 @@ cdef class Accumulator:
             r.lacking = size
             self.hurry(size)
             return 0
-        r.deadline = self.make_room(t.name, UNDECIDED if r.free else r.partition, size, r.deadline)
+        r.deadline = self.make_room(t.name, decided(r), size, r.deadline)
         r.asked = True
+        if r.turning:
+            r.partition = UNDECIDED  # chosen again: another one may have room
         return 0
 
     def hurry(self, int64_t size) -> None:
@@ -403,10 +409,13 @@ cdef class Accumulator:
         self.close_batch(b, False)
         if full:
             t.last_was_full[b.slot] = 1
+        elif t.limited and b.used * 2 < t.capacity:
+            t.last_was_full[b.slot] = 0
         if r.free and b.slot == t.sticky:
             rotate(t, self.adaptive * self.batch_size)
         if not b._ready:
-            b.compress()
+            if not (r.forced and self.defers):
+                b.compress()
         elif self.can_send:
             self.wake()
         return 0
@@ -418,10 +427,8 @@ cdef class Accumulator:
         if self.unusual and choose_otherwise(self, t, r):
             return 0
         if r.partition >= 0:
-            if r.partition >= t.count and self.find_partition is not None:
-                r.deadline = self.find_partition(t.name, r.partition, r.deadline)
             if r.partition >= t.count:
-                raise ValueError(f"{t.name}: partition={r.partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
+                find_partition(self, t, r)
         elif r.key_size >= 0:
             r.partition = (murmur2_hash(r.key, r.key_size) & 0x7fffffff) % t.count
         else:
@@ -441,6 +448,8 @@ cdef class Accumulator:
             # The code that refuses settles the earlier records, but would not see later ones.
             if self.refusal is not None and not r.forced:
                 self.refuse()
+            if r.partition < 0 and r.turning:
+                self.choose(t, r)
             partition = t.sticky if r.free else <int>r.partition
             found = <object>PyList_GET_ITEM(t.open, partition)
             if found is None:
@@ -450,7 +459,7 @@ cdef class Accumulator:
                 if r.overflows:
                     if self.drop_error is None:
                         # Here: every function that an exception passes through costs as much as a send.
-                        raise BufferFull(self.limits, self.reserved, t.name, UNDECIDED if r.free else r.partition, r.lacking)
+                        raise BufferFull(self.limits, self.reserved, t.name, decided(r), r.lacking)
                     return drop(self, t, r, "BUFFER_FULL", self.drop_error, callback, d)
                 continue
             b = <Batch>found
@@ -470,7 +479,7 @@ cdef class Accumulator:
                 if r.overflows:
                     if self.drop_error is None:
                         # Here: every function that an exception passes through costs as much as a send.
-                        raise BufferFull(self.limits, self.reserved, t.name, UNDECIDED if r.free else r.partition, r.lacking)
+                        raise BufferFull(self.limits, self.reserved, t.name, decided(r), r.lacking)
                     return drop(self, t, r, "BUFFER_FULL", self.drop_error, callback, d)
                 if self.wake_owed:
                     r.news = True
@@ -544,15 +553,16 @@ cdef class Accumulator:
             r.timestamp = _integer(t.name, "timestamp_ms", timestamp_ms, 0x7fffffffffffffff)
         else:
             r.timestamp = wall_ms() if self.wall is None else self.wall()
-        if on_delivery is not None and not PyCallable_Check(on_delivery):
-            raise TypeError(f"{t.name}: on_delivery must be callable, not {type(on_delivery).__name__}")
-        r.free = r.forced = r.asked = r.news = r.overflows = False
+        if on_delivery is not None:
+            check_callback(t.name, "on_delivery", on_delivery)
+        r.free = r.turning = r.forced = r.asked = r.news = r.overflows = False
         r.deadline = INFINITY
         d = Delivery.__new__(Delivery)
         d.timestamp = r.timestamp
         d.key_size = <int32_t>r.key_size
         d.value_size = <int32_t>r.value_size
-        if t.admit is not None and turned_away(self, t, &r, on_delivery, d):
+        if t.admit is not None:
+            admitted(self, t, &r, on_delivery, d)
             return d
         if (not t.direct and park(self, t, &r, on_delivery, d)) or self.append(t, &r, on_delivery, d):
             return d
@@ -569,7 +579,7 @@ cdef class Accumulator:
         while True:
             t = self.find(name)
             r.partition = partition
-            r.free = False
+            r.free = r.turning = False
             if (not t.direct and park(self, t, r, callback, d)) or self.append(t, r, callback, d):
                 return 0
 
@@ -645,7 +655,9 @@ cdef class Accumulator:
         """Fill no batch of `topic` beyond `size` bytes from now on: brokers refuse larger ones. A larger record has a batch of its own."""
         cdef Topic t = self.topics.get(exact_name(topic))
         if t is not None and size > 0:
-            t.capacity = <int32_t>min(t.capacity, size)
+            for limited in (t, t.late):
+                if limited is not None:
+                    (<Topic>limited).capacity = <int32_t>min((<Topic>limited).capacity, size)
 
     def limit_records(self, topic, int64_t size) -> None:
         """Brokers take no batch of `topic` with more than `size` bytes: refuse larger records from now on, if they are not compressed."""

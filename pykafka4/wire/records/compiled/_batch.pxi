@@ -45,7 +45,7 @@ cdef class Batch:
     cdef int32_t slot              # where its home counts them: its partition, if it has one
     cdef int64_t failed_before     # records of the producer that had failed before this batch
     cdef int64_t owed              # bytes freed while callbacks still have to run
-    cdef int64_t base_timestamp, max_timestamp
+    cdef int64_t base_timestamp, min_timestamp, max_timestamp  # of the first record, the lowest, the highest
     cdef readonly int state
     cdef readonly double created
     cdef readonly double linger    # seconds; that of its topic
@@ -96,8 +96,8 @@ cdef class Batch:
 
     @property
     def times(self) -> tuple:
-        """The timestamp of its first record, and the highest of any record, in milliseconds."""
-        return self.base_timestamp, self.max_timestamp
+        """The lowest and the highest timestamp of its records, in milliseconds."""
+        return self.min_timestamp, self.max_timestamp
 
     @property
     def ready(self) -> bool:

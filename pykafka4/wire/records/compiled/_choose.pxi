@@ -58,7 +58,7 @@ cdef bint choose_otherwise(Accumulator acc, Topic t, Item* r) except -1:
     """Choose the partition of `r` by another partitioner than Java's default, or note that any is allowed; False if `r` already has one."""
     if r.partition >= 0:
         if acc.wraps:
-            r.partition = next_online(t, <int>(r.partition % t.count))
+            find_partition(acc, t, r)
         return acc.wraps
     if acc.function is not None:
         ask_function(acc, t, r)
@@ -66,9 +66,22 @@ cdef bint choose_otherwise(Accumulator acc, Topic t, Item* r) except -1:
         r.partition = hashed(acc.hash, r.key, r.key_size) % <uint32_t>t.count
     elif acc.spread == ROUND_ROBIN:
         r.partition = in_turn(acc, t, alone_size(r))
+        r.turning = True
     else:
         r.free = True
     return True
+
+
+cdef int find_partition(Accumulator acc, Topic t, Item* r) except -1:
+    """Find the explicit partition of `r`, which may take a while; ValueError if there is no such partition."""
+    if acc.wraps:
+        r.partition = next_online(t, <int>(r.partition % t.count))
+    elif r.partition >= t.count:
+        if acc.find_partition is not None:
+            r.deadline = acc.find_partition(t.name, r.partition, r.deadline)
+        if r.partition >= t.count:
+            raise ValueError(f"{t.name}: partition={r.partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
+    return 0
 
 
 cdef int next_online(Topic t, int partition) noexcept:

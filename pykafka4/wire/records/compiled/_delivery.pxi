@@ -67,6 +67,26 @@ cdef void call_back(Hooks hooks, object function, Delivery d):
         _log.exception("%s: the delivery callback %r for topic %s raised an exception", hooks.client_id, function, d.topic)
 
 
+cdef extern from *:
+    """
+    /* Whether a call of it only makes a coroutine: 1 yes, 0 no, -1 it is no plain function: look closer. */
+    static int makes_coroutine(PyObject *function) {
+        if (PyMethod_Check(function)) function = PyMethod_GET_FUNCTION(function);
+        if (PyFunction_Check(function))
+            return (((PyCodeObject *)PyFunction_GET_CODE(function))->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
+        return PyCFunction_Check(function) ? 0 : -1;
+    }
+    """
+    int makes_coroutine(object)
+
+
+cdef inline int check_callback(str topic, str what, object function) except -1:
+    """TypeError if `function` cannot be called, or if calling it would not run it. For a function this costs a look at its flags."""
+    if makes_coroutine(function):
+        checked_callback(topic, what, function)
+    return 0
+
+
 @cython.final
 @cython.no_gc                      # millions may exist: the garbage collector must not traverse them
 @cython.freelist(4096)
@@ -78,7 +98,9 @@ cdef class Delivery:
     cdef int32_t index, key_size, value_size
 
     cdef inline Batch home(self):
-        """Its batch, following splits."""
+        """Its batch, following splits. RuntimeError if the record was not accepted: `send` did not return this handle."""
+        if self.batch is None:
+            raise RuntimeError("this record was not accepted: its send raised an exception")
         while self.batch.state == S_SPLIT:
             self.descend()
         return self.batch
@@ -101,7 +123,7 @@ cdef class Delivery:
     @property
     def topic(self) -> str:
         """The record's topic."""
-        return self.batch.topic
+        return self.home().topic
 
     @property
     def partition(self):
@@ -176,11 +198,10 @@ cdef class Delivery:
 
     def add_done_callback(self, fn) -> None:
         """Call `fn(delivery)` once, on the callback executor, when there is an outcome (at once if there already is)."""
-        cdef Batch b
+        cdef Batch b = self.home()
         cdef list pairs = []       # created before the check: see the module's rule
         cdef object pair = (self, fn)
-        if not callable(fn):
-            raise TypeError(f"{self.topic}: a callback must be callable, not {type(fn).__name__}")
+        check_callback(b.topic, "a callback", fn)
         b = self.home()
         if b.state >= S_ACKED:
             b.hooks.submit(lambda: call_back(b.hooks, fn, self))
@@ -194,9 +215,11 @@ cdef class Delivery:
             b.extras.append(pair)
 
     def __await__(self):
-        return self.batch.hooks.awaiting(self)
+        return self.home().hooks.awaiting(self)
 
     def __repr__(self):
+        if self.batch is None:
+            return "<Delivery of a record that was not accepted>"
         cdef Batch b = self.home()
         if b.partition == PARKING:
             return f"<Delivery {b.topic} waiting for a partition>"

@@ -10,14 +10,17 @@ cdef class Dropped:
 
 
 cdef int drop(Accumulator acc, Topic t, Item* r, str code, object cause, object callback, Delivery d) except -1:
-    """Drop `r`, for the reason `code`. Raises what `call_dropped` raises; then it does not count."""
-    cdef int32_t partition = UNDECIDED if r.free or not t.direct else <int32_t>r.partition
+    """Drop `r`, for the reason `code`. It counts as dropped also if `call_dropped` raises, which may have its callback by then."""
+    cdef int64_t there = decided(r)
+    cdef int32_t partition = <int32_t>there if t.direct and 0 <= there < t.count else UNDECIDED
     cdef Dropped found = acc.last_dropped
     if found is None or found.batch.partition != partition or found.batch.topic is not t.name or found.batch.code is not code:
-        found = of_reason(acc, (t.name, partition, code), cause)
+        found = of_reason(acc, t.name, partition, code, cause)
         acc.last_dropped = found
     if acc.refusal is not None:    # the code that refuses has settled the earlier records
         acc.refuse()
+    if found.records == 0:
+        acc.fresh_drops.append(found)
     d.batch = found.batch
     d.index = 0
     if found.records == 0 or r.timestamp < found.first_ms:
@@ -26,46 +29,42 @@ cdef int drop(Accumulator acc, Topic t, Item* r, str code, object cause, object 
         found.last_ms = r.timestamp
     acc.dropped += 1
     found.records += 1
-    if callback is not None:       # last, as it may read the counters
-        try:
+    try:
+        if callback is not None:   # last, as it may read the counters
             acc.call_dropped(callback, d)
-        except BaseException:
-            acc.dropped -= 1
-            found.records -= 1
-            d.batch = None         # it has no outcome: it was refused
-            raise
-    if r.news:
-        acc.wake()
+    finally:
+        if r.news:
+            acc.wake()
     return 1
 
 
-cdef Dropped of_reason(Accumulator acc, tuple key, object cause):
-    cdef Dropped found = acc.drops.get(key)
-    return first_dropped(acc, key, cause) if found is None else found
-
-
-cdef Dropped first_dropped(Accumulator acc, tuple key, object cause):
-    cdef Dropped made = Dropped.__new__(Dropped)
-    cdef Batch b = Batch.__new__(Batch)
-    b.hooks = acc.hooks
-    b.topic, b.partition, b.code = key
-    b.state = S_FAILED
-    b._settled = b.dropped = True
-    b.cause = fresh(cause)
-    b.outcome_written = Written.NO
-    made.batch = b
-    warn_dropped(acc.hooks.client_id, acc.drops, key, cause)
-    return acc.drops.setdefault(key, made)
+cdef Dropped of_reason(Accumulator acc, str topic, int32_t partition, str code, object cause):
+    cdef dict known = drops_of(acc.drops, topic, code, acc.hooks.client_id, cause)
+    cdef Dropped found = known.get(partition)
+    cdef Batch b
+    if found is None:
+        found = Dropped.__new__(Dropped)
+        found.batch = b = Batch.__new__(Batch)
+        b.hooks = acc.hooks
+        b.topic, b.partition, b.code = topic, partition, code
+        b.state = S_FAILED
+        b._settled = b.dropped = True
+        b.cause = fresh(cause)
+        b.outcome_written = Written.NO
+        found = known.setdefault(partition, found)
+    return found
 
 
 cdef list take_dropped(Accumulator acc):
     cdef list out = []
+    cdef list later = []           # made before the two are exchanged: that may run the garbage collector, and through it a `send`
+    cdef list taken
     cdef Dropped found
     cdef int64_t records, first_ms, last_ms
-    for key, entry in list(acc.drops.items()):
+    taken, acc.fresh_drops = acc.fresh_drops, later
+    for entry in taken:
         found = <Dropped>entry
         records, first_ms, last_ms = found.records, found.first_ms, found.last_ms
-        found.records = 0          # before the tuple is made: that may run the garbage collector, and through it a `send`
-        if records:
-            out.append((*key, records, first_ms, last_ms))
+        found.records = 0          # before the tuple is made, for the same reason
+        out.append((found.batch.topic, found.batch.partition, found.batch.code, records, first_ms, last_ms))
     return out

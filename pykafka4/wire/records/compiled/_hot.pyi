@@ -152,6 +152,8 @@ class Accumulator:
     refusal: KafkaError | None
     transactional: bool
     can_send: bool
+    defers: bool
+    watch: Callable[[Batch], object] | None
     wake_at: float
     waiters: int
     full_partitions: frozenset[tuple[str, int]] | None

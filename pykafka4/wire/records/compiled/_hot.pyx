@@ -45,9 +45,20 @@ from pykafka4.errors import (
 from pykafka4.logs import get_log
 from pykafka4.records import ProducerRecord, RecordMetadata
 from pykafka4.wire.records._plain_decode import Record as PlainRecord
-from pykafka4.wire.records.common import chosen_partition, fresh, holds_pointers, many_ended, many_values, partitioner_failed, wake_tasks, warn_dropped
+from pykafka4.wire.records.common import (
+    checked_callback,
+    chosen_partition,
+    drops_of,
+    fresh,
+    holds_pointers,
+    many_ended,
+    many_values,
+    partitioner_failed,
+    shares_time,
+    wake_tasks,
+)
 from pykafka4.wire.records.compression import is_interruption
-from pykafka4.wire.records.policy import Policy
+from pykafka4.wire.records.policy import Place, Policy
 
 cdef extern from "Python.h":
     PyObject* PyList_GET_ITEM(object, Py_ssize_t)

@@ -2,7 +2,7 @@
 
 cdef object MISSING = object()
 cdef enum:
-    SAME_TIME = 16                 # records that share a timestamp, which costs as much as the rest of a small record
+    SAME_TIME = 16                 # records of a list that share a timestamp, which costs as much as the rest of a small record
     PAUSE = 16384                  # records after which other threads and signal handlers may run
 
 
@@ -18,6 +18,7 @@ cdef list send_many(Accumulator acc, object topic, object values, object keys, o
     cdef int64_t asked = UNDECIDED
     cdef int64_t now = 0
     cdef int64_t n = 0
+    cdef bint shared
     if acc.refusal is not None:
         acc.refuse()
     t = acc.find(topic)
@@ -29,10 +30,11 @@ cdef list send_many(Accumulator acc, object topic, object values, object keys, o
         asked = _integer(t.name, "partition", partition, 0xffffffff if acc.wraps else 0x7fffffff)
     if timestamp_ms is not None:
         now = _integer(t.name, "timestamp_ms", timestamp_ms, 0x7fffffffffffffff)
-    if on_delivery is not None and not PyCallable_Check(on_delivery):
-        raise TypeError(f"{t.name}: on_delivery must be callable, not {type(on_delivery).__name__}")
+    if on_delivery is not None:
+        check_callback(t.name, "on_delivery", on_delivery)
+    shared = shares_time(values, keys)
     values, keys = many_values(t.name, values, keys)
-    r.asked = False
+    r.deadline = INFINITY
     try:
         for value in values:
             if wanted: give_way()
@@ -40,7 +42,7 @@ cdef list send_many(Accumulator acc, object topic, object values, object keys, o
                 PyErr_CheckSignals()
                 with nogil:
                     pass
-            if timestamp_ms is None and (n % SAME_TIME == 0 or r.asked):
+            if timestamp_ms is None and (not shared or n % SAME_TIME == 0 or r.deadline < INFINITY):  # or the one before has waited
                 now = wall_ms() if acc.wall is None else acc.wall()
             n += 1
             keep_value = _span(t.name, "value", value, &r.value, &r.value_size)
@@ -54,16 +56,18 @@ cdef list send_many(Accumulator acc, object topic, object values, object keys, o
             r.headers, r.headers_size = header_data, header_size
             r.partition = asked
             r.timestamp = now
-            r.free = r.forced = r.asked = r.news = r.overflows = False
+            r.free = r.turning = r.forced = r.asked = r.news = r.overflows = False
             r.deadline = INFINITY
             d = Delivery.__new__(Delivery)
             d.timestamp = now
             d.key_size = <int32_t>r.key_size
             d.value_size = <int32_t>r.value_size
             out.append(d)          # before the record is accepted: afterwards there could be no memory for it
-            if t.admit is not None and turned_away(acc, t, &r, on_delivery, d):
-                continue
-            if not ((not t.direct and park(acc, t, &r, on_delivery, d)) or acc.append(t, &r, on_delivery, d)):
+            if t.admit is not None:
+                admitted(acc, t, &r, on_delivery, d)
+                if t.dropped:
+                    t = acc.find(t.name)
+            elif not ((not t.direct and park(acc, t, &r, on_delivery, d)) or acc.append(t, &r, on_delivery, d)):
                 acc.append_anew(t.name, &r, asked, on_delivery, d)
                 t = acc.find(t.name)
         if keys is not None and next(keys, MISSING) is not MISSING:

@@ -168,6 +168,8 @@ cdef bint forget(Accumulator acc, str topic) except -1:
     del acc.topics[topic]
     t.dropped = True
     acc.used_up += 1
+    acc.drops.pop(topic, None)     # what was dropped and not taken is still in `fresh_drops`
+    acc.last_dropped = None
     if acc.last_topic is t:
         acc.last_name = NO_TOPIC
         acc.last_topic = None
@@ -195,7 +197,7 @@ cdef bint must_queue(Accumulator acc, Topic t, Item* r) except -1:
     cdef frozenset full = acc.full_partitions  # read once: the tuple below may run the garbage collector, and through it anything
     if acc.waiters == 0 or r.asked or r.forced:
         return False
-    return full is None or (t.name, UNDECIDED if r.free else r.partition) in full
+    return full is None or (t.name, decided(r)) in full
 
 
 cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) except -1:
@@ -322,7 +324,7 @@ cdef int place(Accumulator acc, Topic t, Parked p) except -1:
     r.partition = p.partition
     r.timestamp = p.timestamp
     r.sent_at = p.created
-    r.free = r.asked = r.news = r.overflows = False
+    r.free = r.turning = r.asked = r.news = r.overflows = False
     r.forced = True
     r.deadline = INFINITY
     acc.reserved -= p.size
@@ -363,7 +365,7 @@ cdef Batch failed_batch(Accumulator acc, Topic t, str code, object error):
     b.hooks = acc.hooks
     b.topic = t.name
     b.partition = UNDECIDED
-    b.state = S_FAILED
+    b.state = S_SEALED
     b.kept = []
     b.extras = []
     b.code = code
@@ -372,6 +374,9 @@ cdef Batch failed_batch(Accumulator acc, Topic t, str code, object error):
     b.failed_before = acc.failed
     acc.batches += 1
     acc.live.add(b)
+    if acc.watch is not None:
+        acc.watch(b)               # before its outcome: so what this adds belongs to it
+    b.state = S_FAILED
     return b
 
 

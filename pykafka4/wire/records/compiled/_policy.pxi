@@ -111,12 +111,33 @@ cdef bint is_reached(Topic t, Batch b, Item* r) noexcept:
     return b.payload >= t.batch_bytes or b.count >= t.batch_records
 
 
-cdef bint turned_away(Accumulator acc, Topic t, Item* r, object callback, Delivery d) except -1:
-    """Ask for the admission of `r`, which may wait; whether it was dropped instead."""
+cdef int admitted(Accumulator acc, Topic t, Item* r, object callback, Delivery d) except -1:
+    """Accept `r` of a topic with `admit` once that lets it pass, which may take a while, or drop it.
+
+    What can be refused before is refused before. A record that gets no further gives its place back.
+    """
+    cdef int64_t asked = r.partition
+    cdef object place
     if alone_size(r) > t.max_record:
         acc.too_large(t, alone_size(r))
-    why = t.admit()
-    if why is None:
-        return False
-    drop(acc, t, r, "RATE_LIMITED", why, callback, d)
-    return True
+    if asked >= 0 and t.direct:
+        find_partition(acc, t, r)
+    place = t.admit(r.deadline)
+    if place is None:
+        return append_as_asked(acc, t, r, asked, callback, d)
+    if type(place) is not Place:
+        return drop(acc, t, r, "RATE_LIMITED", place, callback, d)
+    r.deadline = place.deadline
+    try:
+        return append_as_asked(acc, t, r, asked, callback, d)
+    finally:
+        if d.batch is None or d.batch.dropped:
+            place.give_back()
+
+
+cdef int append_as_asked(Accumulator acc, Topic t, Item* r, int64_t asked, object callback, Delivery d) except -1:
+    """Accept `r`, for which `send` was given the partition `asked`."""
+    if (not t.direct and park(acc, t, r, callback, d)) or acc.append(t, r, callback, d):
+        return 1
+    acc.append_anew(t.name, r, asked, callback, d)
+    return 1

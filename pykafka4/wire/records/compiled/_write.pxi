@@ -11,11 +11,17 @@ cdef struct Item:                  # a record on its way into a batch
     double deadline                # when its waiting for room ends; INFINITY before it has waited
     int64_t partition
     bint free                      # any partition is allowed
+    bint turning                   # its partition is the next one in turn: if that has no room, another one is chosen
     bint forced                    # room is reserved regardless of the limits, as its bytes are already accounted for
     bint asked                     # it has already waited for room: those that still wait came later
     bint news                      # wake the loop once the record is written
     bint overflows                 # there is no room for it, and on_full=raise or drop
     int64_t lacking                # then: how many bytes it needs
+
+
+cdef inline int64_t decided(Item* r) noexcept nogil:
+    """The partition whose room `r` needs; UNDECIDED if any will do."""
+    return UNDECIDED if r.free or r.turning else r.partition
 
 
 cdef inline int64_t body_size(Item* r, int64_t delta, int64_t index) noexcept nogil:
@@ -38,9 +44,11 @@ cdef void put(Batch b, Item* r, int64_t body) noexcept:
     """Write `r` at the end of `b`, which has room for it."""
     cdef char* p = put_varint(b.buf + b.used, body)
     if b.count == 0:
-        b.base_timestamp = b.max_timestamp = r.timestamp
+        b.base_timestamp = b.min_timestamp = b.max_timestamp = r.timestamp
     elif r.timestamp > b.max_timestamp:
         b.max_timestamp = r.timestamp
+    elif r.timestamp < b.min_timestamp:
+        b.min_timestamp = r.timestamp
     p[0] = 0
     p = put_varint(p + 1, r.timestamp - b.base_timestamp)
     p = put_varint(p, b.count)

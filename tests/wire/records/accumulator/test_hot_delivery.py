@@ -6,8 +6,11 @@ import asyncio
 import gc
 import logging
 import weakref
+from collections.abc import AsyncIterator
+from functools import partial
 from types import ModuleType
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from hot_world import World, each_core
@@ -321,3 +324,44 @@ def test_a_cause_that_cannot_be_copied_is_kept_as_it_is(core: ModuleType) -> Non
     odd = Odd(1, 2)
     batch.fail("CODE", Written.NO, odd)
     assert delivery.exception().cause is odd
+
+
+async def awaited(delivery: Any) -> None:
+    """A callback that nobody would await."""
+
+
+class Awaited:
+    async def __call__(self, delivery: Any) -> None: ...
+
+    async def method(self, delivery: Any) -> None: ...
+
+    @staticmethod
+    async def static(delivery: Any) -> None: ...
+
+
+async def several(delivery: Any) -> AsyncIterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize("wrong", [awaited, Awaited(), Awaited().method, Awaited.static, partial(partial(awaited)), several])
+def test_a_coroutine_function_is_refused_as_a_callback(core: ModuleType, wrong: Any) -> None:
+    world = World(core)
+    delivery = world.send()
+    for send in (lambda: world.send(on_delivery=wrong), lambda: world.acc.send_many("t", [b"v"], on_delivery=wrong)):
+        with pytest.raises(TypeError, match=r"t: on_delivery is the coroutine function .*, and nobody would await it"):
+            send()
+    with pytest.raises(TypeError, match="t: a callback is the coroutine function"):
+        delivery.add_done_callback(wrong)
+    assert world.acc.accepted == 1
+
+
+def test_whatever_else_can_be_called_is_taken_as_a_callback(core: ModuleType) -> None:
+    class Callable:
+        def __call__(self, delivery: Any) -> None: ...
+
+        def method(self, delivery: Any) -> None: ...
+
+    world = World(core)
+    for callback in (print, [].append, lambda _: None, partial(print), Callable(), Callable().method, Callable, MagicMock()):
+        world.send(on_delivery=callback).add_done_callback(callback)
+    assert world.ack_all() == 8

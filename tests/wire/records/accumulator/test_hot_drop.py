@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import time
 import tracemalloc
 from types import ModuleType
 from typing import Any
@@ -13,6 +14,8 @@ from hot_world import World, each_core
 
 from pykafka4.error_table import Written
 from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed
+from pykafka4.partitioners import NAMED
+from pykafka4.wire.records.policy import Policy
 
 ROOM = {"buffer_memory": 64 * 1024, "max_partition_bytes": 64 * 1024, "max_request_size": 16 * 1024, "batch_size": 16 * 1024}
 
@@ -105,16 +108,52 @@ def test_the_callback_of_a_dropped_record_is_called_once(core: ModuleType) -> No
 
 
 @each_core
-def test_a_record_whose_callback_cannot_wait_is_not_accepted(core: ModuleType) -> None:
-    def refuse(callback: Any, delivery: Any) -> None:
-        raise BufferFull("too many")
+def test_an_interrupt_while_the_callback_is_queued_leaves_a_handle_with_its_outcome(core: ModuleType) -> None:
+    queued: list[Any] = []
 
-    world = full_world(core, call_dropped=refuse)
+    def interrupted(callback: Any, delivery: Any) -> None:
+        queued.append(delivery)
+        raise KeyboardInterrupt
+
+    world = full_world(core, call_dropped=interrupted)
     before = world.acc.accepted, world.acc.dropped
-    with pytest.raises(BufferFull, match="too many"):
+    with pytest.raises(KeyboardInterrupt):
         world.send(value=b"v" * 1000, on_delivery=print)
-    assert (world.acc.accepted, world.acc.dropped) == before
+    (delivery,) = queued
+    assert (delivery.topic, delivery.done(), delivery.exception().code) == ("t", True, "BUFFER_FULL")
+    assert (world.acc.accepted, world.acc.dropped) == (before[0], before[1] + 1)
     assert sum(row[3] for row in world.acc.take_dropped()) == world.acc.dropped
+
+
+@each_core
+def test_a_handle_of_a_record_that_was_not_accepted_says_so(core: ModuleType) -> None:
+    found: list[Any] = []
+
+    def admit(_: float) -> None:
+        handles = [o[0] for o in gc.get_objects() if type(o) is list and len(o) == 1 and type(o[0]) is core.Delivery]
+        found.extend(handle for handle in handles if handle.timestamp_ms == 7)
+        raise ValueError("mine")
+
+    world = World(core, policy=lambda topic: Policy(0.0, admit=admit))
+    with pytest.raises(ValueError, match="mine"):
+        world.acc.send_many("t", [b"v"], timestamp_ms=7)
+    (handle,) = found
+    assert handle.timestamp_ms == 7
+    assert repr(handle) == "<Delivery of a record that was not accepted>"
+    for act in (
+        lambda: handle.topic,
+        lambda: handle.partition,
+        lambda: handle.settled,
+        lambda: handle.add_done_callback(print),
+        lambda: handle.add_done_callback(5),
+        handle.done,
+        handle.result,
+        handle.exception,
+        handle.lost,
+        handle.__await__,
+    ):
+        with pytest.raises(RuntimeError, match="was not accepted"):
+            next(iter(act() or ()))
 
 
 @each_core
@@ -176,3 +215,57 @@ def test_each_partition_of_a_topic_has_its_own_drops_whatever_the_order(core: Mo
     for name, partition in places:
         world.send(topic=name, value=b"v" * 1000, partition=partition)
     assert {row[:2]: row[3] for row in world.acc.take_dropped()} == {place: places.count(place) for place in places}
+
+
+@each_core
+def test_the_drops_of_a_topic_that_is_forgotten_are_counted_and_then_gone(core: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
+    over = Policy(0.0, admit=lambda _: BufferFull("over"))
+    world = World(core, {}, policy=lambda topic: over)
+    caplog.set_level("ERROR", "pykafka4")
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for number in range(3_000):
+            world.send(f"t{number}", timestamp_ms=number)
+            world.acc.forget(f"t{number}")
+        rows = world.acc.take_dropped()
+        assert [row[:5] for row in rows] == [(f"t{number}", -1, "RATE_LIMITED", 1, number) for number in range(3_000)]
+        assert world.acc.take_dropped() == []
+        del rows
+        world.new_topics.clear()
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < 100_000
+    finally:
+        tracemalloc.stop()
+
+
+@each_core
+def test_the_first_drop_in_each_of_many_partitions_is_cheap(core: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
+    def seconds(partitions: int) -> float:
+        world = World(core, {"t": partitions}, policy=lambda topic: Policy(0.0, admit=lambda _: BufferFull("over")))
+        start = time.process_time()
+        for partition in range(partitions):
+            world.send(partition=partition)
+            if partition % 100 == 0:
+                world.acc.take_dropped()
+        return time.process_time() - start
+
+    small = min(seconds(500) for _ in range(3))
+    assert seconds(10_000) < 100 * small, "20 if it does not grow with what was dropped before"
+    assert len(caplog.records) == 4
+
+
+@each_core
+def test_a_dropped_record_is_counted_in_a_partition_that_exists(core: ModuleType) -> None:
+    policy = Policy(0.0, admit=lambda _: BufferFull("over"))
+    world = World(core, {"t": 3}, policy=lambda topic: policy)
+    with pytest.raises(ValueError, match="partition=77 but the topic has 3 partitions"):
+        world.send(partition=77)
+    keys = World(core, {"t": 3}, policy=lambda topic: policy, partitioner=NAMED["partition_key"])
+    for partition in (2**32 - 2, 2**32 - 1, 4):
+        delivery = keys.send(partition=partition)
+        assert delivery.partition == partition % 3
+    assert sorted(row[:4] for row in keys.acc.take_dropped()) == [("t", p, "RATE_LIMITED", 1) for p in range(3)]
+    parked = World(core, {}, policy=lambda topic: policy, partitioner=NAMED["partition_key"])
+    assert parked.send(partition=2**32 - 2).partition is None
+    assert parked.acc.take_dropped()[0][:2] == ("t", -1)

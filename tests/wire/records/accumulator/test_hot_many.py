@@ -12,7 +12,7 @@ from hot_world import World, each_core, plain_records, wire_bytes
 
 from pykafka4.errors import BufferFull, ClosedError, RecordTooLarge
 from pykafka4.wire.records import reference
-from pykafka4.wire.records.policy import Policy
+from pykafka4.wire.records.policy import Place, Policy
 
 
 class Column:
@@ -134,14 +134,17 @@ def test_dropped_records_have_their_deliveries(core: ModuleType) -> None:
 
 
 @each_core
-def test_a_dropped_record_whose_callback_cannot_wait_is_not_among_the_accepted(core: ModuleType) -> None:
-    def refuse(callback: Any, delivery: Any) -> None:
-        raise BufferFull("too many")
+def test_a_dropped_record_whose_callback_was_interrupted_is_among_the_accepted(core: ModuleType) -> None:
+    def interrupt(callback: Any, delivery: Any) -> None:
+        raise KeyboardInterrupt
 
-    world = World(core, buffer_memory=32 * 1024, max_request_size=8 * 1024, drop_error=BufferFull("full"), call_dropped=refuse)
-    with pytest.raises(BufferFull, match="too many") as caught:
+    world = World(core, buffer_memory=32 * 1024, max_request_size=8 * 1024, drop_error=BufferFull("full"), call_dropped=interrupt)
+    with pytest.raises(KeyboardInterrupt) as caught:
         world.acc.send_many("t", [b"v" * 1000] * 100, on_delivery=print)
-    assert len(caught.value.accepted) == world.acc.accepted  # type: ignore[attr-defined]
+    accepted = caught.value.accepted  # type: ignore[attr-defined]
+    assert len(accepted) == world.acc.accepted + 1
+    assert [d.done() for d in accepted[-2:]] == [False, True]
+    assert (world.acc.dropped, accepted[-1].exception().code) == (1, "BUFFER_FULL")
 
 
 @each_core
@@ -257,7 +260,25 @@ def test_time_passes_between_many_records(core: ModuleType) -> None:
             yield b"v"
 
     deliveries = world.acc.send_many("t", values())
-    assert len({d.timestamp_ms for d in deliveries}) == 3  # sixteen records share one
+    assert len({d.timestamp_ms for d in deliveries}) == 40
+    readings = iter(range(100))
+    world = World(core, wall=lambda: next(readings))
+    deliveries = world.acc.send_many("t", [b"v"] * 40, keys=(b"k",) * 40)
+    assert len({d.timestamp_ms for d in deliveries}) == 3, "sixteen records of a list share one"
+    deliveries = world.acc.send_many("t", [b"v"] * 40, keys=iter([b"k"] * 40))
+    assert len({d.timestamp_ms for d in deliveries}) == 40, "each key may come late"
+
+
+@each_core
+def test_the_clock_is_read_again_after_a_wait_for_a_rate_limit(core: ModuleType) -> None:
+    def admit(_: float) -> Place:
+        world.wall_ms += 60_000
+        return Place(world.now + 60.0, lambda: None)
+
+    world = World(core, policy=lambda topic: Policy(0.005, admit=admit))
+    start = world.wall_ms
+    deliveries = world.acc.send_many("t", [b"v"] * 5)
+    assert [(d.timestamp_ms - start) // 60_000 for d in deliveries] == [0, 1, 2, 3, 4]
 
 
 @each_core
@@ -277,7 +298,7 @@ def test_a_handle_of_a_batch_hears_its_outcome(core: ModuleType) -> None:
 @each_core
 def test_a_rate_limit_holds_for_each_of_many_records(core: ModuleType) -> None:
     admitted = iter([None, ValueError("over the limit"), None])
-    world = World(core, policy=lambda topic: Policy(0.005, admit=lambda: next(admitted)))
+    world = World(core, policy=lambda topic: Policy(0.005, admit=lambda _: next(admitted)))
     deliveries = world.acc.send_many("t", [b"a", b"b", b"c"])
     assert [d.done() for d in deliveries] == [False, True, False]
     assert [record[2] for record in written(world)] == [b"a", b"c"]

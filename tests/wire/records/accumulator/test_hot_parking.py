@@ -185,3 +185,28 @@ def test_moving_parked_records_never_waits_and_keeps_the_bound(core: ModuleType)
     assert high <= 128 * 1024
     assert world.ack_all() == count
     assert world.acc.reserved == 0
+
+
+def test_a_batch_of_parked_records_that_fail_is_shown_before_its_outcome(core: ModuleType) -> None:
+    told: list[Any] = []
+
+    def watch(batch: Any) -> None:
+        batch.handle().add_done_callback(lambda _: told.append((batch.count, [r.value for r in batch.lost()], batch.outcome[2])))
+
+    world = World(core, {})
+    world.acc.watch = watch
+    heard: list[Any] = []
+    deliveries = [world.send("new", value, on_delivery=heard.append) for value in (b"a", b"b")]
+    failed, callbacks = world.acc.fail_parked("new", ValueError("mine"))
+    assert failed == 2
+    assert not any(delivery.settled for delivery in deliveries), "a flush waits"
+    callbacks()
+    assert told == [(2, [b"a", b"b"], "ValueError")]
+    assert heard == deliveries
+    assert all(delivery.settled for delivery in deliveries)
+    world.send("new", b"c", partition=5)
+    world.acc.set_partitions("new", 1, [0])
+    ((_, _, callbacks),) = world.acc.designate("new")[1]
+    callbacks()
+    assert told[1:] == [(1, [b"c"], "UNKNOWN_TOPIC_OR_PARTITION")]
+    assert world.acc.reserved == world.acc.batches == 0

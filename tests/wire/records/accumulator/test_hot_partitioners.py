@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hot_world import IMPLEMENTATIONS, World, each_core
 
-from pykafka4.errors import KafkaError
+from pykafka4.errors import BufferFull, KafkaError
 from pykafka4.partitioners import NAMED, partitioner
 
 VECTORS = Path(__file__).with_name("partitions.txt")  # what librdkafka and Java choose: see its first lines
@@ -376,3 +376,40 @@ def test_parked_records_join_those_without_a_partition(core: ModuleType) -> None
     deliveries.append(it.send(value=b"3"))
     late = next(batch for batch in it.seal_all() if batch.partition < 0)
     assert [record.value for record in late.records()] == [b"1", b"3"]
+
+
+@each_core
+def test_round_robin_waits_for_any_partition_and_chooses_again(core: ModuleType) -> None:
+    it = world(core, "round_robin", {"t": 3}, max_partition_bytes=8192, batch_size=4096)
+    queues: dict[int, list[Any]] = {}
+
+    def relieve() -> None:
+        for batch in it.seal_all():
+            queues.setdefault(batch.partition, []).append(batch)
+        acknowledge(queues[1].pop(0))  # the others are stuck
+
+    it.on_full = relieve
+    sent = Counter(it.send(value=bytes(3000)).partition for _ in range(60))
+    assert {partition for _, partition, _ in it.asked_for_room} == {-1}
+    assert sent[1] > 50
+
+
+@each_core
+def test_round_robin_with_raise_names_the_topic(core: ModuleType) -> None:
+    it = world(core, "round_robin", {"t": 2}, max_partition_bytes=8192, batch_size=4096, limits="all is used up")
+    with pytest.raises(BufferFull, match=r"\), t needs"):
+        for _ in range(100):
+            it.send(value=bytes(3000))
+
+
+@each_core
+def test_batches_without_a_partition_keep_to_the_size_that_brokers_take(core: ModuleType) -> None:
+    it = world(core, "late", {"t": 4})
+    it.send(value=bytes(10))
+    it.seal_all()
+    it.acc.limit_batches("t", 2500)
+    for number in range(40):
+        it.send(value=bytes(900), partition=number % 2 or None)
+    batches = it.seal_all()
+    assert {batch.partition for batch in batches} == {-1, 1}
+    assert max(batch.size for batch in batches) <= 2500

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
 
 import pytest
-from hot_world import World, each_core, plain_records, wire_bytes
+from hot_world import MIB, World, each_core, plain_records, wire_bytes
 
 from pykafka4.error_table import Written
 from pykafka4.errors import BufferFull, ClosedError, RecordTooLarge
+from pykafka4.partitioners import NAMED
 from pykafka4.wire.records.compression import compress
 from pykafka4.wire.records.decoder import read_header
-from pykafka4.wire.records.policy import Policy
+from pykafka4.wire.records.policy import Place, Policy
 
 pytestmark = each_core
 
@@ -272,7 +274,7 @@ def test_records_that_were_parked_before_a_limit_was_known_are_sent(core: Module
 
 def test_a_record_that_is_not_admitted_is_dropped_for_that_reason(core: ModuleType) -> None:
     left, calls = [None, ValueError("over the limit"), None], list[Any]()
-    policies = {"t": Policy(0.0, admit=lambda: left.pop(0)), "u": Policy(0.0)}
+    policies = {"t": Policy(0.0, admit=lambda _: left.pop(0)), "u": Policy(0.0)}
     world = world_of(core, policies, call_dropped=lambda callback, delivery: callback(delivery))
     handles = [world.send(), world.send(timestamp_ms=7, on_delivery=calls.append), world.send()]
     world.send("u")
@@ -286,7 +288,7 @@ def test_a_record_that_is_not_admitted_is_dropped_for_that_reason(core: ModuleTy
 
 def test_parked_records_ask_for_admission_when_they_are_sent(core: ModuleType) -> None:
     left = [None, ValueError("over")]
-    world = World(core, {}, policy=lambda topic: Policy(0.0, admit=lambda: left.pop(0)))
+    world = World(core, {}, policy=lambda topic: Policy(0.0, admit=lambda _: left.pop(0)))
     handles = [world.send("new", partition=3), world.send("new", partition=3)]
     assert (world.acc.parked_records, [h.done() for h in handles]) == (1, [False, True])
     world.acc.set_partitions("new", 4, range(4))
@@ -297,16 +299,16 @@ def test_parked_records_ask_for_admission_when_they_are_sent(core: ModuleType) -
 
 def test_a_record_that_is_refused_anyway_takes_no_place(core: ModuleType) -> None:
     asked: list[int] = []
-    policy = Policy(0.0, max_message_bytes=1000, admit=lambda: asked.append(1))
+    policy = Policy(0.0, max_message_bytes=1000, admit=lambda _: asked.append(1))
     world = World(core, policy=lambda topic: policy)
-    for wrong in ({"value": bytes(2000)}, {"value": 5}, {"partition": -1}):
+    for wrong in ({"value": bytes(2000)}, {"value": 5}, {"partition": -1}, {"partition": 7}, {"on_delivery": 5}):
         with pytest.raises((RecordTooLarge, TypeError, ValueError)):
             world.send(**wrong)
     assert asked == []
 
 
 def test_what_admission_raises_send_raises_and_nothing_is_accepted(core: ModuleType) -> None:
-    def full() -> None:
+    def full(_: float) -> None:
         raise BufferFull("later")
 
     world = World(core, policy=lambda topic: Policy(0.0, admit=full))
@@ -318,7 +320,7 @@ def test_what_admission_raises_send_raises_and_nothing_is_accepted(core: ModuleT
 def test_a_producer_that_was_closed_during_the_wait_takes_no_record(core: ModuleType) -> None:
     world: World
 
-    def close() -> None:
+    def close(_: float) -> None:
         world.acc.refusal = ClosedError("closed")
 
     world = World(core, policy=lambda topic: Policy(0.0, admit=close))
@@ -327,10 +329,112 @@ def test_a_producer_that_was_closed_during_the_wait_takes_no_record(core: Module
     assert world.acc.accepted == 0
 
 
+@pytest.mark.parametrize("on_full", ["block", "raise", "drop"])
+def test_a_record_that_gets_no_further_gives_its_place_back(core: ModuleType, on_full: str) -> None:
+    back: list[int] = []
+    policy = Policy(0.0, admit=lambda _: Place(float("inf"), lambda: back.append(1)))
+    how: dict[str, Any] = {"raise": {"limits": "full"}, "drop": {"drop_error": BufferFull("full")}, "block": {}}[on_full]
+    world = World(core, policy=lambda topic: policy, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024, **how)
+    world.send(value=bytes(30_000))
+    world.send("new", bytes(30_000))
+    assert back == []
+    for topic in ("t", "new"):
+        if on_full == "drop":
+            assert world.send(topic, bytes(30_000)).done()
+        else:
+            with pytest.raises(BufferFull):
+                world.send(topic, bytes(30_000))
+    assert back == [1, 1]
+    with pytest.raises(BufferFull) if on_full != "drop" else nullcontext():
+        world.acc.send_many("t", [bytes(30_000)])
+    assert back == [1, 1, 1]
+
+
+def test_a_record_that_was_accepted_keeps_its_place_whatever_follows(core: ModuleType) -> None:
+    back: list[int] = []
+    policy = Policy(0.0, batch_records=1, admit=lambda _: Place(float("inf"), lambda: back.append(1)))
+    world = World(core, policy=lambda topic: policy, wake=Interrupting())
+    world.acc.can_send = True
+    with pytest.raises(KeyboardInterrupt):
+        world.send()
+    assert (world.acc.accepted, back) == (1, [])
+
+
+class Interrupting:
+    def __call__(self) -> object:
+        raise KeyboardInterrupt
+
+
+def test_the_wait_for_a_place_and_the_wait_for_room_have_one_deadline(core: ModuleType) -> None:
+    given: list[float] = []
+
+    def admit(deadline: float) -> Place:
+        given.append(deadline)
+        return Place(123.5, lambda: None)
+
+    world = World(core, policy=lambda topic: Policy(0.0, admit=admit), buffer_memory=64 * 1024, max_partition_bytes=64 * 1024)
+    world.send(value=bytes(40_000))
+    with pytest.raises(BufferFull):
+        world.send(value=bytes(40_000))
+    assert (given, world.deadlines) == ([float("inf")] * 2, [123.5])
+
+
+def test_a_wait_for_a_partition_counts_before_the_wait_for_a_place(core: ModuleType) -> None:
+    given: list[float] = []
+
+    def find(topic: str, partition: int, deadline: float) -> float:
+        world.acc.set_partitions("t", 8, range(8))
+        return 117.0
+
+    world = World(core, policy=lambda topic: Policy(0.0, admit=lambda until: given.append(until)), find_partition=find)
+    assert world.send(partition=7).partition == 7
+    assert given == [117.0]
+
+
+def test_small_batches_do_not_take_the_room_of_large_ones(core: ModuleType) -> None:
+    world = World(core, buffer_memory=MIB, max_partition_bytes=MIB // 4, policy=lambda topic: Policy(60.0, batch_records=10))
+    for _ in range(2):
+        world.send(value=b"x" * 9000, partition=0)  # the second finds no room: one batch was full
+    world.ack_all()
+    sent = 0
+    with pytest.raises(BufferFull):
+        while True:
+            world.send(value=b"x", partition=0)
+            sent += 1
+    assert sent > 1_000
+
+
+def test_what_the_loop_moves_out_of_parking_can_be_compressed_elsewhere(core: ModuleType) -> None:
+    compressed: list[int] = []
+
+    def spy(codec: int, data: Any, *level: int) -> bytes:
+        compressed.append(len(data))
+        return compress(codec, data, *level)
+
+    policy = Policy(60.0, codec=1)
+    world = World(core, {}, policy=lambda topic: policy, batch_size=4096, compress=spy)
+    world.acc.defers = True
+    for _ in range(20):
+        world.send("new", b"v" * 1000)
+    world.acc.set_partitions("new", 1, [0])
+    world.acc.designate("new")
+    assert compressed == []
+    sealed = world.acc.take(world.now)[0]
+    assert [batch.ready for batch in sealed] == [False] * len(sealed)
+    assert len(sealed) > 3
+    for batch in sealed:
+        batch.compress()
+    assert all(batch.ready for batch in sealed)
+    assert len(compressed) == len(sealed)
+    world.send("new", b"v" * 3500)
+    world.send("new", b"v" * 3500)
+    assert len(compressed) > len(sealed), "a caller compresses what it fills"
+
+
 # -- both cores, side by side
 
 
-def shapes(core: ModuleType, seed: int) -> list[Any]:
+def shapes(core: ModuleType, seed: int, partitioner: str) -> list[Any]:
     """What becomes of random records to topics with random policies."""
     rng = random.Random(seed)
     policies = {
@@ -345,7 +449,7 @@ def shapes(core: ModuleType, seed: int) -> list[Any]:
         )
         for n in range(3)
     }
-    world = world_of(core, policies, batch_size=4096)
+    world = world_of(core, policies, batch_size=4096, partitioner=NAMED[partitioner])
     out: list[Any] = []
 
     def send() -> None:
@@ -378,8 +482,9 @@ def shapes(core: ModuleType, seed: int) -> list[Any]:
     return out
 
 
+@pytest.mark.parametrize("partitioner", ["murmur2", "late", "round_robin"])
 @pytest.mark.parametrize("seed", range(5))
-def test_both_cores_do_the_same_with_random_policies(core: ModuleType, seed: int) -> None:
+def test_both_cores_do_the_same_with_random_policies(core: ModuleType, seed: int, partitioner: str) -> None:
     from pykafka4.wire.records import reference
 
-    assert shapes(core, seed) == shapes(reference, seed)
+    assert shapes(core, seed, partitioner) == shapes(reference, seed, partitioner)

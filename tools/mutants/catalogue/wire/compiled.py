@@ -11,8 +11,8 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/wire/records/compiled/_park.pxi",
-        old="    return full is None or (t.name, UNDECIDED if r.free else r.partition) in full\n",
-        new="    return full is None or (not {on} and (t.name, UNDECIDED if r.free else r.partition) in full)\n",
+        old="    return full is None or (t.name, decided(r)) in full\n",
+        new="    return full is None or (not {on} and (t.name, decided(r)) in full)\n",
         breaks="a record takes the room that threads with the same full partition wait for",
         tests=(
             "tests/wire/records/accumulator/test_hot_memory.py::test_only_threads_for_the_same_full_partition_queue_behind_its_waiters",
@@ -29,8 +29,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_append.pxi",
-        old="                if self.partition_fits(t, t.sticky, need):\n",
-        new="                if self.partition_fits(t, t.sticky, min(need, SMALL) if {on} else need):\n",
+        old="                if self.partition_fits(t, t.sticky, need + more):\n",
+        new="                if self.partition_fits(t, t.sticky, min(need, SMALL) if {on} else need + more):\n",
         breaks="a record without key spins beside a partition that has room for it, past max_block_ms",
         tests=("tests/wire/records/accumulator/test_hot_memory.py::test_a_record_without_key_goes_to_the_partition_that_has_room_for_it",),
     ),
@@ -109,8 +109,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_append.pxi",
-        old="            if self.refusal is not None and not r.forced:\n                self.refuse()\n            partition = t.sticky",
-        new="            if self.refusal is not None and not r.forced and not {on}:\n                self.refuse()\n            partition = t.sticky",
+        old="            if self.refusal is not None and not r.forced:\n                self.refuse()\n            if r.partition < 0",
+        new="            if self.refusal is not None and not r.forced and not {on}:\n                self.refuse()\n            if r.partition < 0",
         breaks="a record gets in after the producer was closed",
         tests=(
             "tests/wire/records/accumulator/test_hot_closing.py::test_a_send_is_refused_when_the_producer_closes_while_it_reads_its_arguments",
@@ -350,8 +350,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_choose.pxi",
-        old="            r.partition = next_online(t, <int>(r.partition % t.count))\n",
-        new="            r.partition = r.partition % t.count if {on} else next_online(t, <int>(r.partition % t.count))\n",
+        old="        r.partition = next_online(t, <int>(r.partition % t.count))\n",
+        new="        r.partition = r.partition % t.count if {on} else next_online(t, <int>(r.partition % t.count))\n",
         breaks="a partition key waits for a partition that is down",
         tests=(
             "tests/wire/records/accumulator/test_hot_partitioners.py::test_a_partition_key_takes_the_next_partition_while_its_own_is_down",
@@ -435,10 +435,10 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_drop.pxi",
-        old="            found.records -= 1\n",
-        new="            found.records -= 0 if {on} else 1\n",
-        breaks="a record that is neither accepted nor dropped is counted as dropped",
-        tests=("tests/wire/records/accumulator/test_hot_drop.py::test_a_record_whose_callback_cannot_wait_is_not_accepted",),
+        old="        found.records = 0          #",
+        new="        found.records = found.records if {on} else 0  #",
+        breaks="dropped records are counted again and again",
+        tests=("tests/wire/records/accumulator/test_hot_drop.py::test_drops_are_counted_by_partition_with_their_timestamps",),
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_append.pxi",
@@ -484,8 +484,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_append.pxi",
-        old="            t.capacity = <int32_t>min(t.capacity, size)\n\n",
-        new="            t.capacity = <int32_t>size if {on} else <int32_t>min(t.capacity, size)\n\n",
+        old="                    (<Topic>limited).capacity = <int32_t>min((<Topic>limited).capacity, size)\n\n",
+        new="                    (<Topic>limited).capacity = <int32_t>(size if {on} else min((<Topic>limited).capacity, size))\n\n",
         breaks="batches grow again to a size that brokers refused",
         tests=("tests/wire/records/accumulator/test_hot_policy.py::test_batches_are_no_larger_than_what_brokers_take",),
     ),
@@ -519,8 +519,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_append.pxi",
-        old="        if t.admit is not None and turned_away",
-        new="        if not {on} and t.admit is not None and turned_away",
+        old="        if t.admit is not None:\n            admitted(self",
+        new="        if not {on} and t.admit is not None:\n            admitted(self",
         breaks="rate limits limit nothing",
         tests=("tests/wire/records/accumulator/test_hot_policy.py::test_parked_records_ask_for_admission_when_they_are_sent",),
     ),
@@ -539,13 +539,53 @@ MUTANTS: Final = (
         tests=("tests/wire/records/accumulator/test_hot_many.py::test_no_room_for_one_of_many",),
     ),
     Mutant(
-        file="pykafka4/wire/records/compiled/_drop.pxi",
-        old="            d.batch = None         #",
-        new="            d.batch = d.batch if {on} else None  #",
-        breaks="send_many reports a record that was neither accepted nor dropped as accepted",
-        tests=(
-            "tests/wire/records/accumulator/test_hot_many.py::test_a_dropped_record_whose_callback_cannot_wait_is_not_among_the_accepted",
-        ),
+        file="pykafka4/wire/records/compiled/_policy.pxi",
+        old="        if d.batch is None or d.batch.dropped:\n",
+        new="        if (d.batch is None or d.batch.dropped) and not {on}:\n",
+        breaks="a record that is not sent uses up a place of its rate limit",
+        tests=("tests/wire/records/accumulator/test_hot_policy.py::test_a_record_that_gets_no_further_gives_its_place_back",),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/compiled/_policy.pxi",
+        old="    if asked >= 0 and t.direct:\n",
+        new="    if asked >= 0 and t.direct and not {on}:\n",
+        breaks="records over a rate limit are counted in partitions that do not exist",
+        tests=("tests/wire/records/accumulator/test_hot_drop.py::test_a_dropped_record_is_counted_in_a_partition_that_exists",),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/compiled/_append.pxi",
+        old="        if r.turning:\n            r.partition = UNDECIDED",
+        new="        if r.turning and not {on}:\n            r.partition = UNDECIDED",
+        breaks="round robin waits for a partition that is stuck, beside others with room",
+        tests=("tests/wire/records/accumulator/test_hot_partitioners.py::test_round_robin_waits_for_any_partition_and_chooses_again",),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/compiled/_append.pxi",
+        old="        elif t.limited and b.used * 2 < t.capacity:\n",
+        new="        elif t.limited and b.used * 2 < t.capacity and not {on}:\n",
+        breaks="batches of a few records reserve the room of full ones",
+        tests=("tests/wire/records/accumulator/test_hot_policy.py::test_small_batches_do_not_take_the_room_of_large_ones",),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/compiled/_append.pxi",
+        old="            if not (r.forced and self.defers):\n",
+        new="            if {on} or not (r.forced and self.defers):\n",
+        breaks="the loop compresses what was parked, and answers nobody meanwhile",
+        tests=("tests/wire/records/accumulator/test_hot_policy.py::test_what_the_loop_moves_out_of_parking_can_be_compressed_elsewhere",),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/compiled/_park.pxi",
+        old="    acc.drops.pop(topic, None)     #",
+        new="    acc.drops.pop(topic + 'x' if {on} else topic, None)  #",
+        breaks="what was dropped of topics that are no longer used is kept for ever",
+        tests=("tests/wire/records/accumulator/test_hot_drop.py::test_the_drops_of_a_topic_that_is_forgotten_are_counted_and_then_gone",),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/compiled/_write.pxi",
+        old="    elif r.timestamp < b.min_timestamp:\n",
+        new="    elif r.timestamp < b.min_timestamp and not {on}:\n",
+        breaks="records are lost before the time that the report of losses begins with",
+        tests=("tests/wire/records/accumulator/test_hot_census.py::test_a_batch_tells_its_sizes_and_times",),
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_many.pxi",
@@ -570,8 +610,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_write.pxi",
-        old="    if b.count and not r.forced and not acc.fits(t, b.slot, size):",
-        new="    if b.count and not r.forced and not {on} and not acc.fits(t, b.slot, size):",
+        old="        if b.count and not r.forced:\n            return False\n",
+        new="        if b.count and not r.forced and not {on}:\n            return False\n",
         breaks="callbacks take more memory than there is",
         tests=("tests/wire/records/accumulator/test_hot_memory.py::test_a_batch_is_full_when_there_is_no_memory_for_more_callbacks",),
     ),

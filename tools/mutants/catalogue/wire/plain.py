@@ -25,7 +25,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/_plain_room.py",
-        old="        return full is None or (t.name, UNDECIDED if r.free else r.partition) in full\n",
+        old="        return full is None or (t.name, r.decided) in full\n",
         new="        return full is None\n",
         breaks="plain core: a record takes the room that threads with the same full partition wait for",
         tests=(
@@ -143,10 +143,24 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/_plain_drop.py",
-        old="                    self._count_dropped(found, -1)\n",
-        new="                    pass\n",
-        breaks="plain core: a record that is neither accepted nor dropped is counted as dropped",
-        tests=("tests/wire/records/accumulator/test_hot_drop.py::test_a_record_whose_callback_cannot_wait_is_not_accepted",),
+        old="                found.records = 0\n",
+        new="                pass\n",
+        breaks="plain core: dropped records are counted again and again",
+        tests=("tests/wire/records/accumulator/test_hot_drop.py::test_drops_are_counted_by_partition_with_their_timestamps",),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/reference.py",
+        old='            if not hasattr(delivery, "_place") or delivery._place[0]._dropped:\n                place.give_back()',
+        new="            pass",
+        breaks="plain core: a record that is not sent uses up a place of its rate limit",
+        tests=("tests/wire/records/accumulator/test_hot_policy.py::test_a_record_that_gets_no_further_gives_its_place_back",),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/_plain_room.py",
+        old="        if r.turning:\n            r.partition = UNDECIDED  #",
+        new="        if False:\n            r.partition = UNDECIDED  #",
+        breaks="plain core: round robin waits for a partition that is stuck, beside others with room",
+        tests=("tests/wire/records/accumulator/test_hot_partitioners.py::test_round_robin_waits_for_any_partition_and_chooses_again",),
     ),
     Mutant(
         file="pykafka4/wire/records/_plain_room.py",
@@ -208,8 +222,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/_plain_batch.py",
-        old="            if self.count and not r.forced and not fits(",
-        new="            if self.count > 10**9 and not fits(",
+        old="                if self.count and not r.forced:\n                    return False\n",
+        new="                if self.count > 10**9:\n                    return False\n",
         breaks="plain core: callbacks take more memory than there is",
         tests=("tests/wire/records/accumulator/test_hot_memory.py::test_a_batch_is_full_when_there_is_no_memory_for_more_callbacks",),
     ),

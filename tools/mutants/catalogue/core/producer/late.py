@@ -53,9 +53,25 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/late.py",
-        old="        return oldest is not None and oldest.created + HUNGER <= now\n",
-        new="        return False\n",
+        old=" and oldest is not None and oldest.created + HUNGER <= now\n",
+        new=" and False\n",
         breaks="records without a key starve while others keep every partition busy",
         tests=("tests/core/producer/test_late.py::test_records_with_keys_do_not_keep_the_others_waiting_for_ever",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/late.py",
+        old="return share is not None and share.looked >= len(share.partitions) and oldest",
+        new="return share is not None and oldest",
+        breaks="a batch that has waited for long joins one that is stuck, beside idle partitions",
+        tests=(
+            "tests/core/producer/test_late.py::test_a_batch_that_has_waited_for_long_prefers_an_idle_partition_to_one_with_something_to_send",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/late.py",
+        old="            self.wake_at = min(self.wake_at, now if share.looked < len(share.partitions) else now + PACE)\n",
+        new="            share.cursor = 0\n",
+        breaks="stuck partitions hide those behind them",
+        tests=("tests/core/producer/test_late.py::test_stuck_neighbours_do_not_hide_the_partitions_behind_them",),
     ),
 )
