@@ -7,7 +7,8 @@ logged once per hook and method, and otherwise ignored.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, iscoroutinefunction
+from typing import Any, Final
 
 import attrs
 
@@ -108,21 +109,39 @@ class ProducerHooks:
         """The producer was closed; every record has its outcome."""
 
 
+ASYNC: Final = CO_COROUTINE | CO_ASYNC_GENERATOR
 METHODS = tuple(name for name in vars(ProducerHooks) if name.startswith("on_"))
 
 
 def methods(hook: object, name: str) -> list[Any]:
     """The method `name` of `hook`, unless it has none, or only the one that does nothing."""
     method = getattr(hook, name, None)
-    return [] if method is None or getattr(type(hook), name, None) is getattr(ProducerHooks, name) else [method]
+    return [] if method is None or getattr(method, "__func__", None) is getattr(ProducerHooks, name) else [method]
 
 
 def parse_hooks(given: Any) -> tuple[Any, ...]:
-    """The option `hooks` as a tuple. Raises ConfigError for an object without any method of a hook."""
+    """The option `hooks` as a tuple. Raises ConfigError for an object without any method of a hook, TypeError for a coroutine function."""
     if given is None:
         return ()
-    hooks = tuple(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else (given,)
+    several = isinstance(given, Iterable) and not isinstance(given, (str, bytes)) and not _is_hook(given)  # a hook may be iterable
+    hooks = tuple(given) if several else (given,)
     for hook in hooks:
-        if isinstance(hook, type) or not any(callable(getattr(hook, name, None)) for name in METHODS):
+        if not _is_hook(hook):
             raise ConfigError(f"hooks: {shown(hook)} is not an object with one of the methods {', '.join(METHODS)}")
+        for name in METHODS:
+            for method in methods(hook, name):
+                _check(hook, name, method)
     return hooks
+
+
+def _is_hook(hook: object) -> bool:
+    return not isinstance(hook, type) and any(callable(getattr(hook, name, None)) for name in METHODS)
+
+
+def _check(hook: object, name: str, method: object) -> None:
+    """Raises ConfigError or TypeError if calling `method` would not run it."""
+    if not callable(method):
+        raise ConfigError(f"hooks: {name} of {shown(hook)} is no method but of type {type(method).__name__}")
+    flags = getattr(getattr(method, "__code__", None), "co_flags", 0)  # of a bound method, too, and of AsyncMock
+    if iscoroutinefunction(method) or iscoroutinefunction(type(method).__call__) or (isinstance(flags, int) and flags & ASYNC):
+        raise TypeError(f"hooks: {name} of {shown(hook)} is a coroutine function: hooks are called, nobody awaits them")

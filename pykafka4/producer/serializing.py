@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from pykafka4.producer.hooks import HookCalls
 from pykafka4.records import HeadersLike, ProducerRecord
 from pykafka4.serializers import Serializer, serializer_finder
-from pykafka4.wire.records.common import many_ended, many_values
+from pykafka4.wire.records.common import many_ended, many_values, note
 from pykafka4.wire.records.hot import Accumulator, Delivery
 
 __all__ = ["More", "Serializing", "each_pair", "each_record", "send_records"]
@@ -56,7 +56,12 @@ class Serializing:
         return delivery
 
     def prepare(self, topic: str, value: Any, key: Any, more: More) -> tuple[str, Any, Any, More]:
-        """The record after hooks and serializers: called once for each, however often the accumulator is asked to take it."""
+        """The record after hooks and serializers: called once for each, however often the accumulator is asked to take it.
+
+        A producer that takes no records refuses before it asks them.
+        """
+        if (refusal := self._acc.refusal) is not None:
+            raise refusal.again()
         if self._hooks is not None and self._hooks.sends:
             topic, value, key, more = self._hooks.on_send(topic, value, key, more)
         of_key, of_value = self._of(topic)
@@ -157,7 +162,7 @@ def serialized(topic: str, option: str, serializer: Serializer, value: Any) -> b
     try:
         data = serializer(topic, value)
     except BaseException as error:
-        error.add_note(f"pykafka4: raised by {option} for topic {topic!r}, which was given a {type(value).__name__}")
+        note(error, "pykafka4: raised by ", f"{option} for topic {topic!r}, which was given a {type(value).__name__}")
         raise
     if data is not None and not isinstance(data, (bytes, str, bytearray, memoryview)):
         raise TypeError(f"{topic}: {option} {serializer!r} returned {type(data).__name__}; it must return bytes, str or None")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock, MagicMock
 
 import attrs
 import pytest
@@ -12,6 +14,7 @@ from net_helpers import SECONDS, until
 from producing import FEW, Maker, balanced, stop_all, values
 
 from pykafka4 import BatchOutcome, ConfigError, OutgoingRecord, Producer, ProducerHooks, ProducerRecord, RequestSent, SealedBatch
+from pykafka4.hooks import parse_hooks
 from pykafka4.producer import hooks as calls
 from pykafka4.producer.hooks import HookCalls
 from pykafka4.testing import ModelServer
@@ -217,3 +220,42 @@ def test_an_accepted_record_whose_on_enqueue_is_interrupted_counts_as_accepted(m
         else:
             producer.send_many("t", [b"v"] * 3)
     assert len(caught.value.accepted) == producer.stats().accepted == 2  # type: ignore[attr-defined]
+
+
+def test_a_method_that_only_the_instance_has_is_called(server: ModelServer, make: Maker) -> None:
+    hook, heard = ProducerHooks(), list[BatchOutcome]()
+    hook.on_ack = heard.append  # type: ignore[method-assign]
+    producer = make(hooks=hook)
+    producer.send("t", b"v").result(SECONDS)
+    producer.flush(SECONDS)
+    assert [outcome.records for outcome in heard] == [1]
+
+
+def test_a_hook_that_is_iterable_is_one_hook() -> None:
+    mock = MagicMock()
+    assert parse_hooks(mock) == (mock,)
+    assert parse_hooks([mock, mock]) == (mock, mock)
+    assert parse_hooks(iter([mock])) == (mock,)
+    assert parse_hooks([]) == ()
+
+
+async def awaited(_: Any) -> None:
+    """A hook that nobody would await."""
+
+
+class Awaited:
+    async def on_ack(self, outcome: BatchOutcome) -> None: ...
+
+
+@pytest.mark.parametrize("hook", [Awaited(), SimpleNamespace(on_ack=awaited), SimpleNamespace(on_ack=AsyncMock()), partial(awaited)])
+def test_a_coroutine_function_is_refused_as_a_hook(hook: Any) -> None:
+    if isinstance(hook, partial):
+        hook = SimpleNamespace(on_ack=hook)
+    for given in (hook, [ProducerHooks(), hook]):
+        with pytest.raises(TypeError, match=r"hooks: on_ack of .* is a coroutine function: hooks are called, nobody awaits them"):
+            Producer(bootstrap_servers="localhost:1", hooks=given)
+
+
+def test_what_cannot_be_called_is_refused_as_a_hooks_method() -> None:
+    with pytest.raises(ConfigError, match=r"hooks: on_ack of .* is no method but of type int"):
+        Producer(bootstrap_servers="localhost:1", hooks=SimpleNamespace(on_send=print, on_ack=5))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from net_helpers import SECONDS
 from producing import Maker, balanced, stop_all, values
 
-from pykafka4 import DeliveryFailed, ProducerRecord
+from pykafka4 import ClosedError, DeliveryFailed, ProducerRecord
 from pykafka4.testing import ModelServer
 
 
@@ -121,3 +122,36 @@ def test_a_serialized_record_that_fails_has_its_bytes(server: ModelServer, make:
         producer.send("t", [1]).result(SECONDS)
     assert caught.value.record is not None
     assert caught.value.record.value == b"[1]"
+
+
+def test_a_closed_producer_asks_no_serializer_and_no_hook(make: Maker) -> None:
+    asked: list[Any] = []
+    producer = make(value_serializer=lambda topic, value: asked.append(value), hooks=SimpleNamespace(on_send=asked.append))
+    producer.close(SECONDS)
+    with pytest.raises(ClosedError):
+        producer.send("t", 1)
+    with pytest.raises(ClosedError):
+        producer.send_many("t", [1])
+    assert asked == []
+
+
+def test_an_exception_that_is_raised_again_and_again_keeps_one_note(make: Maker) -> None:
+    always = ValueError("always the same")
+
+    def fail(topic: str, value: Any) -> bytes:
+        raise always
+
+    producer = make(value_serializer=fail)
+    for topic in ("t", "t", "u"):
+        with pytest.raises(ValueError, match="always the same"):
+            producer.send(topic, 1)
+        with pytest.raises(ValueError, match="always the same"):
+            producer.send_many(topic, [1])
+    always.add_note("mine")
+    with pytest.raises(ValueError, match="always the same"):
+        producer.send_many("u", [1])
+    assert [note[:36] for note in always.__notes__] == [
+        "mine",
+        "pykafka4: raised by value_serializer",
+        "pykafka4: send_many to 'u' ended at ",
+    ]
