@@ -15,7 +15,7 @@ FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated sockets compiled plain integration secured test-secure test-long test-all test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-outage bench-scale bench-isolation options states clean
+.PHONY: help base kafka demo test unit simulated sockets compiled plain integration secured test-secure test-long test-all test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-outage bench-scale bench-isolation bench-sending options states clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,7 +116,7 @@ sanitize: base ## the tests of the compiled modules with the address and undefin
 	tools/sanitize
 
 bench: kafka ## what records cost and how long they take, beside other clients, on the sink and on the real cluster (BENCH_ROUNDS=…)
-	@$(MAKE) --no-print-directory --keep-going bench-rates bench-before bench-latency bench-spark bench-isolation
+	@$(MAKE) --no-print-directory --keep-going bench-rates bench-before bench-latency bench-spark bench-isolation bench-sending
 
 bench-rates: kafka ## produce and consume: rate and CPU per record, beside confluent-kafka (BENCH_ROUNDS=…)
 	$(PY) -m benchmarks.bench --rounds $(BENCH_ROUNDS)
@@ -147,6 +147,9 @@ bench-scale: base ## what grows with partitions (10,000 of 1,000 topics on 100 m
 
 bench-isolation: base ## what an offline partition or a late broker costs the other partitions, for each policy of a full buffer (BENCH_ROUNDS=…)
 	$(PY) -m benchmarks.isolation --rounds $(BENCH_ROUNDS)
+
+bench-sending: base ## what a record costs the thread that sends it: send, send_many, a Delivery that is ignored (at most 10 ns), a full buffer
+	$(PY) -m benchmarks.sending
 
 options: base ## render docs/options.md and pykafka4/options.py from the configuration
 	$(PY) -m tools.options
