@@ -1,7 +1,8 @@
-"""Partitioners on real brokers: the partitions that other clients choose, and `late` as brokers lead and fall."""
+"""Partitioners on real brokers: the partitions that other clients choose, and those that are offline and get nothing."""
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections import Counter
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from integration.cluster import Cluster
+from integration.waiting import until
 from pykafka4 import Producer
 
 pytestmark = pytest.mark.cluster
@@ -59,3 +61,65 @@ def test_keys_get_librdkafkas_partitions_and_those_of_a_function(cluster: Cluste
     with Producer(**cluster.client, partitioner=longest) as producer:
         assert [producer.send(topic, b"v", key=key).result(30).partition for key in keys] == [len(key) % 7 for key in keys]
     assert sum(len(records) for records in cluster.log(topic).values()) == 2 * len(keys)
+
+
+SPREAD = 6  # partitions with one replica each, dealt round the brokers
+ALONE = {"unclean.leader.election.enable": "true"}  # the only replica of a killed broker has left the in-sync set
+
+
+def dealt(cluster: Cluster, topic: str) -> tuple[int, list[int]]:
+    """Creates the topic. Returns a broker, and which partitions are offline when it is away."""
+    cluster.create_topic(topic, SPREAD, 1, ALONE)
+    nodes = sorted(cluster.nodes)
+    for partition in range(SPREAD):
+        if cluster.leader(topic, partition) != nodes[partition % len(nodes)]:
+            cluster.move_leader(topic, partition, nodes[partition % len(nodes)])
+    return nodes[0], list(range(0, SPREAD, len(nodes)))
+
+
+def await_leaderless(producer: Producer, topic: str, partitions: list[int]) -> None:
+    """Until the producer knows it of all of them."""
+
+    def known() -> bool:
+        rows = producer.status()["partitions"]
+        return all(rows[f"{topic}-{partition}"]["reason"] == "no leader" for partition in partitions)
+
+    until(known, 30, lambda: f"no leader of {partitions}: {producer.status()['partitions']}")
+
+
+def test_what_chooses_a_partition_passes_over_those_that_are_offline(cluster: Cluster, topic: str) -> None:
+    away, offline = dealt(cluster, topic)
+    online = [partition for partition in range(SPREAD) if partition not in offline]
+
+    def following(number: int) -> int:
+        """The partition of that number, or the next one that has a leader."""
+        return next(p % SPREAD for p in range(number % SPREAD, 2 * SPREAD) if p % SPREAD in online)
+
+    with contextlib.ExitStack() as stack:
+        late, turns, numbered = (
+            stack.enter_context(Producer(**cluster.client, partitioner=name, metadata_max_age_ms=1_000, batch_size=1_024))
+            for name in ("late", "round_robin", "partition_key")
+        )
+
+        def send(producer: Producer, numbers: Sequence[int | None]) -> list[int]:
+            deliveries = [producer.send(topic, bytes(100), partition=number) for number in numbers]
+            producer.flush(30)
+            return [delivery.result(0).partition for delivery in deliveries]
+
+        numbers = [7**n % 2**32 for n in range(60)]
+        for producer in (late, turns):
+            producer.partitions_for(topic)
+        assert set(send(late, [None] * 600)) == set(range(SPREAD))
+        assert set(Counter(send(turns, [None] * 60)).values()) == {60 // SPREAD}
+        assert send(numbered, numbers) == [number % SPREAD for number in numbers]
+        send(numbered, range(SPREAD))
+        cluster.kill(away)
+        try:
+            for producer in (late, turns, numbered):
+                await_leaderless(producer, topic, offline)
+            got = {producer: send(producer, [None] * 600) for producer in (late, turns)}
+            assert send(numbered, numbers) == [following(number) for number in numbers]
+        finally:
+            cluster.start(away)
+    assert set(got[late]) == set(online)
+    assert set(Counter(got[turns]).values()) == {600 // len(online)}
