@@ -33,7 +33,7 @@ class TopicLimits:
     """The `max.message.bytes` of the topics of which brokers have refused a batch."""
 
     def __init__(self, network: Network, backoff: Backoff, timeout: float, max_age: float, limit: Callable[[str, int], None]) -> None:
-        """`timeout` of a request and `max_age` of an answer are in seconds. `limit(topic, size)` applies a limit; size 0: none is known."""
+        """`timeout` of a request and `max_age` of an answer are in seconds. `limit(topic, size)` applies a limit, instead of an earlier one."""
         self._max_age, self._limit = max_age, limit
         self._wanted: dict[str, None] = {}  # topics to ask for
         self._again_at: dict[str, float] = {}  # when to ask again, by topic that was asked for
@@ -81,11 +81,10 @@ class TopicLimits:
 
     def _learn(self, now: float, result: DescribeConfigsResponse.Resource) -> None:
         value = next((config.value for config in result.configs if config.name == OPTION), None) or ""
-        size = int(value) if value.isdecimal() else 0
-        if size:
-            log.info("topic %s: brokers take batches of up to %d bytes (its %s)", result.resource_name, size, OPTION)
         self._settle(now, result.resource_name)
-        self._limit(result.resource_name, size)
+        if value.isdecimal():
+            log.info("topic %s: brokers take batches of up to %s bytes (its %s)", result.resource_name, value, OPTION)
+            self._limit(result.resource_name, int(value))
 
     def _settle(self, now: float, topic: str) -> None:
         """No more requests for `topic` before the answer is old."""

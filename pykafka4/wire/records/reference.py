@@ -225,12 +225,17 @@ class Accumulator(Room):
 
     def _new(self, name: str, policy: Policy) -> Topic[Batch]:
         lane = self._lanes.setdefault(policy.linger, Lane(policy.linger))
-        option = "the usable buffer_memory" if self._max_request_size < self._asked_request_size else "max_request_size"
-        topic: Topic[Batch] = Topic(name, policy, lane, self._batch_size, self._max_request_size, option)
-        if policy.max_message_bytes:
-            topic.limit_records(policy.max_message_bytes, "max_message_bytes")
+        topic: Topic[Batch] = Topic(name, policy, lane, self._batch_size, self._max_request_size, "max_request_size")
+        self._reset_limits(topic)
         topic.placeholder = Batch(self, topic, PARKING, 0.0)
         return topic
+
+    def _reset_limits(self, t: Topic[Batch]) -> None:
+        """The sizes of batches and records of `t` as options say."""
+        t.capacity, t.max_record = self._batch_size, self._max_request_size
+        t.max_record_option = "the usable buffer_memory" if t.max_record < self._asked_request_size else "max_request_size"
+        if t.policy.max_message_bytes:
+            t.limit_records(t.policy.max_message_bytes, "max_message_bytes")
 
     def _choose(self, t: Topic[Batch], r: Item) -> None:
         """Choose the partition of `r`, or note that any is allowed."""
@@ -594,11 +599,14 @@ class Accumulator(Room):
                 t.capacity = min(t.capacity, size)
 
     def limit_records(self, topic: str, size: int) -> None:
-        """Brokers take no batch of `topic` with more than `size` bytes: refuse larger records from now on, if they are not compressed."""
+        """Brokers take batches of `topic` with up to `size` bytes, whatever was known before: fill none beyond that from now on, and refuse
+        larger records if they are not compressed.
+        """
         with self._lock():
             t = self._topics.get(exact_name(topic))
             if t is None or size <= 0:
                 return
+            self._reset_limits(t)
             if t.policy.codec:
                 t.capacity = min(t.capacity, size)
             else:

@@ -660,15 +660,19 @@ cdef class Accumulator:
                     (<Topic>limited).capacity = <int32_t>min((<Topic>limited).capacity, size)
 
     def limit_records(self, topic, int64_t size) -> None:
-        """Brokers take no batch of `topic` with more than `size` bytes: refuse larger records from now on, if they are not compressed."""
+        """Brokers take batches of `topic` with up to `size` bytes, whatever was known before: fill none beyond that from now on, and refuse
+        larger records if they are not compressed.
+        """
         cdef Topic t = self.topics.get(exact_name(topic))
         if t is None or size <= 0:
             return
         for limited in (t, t.late):
-            if limited is not None and t.codec:
-                (<Topic>limited).capacity = <int32_t>min((<Topic>limited).capacity, size)
-            elif limited is not None:
-                lower_limit(self, <Topic>limited, size, "max.message.bytes of the topic")
+            if limited is not None:
+                reset_limits(self, <Topic>limited)
+                if t.codec:
+                    (<Topic>limited).capacity = <int32_t>min((<Topic>limited).capacity, size)
+                else:
+                    lower_limit(<Topic>limited, size, "max.message.bytes of the topic")
 
     def assign(self, Batch batch not None, int partition) -> None:
         """Give `batch`, sealed and `ready`, the partition that it was not given before. Its bytes count there from now on."""

@@ -171,6 +171,7 @@ cdef Topic late_topic(Accumulator acc, Topic t):
     late.parked = deque()
     obey(acc, late, acc.policy(t.name))
     late.capacity, late.max_record, late.max_record_option = t.capacity, t.max_record, t.max_record_option
+    late.max_message_bytes = t.max_message_bytes
     late.widen(1)
     late.available = <int*>calloc(1, sizeof(int))
     if late.available == NULL:

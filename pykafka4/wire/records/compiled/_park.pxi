@@ -55,6 +55,7 @@ cdef class Topic:
     cdef int64_t batch_bytes       # of keys and values: a batch with as many is sealed
     cdef int32_t batch_records
     cdef int32_t capacity          # a batch grows up to this; a larger record has a batch of its own
+    cdef int64_t max_message_bytes  # of its policy; 0: no such limit
     cdef int64_t max_record
     cdef str max_record_option     # what sets it
     cdef object admit              # None, or what each record has to ask

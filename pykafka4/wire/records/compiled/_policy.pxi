@@ -88,16 +88,22 @@ cdef int obey(Accumulator acc, Topic t, object policy) except -1:
     t.batch_records = policy.batch_records or 0x7fffffff
     t.limited = policy.limited
     t.admit = policy.admit
+    t.max_message_bytes = policy.max_message_bytes
+    return reset_limits(acc, t)
+
+
+cdef int reset_limits(Accumulator acc, Topic t) except -1:
+    """The sizes of batches and records of `t` as options say."""
     t.capacity = acc.batch_size
     t.max_record, t.max_record_option = acc.max_request_size, "max_request_size"
     if acc.max_request_size < acc.asked_request_size:
         t.max_record_option = "the usable buffer_memory"
-    if policy.max_message_bytes:
-        lower_limit(acc, t, policy.max_message_bytes, "max_message_bytes")
+    if t.max_message_bytes:
+        lower_limit(t, t.max_message_bytes, "max_message_bytes")
     return 0
 
 
-cdef int lower_limit(Accumulator acc, Topic t, int64_t size, str option) except -1:
+cdef int lower_limit(Topic t, int64_t size, str option) except -1:
     """No record of `t` may have a larger batch than `size`; see `Accumulator.limit_records`."""
     if size < t.max_record:
         t.max_record, t.max_record_option = size, option

@@ -258,6 +258,22 @@ def test_a_record_over_the_limit_that_brokers_tell_is_refused_if_nothing_makes_i
         world.send(value=bytes(2000))
 
 
+@pytest.mark.parametrize("codec", [0, 1])
+def test_a_limit_that_brokers_tell_replaces_what_was_known_before_but_no_option(core: ModuleType, codec: int) -> None:
+    world = world_of(core, {"t": Policy(60.0, codec), "u": Policy(60.0, codec, max_message_bytes=3000)})
+    for topic in ("t", "u"):
+        world.acc.limit_batches(topic, 500)
+        world.acc.limit_records(topic, 1000)
+        world.acc.limit_records(topic, 5000)
+        for _ in range(12):
+            world.send(topic, bytes(900), partition=0)
+    sizes = {"t": 0, "u": 0}
+    for batch in world.seal_all():
+        sizes[batch.topic] = max(sizes[batch.topic], batch.raw_size)
+    assert 4000 < sizes["t"] <= 5000
+    assert 2000 < sizes["u"] <= 3000
+
+
 def test_records_that_were_parked_before_a_limit_was_known_are_sent(core: ModuleType) -> None:
     """The loop moves them: an error would end it. The broker names the record that is too large."""
     world = World(core, {}, policy=lambda topic: Policy(60.0))
