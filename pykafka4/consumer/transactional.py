@@ -1,8 +1,14 @@
-"""A consumer in transactions. Rule: positions go into a transaction only with the membership under which they were read (KIP-447)."""
+"""A consumer in transactions. Rule: what the application has got is committed with the transaction, or it is read again.
+
+Positions go into a transaction only with the membership under which they were read (KIP-447). From the beginning of a transaction on the
+consumer owes a rewind; only a commit that is known clears that. A transaction that follows carries the rewind out first.
+"""
 
 from __future__ import annotations
 
 from typing import Final
+
+import attrs
 
 from pykafka4.attachment import SHORT, Attachment
 from pykafka4.config import ConsumerConfig
@@ -10,14 +16,25 @@ from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.selection import Selection
 from pykafka4.core.consumer.machine import ConsumerMachine
+from pykafka4.core.consumer.places import Place
 from pykafka4.core.consumer.reader import Reader
-from pykafka4.errors import ConfigError, GroupError
+from pykafka4.errors import ConfigError, GroupError, TransactionAborted
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["TransactionalReads"]
+__all__ = ["Reading", "TransactionalReads"]
 
 ILLEGAL_GENERATION: Final = 22
-REWIND_SECONDS: Final = 60.0
+REWIND_SECONDS: Final = 60.0  # when a transaction begins
+FAIL_SECONDS: Final = 10.0  # when one fails: the next transaction tries again
+
+
+@attrs.define(eq=False)
+class Reading:
+    """What one transaction processes of a consumer."""
+
+    committed: bool = False  # written by the loop thread, as soon as the commit is known
+    offsets: dict[TopicPartition, tuple[object, int]] = attrs.Factory(dict)  # part of it when it ends, each of a stretch
+    left_at: dict[TopicPartition, Place] | None = None  # where the application was when it ended
 
 
 class TransactionalReads:
@@ -35,6 +52,8 @@ class TransactionalReads:
         self._attachment, self._config, self._reader, self._selection = attachment, config, reader, selection
         self._commits = commits
         self.guard = guard
+        self._reading: Reading | None = None  # of the last transaction, until the consumer has settled it or gone back
+        self._stored: dict[TopicPartition, tuple[object, int]] = {}  # what transactions have committed: stretch, offset
 
     def check(self) -> None:
         """Refuse a consumer whose offsets cannot be part of a transaction."""
@@ -62,25 +81,88 @@ class TransactionalReads:
         return ConsumerGroupMetadata(group, member.generation, member.member_id, member.instance_id)
 
     @call
-    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What `commit()` would commit."""
+    def begin(self, timeout: float | None) -> Reading:
+        """A transaction begins. Raises TransactionAborted if what the application may have in hand is read again: poll first."""
         self._attachment.check()
         with self.guard.using("transaction"):
-            return {tp: OffsetAndMetadata(offset, epoch) for tp, (offset, epoch) in self._reader.reached().items()}
+            last = self._reading
+            if last is not None and not self._settled(last):
+                behind = last.left_at == self._reader.handed_out()
+                self.rewind(timeout)
+                if not behind:
+                    raise TransactionAborted(
+                        "an earlier transaction with this consumer was not committed, and records were read behind its records; "
+                        "the consumer has gone back now: poll reads them again"
+                    )
+            self._reading = Reading()
+            return self._reading
+
+    @call
+    def take(self, reading: Reading) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the application has read, without what is stored already; the current record of a `for` loop counts.
+
+        Raises TransactionAborted if records of a partition were returned that this consumer does not hold any more.
+        """
+        self._attachment.check()
+        with self.guard.using("transaction"):
+            reading.left_at = self._reader.handed_out()
+            if self._reading is not reading:
+                raise TransactionAborted("the consumer has been used in another transaction since this one began")
+            if cut_off := self._reader.handed_over.cut_off:
+                names = ", ".join(map(str, sorted(cut_off)))
+                raise TransactionAborted(
+                    f"{names}: revoked or lost after poll had returned records that no transaction has committed; their next owner reads "
+                    "them again, so what was made of them must not be committed here"
+                )
+            stretch, claims = self._reader.handed_over.stretch, self._reader.claims
+            reading.offsets = {tp: (stretch(claims[tp]), offset) for tp, (offset, _) in reading.left_at.items() if tp in claims}
+            changed = [tp for tp, at in reading.offsets.items() if self._stored.get(tp) != at]
+            return {tp: OffsetAndMetadata(*reading.left_at[tp]) for tp in changed}
+
+    @call
+    def settle(self, reading: Reading) -> None:
+        """The transaction has ended: if it is known to be committed, no rewind is owed."""
+        with self.guard.using("transaction"):
+            if self._reading is reading:
+                self._settled(reading)
+
+    def _settled(self, reading: Reading) -> bool:
+        if not reading.committed:
+            return False
+        claims = self._reader.claims
+        self._reader.handed_over.committed(reading.offsets, claims)
+        self._stored = {tp: at for tp, at in {**self._stored, **reading.offsets}.items() if tp in claims}
+        self._reading = None
+        return True
+
+    @call
+    def fail(self, reading: Reading, timeout: float | None) -> None:
+        """The transaction is not committed: read its records again."""
+        with self.guard.using("transaction"):
+            if self._reading is reading:
+                if reading.left_at is None:
+                    reading.left_at = self._reader.handed_out()
+                self.rewind(FAIL_SECONDS if timeout is None else timeout)
 
     @call
     def rewind(self, timeout: float | None) -> None:
-        """Read again from the committed offsets; where there are none, from where reading began."""
+        """Read again from the committed offsets; where there are none, from where reading began.
+
+        A partition that the application has sought is read again from there, until a transaction has committed an offset of it.
+        """
         with self.guard.using("transaction"):
-            claims = {tp: claim for tp, claim in self._reader.claims.items() if claim.position is not None}
-            if not claims:
-                return
-            committed = self._commits.committed(list(claims), REWIND_SECONDS if timeout is None else timeout)
-            offsets = {}
-            for tp, claim in claims.items():
+            reader, places = self._reader, self._reader.handed_over
+            claims = {tp: claim for tp, claim in reader.claims.items() if claim.position is not None}
+            offsets = {tp: claim.start for tp, claim in claims.items() if places.was_sought(tp) and claim.start is not None}
+            stored = [tp for tp, (stretch, _) in self._stored.items() if tp in offsets and places.stretch(claims[tp]) is stretch]
+            for tp in stored:
+                del offsets[tp]
+            others = [tp for tp in claims if tp not in offsets]
+            committed = self._commits.committed(others, REWIND_SECONDS if timeout is None else timeout) if others else {}
+            for tp in others:
                 at = committed[tp]
-                start = claim.start if at is None else at.offset
-                if start is not None and tp in self._reader.claims:
+                start = claims[tp].start if at is None else at.offset
+                if start is not None:
                     offsets[tp] = start
-            if offsets:
-                self._reader.seek_each(offsets)
+            reader.rewind_each({tp: offset for tp, offset in offsets.items() if tp in reader.claims})
+            self._reading = None

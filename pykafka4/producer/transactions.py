@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable
 from threading import Thread
 from types import TracebackType
@@ -37,17 +39,29 @@ NOT_TRANSACTIONAL: Final = "this producer has no transactional_id; pass one when
 Start = Callable[[Transactions, float, Done], None]
 
 
+class Reading(Protocol):
+    """What one transaction processes of a consumer."""
+
+    committed: bool
+
+
 class Reads(Protocol):
     """What a transaction needs of the consumer whose records it processes: see `consumer.transactional`."""
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Its membership."""
 
-    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the application has read of each partition."""
+    def begin(self, timeout: float | None) -> Any:
+        """A `Reading` for a transaction that begins; goes back first if the last one was not committed."""
 
-    def rewind(self, timeout: float | None) -> None:
-        """Read again from the committed offsets."""
+    def take(self, reading: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the application has read and no transaction has committed."""
+
+    def settle(self, reading: Any) -> None:
+        """The transaction has ended."""
+
+    def fail(self, reading: Any, timeout: float | None) -> None:
+        """It is not committed: read again from the committed offsets."""
 
 
 class ReadingConsumer(Protocol):
@@ -63,6 +77,7 @@ class Operation:
 
     what: str
     promise: Promise[None]
+    posted: bool = False  # it may begin at any time
     started: bool = False
 
     def run(self, start: Start, transactions: Transactions, now: float) -> None:
@@ -90,6 +105,7 @@ class TransactionCalls:
         self._attachment, self._config, self._check = attachment, config, check
         self._caller: dict[str, tuple[Thread, str]] = {}  # the thread in a call, and the call
         self._unseen: Operation | None = None  # an init, commit or abort that was interrupted or timed out
+        self.reading: Reading | None = None  # of the block that has begun the transaction
         self.waits = (
             True  # False: a call that would have to wait raises KafkaTimeoutError at once; a task waits for `unseen`, then calls again
         )
@@ -108,10 +124,21 @@ class TransactionCalls:
             done(None)
 
         self._run("begin_transaction", start, SHORT)
+        self.reading = None
 
     def commit(self, timeout: float | None) -> None:
         """See Producer.commit_transaction."""
-        self._run("commit_transaction", lambda transactions, now, done: transactions.commit(now, done), timeout)
+        reading = self.reading
+
+        def start(transactions: Transactions, now: float, done: Done) -> None:
+            def ended(error: KafkaError | None) -> None:
+                if error is None and reading is not None:
+                    reading.committed = True  # here: Ctrl-C in the thread that waits must not hide it
+                done(error)
+
+            transactions.commit(now, ended)
+
+        self._run("commit_transaction", start, timeout)
 
     def abort(self, timeout: float | None) -> None:
         """See Producer.abort_transaction."""
@@ -178,15 +205,27 @@ class TransactionCalls:
                 f"thread {mine[0].name!r} called {what} while thread {holder[0].name!r} is in {holder[1]}: "
                 "one thread begins and ends the transactions of a producer; records may be sent by any"
             )
+        outer = holder if holder is not mine and self._is_nested() else None  # the call that a signal handler has interrupted
         try:
             self._caller["caller"] = mine
             self._wait(self._operation(what, resumes), start, limit)
         finally:
-            self._caller.clear()
+            if outer is None:
+                self._caller.clear()
+            else:
+                self._caller["caller"] = outer
+
+    def _is_nested(self) -> bool:
+        """Whether this thread is in another `_run` of this object. A call that Ctrl-C has ended may have left its entry behind."""
+        found, frame = 0, sys._getframe()
+        while (before := frame.f_back) is not None:
+            frame = before
+            found += frame.f_code is TransactionCalls._run.__code__ and frame.f_locals.get("self") is self
+        return found > 1
 
     def _operation(self, what: str, resumes: bool) -> Operation:
         unseen = self._unseen
-        if unseen is not None and unseen.started and unseen.what != what:
+        if unseen is not None and unseen.posted and unseen.what != what:
             raise TransactionError(
                 f"{what}: the outcome of {unseen.what} is not known yet, because that call timed out or was interrupted; "
                 f"call {unseen.what} again"
@@ -199,6 +238,7 @@ class TransactionCalls:
     def _wait(self, operation: Operation, start: Start, limit: float) -> None:
         transactions = self._attachment.machine.transactions
         assert transactions is not None
+        operation.posted = True  # first: it may begin while Ctrl-C ends this call
         self._attachment.post(lambda now: operation.run(start, transactions, now))
         try:
             operation.promise.result(limit if self.waits else 0.0)
@@ -222,43 +262,73 @@ class TransactionBlock:
 
     def __init__(self, producer: Any, calls: TransactionCalls, consumer: ReadingConsumer | None, timeout: float | None) -> None:
         self._producer, self._calls, self._timeout = producer, calls, timeout
-        self._consumer = None if consumer is None else consumer._in_transaction()
+        self._reads = None if consumer is None else consumer._in_transaction()
+        self._reading: Any = None
 
     def __enter__(self) -> Any:
         self._calls.begin()
+        if self._reads is not None:
+            try:
+                self._reading = self._calls.reading = self._reads.begin(self._timeout)
+            except BaseException:
+                with contextlib.suppress(KafkaError):
+                    self._calls.abort(self._timeout)  # it is empty, so this costs nothing
+                raise
         return self._producer
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is None:
+            self._add_offsets()
             self._commit()
-        elif not isinstance(error, ProducerFencedError):
-            self._abort_after(error)
+        else:
+            self._give_up(error)
+
+    def _add_offsets(self) -> None:
+        if self._reads is None:
+            return
+        try:
+            if offsets := self._reads.take(self._reading):
+                self._calls.send_offsets(offsets, self._reads.group_metadata(), self._timeout)
+        except BaseException as error:  # also a timeout or Ctrl-C: the commit has not been asked for
+            self._give_up(error)
+            raise
 
     def _commit(self) -> None:
-        if self._consumer is not None:
-            try:
-                self._calls.send_offsets(self._consumer.positions(), self._consumer.group_metadata(), self._timeout)
-            except BaseException as error:  # also a timeout or Ctrl-C: the commit has not been asked for
-                self.__exit__(type(error), error, error.__traceback__)
-                raise
         try:
             self._calls.commit(self._timeout)
         except TransactionAborted as error:
-            self._abort_after(error)
+            self._give_up(error)
             raise
+        except KafkaTimeoutError:
+            raise  # the next commit_transaction tells the outcome
+        except KafkaError as error:
+            self._rewind(error)
+            raise
+        if self._reads is not None:
+            self._reads.settle(self._reading)
 
-    def _abort_after(self, error: BaseException) -> None:
-        """Abort because of `error`, and read again what was read for this transaction."""
+    def _give_up(self, error: BaseException) -> None:
+        """Abort because of `error`, and read again what was read for this transaction, whatever becomes of the abort."""
+        try:
+            if not isinstance(error, ProducerFencedError):
+                self._abort(error)
+        finally:
+            self._rewind(error)
+
+    def _abort(self, error: BaseException) -> None:
         try:
             self._calls.abort(self._timeout)
         except ProducerFencedError as fenced:
             if isinstance(error, KafkaError):
                 raise fenced from error  # it is the reason of the other error, and final
             error.add_note(f"pykafka4: aborting the transaction failed: {fenced}")
-        except KafkaError as failure:  # it is not committed: the consumer must not go on behind records that nobody has processed
+        except KafkaError as failure:
             error.add_note(f"pykafka4: aborting the transaction failed: {failure}")
-        if self._consumer is not None:
-            try:
-                self._consumer.rewind(self._timeout)
-            except KafkaError as failure:
-                error.add_note(f"pykafka4: rewinding the consumer failed, seek to the committed offsets: {failure}")
+
+    def _rewind(self, error: BaseException) -> None:
+        if self._reads is None:
+            return
+        try:
+            self._reads.fail(self._reading, self._timeout)
+        except KafkaError as failure:
+            error.add_note(f"pykafka4: rewinding the consumer failed; the next transaction with it tries again first: {failure}")

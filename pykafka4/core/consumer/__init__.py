@@ -13,4 +13,6 @@ Modules; each line imports only from lines below it:
     searches       earliest and latest offsets of partitions (ListOffsets)
     reader         what `poll` takes, and which offsets are finished; called by the loop and by the application's thread
     fetch_buffer   what waits for `poll`: in order of arrival, and by claim
+    handed_over    what was returned and is not committed by a transaction
+    places         how far the application has got in each partition
 """

@@ -20,6 +20,8 @@ from typing import Any, TypeVar, cast
 
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.fetch_buffer import FetchBuffer
+from pykafka4.core.consumer.handed_over import HandedOver
+from pykafka4.core.consumer.places import Place, later, within
 from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Move, Start, Trouble, Truncated
 from pykafka4.errors import AuthorizationError, ConfigError, CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
 from pykafka4.logs import get_log
@@ -29,8 +31,6 @@ from pykafka4.wire.records.hot import Chunk, Record, RecordIterator
 __all__ = ["Place", "Reader"]
 
 log = get_log("pykafka4.consumer")
-
-Place = tuple[int, int]  # offset of the next record, leader epoch of the record before it
 
 DENIED_AGAIN = 1.0  # seconds until `poll` raises again that the same right is missing
 IN_LIST, IN_LOOP = 0, 1  # how many of the records returned one by one are not finished
@@ -79,6 +79,7 @@ class Reader:
         self.changing = False  # during a step
         self.claims: dict[TopicPartition, Claim] = {}
         self.paused: set[TopicPartition] = set()
+        self.handed_over = HandedOver()
         self.events: deque[Assigned | Ended] = deque()
         self.notices: deque[KafkaError] = deque()
         self.fatal: KafkaError | None = None
@@ -137,7 +138,7 @@ class Reader:
         given = 0 if iterator is None else iterator.given  # before the list is read: it can only shrink, then fewer records are finished
         if iterator is None or self._held != IN_LOOP or self.idle is None or self._iterator is not iterator:
             return finished  # between two lists
-        return _later(finished, _within(iterator, given, handed, IN_LOOP))
+        return later(finished, within(iterator, given, handed, IN_LOOP))
 
     # ---------------------------------------------------------------- polling
 
@@ -219,14 +220,18 @@ class Reader:
         """Decode from `chunk`; returns whether to continue with the next."""
         claim: Claim = chunk.serial
         try:
-            if chunk.decode(out, limit - len(out)):
-                claim.epoch = out[-1].leader_epoch
+            count = chunk.decode(out, limit - len(out))
         except (CorruptRecord, RecordTooLarge, ConfigError):
             claim.position = chunk.position
             if out:
                 return False
             self._buffer.put_last(claim)
             raise
+        if count:
+            claim.epoch = out[-1].leader_epoch
+            self.handed_over.add(claim.tp, out[-count].offset, out[-1].offset)
+        if chunk.exhausted and chunk.last_leader_epoch >= 0:
+            claim.epoch = chunk.last_leader_epoch  # of a marker behind the last record, for example
         claim.position = chunk.position
         self._handed[claim] = (chunk.position, claim.epoch)
         if chunk.exhausted:
@@ -255,15 +260,19 @@ class Reader:
     def _within(self, held: int) -> dict[TopicPartition, Place]:
         """The places within the current list, if the last `held` records returned are not finished."""
         assert self._iterator is not None
-        return _within(self._iterator, self._iterator.given, self._handed, held)
+        return within(self._iterator, self._iterator.given, self._handed, held)
 
     def reached(self) -> dict[TopicPartition, Place]:
         """What `commit()` commits: everything that polls have returned; in a loop, everything before the current record."""
         return self._places(self._held)
 
+    def handed_out(self) -> dict[TopicPartition, Place]:
+        """The place behind what the application has got of each partition, where it is known; the current record of a loop counts."""
+        return self._places(IN_LIST)
+
     def positions(self) -> dict[TopicPartition, int]:
         """The offset of the next record of each partition, where it is known."""
-        return {tp: offset for tp, (offset, _) in self._places(IN_LIST).items()}
+        return {tp: offset for tp, (offset, _) in self.handed_out().items()}
 
     def _places(self, held: int) -> dict[TopicPartition, Place]:
         places = {tp: (claim.position, claim.epoch) for tp, claim in self.claims.items() if claim.position is not None}
@@ -279,9 +288,9 @@ class Reader:
         """
         if self._iterator is not None:
             if self._held == IN_LOOP or in_hand:
-                _later(self.finished, self._within(self._held))
+                later(self.finished, self._within(self._held))
         elif in_hand:
-            _later(self.finished, {claim.tp: place for claim, place in self._handed.items() if claim.live})
+            later(self.finished, {claim.tp: place for claim, place in self._handed.items() if claim.live})
         return dict(self.finished)
 
     def position(self, tp: TopicPartition) -> int | None:
@@ -316,6 +325,7 @@ class Reader:
                 before.live = False
                 self.paused.discard(claim.tp)
                 self.purge((before,))
+                self.handed_over.end(before)
             self.claims[claim.tp] = claim
 
     @_whole
@@ -326,6 +336,7 @@ class Reader:
         for claim in current:
             self.finished.pop(claim.tp, None)
             self.paused.discard(claim.tp)
+            self.handed_over.end(claim)
             claim.live = False
             del self.claims[claim.tp]
 
@@ -378,7 +389,22 @@ class Reader:
     def seek_each(self, starts: Mapping[TopicPartition, Start | int]) -> None:
         """The same for several partitions, each with its own start; the loop gets one call."""
         self._complete_replacement()  # an interrupted seek: it replaces claims
-        self._replace([(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()])
+        for tp in starts:
+            self.handed_over.sought(self.claims[tp])
+        self._jump(starts)
+
+    @_whole
+    def rewind_each(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Read again from these: what was handed out is dropped by the application. Unlike a seek, it chooses no other beginning."""
+        self._complete_replacement()
+        self._jump(offsets)
+        self.handed_over.forget()
+
+    def _jump(self, starts: Mapping[TopicPartition, Start | int]) -> None:
+        moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()]
+        for _, claim, start in moves:
+            claim.start = start if isinstance(start, int) else None
+        self._replace(moves)
         for tp, start in starts.items():  # last: after an interrupt nothing is finished that reading does not skip
             if isinstance(start, int):
                 self.finished[tp] = (start, -1)
@@ -534,24 +560,6 @@ class Reader:
         self.finished[claim.tp] = (offset, epoch)
         self._replace([(claim, claim.successor(offset, epoch), offset)])
         return True
-
-
-def _within(iterator: RecordIterator, given: int, handed: Mapping[Claim, Place], held: int) -> dict[TopicPartition, Place]:
-    """The place of each partition of `handed`, if `given` records were returned and the last `held` of them are not finished."""
-    places = {claim.tp: place for claim, place in handed.items() if claim.live}
-    for record in reversed(iterator.records[max(0, given - held) :]):
-        tp = TopicPartition(record.topic, record.partition)
-        if tp in places:
-            places[tp] = (record.offset, record.leader_epoch)
-    return places
-
-
-def _later(places: dict[TopicPartition, Place], others: Mapping[TopicPartition, Place]) -> dict[TopicPartition, Place]:
-    """Advance `places` to those of `others` that are later."""
-    for tp, place in others.items():
-        if tp not in places or places[tp][0] < place[0]:
-            places[tp] = place
-    return places
 
 
 def _first_left(iterator: RecordIterator, claims: Mapping[TopicPartition, Claim]) -> dict[Claim, int]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from pykafka4.config import ProducerConfig
 from pykafka4.error_table import Refresh
-from pykafka4.errors import BrokerError, KafkaError
+from pykafka4.errors import BrokerError, KafkaError, TransactionAborted
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_txn import (
     AddPartitionsToTxnRequest,
@@ -22,6 +22,7 @@ from pykafka4.wire.protocol.messages_txn import (
 
 __all__ = [
     "BEFORE_VERSION_2",
+    "ENDS_ADDING",
     "OFFSETS_BY_NAME",
     "Meaning",
     "add_partitions_request",
@@ -66,8 +67,21 @@ ABORTABLE: Final = {
 REPEATED: Final = {"UNKNOWN_SERVER_ERROR"}  # not retriable by Kafka's table; these requests can be repeated, and then give the outcome
 
 
+# Errors of AddPartitionsToTxn that end the producer; with all others only the transaction fails, as in Java's client.
+ENDS_ADDING: Final = {
+    "CLUSTER_AUTHORIZATION_FAILED",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    "PRODUCER_FENCED",
+    "INVALID_PRODUCER_EPOCH",
+    "INVALID_PRODUCER_ID_MAPPING",
+    "INVALID_TXN_STATE",
+}
+
+
 def meaning_of(error: KafkaError) -> Meaning:
     """What `error` means to the transaction; a code that is not known is fatal."""
+    if isinstance(error, TransactionAborted):
+        return Meaning.ABORT
     if not isinstance(error, BrokerError):
         return Meaning.FATAL
     row = error.code

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 from random import Random
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from pykafka4.config import ProducerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
@@ -23,6 +23,7 @@ from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.core.producer.transaction_offsets import Group, OffsetsInTransaction
 from pykafka4.core.producer.transaction_requests import (
     BEFORE_VERSION_2,
+    ENDS_ADDING,
     Meaning,
     add_partitions_request,
     end_request,
@@ -61,6 +62,9 @@ ENDS_PRODUCER: Final = {
 }  # of Produce; with INVALID_PRODUCER_EPOCH the coordinator may have aborted the transaction after its timeout (KIP-588)
 INIT_FIRST: Final = "call init_transactions first"
 
+MAYBE_COMMITTED: Final = "its commit was sent, and it may have been committed"
+
+E = TypeVar("E", bound=KafkaError)
 Done: TypeAlias = Callable[[KafkaError | None], None]
 
 
@@ -153,18 +157,22 @@ class Transactions:
         self._started = False  # the coordinator knows, or may know, of this transaction
         self._certain = False  # it does
         self._unanswered = 0  # EndTxn and TxnOffsetCommit requests of this transaction that may still be executed
-        self._commit_sent = False  # it may be committed
+        self._commits_sent = 0  # EndTxn requests that may have committed it
         self._added: set[TopicPartition] = set()
         self._to_add: dict[TopicPartition, None] = {}
-        self._init = self._add = self._end = self.call(self._init_message, self._initialized)
+        self._init = self._end = self.call(self._init_message, self._initialized)
+        self._joining = JoinBackoff(config, random)
+        self._add = self.call(self._add_message, self._partitions_added, BEFORE_VERSION_2["AddPartitionsToTxn"], self._joining)
 
     def call(
-        self, message: Callable[[], Any], answered: Callable[[float, Outcome], Verdict], highest: int | None = None, first: float = 0.0
+        self,
+        message: Callable[[], Any],
+        answered: Callable[[float, Outcome], Verdict],
+        highest: int | None = None,
+        backoff: Backoff | None = None,
     ) -> Call:
-        """A call to the coordinator. `first`: seconds of the first back-off, if not retry_backoff_ms."""
-        backoff = Backoff.retry(self.config, self._random)
-        if first:
-            backoff = Backoff(first, self.config.retry_backoff_max_ms / 1000, self._random)
+        """A call to the coordinator."""
+        backoff = backoff or Backoff.retry(self.config, self._random)
         timeout = self.config.request_timeout_ms / 1000
         return Call(self.coordinator, backoff, timeout, message, answered, lambda now, error: self._refused(error), highest)
 
@@ -183,8 +191,8 @@ class Transactions:
         had_version_2 = self.version_2
         self._look_at_version()
         self._begun_at, self._dropped = now, self._records.dropped()
-        self._started = self._certain = self._commit_sent = False
-        self._unanswered = 0
+        self._started = self._certain = False
+        self._unanswered = self._commits_sent = 0
         self._added.clear()
         self._to_add.clear()
         self._move(S.IN_TRANSACTION, None)
@@ -345,7 +353,7 @@ class Transactions:
         """Only an abort is possible from here on; the running commit or abort fails with the reason."""
         if self.state in (S.ABORTABLE_ERROR, S.FATAL):
             return
-        self._why = caused_by(TransactionAborted(f"{self.id}: the transaction must be aborted: {error}"), error)
+        self._why = self._or_committed(caused_by(TransactionAborted(f"{self.id}: the transaction must be aborted: {error}"), error))
         log.warning("%s: %s", self.config.client_id, self._why)
         self.state = TABLE.move(self.state, S.ABORTABLE_ERROR)
         self._records.admit(self._why)
@@ -362,12 +370,20 @@ class Transactions:
         if self.state is S.FATAL:
             return
         fenced = isinstance(error, BrokerError) and error.code.name in ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
-        self.fatal = self._fenced() if fenced else error
+        self.fatal = self._or_committed(self._fenced() if fenced else error)
         log.warning("%s: %s", self.config.client_id, self.fatal)
         self.state = TABLE.move(self.state, S.FATAL)
         self._offsets.fail(self.fatal)
         self._resolve(self.fatal)
         self._tell_waiters()
+
+    def _or_committed(self, error: E) -> E:
+        """`error`, or one that says in addition that the commit was sent: whether it was carried out is not known."""
+        if not self._commits_sent or self.state not in OPEN:
+            return error
+        told = error.again()
+        told.args = (f"{error}; {MAYBE_COMMITTED}",)
+        return told
 
     def _fenced(self) -> ProducerFencedError:
         limit = int(self.config.transaction_timeout_ms)
@@ -378,7 +394,12 @@ class Transactions:
     def _refused(self, error: KafkaError) -> None:
         """The coordinator gave an answer that repeating the request cannot change."""
         meaning = meaning_of(error)
-        if meaning is Meaning.ABORT and self.state in OPEN:
+        if meaning is Meaning.ABORT and self.state is S.INITIALIZING:  # nothing has begun yet: the next init_transactions may succeed
+            self.state = TABLE.move(self.state, S.UNINITIALIZED)
+            self._resolve(error)
+        elif meaning is Meaning.ABORT and self.state is S.READY:
+            """It was asked for the next epoch, and is asked again: no transaction can fail."""
+        elif meaning is Meaning.ABORT and self.state in OPEN:
             self._must_abort(error)
         elif isinstance(error, BrokerError) and error.code.name == "INVALID_TRANSACTION_TIMEOUT":
             limit = int(self.config.transaction_timeout_ms)
@@ -439,6 +460,9 @@ class Transactions:
         if not code:
             return None
         error = broker_error(code, f"{request} of {self.id}", None, request, topic=topic, group=group, transactional_id=self.id)
+        if request == "AddPartitionsToTxn" and meaning_of(error) is Meaning.FATAL and error.code.name not in ENDS_ADDING:
+            reason = TransactionAborted(f"{error}: {topic} cannot be part of this transaction")
+            return Next.GIVE_UP, caused_by(reason, error)
         then = {Meaning.RETRY: Next.RETRY, Meaning.REFIND: Next.ELSEWHERE}
         return then.get(meaning_of(error), Next.GIVE_UP), error
 
@@ -450,7 +474,7 @@ class Transactions:
 
     def _add_partitions(self, now: float) -> float:
         if not self._add.in_flight and not self._add.last_error:
-            self._add = self.call(self._add_message, self._partitions_added, BEFORE_VERSION_2["AddPartitionsToTxn"], SOON)
+            self._add.start_over()
         return self._add.poll(now, self._out.append)
 
     def _add_message(self) -> Any:
@@ -462,32 +486,38 @@ class Transactions:
             self._started = self._started or outcome.written is Written.MAYBE
             return None if ending else unanswered(outcome)
         self.coordinator.well()
-        self._add.reset()
+        self._joining.soon = False
         worst: Verdict = None
         for topic in outcome.message.results_by_topic_v3_and_below:
             for result in topic.results_by_partition:
-                verdict = self.judge(result.partition_error_code, "AddPartitionsToTxn", topic=topic.name)
+                code = result.partition_error_code
+                self._joining.soon = self._joining.soon or (code == CONCURRENT and not self._added)
+                verdict = self.judge(code, "AddPartitionsToTxn", topic=topic.name)
                 if verdict is None:
                     self._started = self._certain = True
                     self._added.add(tp := TopicPartition(topic.name, result.partition_index))
                     self._to_add.pop(tp, None)
-                elif worst is None or (verdict[0] is Next.GIVE_UP and result.partition_error_code != NOT_ATTEMPTED):
+                elif worst is None or (verdict[0] is Next.GIVE_UP and code != NOT_ATTEMPTED):
                     worst = verdict
         if ending:
-            return worst if worst is not None and meaning_of(worst[1]) is Meaning.FATAL else None
+            return worst if worst is not None and meaning_of(worst[1]) is Meaning.FATAL else None  # others end with the transaction
         self._records.place()
+        if worst is None:
+            self._add.reset()
         return worst
 
     # ---------------------------------------------------------------- EndTxn
 
     def _end_message(self) -> Any:
         self._unanswered += 1
-        self._commit_sent = self._commit_sent or self.state is S.COMMITTING
+        self._commits_sent += self.state is S.COMMITTING
         return end_request(self.id, self.producer_id, self.epoch, self.state is S.COMMITTING)
 
     def _ended(self, now: float, outcome: Outcome) -> Verdict:
         if not isinstance(outcome, Failed) or outcome.written is Written.NO:
             self._unanswered -= 1
+        if isinstance(outcome, Failed) and outcome.written is Written.NO and self.state is S.COMMITTING:
+            self._commits_sent -= 1
         verdict = self._verdict(outcome, "EndTxn")
         if verdict is not None and not self._is_nothing_to_abort(verdict[1]):
             return verdict
@@ -508,7 +538,7 @@ class Transactions:
     def _is_nothing_to_abort(self, error: KafkaError) -> bool:
         """The coordinator has no transaction to abort: the requests that would have begun it may have been lost."""
         unknown = isinstance(error, BrokerError) and error.code.name == "INVALID_TXN_STATE"
-        return unknown and self.state is S.ABORTING and not self._certain and not self._commit_sent
+        return unknown and self.state is S.ABORTING and not self._certain and not self._commits_sent
 
     def note_started(self, certain: bool) -> None:
         """A request that begins the transaction at the coordinator was sent; `certain`: it succeeded."""
@@ -526,7 +556,28 @@ class Transactions:
             self._refused(error)
 
 
+class JoinBackoff(Backoff):
+    """The pauses of AddPartitionsToTxn. `soon`: the last transaction is still being completed, and this one has no partition yet."""
+
+    __slots__ = ("_soon", "soon")
+
+    def __init__(self, config: ProducerConfig, random: Random) -> None:
+        longest = config.retry_backoff_max_ms / 1000
+        super().__init__(config.retry_backoff_ms / 1000, longest, random)
+        self._soon, self.soon = Backoff(SOON, longest, random), False
+
+    def next(self) -> float:
+        """The next pause in seconds."""
+        return self._soon.next() if self.soon else super().next()
+
+    def reset(self) -> None:
+        """Start over with the first pause, after a success."""
+        super().reset()
+        self._soon.reset()
+
+
 NOT_ATTEMPTED: Final = BY_NAME["OPERATION_NOT_ATTEMPTED"].code
+CONCURRENT: Final = BY_NAME["CONCURRENT_TRANSACTIONS"].code
 
 
 def _ignore(error: KafkaError | None) -> None:

@@ -1,0 +1,82 @@
+"""Handed over. Rule: records that the application has got stay noted until a transaction with their offsets is known to be committed.
+
+Transactions need this: records of a partition that has ended may be processed in a transaction that can no longer contain their offsets.
+A *stretch* is the reading of a partition from its assignment, or from a seek of the application, up to the next of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pykafka4.core.subscription import Claim
+from pykafka4.records import TopicPartition
+
+__all__ = ["HandedOver"]
+
+BEFORE_A_SEEK = -1  # less than every offset
+
+
+class HandedOver:
+    """What was returned of each partition and is not committed by a transaction. Used by the application's thread only."""
+
+    __slots__ = ("_open", "_seeks", "cut_off")
+
+    def __init__(self) -> None:
+        self._open: dict[TopicPartition, tuple[int, int]] = {}  # the first and the last offset
+        self._seeks: dict[TopicPartition, object] = {}  # partitions that the application has sought, and the mark of the last seek
+        self.cut_off: dict[TopicPartition, tuple[object, int]] = {}  # partitions that ended with such records: stretch, end of the records
+
+    def add(self, tp: TopicPartition, first: int, last: int) -> None:
+        """Records with these offsets are returned."""
+        known = self._open.get(tp)
+        self._open[tp] = (first if known is None else known[0], last)
+
+    def end(self, claim: Claim) -> None:
+        """The partition is not read any more."""
+        end = self._end_of(claim)
+        if end is not None:
+            self.cut_off[claim.tp] = (self.stretch(claim), end)
+        self._open.pop(claim.tp, None)
+        self._seeks.pop(claim.tp, None)
+
+    def sought(self, claim: Claim) -> None:
+        """The application continues elsewhere; it may still process what it has got before."""
+        end = self._end_of(claim)
+        if end is None:
+            self._open.pop(claim.tp, None)
+        else:
+            self._open[claim.tp] = (BEFORE_A_SEEK, end - 1)
+        self._seeks[claim.tp] = object()
+
+    def _end_of(self, claim: Claim) -> int | None:
+        """The end of the records; None without any. What is left of a loop's list lies behind the claim's position: it was not returned."""
+        first, last = self._open.get(claim.tp, (0, -1))
+        if first == BEFORE_A_SEEK:
+            return last + 1
+        position = first if claim.position is None else claim.position
+        return min(position, last + 1) if first < position and first <= last else None
+
+    def stretch(self, claim: Claim) -> object:
+        """Identifies the reading since the assignment or the last seek of the application."""
+        return self._seeks.get(claim.tp, claim.origin)
+
+    def was_sought(self, tp: TopicPartition) -> bool:
+        """Whether the application chose where reading began."""
+        return tp in self._seeks
+
+    def committed(self, stretches: Mapping[TopicPartition, tuple[object, int]], claims: Mapping[TopicPartition, Claim]) -> None:
+        """A transaction has committed these offsets, each of a stretch."""
+        for tp, (stretch, offset) in stretches.items():
+            ended = self.cut_off.get(tp)
+            if ended is not None and ended[0] is stretch and ended[1] <= offset:
+                del self.cut_off[tp]
+            if tp in self._open and tp in claims and self.stretch(claims[tp]) is stretch:
+                last = self._open[tp][1]
+                self._open[tp] = (offset, last)
+                if last < offset:
+                    del self._open[tp]
+
+    def forget(self) -> None:
+        """The application drops everything that it has got."""
+        self._open.clear()
+        self.cut_off.clear()

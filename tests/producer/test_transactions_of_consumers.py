@@ -1,0 +1,285 @@
+"""Transactions with a consumer: what was read is committed with what was written, or it is read again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from net_helpers import SECONDS, until
+from producing import Maker, ctrl_c
+
+from pykafka4 import Consumer, KafkaError, KafkaTimeoutError, Producer, ProducerFencedError, TransactionAborted
+from pykafka4.testing import ModelServer
+
+IN = ("in", 0)
+
+
+@pytest.fixture(params=["4.4", "3.9"])
+def server(request: pytest.FixtureRequest) -> Iterator[ModelServer]:
+    """One broker of a release with transaction.version 2, or 1; topic `in` with ten records in one partition, and topic `out`."""
+    with ModelServer(brokers=1, release=request.param) as server:
+        server.create_topic("in", 1)
+        server.create_topic("out", 1)
+        server.produce("in", *(b"%d" % n for n in range(10)), partition=0)
+        yield server
+
+
+@pytest.fixture
+def make(server: ModelServer) -> Iterator[Maker]:
+    with contextlib.ExitStack() as made:
+
+        def producer(**options: Any) -> Producer:
+            options = {"transactional_id": "copy", "linger_ms": 0, "retry_backoff_ms": 10, **options}
+            one = Producer(bootstrap_servers=server.bootstrap_servers, **options)
+            made.callback(one.close, SECONDS)
+            one.init_transactions(SECONDS)
+            return one
+
+        yield producer
+
+
+@pytest.fixture
+def producer(make: Maker) -> Producer:
+    return make()
+
+
+@pytest.fixture
+def consumer(server: ModelServer) -> Iterator[Consumer]:
+    with reading(server) as consumer:
+        yield consumer
+
+
+def reading(server: ModelServer) -> Consumer:
+    consumer = Consumer(
+        bootstrap_servers=server.bootstrap_servers,
+        group_id="g",
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        heartbeat_interval_ms=50,
+    )
+    consumer.subscribe(["in"])
+    return consumer
+
+
+def take(consumer: Consumer, count: int) -> list[int]:
+    """The offsets of the next `count` records."""
+    found: list[int] = []
+    until(lambda: len(found) >= count or (found.extend(r.offset for r in consumer.poll(0.05, count - len(found))), False)[1])
+    return found
+
+
+def written(server: ModelServer) -> list[bytes]:
+    """What is committed in `out`."""
+    with Consumer(bootstrap_servers=server.bootstrap_servers, auto_offset_reset="earliest", isolation_level="read_committed") as reader:
+        reader.assign([("out", 0)])
+        found: list[bytes] = []
+
+        def read() -> bool:
+            found.extend(record.value or b"" for record in reader.poll(0.05))
+            return reader.lag(("out", 0)) == 0
+
+        until(read)
+        return found
+
+
+def requests(server: ModelServer) -> Counter[str]:
+    return server.do(lambda cluster: Counter(cluster.requests))  # type: ignore[no-any-return]
+
+
+# ---- partitions that end
+
+
+@pytest.mark.parametrize("where", ["inside", "before"])
+def test_records_of_a_partition_that_was_revoked_are_not_committed(
+    server: ModelServer, producer: Producer, consumer: Consumer, where: str
+) -> None:
+    """Their offsets cannot be part of the transaction, and the next owner of the partition reads them again."""
+    assert take(consumer, 4) == [0, 1, 2, 3]
+
+    def lose() -> None:
+        with reading(server) as other:
+            until(lambda: (consumer.poll(0.02, 1), bool(other.poll(0.02, 1)) or bool(other.assignment()))[1])
+            consumer.poll(0.02, 1)
+
+    if where == "before":
+        lose()
+    with pytest.raises(TransactionAborted, match=r"in-0: revoked or lost after poll had returned records"), producer.transaction(consumer):
+        producer.send("out", b"0 to 3")
+        if where == "inside":
+            lose()
+    assert written(server) == []
+    with producer.transaction(consumer):
+        assert take(consumer, 10) == list(range(10))
+        producer.send("out", b"all")
+    assert (written(server), server.committed("g")) == ([b"all"], {IN: 10})
+
+
+def test_a_partition_that_ends_after_its_records_were_committed_is_no_reason_to_abort(
+    server: ModelServer, producer: Producer, consumer: Consumer
+) -> None:
+    with producer.transaction(consumer):
+        take(consumer, 4)
+        producer.send("out", b"0 to 3")
+    consumer.unsubscribe()
+    with producer.transaction(consumer):
+        producer.send("out", b"more")
+    assert (written(server), server.committed("g")) == ([b"0 to 3", b"more"], {IN: 4})
+
+
+# ---- what is part of a transaction
+
+
+def test_the_current_record_of_a_loop_is_part_of_its_own_transaction(server: ModelServer, producer: Producer, consumer: Consumer) -> None:
+    for n, record in enumerate(consumer):
+        if n in (2, 4):
+            with pytest.raises(ZeroDivisionError), producer.transaction(consumer):
+                raise ZeroDivisionError
+            continue
+        with producer.transaction(consumer):
+            producer.send("out", record.value)
+        assert server.committed("g") == {IN: record.offset + 1}
+        if record.offset == 6:
+            break
+    assert written(server) == [b"%d" % n for n in range(7)]
+
+
+def test_a_transaction_in_which_nothing_was_read_costs_nothing(server: ModelServer, producer: Producer, consumer: Consumer) -> None:
+    with producer.transaction(consumer):
+        take(consumer, 10)
+    before = requests(server)
+    for _ in range(3):
+        with producer.transaction(consumer):
+            consumer.poll(0.0)
+    after = requests(server) - before
+    assert not {"TxnOffsetCommit", "EndTxn", "AddOffsetsToTxn"} & after.keys()
+    consumer.seek(IN, 3)
+    with producer.transaction(consumer):
+        """Back to an offset that is not the one stored."""
+    assert server.committed("g") == {IN: 3}
+
+
+# ---- after a transaction that was not committed
+
+
+def test_after_a_seek_an_abort_goes_back_to_where_the_seek_went(server: ModelServer, producer: Producer, consumer: Consumer) -> None:
+    with producer.transaction(consumer):
+        take(consumer, 10)
+    consumer.seek(IN, 2)
+    for _ in range(2):
+        assert take(consumer, 2) == [2, 3]
+        with pytest.raises(ZeroDivisionError), producer.transaction(consumer):
+            raise ZeroDivisionError
+    with producer.transaction(consumer):
+        assert take(consumer, 2) == [2, 3]
+    assert take(consumer, 2) == [4, 5]
+    with pytest.raises(ZeroDivisionError), producer.transaction(consumer):
+        raise ZeroDivisionError
+    assert take(consumer, 2) == [4, 5]
+
+
+def test_after_ctrl_c_during_the_abort_the_consumer_goes_back(server: ModelServer, producer: Producer, consumer: Consumer) -> None:
+    take(consumer, 5)
+    server.delay("EndTxn", 0.5)
+    calls = producer._core.transactions._caller
+    with ctrl_c(lambda: calls.get("caller", ("", ""))[1] == "abort_transaction"), producer.transaction(consumer):
+        producer.send("out", b"v").result(SECONDS)
+        raise ZeroDivisionError
+    producer.abort_transaction(SECONDS)
+    with producer.transaction(consumer):
+        assert take(consumer, 10) == list(range(10))
+
+
+def timed_out(server: ModelServer, producer: Producer, consumer: Consumer, failing: bool) -> None:
+    """A transaction with the records 0 to 4, and then one with 5 to 7 whose commit has timed out."""
+    take(consumer, 5)
+    with producer.transaction(consumer):
+        producer.send("out", b"first")
+    take(consumer, 3)
+    server.fail("Produce", "REQUEST_TIMED_OUT", topic="out", times=4)
+    if failing:
+        server.fail("Produce", "INVALID_RECORD", topic="out")
+    with (
+        pytest.raises(KafkaTimeoutError, match=r"(?s)commit_transaction.*call commit_transaction again"),
+        producer.transaction(consumer, timeout=0.3),
+    ):
+        producer.send("out", b"second")
+
+
+@pytest.mark.parametrize("polls", [False, True])
+def test_a_commit_that_timed_out_and_turns_out_to_be_aborted(server: ModelServer, make: Maker, consumer: Consumer, polls: bool) -> None:
+    producer = make(retry_backoff_ms=150)
+    timed_out(server, producer, consumer, failing=True)
+    with pytest.raises(TransactionAborted):
+        producer.commit_transaction(SECONDS)
+    producer.abort_transaction(SECONDS)
+    if polls:  # what it returns lies behind the records of the transaction that failed
+        assert take(consumer, 2) == [8, 9]
+        with pytest.raises(TransactionAborted, match="poll reads them again"), producer.transaction(consumer):
+            producer.send("out", b"never")
+    with producer.transaction(consumer):
+        assert take(consumer, 5) == [5, 6, 7, 8, 9]
+        producer.send("out", b"third")
+    assert (written(server), server.committed("g")) == ([b"first", b"third"], {IN: 10})
+
+
+def test_a_commit_that_timed_out_and_turns_out_to_be_committed(server: ModelServer, make: Maker, consumer: Consumer) -> None:
+    producer = make(retry_backoff_ms=150)
+    timed_out(server, producer, consumer, failing=False)
+    producer.commit_transaction(SECONDS)
+    assert take(consumer, 2) == [8, 9]
+    with producer.transaction(consumer):
+        producer.send("out", b"third")
+    assert (written(server), server.committed("g")) == ([b"first", b"second", b"third"], {IN: 10})
+
+
+@pytest.mark.parametrize("where", ["commit", "abort", "block"])
+def test_a_fenced_producer_leaves_the_records_to_the_next_one(server: ModelServer, make: Maker, consumer: Consumer, where: str) -> None:
+    producer = make()
+    take(consumer, 5)
+    others: list[Producer] = []
+    with pytest.raises(ProducerFencedError), producer.transaction(consumer, SECONDS):
+        producer.send("out", b"v").result(SECONDS)
+        others.append(make())
+        if where == "abort":
+            raise KafkaError("of the application")
+        if where == "block":
+            producer.commit_transaction(SECONDS)
+    with others[0].transaction(consumer):
+        assert take(consumer, 10) == list(range(10))
+        others[0].send("out", b"again")
+    assert (written(server), server.committed("g")) == ([b"again"], {IN: 10})
+
+
+def test_a_rewind_that_failed_is_carried_out_by_the_next_transaction(
+    server: ModelServer, producer: Producer, consumer: Consumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(consumer, 5)
+
+    def denied(*args: Any) -> None:
+        raise KafkaError("no coordinator")
+
+    monkeypatch.setattr(consumer._session.commits, "committed", denied)
+    with pytest.raises(ZeroDivisionError) as raised, producer.transaction(consumer):
+        raise ZeroDivisionError
+    assert raised.value.__notes__ == [
+        "pykafka4: rewinding the consumer failed; the next transaction with it tries again first: no coordinator"
+    ]
+    with pytest.raises(KafkaError, match="no coordinator"), producer.transaction(consumer):
+        producer.send("out", b"never")
+    monkeypatch.undo()
+    with producer.transaction(consumer):
+        assert take(consumer, 10) == list(range(10))
+
+
+def test_a_consumer_in_two_transactions_at_once_is_refused(server: ModelServer, make: Maker, consumer: Consumer) -> None:
+    outer, inner = make(), make(transactional_id="other")
+    take(consumer, 5)
+    with pytest.raises(TransactionAborted, match="another transaction"), outer.transaction(consumer):
+        outer.send("out", b"outer")
+        with contextlib.suppress(TransactionAborted), inner.transaction(consumer):
+            inner.send("out", b"inner")
+    assert (written(server), server.committed("g")) == ([], {})
