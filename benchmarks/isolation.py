@@ -1,7 +1,7 @@
 """Measures what a sick partition costs the others: no leader and a full queue, or a broker that answers 500 ms late.
 
 `python -m benchmarks.isolation` sends to the six partitions of a topic of a fake cluster (`sink.c`), which costs less than the client, so
-that what is measured is the client. A round takes each case calm, in each trouble, and calm again, each in a fresh process with a fresh
+that what is measured is the client. A round takes each case in each trouble between two calm runs, each in a fresh process with a fresh
 sink, first at full speed and then at half of it. Counted is what the sink took. The two calm runs say how much is noise.
 
 The cases are those of applications: one thread for each partition under `block`; under `raise` and `drop` one thread for all, which sends
@@ -12,7 +12,7 @@ thread that names no partition: all of its records count, wherever they go.
 The bar: in the median over the rounds, the other partitions lose at most 10 % of their rate. It is judged at half of the full speed, as an
 application does something else, too: there each thread has its own pace, so that no partition gains from time that another one does not
 use. At full speed nothing is free: the time of a refused record is taken from the others, and that of a thread that waits is given to
-them. These rows are reported.
+them. These rows are reported; and what is lost per second of the client's CPU, in which other work on the machine hardly counts.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
+import statistics
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -174,8 +177,30 @@ def client(run: Run) -> None:
     sys.stdin.readline()
 
 
-def measure(case: Case, trouble: str, seconds: float, rate: float) -> dict[int, float]:
-    """Records a second that the sink took in each partition."""
+@attrs.frozen
+class Took:
+    """What the sink took of a run, in records a second by partition, and how many seconds of CPU the client used a second."""
+
+    rates: dict[int, float]
+    cpu: float
+
+    def of(self, partitions: Sequence[int]) -> float:
+        """Records a second in these partitions."""
+        return sum(self.rates[partition] for partition in partitions)
+
+    def per_cpu(self, partitions: Sequence[int]) -> float:
+        """Records per second of CPU."""
+        return self.of(partitions) / self.cpu
+
+
+def cpu_of(process: int) -> float:
+    """CPU seconds of a process so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(case: Case, trouble: str, seconds: float, rate: float) -> Took:
+    """One process, from when it is ready on."""
     late = (leader(TOPIC, SICK), LATE_MS) if trouble == LATE else (0, 0)
     with Sink(late=late, offline=SICK if trouble == OFFLINE else -1) as sink:
         told = json.dumps(attrs.asdict(Run(case, trouble, sink.bootstrap, rate)))
@@ -185,28 +210,31 @@ def measure(case: Case, trouble: str, seconds: float, rate: float) -> dict[int, 
             try:
                 if process.stdout.readline() != "ready\n":
                     raise RuntimeError("the client did not start; what it said is above")
-                began, before = time.monotonic(), sink.ends(TOPIC)
+                began, used, before = time.monotonic(), cpu_of(process.pid), sink.ends(TOPIC)
                 time.sleep(seconds)
-                after, passed = sink.ends(TOPIC), time.monotonic() - began
+                after, used, passed = sink.ends(TOPIC), cpu_of(process.pid) - used, time.monotonic() - began
             finally:
                 process.kill()
-    return {partition: (after[partition] - before[partition]) / passed for partition in after}
+    return Took({partition: (after[partition] - before[partition]) / passed for partition in after}, used / passed)
 
 
 def compare(table: Table, case: Case, seconds: float, rate: float = 0.0) -> float:
     """One round of a case. Returns how many records a second were sent in the calm runs."""
-    order = ((CALM, CALM), (OFFLINE, OFFLINE), (LATE, LATE), ("again", CALM))
-    runs = {name: measure(case, trouble, seconds, rate) for name, trouble in order}
-    for trouble in (OFFLINE, LATE):
-        rates = {name: sum(row[partition] for partition in case.counted(trouble)) for name, row in runs.items()}
-        usual = (rates[CALM] + rates["again"]) / 2
-        share, noise = rates[trouble] / usual, abs(rates[CALM] - rates["again"]) / usual
+    calm, offline, again, late, last = (measure(case, trouble, seconds, rate) for trouble in (CALM, OFFLINE, CALM, LATE, CALM))
+    for trouble, run, beside in ((OFFLINE, offline, (calm, again)), (LATE, late, (again, last))):
+        partitions = case.counted(trouble)
+        rates = [took.of(partitions) for took in beside]
+        usual, usual_cpu = statistics.mean(rates), statistics.mean(took.per_cpu(partitions) for took in beside)
+        share, noise = run.of(partitions) / usual, abs(rates[0] - rates[1]) / usual
+        share_cpu = run.per_cpu(partitions) / usual_cpu
         title = f"{case.title}, {trouble}, {'half' if rate else 'full'} speed"
         # The table judges figures that should be small: what is lost.
         table.note(f"{title}: lost", OURS, 1 - share, most=LOST if rate else None)
+        table.note(f"{title}: lost per CPU", OURS, 1 - share_cpu)
         table.note(f"{title}: noise", OURS, noise)
-        print(f"{title}: {rates[trouble]:,.0f}/s that count, {usual:,.0f}/s calm: {share:.2f}; noise {noise:.2f}", flush=True)
-    return sum(sum(runs[name].values()) for name in (CALM, "again")) / 2
+        told = f"{run.of(partitions):,.0f}/s that count, {usual:,.0f}/s calm: {share:.2f}, per CPU {share_cpu:.2f}; noise {noise:.2f}"
+        print(f"{title}: {told}", flush=True)
+    return statistics.mean(sum(took.rates.values()) for took in (calm, again, last))
 
 
 def main() -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import isolation
 from benchmarks.bars import OURS, Table
-from benchmarks.isolation import CALM, CASES, LATE, OFFLINE, SICK, TOPIC, Case, Run
+from benchmarks.isolation import CALM, CASES, LATE, OFFLINE, SICK, TOPIC, Case, Run, Took
 from benchmarks.sink import PARTITIONS, Sink, leader
 from pykafka4 import Producer
 from pykafka4.errors import KafkaError
@@ -35,8 +35,8 @@ def test_what_counts_are_the_partitions_that_are_not_sick_and_all_records_that_n
 
 
 def test_half_of_full_speed_is_judged_and_full_speed_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(case: Case, trouble: str, seconds: float, rate: float) -> dict[int, float]:
-        return dict.fromkeys(range(PARTITIONS), 50.0 if trouble != CALM and case.policy == "raise" else 100.0)
+    def measured(case: Case, trouble: str, seconds: float, rate: float) -> Took:
+        return Took(dict.fromkeys(range(PARTITIONS), 50.0 if trouble != CALM and case.policy == "raise" else 100.0), cpu=1.0)
 
     monkeypatch.setattr(isolation, "measure", measured)
     table = Table()
