@@ -82,7 +82,10 @@ cdef extern from *:
 
 cdef inline int check_callback(str topic, str what, object function) except -1:
     """TypeError if `function` cannot be called, or if calling it would not run it. For a function this costs a look at its flags."""
-    if makes_coroutine(function):
+    cdef int kind = makes_coroutine(function)
+    if kind < 0 and type(function) is partial:
+        kind = makes_coroutine(function.func)
+    if kind:
         checked_callback(topic, what, function)
     return 0
 

@@ -28,6 +28,7 @@ import os
 import sys
 from collections import deque
 from contextlib import suppress
+from functools import partial
 from operator import itemgetter
 
 from pykafka4.error_table import Written
