@@ -241,3 +241,19 @@ def test_the_first_release_with_transactions() -> None:
             assert values(read(maker.assigned(0, **COMMITTED), 2)) == [b"a", b"b"]
         finally:
             maker.close()
+
+
+def test_a_position_behind_a_marker_has_the_epoch_of_the_marker(make: Maker, writers: Writers, server: ModelServer) -> None:
+    """With the epoch of the last record, the leader would tell the next consumer that the log was truncated."""
+    writers.write(b"yes")
+    for _ in range(2):
+        server.do(lambda cluster: cluster.move_leader("t", 0))
+    writers.commit()
+    first = make.assigned(0, group_id="g", enable_auto_commit=False, **COMMITTED)
+    assert reaches(first, 2) == [b"yes"]
+    first.commit()
+    assert first.committed(T0).leader_epoch == server.do(lambda cluster: cluster.topics.partition("t", 0).epoch) > 0  # type: ignore[union-attr]
+    writers.write(b"more")
+    writers.commit()
+    second = make.assigned(0, group_id="g", enable_auto_commit=False, auto_offset_reset="none", **COMMITTED)
+    assert values(read(second, 1)) == [b"more"]

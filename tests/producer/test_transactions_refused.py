@@ -1,0 +1,229 @@
+"""Transactions: calls whose outcome is not known, and what each refusal of a coordinator leads to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from net_helpers import SECONDS, until
+from producing import Maker
+
+from pykafka4 import BrokerError, KafkaError, KafkaTimeoutError, Producer, ProducerFencedError, TransactionAborted, TransactionError
+from pykafka4.core.producer.transactions import TransactionState
+from pykafka4.testing import ModelServer
+
+MAYBE = "it may have been committed"
+
+
+@pytest.fixture(params=["4.4", "3.9"])
+def server(request: pytest.FixtureRequest) -> Iterator[ModelServer]:
+    """One broker of a release with transaction.version 2, or 1; topic `t` with two partitions."""
+    with ModelServer(brokers=1, release=request.param) as server:
+        server.create_topic("t", 2)
+        yield server
+
+
+@pytest.fixture
+def make(server: ModelServer) -> Iterator[Maker]:
+    made: list[Producer] = []
+
+    def producer(**options: Any) -> Producer:
+        options = {"transactional_id": "x", "linger_ms": 0, "retry_backoff_ms": 10, **options}
+        made.append(Producer(bootstrap_servers=server.bootstrap_servers, **options))
+        return made[-1]
+
+    yield producer
+    for one in made:
+        one.close(SECONDS)
+
+
+@pytest.fixture
+def producer(make: Maker) -> Producer:
+    producer = make()
+    producer.init_transactions(SECONDS)
+    return producer
+
+
+def version_1(server: ModelServer) -> bool:
+    return bool(server.do(lambda cluster: cluster.release) == "3.9")
+
+
+# ---- calls
+
+
+def test_a_call_is_pending_before_the_loop_has_begun_it(producer: Producer) -> None:
+    producer.begin_transaction()
+    producer.send("t", b"v", partition=0).result(SECONDS)
+    go = threading.Event()
+    producer._core.runtime.loop.call(lambda now: go.wait(SECONDS))
+    try:
+        with pytest.raises(KafkaTimeoutError, match="call commit_transaction again"):
+            producer.commit_transaction(0.02)
+        for call in (producer.abort_transaction, producer.begin_transaction):
+            with pytest.raises(TransactionError, match="the outcome of commit_transaction is not known yet"):
+                call()
+    finally:
+        go.set()
+    producer.commit_transaction(SECONDS)
+    producer.begin_transaction()
+
+
+def test_a_call_of_a_signal_handler_does_not_let_other_threads_in(server: ModelServer, producer: Producer) -> None:
+    producer.begin_transaction()
+    producer.send("t", b"v", partition=0).result(SECONDS)
+    server.delay("EndTxn", 0.6)
+    told: list[str] = []
+
+    def call(name: str) -> None:
+        try:
+            producer.begin_transaction()
+        except TransactionError as error:
+            told.append(f"{name}: {error}")
+
+    def other() -> None:
+        until(lambda: "commit" in str(producer._core.transactions._caller))
+        os.kill(os.getpid(), signal.SIGUSR1)
+        until(lambda: told)
+        call("other")
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: call("handler"))
+    thread = threading.Thread(target=other, name="other")
+    try:
+        thread.start()
+        producer.commit_transaction(SECONDS)
+        thread.join(SECONDS)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert told[0].startswith("handler: begin_transaction: the outcome of commit_transaction is not known yet")
+    assert told[1].startswith("other: thread 'other' called begin_transaction while thread 'MainThread' is in commit_transaction")
+    producer.begin_transaction()
+
+
+# ---- commits in doubt
+
+
+@pytest.mark.parametrize(("code", "error"), [("TRANSACTION_ABORTABLE", TransactionAborted), ("PRODUCER_FENCED", ProducerFencedError)])
+def test_a_commit_that_was_sent_and_refused_is_in_doubt(
+    server: ModelServer, producer: Producer, code: str, error: type[KafkaError]
+) -> None:
+    """A broker may have carried it out although it answers with an error."""
+    producer.begin_transaction()
+    producer.send("t", b"v", partition=0).result(SECONDS)
+    server.fail("EndTxn", code, after=True)
+    with pytest.raises(error, match=MAYBE):
+        producer.commit_transaction(SECONDS)
+    with pytest.raises(KafkaError, match=MAYBE):
+        producer.abort_transaction(SECONDS)
+
+
+def test_a_commit_that_was_not_sent_is_not_in_doubt(server: ModelServer, producer: Producer) -> None:
+    server.fail("Produce", "INVALID_RECORD", topic="t", partition=1)
+    with pytest.raises(TransactionAborted) as raised, producer.transaction():
+        producer.send("t", b"acknowledged", partition=0).result(SECONDS)
+        producer.send("t", b"bad", partition=1)
+    assert MAYBE not in str(raised.value)
+    with producer.transaction():
+        producer.send("t", b"next", partition=1)
+
+
+@pytest.mark.parametrize("acknowledged", [0, 3])
+def test_after_records_timed_out_the_commit_fails(server: ModelServer, make: Maker, acknowledged: int) -> None:
+    producer = make(delivery_timeout_ms=300, request_timeout_ms=200)
+    producer.init_transactions(SECONDS)
+    producer.begin_transaction()
+    for n in range(acknowledged):
+        producer.send("t", b"%d" % n, partition=0).result(SECONDS)
+    server.fail("Produce", "NOT_ENOUGH_REPLICAS", topic="t", partition=1, times=1000)
+    producer.send("t", b"late", partition=1)
+    for _ in range(2):
+        with pytest.raises(TransactionAborted, match="must be aborted"):
+            producer.commit_transaction(SECONDS)
+    producer.abort_transaction(SECONDS)
+    decided = server.do(lambda cluster: [t.state.value for t in cluster.transactions.transactions.values()])
+    assert decided == (["CompleteAbort"] if acknowledged or not version_1(server) else decided)
+
+
+@pytest.mark.parametrize("error", ["PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"])
+def test_an_error_that_ends_the_producer_after_acknowledged_records_commits_nothing(
+    server: ModelServer, producer: Producer, error: str
+) -> None:
+    with pytest.raises(KafkaError) as raised, producer.transaction():
+        producer.send("t", b"acknowledged", partition=0).result(SECONDS)
+        server.fail("Produce", error, topic="t", partition=1)
+        producer.send("t", b"bad", partition=1)
+    assert not isinstance(raised.value, TransactionError)
+    states = server.do(lambda cluster: {t.state.value for t in cluster.transactions.transactions.values()})
+    assert states == {"Ongoing"}
+    with pytest.raises(type(raised.value)):
+        producer.begin_transaction()
+
+
+# ---- errors of the coordinator
+
+
+@pytest.mark.parametrize("code", ["INVALID_TOPIC_EXCEPTION", "POLICY_VIOLATION", "TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_PRODUCER_ID"])
+def test_a_partition_that_cannot_be_added_aborts_the_transaction(server: ModelServer, producer: Producer, code: str) -> None:
+    if not version_1(server):
+        pytest.skip("brokers add partitions themselves")
+    server.fail("AddPartitionsToTxn", code)
+    with pytest.raises(TransactionAborted, match=f"AddPartitionsToTxn of x: {code}"), producer.transaction():
+        producer.send("t", b"bad", partition=0)
+    with producer.transaction():
+        producer.send("t", b"good", partition=0)
+
+
+@pytest.mark.parametrize("code", ["INVALID_PRODUCER_ID_MAPPING", "INVALID_TXN_STATE", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"])
+def test_errors_of_adding_a_partition_that_end_the_producer(server: ModelServer, producer: Producer, code: str) -> None:
+    if not version_1(server):
+        pytest.skip("brokers add partitions themselves")
+    server.fail("AddPartitionsToTxn", code)
+    with pytest.raises(BrokerError, match=code), producer.transaction():
+        producer.send("t", b"bad", partition=0)
+    with pytest.raises(BrokerError, match=code):
+        producer.begin_transaction()
+
+
+@pytest.mark.parametrize(("code", "most"), [("UNKNOWN_TOPIC_OR_PARTITION", 6), ("CONCURRENT_TRANSACTIONS", 12)])
+def test_adding_a_partition_is_repeated_with_a_growing_back_off(server: ModelServer, make: Maker, code: str, most: int) -> None:
+    """A transaction that is just being completed takes about 20 ms; everything else takes `retry_backoff_ms` and longer."""
+    if not version_1(server):
+        pytest.skip("brokers add partitions themselves")
+    producer = make(retry_backoff_ms=100)
+    producer.init_transactions(SECONDS)
+    producer.begin_transaction()
+    server.fail("AddPartitionsToTxn", code, times=1000)
+    producer.send("t", b"v", partition=0)
+    time.sleep(1.0)
+    asked = server.do(lambda cluster: cluster.requests["AddPartitionsToTxn"])
+    assert 2 <= asked <= most
+
+
+def test_init_transactions_may_be_repeated_when_it_should_be_aborted(server: ModelServer, make: Maker) -> None:
+    producer = make()
+    server.fail("InitProducerId", "TRANSACTION_ABORTABLE")
+    with pytest.raises(BrokerError, match="TRANSACTION_ABORTABLE"):
+        producer.init_transactions(SECONDS)
+    assert producer._core.machine.transactions.state is TransactionState.UNINITIALIZED
+    producer.init_transactions(SECONDS)
+    with producer.transaction():
+        producer.send("t", b"v", partition=0)
+
+
+def test_an_epoch_that_is_refused_for_the_moment_is_asked_for_again(server: ModelServer, producer: Producer) -> None:
+    """After a commit whose first answer was lost. At worst the next transaction, which has begun meanwhile, aborts."""
+    server.disconnect("EndTxn")
+    server.fail("InitProducerId", "TRANSACTION_ABORTABLE")
+    with producer.transaction():
+        producer.send("t", b"first", partition=0)
+    with contextlib.suppress(TransactionAborted), producer.transaction():
+        producer.send("t", b"second", partition=0)
+    with producer.transaction():
+        producer.send("t", b"third", partition=0)
+    if version_1(server):  # from version 2 on EndTxn brings the epoch
+        server.assert_all_met()
