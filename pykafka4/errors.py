@@ -316,7 +316,10 @@ class TransactionError(KafkaError):
 
 
 class TransactionAborted(TransactionError):
-    """The transaction can only be aborted, or was; the message says why. None of its records is read by read_committed consumers."""
+    """The transaction can only be aborted, or was; the message says why. No read_committed consumer reads its records.
+
+    The exception: the commit was sent, and answered with an error or not at all. Then the message says that it may have been committed.
+    """
 
     code: ErrorCode | str = "TRANSACTION_ABORTED"
 
