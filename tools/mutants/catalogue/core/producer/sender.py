@@ -228,8 +228,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/deadlines.py",
-        old='            self._outcomes.fail(queue, batch, "TIMED_OUT", reason)\n        self.watch(queue)\n',
-        new='            self._outcomes.fail(queue, batch, "TIMED_OUT", reason)\n',
+        old="lambda batch: self._reason(queue, batch))\n        self.watch(queue)\n",
+        new="lambda batch: self._reason(queue, batch))\n",
         breaks="only the first deadline of a partition is watched",
         tests=("tests/producer/test_delivery.py::test_expired_records_say_which_address_failed_and_why",),
     ),
