@@ -299,7 +299,10 @@ class Look:
 
     def offline(self) -> dict[str, Any]:
         """The offline partitions: since how many seconds, and why."""
-        return {str(tp): {"since": self.at - offline.since, "reason": str(offline.reason)} for tp, offline in self.partitions.items()}
+        return {
+            f"{topic}-{partition}": {"since": self.at - offline.since, "reason": str(offline.reason)}
+            for (topic, partition), offline in self.partitions.items()
+        }
 
 
 def _look_at(look: Callable[[float, Sequence[T]], R], part: Sequence[T], now: float) -> R:

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from benchmarks.bars import Table
 from benchmarks.bench import conditions
-from benchmarks.scale import assigned, memory, traffic
+from benchmarks.scale import assigned, memory, states, traffic
 from benchmarks.scale.server import RELEASE
 from benchmarks.scale.shape import Shape
 
 OUT = Path(__file__).resolve().parent.parent.parent / "build" / "scale.json"
-CASES = ("assigned", "traffic", "memory")
+CASES = ("assigned", "traffic", "states", "memory")
 
 
 def main() -> int:
@@ -42,6 +42,8 @@ def main() -> int:
             assigned.measure(table, shape, arguments.release, arguments.rounds, arguments.seconds)
         elif case == "traffic":
             traffic.measure(table, shape, arguments.rounds, arguments.records)
+        elif case == "states":
+            states.measure(table, shape, arguments.release, arguments.rounds)
         else:
             memory.measure(table, shape, arguments.release, max(1, arguments.rounds // 3))
         table.show()

@@ -21,6 +21,7 @@ __all__ = ["RELEASE", "serve"]
 
 RELEASE = "2.8"
 REPLICAS = 2  # so that a leader can move
+LEADERLESS = 3600.0  # seconds
 
 
 def serve(shape: Shape, release: str) -> AbstractContextManager[Process]:
@@ -53,6 +54,15 @@ class Orders:
     def move(self, topic: str, partition: int) -> int:
         """The other replica leads the partition; which broker that is."""
         return self._server.do(lambda cluster: cluster.move_leader(topic, partition))
+
+    def orphan(self, places: list[Place]) -> None:
+        """These have no leader from now on."""
+
+        def act(cluster: ModelCluster) -> None:
+            for topic, partition in places:
+                cluster.orphan(topic, partition, LEADERLESS)
+
+        self._server.do(act)
 
     def watch(self) -> None:
         """From now on `fetches` counts."""

@@ -325,7 +325,7 @@ class Producer:
 
     def status(self) -> dict[str, Any]:
         """See pykafka4.Producer.status. Waits for turns of the client's thread; if that is stuck, for 5 s."""
-        return {**self._core.status(), **self._core.crashed(), "producer": self._core.stats().totals()}
+        return self._core.status()
 
     def __repr__(self) -> str:
         return f"<aio.Producer of {self._core.runtime!r}>"

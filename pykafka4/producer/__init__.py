@@ -263,7 +263,7 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         `oldest_age` (seconds since `send` of the oldest record without an outcome), `in_flight` (records), `last_error` (of the oldest
         batch). `producer` has the counts of `stats`. How to read it: docs/guide/monitoring.md. Also works after `close`.
         """
-        return {**self._core.status(), **self._core.crashed(), "producer": self._core.stats().totals()}
+        return self._core.status()
 
     @contextlib.contextmanager
     def delivery_scope(self, timeout: float | None = None) -> Iterator[Producer]:

@@ -9,15 +9,16 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pykafka4.attachment import SHORT, Attachment, read_config
 from pykafka4.client import Client
 from pykafka4.config import ProducerConfig
-from pykafka4.core.producer.ledger import Census, ProducerStats, Snapshot
+from pykafka4.core.producer.ledger import Census, Ledger, ProducerStats, Snapshot, take_census
 from pykafka4.core.producer.parking import DENIED_SECONDS
+from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.core.producer.sender import Sender
-from pykafka4.core.producer.standing import Standing, show
+from pykafka4.core.producer.standing import show
 from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError, TransactionError
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
@@ -32,7 +33,7 @@ from pykafka4.producer.rates import RateLimits
 from pykafka4.producer.serializing import Serializing
 from pykafka4.producer.topics import TopicPolicies, codecs_of
 from pykafka4.producer.transactions import TransactionCalls
-from pykafka4.records import ProducerRecord, TopicPartition
+from pykafka4.records import ProducerRecord
 from pykafka4.wire.records.compression import compress, require_codec
 from pykafka4.wire.records.hot import Accumulator, Batch, Delivery
 
@@ -44,6 +45,8 @@ EXIT_SECONDS: Final = 5.0
 WORKING: Final = ("connected", "connecting", "unreachable")  # states of a client whose loop runs
 PACE: Final = 0.01  # seconds between looks at whether earlier records of a topic have their partitions
 DENIAL_SECONDS: Final = 20.0  # for this long, a partition that brokers have denied is refused after a single refresh
+
+T = TypeVar("T")
 
 
 class Core(Attachment[Sender]):
@@ -64,6 +67,8 @@ class Core(Attachment[Sender]):
         self._serial = next(_serials)
         self.attempts = Attempts()
         self._final: KafkaError | None = None  # why no record is accepted any more
+        self._final_at = 0.0
+        self._unannounced: list[Batch | Delivery | Mark] | None = None  # what `on_close` of the hooks has to wait for
         self.transactions = TransactionCalls(self, self.config, self.check)
 
     def open(self) -> None:
@@ -142,7 +147,7 @@ class Core(Attachment[Sender]):
             self._admit,
         )
         self.machine.listen(self.hooks)
-        self.machine.ledger.wake = self.runtime.loop.wake
+        self.machine.ledger.clock = system.monotonic
         self.machine.ledger.take_dropped = self.acc.take_dropped
         engine.add(self.machine, "producer")
 
@@ -269,9 +274,12 @@ class Core(Attachment[Sender]):
     def _progress(self) -> None:
         self.signal.notify()
         self.gate.release()
+        if self._unannounced is not None:
+            self._announce_close()
 
     def _refuse(self, error: KafkaError) -> None:
         if self._final is None:
+            self._final_at = system.monotonic()
             self._final = self.acc.refusal = error
         self._progress()
 
@@ -297,32 +305,55 @@ class Core(Attachment[Sender]):
             raise refusal.again()
 
     def stats(self) -> ProducerStats:
-        """The counts, taken on the loop thread while that runs."""
-        try:
-            return self.runtime.loop.ask(self._account, SHORT, "the producer's stats").stats()
-        except ForkedClientError:  # the counts belong to the parent
-            raise
-        except KafkaError:  # the loop is closed or crashed: the counts no longer change
-            return self._account(0.0).stats()
+        """The counts, taken on the loop thread while that runs. KafkaTimeoutError if it is stuck."""
+        ledger = self.machine.ledger
+        self._on_loop(ledger.collect_drops)
+        snapshot = self._on_loop(lambda: self._account(ledger))
+        drops = snapshot.all_drops
+        with contextlib.suppress(KafkaError):
+            self.post(lambda _: ledger.settle_drops(snapshot, drops))
+        return snapshot.stats(drops)
 
-    def _account(self, now: float) -> Snapshot:
-        return self.machine.ledger.snapshot(self.acc.census(), self.acc.reserved)
+    def _account(self, ledger: Ledger) -> Snapshot:
+        return ledger.snapshot(take_census(self.acc), self.acc.reserved)
+
+    def _on_loop(self, look: Callable[[], T]) -> T:
+        """What `look()` returns on the loop thread, or here once that has ended: only then nothing changes any more."""
+        loop = self.runtime.loop
+        try:
+            return loop.ask(lambda _: look(), SHORT, "the producer's stats")
+        except (ForkedClientError, KafkaTimeoutError):  # the counts belong to the parent; the loop is stuck, and may go on
+            raise
+        except KafkaError:  # closed or crashed
+            deadline = system.monotonic() + SHORT
+            while loop.alive:  # in its last turn
+                if system.monotonic() > deadline:
+                    raise
+                self.signal.wait(lambda: not loop.alive, PACE)
+        return look()
 
     def status(self) -> dict[str, Any]:
-        """The client's status, and that of each partition."""
-        found, partitions = self.runtime.status(), {}
+        """The client's status, that of each partition, and the totals of `stats`."""
+        found, partitions, totals = self.runtime.status(), {}, {}
         if found["state"] in WORKING:
             with contextlib.suppress(KafkaError):  # it has just ended
-                partitions = show(*self._look_at_partitions())
-        return {**found, "partitions": partitions}
+                partitions = self._look_at_partitions()
+        if found["state"] != "unresponsive":
+            with contextlib.suppress(KafkaTimeoutError):
+                totals = self.stats().totals()
+        return {**found, "partitions": partitions, **self.crashed(), "producer": totals}
 
-    def _look_at_partitions(self) -> tuple[float, list[Standing | TopicPartition], Census]:
-        machine, standings = self.machine, self.machine.standings
-        now, census, queues = self.runtime.loop.ask(
-            lambda now: (now, self.acc.census(), list(machine.queues.values())), SHORT, "the producer's status"
-        )
-        slices = self.runtime.in_slices(queues, lambda now, part: [standings.of(queue, now) for queue in part])
-        return now, [standing for part in slices for standing in part], census
+    def _look_at_partitions(self) -> dict[str, dict[str, Any]]:
+        standings = self.machine.standings
+        now, census, queues = self.runtime.loop.ask(self._begin_look, SHORT, "the producer's status")
+        topics = [topic for topic, _ in census[2]]
+        found = self.runtime.in_slices(queues, lambda now, part: standings.look(part, now))
+        parked = self.runtime.in_slices(topics, lambda now, part: standings.look_at_parked(part, self.acc, now))
+        final = None if self._final is None else (self._final, self._final_at)
+        return show(now, list(itertools.chain(*found)), census, list(itertools.chain(*parked)), final)
+
+    def _begin_look(self, now: float) -> tuple[float, Census, list[PartitionQueue]]:
+        return now, take_census(self.acc), list(self.machine.queues.values())
 
     def flush(self, timeout: float | None) -> None:
         """Wait for the outcome of everything sent so far."""
@@ -426,8 +457,31 @@ class Core(Attachment[Sender]):
         self.disconnect()
         self.undelivered = [record for item in self.undecided for record in item.lost()]
         if self.hooks is not None:
-            self.hooks.on_close()
+            self._unannounced = list(pending)
+            self._announce_close()
         return self.undelivered
+
+    def _announce_close(self) -> None:
+        """Call `on_close` of the hooks, once the callbacks of everything that was open have run, `on_ack` among them.
+
+        Here if that is so and the thread is one of the application; otherwise behind them on the callback executor: the loop must not run
+        code of the application, and `close` does not wait longer than its time-out.
+        """
+        pending, hooks = self._unannounced, self.hooks
+        if pending is None or hooks is None:
+            return
+        while pending:
+            try:
+                if not _settled(pending[-1]):
+                    return
+                pending.pop()
+            except IndexError:  # another thread was faster
+                break
+        self._unannounced = None
+        if system.get_ident() in self.closers and not self._inside():
+            hooks.on_close()  # tells each hook once, however many threads come here
+        else:
+            self.runtime.callbacks.post(hooks.on_close)
 
     def begin_close(self) -> list[Batch | Delivery | Mark]:
         """Refuse records from here on, and send the others without linger; returns what to wait for."""

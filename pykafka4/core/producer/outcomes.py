@@ -11,12 +11,14 @@ from typing import Protocol
 from pykafka4.core.producer.ledger import Ledger
 from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.error_table import Written
-from pykafka4.errors import KafkaError
+from pykafka4.errors import AuthorizationError, KafkaError
+from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Batch
 
 __all__ = ["Callbacks", "Events", "Outcomes"]
 
 Callbacks = Callable[[], None]
+GIVEN_UP = ("CLOSED", "PURGED", "TRANSACTION_ABORTED")  # codes of records that the application gave up
 
 
 class Events(Protocol):
@@ -67,6 +69,10 @@ class Outcomes:
         self.ledger.acknowledged(queue.tp, batch.count, batch.raw_size, batch.size)
         if batch.maybe_repeated:
             self.ledger.repeated(queue.tp, batch.count)
+        if batch.last_error is not None:
+            self.ledger.note_trouble(queue.tp, batch.last_error, refused=False)
+        elif self.ledger.troubles:
+            self.ledger.note_progress(queue.tp)
         if self.events is not None:
             self.events.watch(batch)
         self._settled(batch.complete(offset, log_append_time_ms))
@@ -84,12 +90,19 @@ class Outcomes:
         """Fail the records of `batch`, which is no longer in a queue. The ledger first: a thread that sees the outcome may read it."""
         try:
             self.ledger.lost(batch.topic, batch.partition if batch.partition >= 0 else None, code, written, batch.count, error, batch.times)
+            self._note_trouble(batch, code, error)
         finally:
             if self.events is not None:
                 self.events.watch(batch)
             self._settled(batch.fail(code, written, error))
         if self.on_lost is not None:
             self.on_lost(error)
+
+    def _note_trouble(self, batch: Batch, code: str, error: KafkaError) -> None:
+        """Keep the error of a batch for `status`, unless the application itself gave the records up."""
+        if batch.partition >= 0 and code not in GIVEN_UP:
+            refused = isinstance(error, AuthorizationError)  # the next batch will be refused, too, until the right is granted
+            self.ledger.note_trouble(TopicPartition(batch.topic, batch.partition), error, refused)
 
     def lose_parked(
         self, topic: str, code: str, cause: Exception, records: int, callbacks: Callbacks | None, times: tuple[int, int]

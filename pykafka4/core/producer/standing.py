@@ -1,76 +1,100 @@
 """Standing. Rule: only reads; says of each partition whether its records can be sent now, and if they cannot, since when and why.
 
 `Producer.status` shows it. A partition is online if nothing but the producer's own limits (linger, requests in flight) delays its records.
+What is found on the loop are flat lists: a tuple for each of thousands of partitions would make the garbage collector run there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Protocol
 
+from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
-from pykafka4.core.producer.ledger import Census
+from pykafka4.core.producer.ledger import Census, Ledger
 from pykafka4.core.producer.queues import PartitionQueue
+from pykafka4.core.producer.requests import SILENCE, ProduceRequests
+from pykafka4.core.producer.transactions import Transactions
 from pykafka4.errors import KafkaError
-from pykafka4.records import TopicPartition
 
-__all__ = ["Standing", "Standings", "show"]
+__all__ = ["NO_PARTITION", "WIDTH", "Standings", "show"]
+
+WIDTH: Final = 5  # what `look` returns of a queue: partition, reason (None: online), since, last error, and when that was
+PARKED_WIDTH: Final = 3  # what `look_at_parked` returns of a topic: name, reason, when the oldest record was sent
+NO_PARTITION: Final = "{} (no partition yet)"  # the key of a topic's records that have no partition
 
 
-class Standing(NamedTuple):
-    """The state of a partition. `since` (monotonic seconds) is None where the client does not know when it began: at the latest
-    when the oldest record was sent that waits."""
+class Parked(Protocol):
+    """What is needed of the accumulator."""
 
-    tp: TopicPartition
-    reason: KafkaError | str | None  # None: online
-    since: float | None
-    last_error: KafkaError | None  # of the oldest batch that waits
-
-    def describe(self, row: dict[str, Any], now: float) -> None:
-        """Write it into the partition's row of `status()`."""
-        if self.reason is not None:
-            row["state"], row["reason"] = "offline", str(self.reason)
-            row["since"] = row["oldest_age"] if self.since is None else max(0.0, now - self.since)
-        row["last_error"] = None if self.last_error is None else str(self.last_error)
+    def parked(self, topic: str) -> tuple[int, float]:
+        """How many records wait for partitions, and when the oldest was sent."""
 
 
 class Standings:
     """Looks at the queues of one producer."""
 
-    __slots__ = ("_missing_id", "_network", "_recovery")
+    __slots__ = ("_cluster", "_ledger", "_missing_id", "_network", "_recovery", "_requests", "transactions")
 
     def __init__(
-        self, network: Network, recovery: Recovery, missing_id: Callable[[PartitionQueue], tuple[bool, KafkaError | None]]
+        self,
+        network: Network,
+        cluster: Cluster,
+        recovery: Recovery,
+        requests: ProduceRequests,
+        ledger: Ledger,
+        missing_id: Callable[[PartitionQueue], tuple[bool, KafkaError | None]],
     ) -> None:
         """`missing_id(queue)` is whether `queue` waits for a producer id, and why none has arrived."""
-        self._network, self._recovery, self._missing_id = network, recovery, missing_id
+        self._network, self._cluster, self._recovery, self._requests = network, cluster, recovery, requests
+        self._ledger, self._missing_id = ledger, missing_id
+        self.transactions: Transactions | None = None
 
-    def of(self, queue: PartitionQueue, now: float) -> Standing | TopicPartition:
-        """The state of the queue's partition; only its name if there is nothing to say."""
-        last_error = queue.batches[0].last_error if queue.batches else None
-        reason, since = self._obstacle(queue, now)
-        return queue.tp if reason is None and last_error is None else Standing(queue.tp, reason, since, last_error)
+    def look(self, queues: Iterable[PartitionQueue], now: float) -> list[Any]:
+        """The state of these queues: WIDTH items for each, one queue after the other. Times are monotonic seconds.
+
+        "Since" is None where the client does not know when it began: at the latest when the oldest record was sent that waits.
+        """
+        found: list[Any] = []
+        offline, troubles = self._recovery.offline, self._ledger.troubles
+        for queue in queues:
+            tp, batches = queue.tp, queue.batches
+            down = offline.get(tp)
+            reason, since = self._obstacle(queue, now) if down is None else (down.reason, down.since)
+            error, error_at = (batches[0].last_error if batches else None), None
+            if error is None and troubles and (trouble := troubles.get(tp)) is not None:
+                error, error_at, _ = trouble
+            found += (tp, reason, since, error, error_at)
+        return found
+
+    def look_at_parked(self, topics: Iterable[str], acc: Parked, now: float) -> list[Any]:
+        """Why records of these topics have no partition yet: PARKED_WIDTH items for each."""
+        found: list[Any] = []
+        for topic in topics:
+            found += (topic, self._why_parked(topic), acc.parked(topic)[1])
+        return found
+
+    def _why_parked(self, topic: str) -> str:
+        if self._cluster.partitions(topic):
+            return "the oldest record is for a partition that brokers do not report"
+        error = self._cluster.topic_error(topic)
+        if error is not None:
+            return f"the brokers report {error.name}"
+        return self._network.why_unreachable() or str(self._cluster.error or "the partitions of the topic are not known yet")
 
     def _obstacle(self, queue: PartitionQueue, now: float) -> tuple[KafkaError | str | None, float | None]:
         if queue.tp.partition < 0:  # partitioner="late"
             return ("waits for a broker that can take it" if queue.waiting else None), None
-        offline = self._recovery.offline.get(queue.tp)
-        if offline is not None:
-            return offline.reason, offline.since
         leader = self._recovery.leader(queue.tp)
         if leader is None:
             return "no leader", queue.leaderless_since
+        refused = self._ledger.troubles.get(queue.tp)
+        if refused is not None and refused.refused is not None:
+            return refused.error, refused.refused
         if not self._network.ready(leader.node):
             return self._unready(queue, leader.node, now)
-        waits, trouble = self._missing_id(queue)
-        if waits:
-            return trouble or "waits for a producer id", None
-        if queue.stale and queue.in_doubt:
-            return "its epoch has ended; waits until nothing sent in it is in doubt", None
-        if queue.held_until > now:
-            return f"sends again in {queue.held_until - now:.3g} s", None
-        return None, None
+        return self._held_back(queue, leader.node, now)
 
     def _unready(self, queue: PartitionQueue, node: int, now: float) -> tuple[str | None, float | None]:
         """There is no connection to the leader, or it is throttled. Nobody connects to a broker that nothing is to be sent to."""
@@ -82,39 +106,102 @@ class Standings:
             return why, since
         return (f"connecting to broker {node}", None) if queue.waiting or queue.in_flight else (None, None)
 
+    def _held_back(self, queue: PartitionQueue, node: int, now: float) -> tuple[KafkaError | str | None, float | None]:
+        """The leader can be reached."""
+        if not queue.waiting and not queue.awaits_response:
+            return None, None
+        waits, trouble = self._missing_id(queue)
+        if waits:
+            return trouble or "waits for a producer id", None
+        if (why := self._why_not_in_transaction(queue, now)) is not None:
+            return why, None
+        node = queue.node if queue.awaits_response else node
+        quiet_since = self._requests.quiet_since(node)
+        if quiet_since is not None and quiet_since + SILENCE <= now:
+            return f"broker {node} has not responded for {now - quiet_since:.3g} s", quiet_since
+        if queue.stale and queue.in_doubt:
+            return "its epoch has ended; waits until nothing sent in it is in doubt", None
+        if queue.strays and queue.waiting:
+            return f"waits for the end of {queue.strays} requests whose records have failed", None
+        if queue.held_until > now:
+            return f"sends again in {queue.held_until - now:.3g} s", None
+        return None, None
 
-IDLE: dict[str, Any] = {
-    "state": "online",
-    "since": None,
-    "reason": None,
-    "queued": 0,
-    "queued_bytes": 0,
-    "oldest_age": None,
-    "in_flight": 0,
-    "last_error": None,
-}
+    def _why_not_in_transaction(self, queue: PartitionQueue, now: float) -> KafkaError | str | None:
+        """What the next batch of a transactional producer waits for. A queue that may not send is not in the list of its leader."""
+        transactions = self.transactions
+        if transactions is None or queue.in_flight or queue.placed_at is not None:
+            return None
+        oldest = queue.batches[0] if queue.batches else queue.due
+        late = oldest is not None and oldest.sent_at + SILENCE <= now
+        return transactions.trouble or ("waits for the coordinator of the transaction" if late else None)
 
 
-def show(now: float, standings: Sequence[Standing | TopicPartition], census: Census) -> dict[str, dict[str, Any]]:
-    """The partitions in `status()`. Call it on the thread that asked."""
-    rows = {(s.tp if isinstance(s, Standing) else s): IDLE.copy() for s in standings}
-    _count(rows, census, now)
-    for standing in standings:
-        if isinstance(standing, Standing):
-            standing.describe(rows[standing.tp], now)
-    return {(f"{topic}-{partition}" if partition >= 0 else f"{topic} (no partition yet)"): row for (topic, partition), row in rows.items()}
+Waits = tuple[int, int, float | None, int]  # records queued, their bytes, when the oldest was sent, records in flight
+NOTHING_WAITS: Waits = (0, 0, None, 0)
 
 
-def _count(rows: dict[TopicPartition, dict[str, Any]], census: Census, now: float) -> None:
-    """Add what waits: the batches without an outcome."""
+def show(
+    now: float, found: Sequence[Any], census: Census, parked: Sequence[Any] = (), final: tuple[KafkaError, float] | None = None
+) -> dict[str, dict[str, Any]]:
+    """The partitions in `status()`. Call it on the thread that asked.
+
+    `found` and `parked` are what `look` and `look_at_parked` returned; `final` is why, and since when, the producer sends no more.
+    """
+    waits, items, rows = _count(census), iter(found), dict[str, dict[str, Any]]()
+    for tp, reason, since, error, error_at in zip(items, items, items, items, items, strict=True):
+        topic, partition = tp
+        row = _row(waits.pop(tp, NOTHING_WAITS), now, reason, since, error, error_at)
+        rows[f"{topic}-{partition}" if partition >= 0 else NO_PARTITION.format(topic)] = row
+    for (topic, partition), count in waits.items():  # the loop has not seen their first batch yet
+        rows[f"{topic}-{partition}" if partition >= 0 else NO_PARTITION.format(topic)] = _row(count, now, None, None, None, None)
+    _add_parked(rows, census, parked, now)
+    if final is not None:
+        why, since = str(final[0]), max(0.0, now - final[1])
+        for row in rows.values():
+            row["state"], row["reason"], row["since"] = "offline", why, since
+    return rows
+
+
+def _row(waits: Waits, now: float, reason: str | None, since: float | None, error: str | None, error_at: float | None) -> dict[str, Any]:
+    queued, queued_bytes, sent_at, in_flight = waits
+    age = None if sent_at is None else now - sent_at
+    return {
+        "state": "online" if reason is None else "offline",
+        "since": None if reason is None else age if since is None else now - since,
+        "reason": None if reason is None else str(reason),
+        "queued": queued,
+        "queued_bytes": queued_bytes,
+        "oldest_age": age,
+        "in_flight": in_flight,
+        "last_error": None if error is None else str(error),
+        "last_error_age": None if error_at is None else now - error_at,
+    }
+
+
+def _count(census: Census) -> dict[tuple[str, int], Waits]:
+    """What waits, by partition: the batches without an outcome."""
+    found: dict[tuple[str, int], Waits] = {}
     for batch, records, in_flight in census[1]:
-        row = rows.get((batch.topic, batch.partition))  # type: ignore[call-overload]  # an equal tuple
-        if row is None:  # the loop has not seen its first batch yet
-            row = rows[TopicPartition(batch.topic, batch.partition)] = IDLE.copy()
-        if in_flight:
-            row["in_flight"] += records
-        else:
-            row["queued"] += records
-            row["queued_bytes"] += batch.size
-        age = now - batch.sent_at
-        row["oldest_age"] = max(age, row["oldest_age"] or 0.0)
+        place = batch.topic, batch.partition
+        one = (0, 0, batch.sent_at, records) if in_flight else (records, batch.size, batch.sent_at, 0)
+        known = found.setdefault(place, one)
+        if known is not one:
+            found[place] = _plus(known, one)
+    return found
+
+
+def _plus(one: Waits, other: Waits) -> Waits:
+    oldest = min(ms for ms in (one[2], other[2]) if ms is not None)
+    return one[0] + other[0], one[1] + other[1], oldest, one[3] + other[3]
+
+
+def _add_parked(rows: dict[str, dict[str, Any]], census: Census, parked: Sequence[Any], now: float) -> None:
+    """Add the records without a partition. How many bytes they take is not counted by topic."""
+    counts, items = dict(census[2]), iter(parked)
+    for topic, reason, oldest in zip(items, items, items, strict=True):
+        if topic in counts:
+            row = rows.setdefault(NO_PARTITION.format(topic), {**_row(NOTHING_WAITS, now, None, None, None, None), "queued_bytes": None})
+            row["queued"] += counts[topic]
+            row["oldest_age"] = max(now - oldest if oldest else 0.0, row["oldest_age"] or 0.0)
+            row["state"], row["reason"], row["since"] = "offline", reason, row["oldest_age"]

@@ -10,7 +10,8 @@ from typing import cast
 
 import pytest
 
-from pykafka4.core.producer.ledger import BACKLOG, REMEMBERED, RETIRED, Ledger, ProducerStats, RecordCounts
+from pykafka4.core.producer.ledger import REMEMBERED, Ledger, ProducerStats, RecordCounts
+from pykafka4.core.producer.losses import RETIRED, DroppedRow
 from pykafka4.error_table import Written
 from pykafka4.errors import KafkaTimeoutError
 from pykafka4.records import TopicPartition
@@ -46,8 +47,7 @@ def test_every_record_is_in_exactly_one_place() -> None:
     lose(ledger, 0, 2)
     ledger.lost("t", 1, "CLOSED", Written.MAYBE, 1, WHY, (50, 60))
     ledger.sent(3, retried_batches=1)
-    ledger.dropped("t", 1, "BUFFER_FULL", 2, 40)
-    ledger.dropped("u", None, "RATE_LIMIT", 5, 70)
+    dropping(ledger, ("t", 1, "BUFFER_FULL", 2, 40, 40), ("u", -1, "RATE_LIMIT", 5, 70, 70))
     stats = ledger.snapshot((20, [batch(0, 3, in_flight=True), batch(1, 6), batch(7, 1)], [("v", 3)]), 1000).stats()
     assert (stats.accepted, stats.acked, stats.in_flight, stats.lost, stats.queued) == (27, 4, 3, 3, 10)
     assert balance(stats) == 27
@@ -77,8 +77,10 @@ def test_the_counts_are_ready_for_json() -> None:
     ledger = Ledger()
     ledger.meet(TopicPartition("t", 0))
     lose(ledger, 0, 2)
-    ledger.dropped("t", 0, "BUFFER_FULL", 1)
-    stats = json.loads(json.dumps(ledger.snapshot((2, [], []), 0).stats().asdict()))
+    dropping(ledger, ("t", 0, "BUFFER_FULL", 1, -1, -1))
+    counts = ledger.snapshot((2, [], []), 0).stats()
+    stats = json.loads(json.dumps(counts.asdict()))
+    assert json.loads(json.dumps(counts.totals()))["failed"] == stats["failed"]
     assert stats["failed"] == stats["partitions"]["t-0"]["failed"] == {"TIMED_OUT, not written": 2}
     assert stats["topics"]["t"]["dropped"] == {"BUFFER_FULL": 1}
     assert (stats["accepted"], stats["topics"]["t"]["first_lost_ms"]) == (3, -1)
@@ -119,23 +121,57 @@ def lose_of(ledger: Ledger, topic: str) -> None:
     ledger.lost(topic, None, "TIMED_OUT", Written.NO, 1, WHY)
 
 
-def test_records_are_dropped_on_any_thread_and_the_loop_is_woken_to_count_them() -> None:
-    woken: list[int] = []
-    ledger = Ledger(lambda: woken.append(1))
+def test_drops_are_added_up_once_and_not_on_the_loop() -> None:
+    ledger, rows = Ledger(), []
+    ledger.meet(TopicPartition("t", 0))
+    ledger.take_dropped = lambda: [rows.pop()] if rows else []
+    rows.append(("t", 0, "BUFFER_FULL", 2, 40, 50))
+    first = ledger.snapshot((0, [], []), 0)
+    drops = first.all_drops
+    rows.append(("t", 0, "BUFFER_FULL", 1, 30, 30))
+    second = ledger.snapshot((0, [], []), 0)  # before the sums of the first are back
+    ledger.settle_drops(first, drops)
+    ledger.settle_drops(second, second.all_drops)  # too late: it began with the same as the first
+    assert [snapshot.stats().dropped for snapshot in (first, second, ledger.snapshot((0, [], []), 0))] == [
+        {"BUFFER_FULL": 2},
+        {"BUFFER_FULL": 3},
+        {"BUFFER_FULL": 3},
+    ]
+    third = ledger.snapshot((0, [], []), 0)
+    ledger.settle_drops(third, third.all_drops)
+    last = ledger.snapshot((0, [], []), 0)
+    assert last.fresh_drops == ()
+    stats = last.stats()
+    assert (stats.accepted, stats.first_lost_ms, stats.last_lost_ms) == (3, 30, 50)
+    assert stats.partitions[TopicPartition("t", 0)].dropped == stats.topics["t"].dropped == {"BUFFER_FULL": 3}
 
-    def drop() -> None:
-        for number in range(BACKLOG):
-            ledger.dropped("t", number % 3, "BUFFER_FULL", 1, number)
 
-    threads = [threading.Thread(target=drop) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert woken
-    stats = ledger.snapshot((0, [], []), 0).stats()
-    assert stats.accepted == stats.topics["t"].accepted == 4 * BACKLOG
-    assert (stats.first_lost_ms, stats.last_lost_ms) == (0, BACKLOG - 1)
+def test_of_what_was_dropped_for_a_topic_that_is_not_used_any_more_only_the_sums_remain() -> None:
+    ledger = Ledger()
+    for partition in range(3):
+        acknowledge(ledger, partition, 1, 1, 1)
+    dropping(ledger, ("t", 0, "BUFFER_FULL", 2, 40, 50), ("t", 1, "BUFFER_FULL", 1, 30, 30), ("t", -1, "RATE_LIMITED", 1, 60, 60))
+    before = ledger.snapshot((3, [], []), 0)
+    ledger.settle_drops(before, before.all_drops)
+    ledger.retire("t")
+    after = ledger.snapshot((3, [], []), 0).stats()
+    assert (after.partitions, after.topics["t"]) == ({}, before.stats().topics["t"])
+    assert after.topics["t"].dropped == {"BUFFER_FULL": 3, "RATE_LIMITED": 1}
+    assert (after.topics["t"].first_lost_ms, after.topics["t"].last_lost_ms) == (30, 60)
+
+
+def test_drops_of_topics_that_come_and_go_do_not_fill_memory() -> None:
+    ledger = Ledger()
+    dropping(ledger, *((f"t{number}", 0, "BUFFER_FULL", 1, 1, 1) for number in range(RETIRED + 50)))
+    snapshot = ledger.snapshot((0, [], []), 0)
+    assert len(snapshot.all_drops.rows) == RETIRED
+    assert snapshot.stats().accepted == RETIRED + 50
+
+
+def dropping(ledger: Ledger, *rows: DroppedRow) -> None:
+    """Let these be what the accumulator hands out, once."""
+    waiting = [list(rows)]
+    ledger.take_dropped = lambda: waiting.pop() if waiting else []
 
 
 def test_the_first_failure_after_a_mark_and_how_many_there_were() -> None:

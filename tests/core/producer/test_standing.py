@@ -10,15 +10,19 @@ from sender_harness import LOST, SenderHarness
 
 from pykafka4.core import INFINITY
 from pykafka4.core.producer.identity import Identity
+from pykafka4.core.producer.ledger import take_census
 from pykafka4.core.producer.standing import show
+from pykafka4.error_table import BY_NAME
+from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 
 TP = TopicPartition("t", 0)
 
 
 def rows(harness: SenderHarness) -> dict[str, dict[str, Any]]:
-    standings = [harness.sender.standings.of(queue, harness.now) for queue in harness.sender.queues.values()]
-    return show(harness.now, standings, harness.acc.census())
+    standings, census = harness.sender.standings, take_census(harness.acc)
+    found = standings.look(harness.sender.queues.values(), harness.now)
+    return show(harness.now, found, census, standings.look_at_parked([topic for topic, _ in census[2]], harness.acc, harness.now))
 
 
 def stuck(harness: SenderHarness) -> dict[str, Any]:
@@ -40,6 +44,7 @@ def test_a_partition_without_trouble_is_online() -> None:
         "oldest_age": None,
         "in_flight": 0,
         "last_error": None,
+        "last_error_age": None,
     }
 
 
@@ -48,12 +53,12 @@ def test_records_in_flight_and_queued_are_counted_with_the_age_of_the_oldest() -
     for _ in range(3):
         harness.acc.send("t", b"v", partition=0)
     harness.settle()
-    harness.poll(2.0)
+    harness.poll(1.5)
     harness.acc.send("t", b"v" * 100, partition=0)
     row = rows(harness)["t-0"]
     assert (row["state"], row["in_flight"], row["queued"]) == ("online", 3, 1)
     assert row["queued_bytes"] > 100
-    assert row["oldest_age"] >= 2.0
+    assert row["oldest_age"] >= 1.5
 
 
 def test_a_partition_that_the_loop_has_not_seen_yet_is_there() -> None:
@@ -118,3 +123,106 @@ def test_the_last_error_is_that_of_the_oldest_batch() -> None:
     row = rows(harness)["t-0"]
     assert "NOT_ENOUGH_REPLICAS" in row["last_error"]
     assert (row["state"], row["queued"], row["in_flight"]) == ("offline", 1, 0)
+
+
+def test_offline_because_the_leader_does_not_respond() -> None:
+    harness = SenderHarness().proven()
+    harness.batch()
+    assert rows(harness)["t-0"]["state"] == "online"
+    harness.poll(3.0)
+    row = rows(harness)["t-0"]
+    assert (row["state"], row["reason"], row["since"]) == ("offline", "broker 1 has not responded for 3 s", pytest.approx(3.0))
+
+
+def test_a_partition_of_a_silent_broker_to_which_nothing_was_sent_is_online() -> None:
+    harness = SenderHarness().proven()
+    harness.recovery.leaders[TopicPartition("t", 1)] = 1
+    harness.batch()
+    harness.poll(3.0)
+    assert rows(harness)["t-1"]["state"] == "online"
+
+
+def test_offline_because_requests_with_purged_records_have_not_ended() -> None:
+    harness = SenderHarness(enable_idempotence=False)
+    harness.acc.set_partitions("t", 2, [0, 1])
+    harness.batch()
+    harness.sender.purge(harness.now, KafkaError("purged"), in_flight=True)
+    harness.batch()
+    row = rows(harness)["t-0"]
+    assert (row["state"], row["reason"]) == ("offline", "waits for the end of 1 requests whose records have failed")
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_offline_because_writing_is_denied_until_it_is_allowed(answered: bool) -> None:
+    harness = SenderHarness().proven()
+    harness.sender.ledger.clock = lambda: harness.now
+    for _ in range(2):
+        harness.batch()
+        harness.answer(harness.requests.pop(), "TOPIC_AUTHORIZATION_FAILED")
+        harness.poll(5.0)
+    row = rows(harness)["t-0"]
+    assert (row["state"], row["queued"], row["since"]) == ("offline", 0, pytest.approx(10.0))
+    assert "TOPIC_AUTHORIZATION_FAILED" in row["reason"]
+    assert (row["last_error"], row["last_error_age"]) == (row["reason"], pytest.approx(5.0))
+    harness.batch()
+    harness.answer(harness.requests.pop())
+    after = rows(harness)["t-0"]
+    assert (after["state"], after["reason"], after["last_error"]) == ("online", None, row["last_error"])
+
+
+def test_a_record_that_failed_alone_leaves_the_partition_online() -> None:
+    harness = SenderHarness().proven()
+    harness.batch()
+    harness.answer(harness.requests.pop(), "INVALID_RECORD")
+    row = rows(harness)["t-0"]
+    assert (row["state"], "INVALID_RECORD" in row["last_error"]) == ("online", True)
+
+
+def test_an_error_that_a_retry_has_overcome_is_still_the_last_one() -> None:
+    harness = SenderHarness().proven()
+    harness.batch()
+    harness.answer(harness.requests.pop(), "NOT_ENOUGH_REPLICAS")
+    harness.poll(1.0)
+    harness.answer(harness.requests.pop())
+    row = rows(harness)["t-0"]
+    assert (row["state"], "NOT_ENOUGH_REPLICAS" in row["last_error"]) == ("online", True)
+
+
+def test_what_the_application_gave_up_is_no_error_of_the_partition() -> None:
+    harness = SenderHarness().proven()
+    harness.network.up.clear()
+    harness.batch()
+    reason = KafkaError("purged")
+    reason.code = "PURGED"
+    harness.sender.purge(harness.now, reason, in_flight=False)
+    assert rows(harness)["t-0"]["last_error"] is None
+
+
+@pytest.mark.parametrize(
+    ("up", "error", "reason"),
+    [
+        (True, None, "the partitions of the topic are not known yet"),
+        (True, "UNKNOWN_TOPIC_OR_PARTITION", "the brokers report UNKNOWN_TOPIC_OR_PARTITION"),
+        (False, None, "no broker reachable: h1:9092 connection refused"),
+    ],
+)
+def test_records_of_an_unknown_topic_are_in_a_row_without_a_partition(up: bool, error: str | None, reason: str) -> None:
+    harness = SenderHarness()
+    harness.cluster.hidden.add("new")
+    harness.cluster.error = BY_NAME[error] if error else None
+    if not up:
+        harness.network.up.clear()
+    for _ in range(3):
+        harness.acc.send("new", b"v")
+    harness.poll()
+    harness.poll(2.0)
+    row = rows(harness)["new (no partition yet)"]
+    assert (row["state"], row["queued"], row["reason"]) == ("offline", 3, reason)
+    assert row["oldest_age"] == row["since"] == pytest.approx(2.0)
+
+
+def test_a_producer_that_has_ended_sends_to_no_partition() -> None:
+    harness = SenderHarness().proven()
+    found = harness.sender.standings.look(harness.sender.queues.values(), harness.now)
+    shown = show(harness.now, found, take_census(harness.acc), final=(LOST, harness.now - 4.0))
+    assert {(row["state"], row["reason"], row["since"]) for row in shown.values()} == {("offline", str(LOST), 4.0)}

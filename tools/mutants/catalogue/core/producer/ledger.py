@@ -1,4 +1,4 @@
-"""Bugs of `pykafka4.core.producer.ledger` and `pykafka4.core.producer.standing`."""
+"""Bugs of `pykafka4.core.producer.ledger`, `pykafka4.core.producer.losses` and `pykafka4.core.producer.standing`."""
 
 from __future__ import annotations
 
@@ -25,15 +25,29 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/ledger.py",
-        old="        if len(self._drops) % BACKLOG == 0:",
-        new="        if False:",
-        breaks="dropped records pile up until the loop has something else to do",
-        tests=("tests/core/producer/test_ledger.py::test_records_are_dropped_on_any_thread_and_the_loop_is_woken_to_count_them",),
+        old="        if self._drops is snapshot.drops and sums",
+        new="        if sums",
+        breaks="two threads that ask at once count a dropped record twice, or not at all",
+        tests=("tests/core/producer/test_ledger.py::test_drops_are_added_up_once_and_not_on_the_loop",),
     ),
     Mutant(
         file="pykafka4/core/producer/ledger.py",
-        old="    return RecordCounts(acked + queued + in_flight + lost,",
-        new="    return RecordCounts(acked + queued + lost,",
+        old="        if acc.accepted == accepted:\n",
+        new="        if True:\n",
+        breaks="a record that is sent while the batches are counted counts as queued and not as accepted",
+        tests=("tests/core/producer/test_scale.py::test_a_record_that_is_sent_during_the_census_is_in_it_or_not_at_all",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/losses.py",
+        old="    for topic in list(others)[:-RETIRED]:\n        del others[topic]\n",
+        new="",
+        breaks="drops of topics that come and go fill memory",
+        tests=("tests/core/producer/test_ledger.py::test_drops_of_topics_that_come_and_go_do_not_fill_memory",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/ledger.py",
+        old="    counts = acked + queued + in_flight + lost,",
+        new="    counts = acked + queued + lost,",
         breaks="records in flight are missing in what a partition has accepted",
         tests=("tests/core/producer/test_ledger.py::test_every_record_is_in_exactly_one_place",),
     ),
@@ -46,9 +60,44 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/standing.py",
-        old='        row["oldest_age"] = max(age, row["oldest_age"] or 0.0)',
-        new='        row["oldest_age"] = age',
+        old="    oldest = min(",
+        new="    oldest = max(",
         breaks="status shows the age of the newest batch",
         tests=("tests/core/producer/test_standing.py::test_records_in_flight_and_queued_are_counted_with_the_age_of_the_oldest",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/standing.py",
+        old="        if quiet_since is not None and quiet_since + SILENCE <= now:",
+        new="        if False:",
+        breaks="a partition whose leader is frozen is online",
+        tests=("tests/core/producer/test_standing.py::test_offline_because_the_leader_does_not_respond",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/standing.py",
+        old="        if queue.strays and queue.waiting:",
+        new="        if False:",
+        breaks="a partition that waits for requests with purged records is online",
+        tests=("tests/core/producer/test_standing.py::test_offline_because_requests_with_purged_records_have_not_ended",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/outcomes.py",
+        old="            refused = isinstance(error, AuthorizationError)",
+        new="            refused = False",
+        breaks="a partition that may not be written is online",
+        tests=("tests/core/producer/test_standing.py::test_offline_because_writing_is_denied_until_it_is_allowed",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/outcomes.py",
+        old="            self.ledger.note_progress(queue.tp)\n",
+        new="            pass\n",
+        breaks="a partition that may be written again stays offline",
+        tests=("tests/core/producer/test_standing.py::test_offline_because_writing_is_denied_until_it_is_allowed",),
+    ),
+    Mutant(
+        file="pykafka4/producer/core.py",
+        old="        except (ForkedClientError, KafkaTimeoutError):",
+        new="        except ForkedClientError:",
+        breaks="stats are read while a stuck loop may change them",
+        tests=("tests/producer/test_status.py::test_stats_are_not_read_while_a_stuck_loop_may_change_them",),
     ),
 )

@@ -1,0 +1,140 @@
+"""What `stats` and `status` of a producer cost with many partitions: CPU of a call, and how long a step of it holds the loop.
+
+The states are those of the partitions: nothing waits; each has a record and no leader; each has dropped records because it is full.
+CPU time is that of the thread that asks, and of the loop on its behalf. The largest of several calls counts, as an application feels that
+one. On a busy machine the same work takes more CPU time: `slow` says how many times as much.
+`python -m benchmarks.scale.states BOOTSTRAP` obeys the methods of `Orders`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from benchmarks.bars import OURS, Table
+from benchmarks.scale.orders import Memory, Process, obey
+from benchmarks.scale.server import serve
+from benchmarks.scale.shape import Place, Shape
+
+__all__ = ["CALL_MS", "CASES", "HOLD_MS", "figures", "measure"]
+
+CALL_MS, HOLD_MS = 50.0, 5.0  # the bars
+CALLS = 5
+BUSY = 1.2  # times as slow: the figures are in doubt
+LONG_MS = 3_600_000  # no record expires, no topic is forgotten
+FULL = 4096  # bytes that a partition takes
+VALUE = bytes(2000)
+SETTLE = 2.0  # seconds until what was sent before is over
+ASKED = ("stats", "status")
+ROWS, ROW = 10_000, 0.5e-6  # that tell how busy the machine is, and the seconds of one
+CASES = ("idle", "offline", "dropping")
+
+
+class Orders(Memory):
+    """What a case can have the producer do."""
+
+    def __init__(self, bootstrap: str) -> None:
+        import pykafka4
+
+        settings: Any = {"delivery_timeout_ms": LONG_MS, "metadata_max_idle_ms": LONG_MS, "linger_ms": 0, "batch_size": FULL}
+        self._producer = pykafka4.Producer(bootstrap_servers=bootstrap, on_full="drop", max_partition_bytes=FULL, **settings)
+        loop = self._producer._core.runtime.loop
+        self._held, self._loop, self._known = 0.0, 0.0, 0
+        ask = loop.ask
+
+        def timed(fn: Callable[[float], Any], *more: Any, **named: Any) -> Any:
+            def run(now: float) -> Any:
+                began = time.thread_time()
+                try:
+                    return fn(now)
+                finally:
+                    took = time.thread_time() - began
+                    self._held, self._loop = max(self._held, took), self._loop + took
+
+            return ask(run, *more, **named)
+
+        loop.ask = timed  # type: ignore[method-assign]
+
+    def send(self, places: list[Place], times: int = 1) -> None:
+        """Records to each."""
+        for topic, partition in places:
+            for _ in range(times):
+                self._producer.send(topic, VALUE, partition=partition)
+
+    def flush(self) -> None:
+        """Until all are acknowledged."""
+        self._producer.flush()
+        self._known = len(self._producer.stats().partitions)
+
+    def states(self) -> dict[str, int]:
+        """How many partitions are online and offline, and how many records were dropped."""
+        rows = self._producer.status()["partitions"].values()
+        offline = sum(row["state"] == "offline" for row in rows)
+        return {"online": len(rows) - offline, "offline": offline, "dropped": sum(self._producer.stats().dropped.values())}
+
+    def cost(self, what: str, before: Sequence[Place]) -> dict[str, float]:
+        """CPU milliseconds of a call, and of the longest step on the loop, with a record to each of `before` first."""
+        for topic, partition in before:
+            self._producer.send(topic, VALUE, partition=partition)
+        self._held = self._loop = 0.0
+        began = time.thread_time()
+        found = getattr(self._producer, what)()
+        if what == "stats":
+            assert found.accepted == sum(counts.accepted for counts in found.topics.values())
+            assert sum(1 for counts in found.partitions.values() if counts.accepted) == self._known
+        used = time.thread_time() - began + self._loop
+        return {"call": used * 1000, "hold": self._held * 1000, "slow": slowness()}
+
+
+def slowness() -> float:
+    """How many times as long as on a free machine such work takes now: rows with text and numbers; at least 1."""
+    began = time.thread_time()
+    rows = {f"topic-{n}": {"a": n, "b": None, "c": 1.5 * n, "d": str(n), "e": 0, "f": None, "g": n + 1} for n in range(ROWS)}
+    return max(1.0, (time.thread_time() - began) / (ROWS * ROW))
+
+
+def figures(case: str, shape: Shape, release: str) -> dict[str, list[dict[str, float]]]:
+    """What each of several calls has cost, by its name."""
+    with serve(shape, release) as server, Process("benchmarks.scale.states", server.ask("bootstrap")) as process:
+        for places in ([(topic, 0) for topic in shape.names], shape.places):  # while a topic is unknown, it has the room of one partition
+            process.ask("send", places)
+            process.ask("flush")
+        if case != "idle":
+            server.ask("orphan", shape.places)
+            process.ask("send", shape.places, 1 if case == "offline" else 4)
+            deadline = time.monotonic() + 60.0
+            while process.ask("states")["offline"] < shape.total:
+                assert time.monotonic() < deadline, process.ask("states")
+                time.sleep(0.2)
+        time.sleep(SETTLE)
+        before = shape.places if case == "dropping" else []
+        found = {what: [process.ask("cost", what, before) for _ in range(CALLS)] for what in ASKED}
+        states = process.ask("states")
+    assert (states["offline"] == shape.total) is (case != "idle"), states
+    assert (states["dropped"] >= CALLS * shape.total) is (case == "dropping"), states
+    return found
+
+
+def measure(table: Table, shape: Shape, release: str, rounds: int) -> None:
+    """Ours alone: the peer has no such call."""
+    for _ in range(rounds):
+        for case in CASES:
+            for what, costs in figures(case, shape, release).items():
+                slow = max(cost["slow"] for cost in costs)
+                doubt = f"the machine is busy: such work takes {slow:.2g} times as long" if slow > BUSY else None
+                table.note(
+                    f"{what}(), {case}: CPU ms, the most of {CALLS}", OURS, max(cost["call"] for cost in costs), most=CALL_MS, doubt=doubt
+                )
+                table.note(
+                    f"{what}(), {case}: ms that the loop is held", OURS, max(cost["hold"] for cost in costs), most=HOLD_MS, doubt=doubt
+                )
+
+
+def main() -> None:
+    obey(Orders(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()

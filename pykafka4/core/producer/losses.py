@@ -1,0 +1,131 @@
+"""Losses. Rule: what was lost is added up without changing what another thread may read: sums are replaced.
+
+A record is lost if it failed, or if a policy dropped it instead of queueing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from pykafka4.error_table import Written
+
+__all__ = ["NEVER", "NOTHING", "NO_DROPS", "NO_LOSS", "RETIRED", "Dropped", "DroppedRow", "Drops", "Failed", "Loss", "Place", "by_topic"]
+
+RETIRED = 1000  # topics kept of those that nothing is sent to any more
+NEVER = -1  # the timestamp of a record that does not exist
+
+Failed = Mapping[tuple[str, Written], int]
+Dropped = Mapping[str, int]
+Place = tuple[str, int | None]  # a partition, or with None a topic
+DroppedRow = tuple[str, int, str, int, int, int]  # see `Accumulator.take_dropped`
+NOTHING: Mapping[Any, int] = MappingProxyType({})
+
+
+class Loss(NamedTuple):
+    """What was lost of a topic or partition; replaced, never changed, so that a snapshot need not copy it."""
+
+    failed: Failed = NOTHING
+    dropped: Dropped = NOTHING
+    first_ms: int = NEVER
+    last_ms: int = NEVER
+
+    def plus(self, other: Loss) -> Loss:
+        """Both together."""
+        first = [ms for ms in (self.first_ms, other.first_ms) if ms != NEVER]
+        return Loss(
+            _sum(self.failed, other.failed), _sum(self.dropped, other.dropped), min(first, default=NEVER), max(self.last_ms, other.last_ms)
+        )
+
+
+NO_LOSS = Loss()
+
+
+def _sum(one: Mapping[Any, int], other: Mapping[Any, int]) -> Mapping[Any, int]:
+    return {**one, **{key: one.get(key, 0) + count for key, count in other.items()}} if one and other else one or other
+
+
+class Drops:
+    """What policies dropped, by (topic, partition or -1, reason): how many, first and last timestamp. Replaced, never changed."""
+
+    __slots__ = ("by_reason", "first_ms", "last_ms", "rows")
+
+    def __init__(self, rows: dict[tuple[str, int, str], tuple[int, int, int]], by_reason: dict[str, int], times: tuple[int, int]) -> None:
+        self.rows, self.by_reason, (self.first_ms, self.last_ms) = rows, by_reason, times
+
+    def plus(self, taken: Iterable[list[DroppedRow]], known: Collection[str]) -> Drops:
+        """With what was taken from the accumulator since. Of topics that are not `known` (any more) only the sums remain."""
+        rows, reasons, first_ms, last_ms = self.rows.copy(), self.by_reason.copy(), self.first_ms, self.last_ms
+        for part in taken:
+            for topic, partition, reason, records, first, last in part:
+                key = (topic, partition, reason)
+                if (before := rows.get(key)) is None:
+                    rows[key] = (records, first, last)
+                else:
+                    rows[key] = _joined(before, (records, first, last))
+                reasons[reason] = reasons.get(reason, 0) + records
+                if first < first_ms or first_ms == NEVER:
+                    first_ms = first
+                if last > last_ms:
+                    last_ms = last
+        return Drops(_forget(rows, known), reasons, (first_ms, last_ms))
+
+    def added(self, loss: Loss, place: tuple[str, int]) -> Loss:
+        """`loss`, which is that of this partition, with what was dropped for it."""
+        for reason in self.by_reason:
+            if (row := self.rows.get((*place, reason))) is not None:
+                dropped = tuple.__new__(Loss, (NOTHING, {reason: row[0]}, row[1], row[2]))  # half the time of a call
+                loss = dropped if loss is NO_LOSS else loss.plus(dropped)
+        return loss
+
+
+NO_DROPS = Drops({}, {}, (NEVER, NEVER))
+
+
+def _joined(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
+    return one[0] + other[0], min(one[1], other[1]), max(one[2], other[2])
+
+
+def _forget(
+    rows: dict[tuple[str, int, str], tuple[int, int, int]], known: Collection[str]
+) -> dict[tuple[str, int, str], tuple[int, int, int]]:
+    """Keep the partitions of `known` topics; of others the sums, for the last of them."""
+    others = dict.fromkeys(topic for topic, _, _ in rows if topic not in known)
+    if not others:
+        return rows
+    kept: dict[tuple[str, int, str], tuple[int, int, int]] = {}
+    for topic in list(others)[:-RETIRED]:
+        del others[topic]
+    for key, row in rows.items():
+        topic, _, reason = key
+        if topic in others:
+            key = topic, -1, reason
+            kept[key] = _joined(kept[key], row) if key in kept else row
+        elif topic in known:
+            kept[key] = row
+    return kept
+
+
+def by_topic(losses: Mapping[Place, Loss], drops: Drops) -> dict[str, Loss]:
+    """What was lost of each topic."""
+    found: dict[str, tuple[dict[tuple[str, Written], int], dict[str, int], list[int]]] = {}
+    for (topic, _), (failed, dropped, first, last) in losses.items():
+        sums = found.setdefault(topic, ({}, {}, [NEVER, NEVER]))
+        for why, count in failed.items():
+            sums[0][why] = sums[0].get(why, 0) + count
+        for reason, count in dropped.items():
+            sums[1][reason] = sums[1].get(reason, 0) + count
+        _widen(sums[2], first, last)
+    for (topic, _, reason), (count, first, last) in drops.rows.items():
+        sums = found.get(topic) or found.setdefault(topic, ({}, {}, [NEVER, NEVER]))
+        sums[1][reason] = sums[1].get(reason, 0) + count
+        _widen(sums[2], first, last)
+    return {topic: Loss(failed, dropped, *times) for topic, (failed, dropped, times) in found.items()}
+
+
+def _widen(times: list[int], first: int, last: int) -> None:
+    if first != NEVER and (times[0] == NEVER or first < times[0]):
+        times[0] = first
+    if last > times[1]:
+        times[1] = last

@@ -1,0 +1,108 @@
+"""status() and stats() of a whole producer: why nothing flows, that they are ready for JSON, and what they cost with many partitions."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from net_helpers import SECONDS, until
+from producing import FEW, Maker, knowing, stop_all
+
+from benchmarks.scale.shape import Shape
+from benchmarks.scale.states import CALL_MS, CASES, HOLD_MS, figures
+from pykafka4 import KafkaTimeoutError, Producer, ProducerFencedError
+from pykafka4.core.producer.ledger import Ledger
+from pykafka4.testing import ModelServer
+
+
+def row(producer: Producer, name: str = "t-0") -> dict[str, Any]:
+    found: dict[str, Any] = producer.status()["partitions"][name]
+    return found
+
+
+def test_status_is_ready_for_json_after_failures_and_drops(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make(**FEW, on_full="drop"))
+    server.fail("Produce", "INVALID_RECORD", times=1)
+    assert producer.send("t", b"v", partition=0).exception(SECONDS) is not None
+    stop_all(server)
+    while not producer.send("t", b"v" * 5000, partition=0).done():
+        pass
+    found = json.loads(json.dumps(producer.status()))
+    assert found["producer"]["failed"] == {"INVALID_RECORD, not written": 1}
+    assert found["producer"]["dropped"] == {"BUFFER_FULL": 1}
+    assert "INVALID_RECORD" in found["partitions"]["t-0"]["last_error"]
+
+
+@pytest.mark.parametrize("release", ["3.9"])
+def test_a_partition_that_the_coordinator_does_not_add_is_offline_and_says_why(release: str) -> None:
+    with ModelServer(brokers=1, release=release) as server:
+        server.create_topic("t", 1)
+        producer = Producer(bootstrap_servers=server.bootstrap_servers, linger_ms=0, transactional_id="x")
+        producer.init_transactions(SECONDS)
+        producer.begin_transaction()
+        server.fail("AddPartitionsToTxn", "CONCURRENT_TRANSACTIONS", times=10_000)
+        producer.send("t", b"v")
+        until(lambda: "CONCURRENT_TRANSACTIONS" in str(row(producer)["reason"]), "the reason in the row")
+        assert (row(producer)["state"], row(producer)["queued"]) == ("offline", 1)
+        assert row(producer)["since"] is not None
+        producer.close(0)
+
+
+def test_the_partitions_of_a_fenced_producer_are_offline_since_then(server: ModelServer, make: Maker) -> None:
+    first, second = (make(transactional_id="x", linger_ms=0) for _ in range(2))
+    first.init_transactions(SECONDS)
+    first.begin_transaction()
+    first.send("t", b"v", partition=0).result(SECONDS)
+    second.init_transactions(SECONDS)
+    with pytest.raises(ProducerFencedError):
+        first.commit_transaction(SECONDS)
+    found = row(first)
+    assert (found["state"], found["since"] < SECONDS) == ("offline", True)
+    assert "x" in found["reason"]
+
+
+def test_a_frozen_leader_is_named(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make(linger_ms=0))
+    server.delay("Produce", 4.0)
+    delivery = producer.send("t", b"v", partition=0)
+    until(lambda: "has not responded for" in str(row(producer)["reason"]), "the reason in the row")
+    assert row(producer)["state"] == "offline"
+    delivery.result(SECONDS)
+    until(lambda: row(producer)["state"] == "online", "the partition to be online again")
+
+
+def test_records_of_a_topic_without_partitions_have_a_row(server: ModelServer, make: Maker) -> None:
+    producer = make(linger_ms=0)
+    stop_all(server)
+    producer.send("new", b"v")
+    until(lambda: "refused" in str(producer.status()["partitions"].get("new (no partition yet)", {}).get("reason")), "the row")
+    assert row(producer, "new (no partition yet)")["queued"] == 1
+
+
+def test_stats_are_not_read_while_a_stuck_loop_may_change_them(make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer, looked = knowing(make()), []
+    monkeypatch.setattr("pykafka4.producer.core.SHORT", 0.2)
+    producer._core.runtime.loop.call(lambda now: time.sleep(1.5))
+    snapshot = Ledger.snapshot
+    monkeypatch.setattr(Ledger, "snapshot", lambda self, *how: looked.append(self) or snapshot(self, *how))
+    with pytest.raises(KafkaTimeoutError, match="the producer's stats"):
+        producer.stats()
+    assert not looked
+    monkeypatch.undo()
+    assert producer.stats().acked == 1
+    producer.close(SECONDS)
+    assert producer.stats().acked == 1, "after the end of the loop nothing changes"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_stats_and_status_of_ten_thousand_partitions_cost_little_and_hold_the_loop_for_a_moment(case: str) -> None:
+    """The brokers and the producer are processes of their own. The cheapest of several calls, in relation to how much longer
+    such work takes than on a free machine: other processes disturb.
+
+    `make bench-scale` judges the most expensive one.
+    """
+    for what, costs in figures(case, Shape(brokers=3, topics=10, partitions=1000), "4.0").items():
+        assert min(cost["call"] / cost["slow"] for cost in costs) < CALL_MS, (what, costs)
+        assert min(cost["hold"] / cost["slow"] for cost in costs) < HOLD_MS, (what, costs)
