@@ -54,6 +54,7 @@ class TransactionalReads:
         self.guard = guard
         self._reading: Reading | None = None  # of the last transaction, until the consumer has settled it or gone back
         self._stored: dict[TopicPartition, tuple[object, int]] = {}  # what transactions have committed: stretch, offset
+        self._by_hand: dict[TopicPartition, object] = {}  # stretches of which the application may have stored offsets itself
 
     def check(self) -> None:
         """Refuse a consumer whose offsets cannot be part of a transaction."""
@@ -64,7 +65,15 @@ class TransactionalReads:
 
     @call
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """See Consumer.group_metadata."""
+        """See Consumer.group_metadata. The application asks for it to store offsets by hand: a rewind has to look them up."""
+        self._attachment.check()
+        with self.guard.using("group_metadata"):
+            self._by_hand = {tp: self._reader.handed_over.stretch(claim) for tp, claim in self._reader.claims.items()}
+        return self.membership()
+
+    @call
+    def membership(self) -> ConsumerGroupMetadata:
+        """The same for a block, which stores what `take` returned."""
         self._attachment.check()
         group = self._config.group_id
         if group is None:
@@ -154,9 +163,9 @@ class TransactionalReads:
             reader, places = self._reader, self._reader.handed_over
             claims = {tp: claim for tp, claim in reader.claims.items() if claim.position is not None}
             offsets = {tp: claim.start for tp, claim in claims.items() if places.was_sought(tp) and claim.start is not None}
-            stored = [tp for tp, (stretch, _) in self._stored.items() if tp in offsets and places.stretch(claims[tp]) is stretch]
-            for tp in stored:
-                del offsets[tp]
+            for tp in list(offsets):
+                if places.stretch(claims[tp]) in (self._by_hand.get(tp), self._stored.get(tp, (None,))[0]):
+                    del offsets[tp]
             others = [tp for tp in claims if tp not in offsets]
             committed = self._commits.committed(others, REWIND_SECONDS if timeout is None else timeout) if others else {}
             for tp in others:

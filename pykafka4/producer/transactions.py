@@ -48,8 +48,8 @@ class Reading(Protocol):
 class Reads(Protocol):
     """What a transaction needs of the consumer whose records it processes: see `consumer.transactional`."""
 
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """Its membership."""
+    def membership(self) -> ConsumerGroupMetadata:
+        """Its place in the group."""
 
     def begin(self, timeout: float | None) -> Any:
         """A `Reading` for a transaction that begins; goes back first if the last one was not committed."""
@@ -288,7 +288,7 @@ class TransactionBlock:
             return
         try:
             if offsets := self._reads.take(self._reading):
-                self._calls.send_offsets(offsets, self._reads.group_metadata(), self._timeout)
+                self._calls.send_offsets(offsets, self._reads.membership(), self._timeout)
         except BaseException as error:  # also a timeout or Ctrl-C: the commit has not been asked for
             self._give_up(error)
             raise

@@ -181,6 +181,19 @@ def test_after_a_seek_an_abort_goes_back_to_where_the_seek_went(server: ModelSer
     assert take(consumer, 2) == [4, 5]
 
 
+def test_offsets_stored_by_hand_after_a_seek_count(server: ModelServer, producer: Producer, consumer: Consumer) -> None:
+    take(consumer, 5)
+    consumer.seek(IN, 0)
+    producer.begin_transaction()
+    assert take(consumer, 3) == [0, 1, 2]
+    producer.send_offsets_to_transaction({IN: 3}, consumer.group_metadata(), SECONDS)
+    producer.commit_transaction(SECONDS)
+    assert take(consumer, 2) == [3, 4]
+    with pytest.raises(ZeroDivisionError), producer.transaction(consumer):
+        raise ZeroDivisionError
+    assert take(consumer, 2) == [3, 4]
+
+
 def test_after_ctrl_c_during_the_abort_the_consumer_goes_back(server: ModelServer, producer: Producer, consumer: Consumer) -> None:
     take(consumer, 5)
     server.delay("EndTxn", 0.5)

@@ -1,4 +1,4 @@
-"""Places: how far the application has got in each partition."""
+"""Places. Rule: a place is behind finished records only; how many of a loop's records are not finished, the caller says."""
 
 from __future__ import annotations
 
