@@ -63,6 +63,12 @@ def test_a_window_begins_with_its_first_record() -> None:
     assert clock.ask() is not None
 
 
+def test_a_window_is_over_exactly_after_its_interval() -> None:
+    window = Window(2, 1.0)
+    assert window.take(100.0, 0.0) == (0.0, 100.0)
+    assert window.take(101.0, 0.0) == (0.0, 101.0)
+
+
 def test_every_topic_of_a_pattern_has_windows_of_its_own() -> None:
     clock = Clock(RateLimit("t*", 1, 1000))
     assert [clock.ask(topic) is None for topic in ("t1", "t2", "t1")] == [True, True, False]

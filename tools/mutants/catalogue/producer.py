@@ -224,7 +224,7 @@ MUTANTS: Final = (
         old="if now >= begins + self.interval:",
         new="if now > begins + self.interval:",
         breaks="a window of a rate limit is longer than its interval",
-        tests=("tests/producer/test_rates.py::test_over_the_limit_of_a_window_records_are_dropped_with_the_limit_named",),
+        tests=("tests/producer/test_rates.py::test_a_window_is_over_exactly_after_its_interval",),
     ),
     Mutant(
         file="pykafka4/producer/rates.py",
