@@ -186,6 +186,20 @@ class Runtime:
 
     def partitions_of(self, topic: str, timeout: float, create: bool = False) -> list[int]:
         """See Client.partitions_for; with `create`, brokers may create the topic (allow_auto_create_topics)."""
+        _, ask, stop = self.lookup(topic, create)
+        try:
+            return self.loop.ask(ask, timeout, f"looking up topic {topic}")
+        except KafkaTimeoutError as error:
+            raise self.not_found(topic, error) from None
+        finally:
+            self.loop.call(stop)
+
+    def not_found(self, topic: str, error: KafkaTimeoutError) -> KafkaTimeoutError:
+        """`error`, with what the brokers said of the topic."""
+        return KafkaTimeoutError(f"{error}{self._missing(topic)}")
+
+    def lookup(self, topic: str, create: bool) -> tuple[Promise[list[int]], Callable[[float], Promise[list[int]]], Callable[[float], None]]:
+        """The promise of a topic's partitions, what begins to look for them on the loop, and what ends that in any case."""
         wait: Promise[list[int]] = self.loop.promise()
         cluster, refusals = self.engine.cluster, self.engine.network.refusals.listeners
         asked = 0
@@ -214,14 +228,9 @@ class Runtime:
                 cluster.on_change.remove(look)
             cluster.forget(topic, look)
             refusals.pop(refused, None)
-
-        try:
-            return self.loop.ask(ask, timeout, f"looking up topic {topic}")
-        except KafkaTimeoutError as error:
-            raise KafkaTimeoutError(f"{error}{self._missing(topic)}") from None
-        finally:
             wait.set_exception(CALLER_GONE)
-            self.loop.call(stop)
+
+        return wait, ask, stop
 
     def status(self) -> dict[str, Any]:
         """See Client.status."""

@@ -8,8 +8,9 @@ has come. Nothing is awaited between the attempt that succeeds and the return.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
@@ -21,8 +22,9 @@ from pykafka4.core.producer.ledger import ProducerStats
 from pykafka4.core.producer.parking import DENIED_SECONDS
 from pykafka4.errors import BufferFull, ConfigError, KafkaTimeoutError
 from pykafka4.frames import empty_frames, guarded
-from pykafka4.misuse import check_timeout, hint, refuse_pickling
+from pykafka4.misuse import check_count, check_timeout, check_topic, hint, refuse_pickling
 from pykafka4.net import system
+from pykafka4.net.handoff.waiting import Promise
 from pykafka4.options import ProducerOptions
 from pykafka4.peers import PRODUCER_METHODS
 from pykafka4.producer.attempts import For, WouldBlock
@@ -186,7 +188,7 @@ class Producer:
         def hindered() -> bool:
             return core.acc.refusal is None and core.acc.crowded(topic, partition, size)
 
-        with core.gate.place(latch, (topic, partition), hindered) as attempts:
+        with core.gate.place(latch, (topic, partition), hindered, latch.gone) as attempts:
             while not attempts(try_again):
                 if not await latch.sleep(deadline):
                     raise BufferFull(f"{awaits}; no room within max_block_ms={core.config.max_block_ms:g}")
@@ -263,11 +265,24 @@ class Producer:
         return undelivered
 
     async def _end(self) -> list[ProducerRecord]:
-        """Fail the rest and wait for the end of the client's thread: on a thread of asyncio, because a stuck client takes seconds."""
+        """Fail the rest and wait for the end of the client's thread: on a thread of its own, because a stuck client takes seconds."""
         core = self._core
         if core.runtime.loop.forked:
             return core.close(0)
-        return await asyncio.get_running_loop().run_in_executor(None, core.close, 0.0)
+        closed: Promise[list[ProducerRecord]] = Promise(core.config.client_id)
+
+        def end() -> None:
+            try:
+                closed.set_result(core.close(0.0))
+            except BaseException as error:
+                closed.set_exception(error)
+
+        try:
+            system.Thread(target=end, name="pykafka4-close", daemon=True).start()
+        except RuntimeError:  # the system is out of threads, or the interpreter shuts down
+            end()
+        await self._home.done(closed, None)
+        return closed.result(0)
 
     async def __aenter__(self) -> Self:
         self._home.enter()
@@ -281,6 +296,34 @@ class Producer:
             self._core.raise_failures(self._failures_at_start)
         elif undelivered and error is not None:
             error.add_note(f"pykafka4: {len(undelivered)} records were not delivered when the producer closed")
+
+    @contextlib.asynccontextmanager
+    async def delivery_scope(self, timeout: float | None = None) -> AsyncIterator[Self]:
+        """An `async with` block that flushes at its end, and then raises failures since its start. See pykafka4.Producer.delivery_scope."""
+        self._home.enter()
+        limit, mark = check_timeout(timeout), self._core.machine.ledger.failures_seen
+        yield self
+        await self.flush(limit)
+        self._core.raise_failures(mark)
+
+    def raise_failures(self, since: int = 0) -> None:
+        """See pykafka4.Producer.raise_failures. It waits for nothing."""
+        self._core.raise_failures(check_count(since, "since"))
+
+    async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """See pykafka4.Producer.partitions_for."""
+        self._home.enter()
+        core, topic, limit = self._core, check_topic(topic), check_timeout(timeout)
+        core.check()
+        seconds = core.config.max_block_ms / 1000 if limit is None else limit
+        found, ask, stop = core.runtime.lookup(topic, create=True)
+        core.runtime.loop.call(ask)
+        try:
+            if not await self._home.done(found, system.monotonic() + seconds):
+                raise core.runtime.not_found(topic, KafkaTimeoutError(f"looking up topic {topic}: not done within {seconds:g} s"))
+            return found.result(0)
+        finally:
+            core.runtime.loop.call(stop)
 
     # ---------------------------------------------------------------- transactions
 

@@ -6,6 +6,7 @@ The counterpart of `net.handoff`'s latches, which threads sleep on.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -20,10 +21,10 @@ __all__ = ["Home", "TaskLatch"]
 class TaskLatch:
     """A latch that one task sleeps on."""
 
-    __slots__ = ("_future", "_home", "_open")
+    __slots__ = ("_future", "_open", "_tasks")
 
     def __init__(self, home: Home) -> None:
-        self._home, self._open = home, False
+        self._tasks, self._open = home.tasks, False
         self._future: asyncio.Future[None] | None = None
 
     def locked(self) -> bool:
@@ -33,7 +34,11 @@ class TaskLatch:
     def release(self) -> None:
         """Open it, on any thread."""
         self._open = True
-        self._home.tasks.wake(self._look)
+        self._tasks.wake(self._look)
+
+    def gone(self) -> bool:
+        """Whether the task can never go on, because its event loop is closed."""
+        return self._tasks.over
 
     def _look(self) -> None:
         if self._open:  # the sleep that this call was meant for may be over, because it found the latch open
@@ -86,18 +91,26 @@ class Home:
                 return predicate()
         return True
 
-    async def done(self, promise: Promise[Any], deadline: float) -> bool:
+    async def done(self, promise: Promise[Any], deadline: float | None) -> bool:
         """Wait until `promise` has its result, at most until `deadline`."""
         latch = TaskLatch(self)
         promise.add_done_callback(lambda _: latch.release())
         return await self.until(latch, promise.done, deadline)
 
     def call_back(self, fn: Callable[[Any], object]) -> Callable[[Any], None]:
-        """`fn` as a callback that may be called on any thread: it runs on the event loop, as its own callbacks do."""
+        """`fn` as a callback that may be called on any thread: it runs on the event loop, as its own callbacks do.
+
+        TypeError if it is a coroutine function, which nobody would await.
+        """
+        if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004
+            raise TypeError(f"on_delivery must be a plain function, not the coroutine function {fn!r}; await the Delivery instead")
 
         def run(argument: Any) -> None:
             try:
-                fn(argument)
+                result = fn(argument)
+                if inspect.iscoroutine(result):  # of a lambda, or a partial
+                    result.close()
+                    raise TypeError(f"on_delivery must be a plain function; {fn!r} returned a coroutine, which nobody awaits")
             except Exception as error:
                 loop = asyncio.get_running_loop()
                 message = f"a callback of a pykafka4 {self._what} raised an exception"

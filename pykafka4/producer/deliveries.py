@@ -112,6 +112,12 @@ class Tasks:
         self._woken: deque[Callable[[], None]] = deque()
         self._asleep = True  # whether the loop has nothing to do for `_woken`
 
+    @property
+    def over(self) -> bool:
+        """Whether the loop is closed, so that none of its tasks goes on."""
+        loop = self._loop()
+        return loop is None or loop.is_closed()
+
     def wake(self, look: Callable[[], None]) -> None:
         """Call `look()` on the asyncio loop soon."""
         self._woken.append(look)

@@ -10,7 +10,7 @@ from net_helpers import SECONDS
 from producing import values
 from tasking import ROOM, eventually, full, producer_of, run
 
-from pykafka4 import Delivery, OutgoingRecord, ProducerHooks, ProducerRecord, RecordTooLarge
+from pykafka4 import Delivery, DeliveryFailed, KafkaTimeoutError, OutgoingRecord, ProducerHooks, ProducerRecord, RecordTooLarge
 from pykafka4.testing import ModelServer
 
 
@@ -145,5 +145,93 @@ def test_the_end_of_close_does_not_block_the_event_loop(server: ModelServer, mon
         monkeypatch.setattr(producer._core, "close", slow)
         assert await producer.close() == []
         assert turned.is_set()
+
+    run(main())
+
+
+def test_a_send_whose_event_loop_was_closed_gives_up_its_place(server: ModelServer) -> None:
+    """Its task never goes on: at the front of the queue it would block the partition for good."""
+    producer, waiting = producer_of(server, **ROOM), list[Any]()
+
+    async def fill() -> None:
+        await full(server, producer)
+        waiting.append(asyncio.ensure_future(producer.send("t", b"v" * 500, partition=0)))
+        await eventually(lambda: producer._core.gate.waiting == 1)
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(fill())
+    loop.close()
+    assert producer._core.gate.waiting == 1
+
+    async def go_on() -> None:
+        server.do(lambda cluster: cluster.orphan("t", 0, 0.0))
+        await (await producer.send("t", b"after", partition=0))
+        assert producer._core.gate.waiting == producer._core.acc.waiters == 0
+        await producer.close()
+
+    run(go_on())
+    waiting[0]._log_destroy_pending = False
+
+
+@pytest.mark.parametrize("kind", ["function", "callable", "lambda"])
+def test_a_coroutine_function_as_a_callback_is_refused_or_reported(server: ModelServer, kind: str) -> None:
+    async def told(delivery: Delivery) -> None: ...
+
+    class Teller:
+        async def __call__(self, delivery: Delivery) -> None: ...
+
+    callbacks: dict[str, Any] = {"function": told, "callable": Teller(), "lambda": lambda delivery: told(delivery)}
+
+    async def main() -> None:
+        problems: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: problems.append(context["exception"]))
+        async with producer_of(server, linger_ms=0) as producer:
+            if kind == "lambda":
+                await (await producer.send("t", b"v", on_delivery=callbacks[kind]))
+                await eventually(lambda: bool(problems))
+                assert "on_delivery must be a plain function" in str(problems[0])
+            else:
+                with pytest.raises(TypeError, match="on_delivery must be a plain function"):
+                    await producer.send("t", b"v", on_delivery=callbacks[kind])
+                assert producer.stats().accepted == 0
+
+    run(main())
+
+
+def test_partitions_are_looked_up_without_blocking_the_event_loop(server: ModelServer) -> None:
+    async def main() -> None:
+        async with producer_of(server) as producer:
+            assert await producer.partitions_for("t") == [0, 1, 2]
+            server.do(lambda cluster: [cluster.stop_broker(node) for node in cluster.brokers])
+            with pytest.raises(KafkaTimeoutError, match=r"looking up topic unknown: not done within 0\.1 s"):
+                await producer.partitions_for("unknown", timeout=0.1)
+            server.do(lambda cluster: [cluster.start_broker(node) for node in cluster.brokers])
+
+    run(main())
+
+
+def test_a_delivery_scope_tells_what_failed_in_it(server: ModelServer) -> None:
+    async def main() -> None:
+        producer = producer_of(server, linger_ms=0)
+        async with producer.delivery_scope():
+            await producer.send("t", b"v", partition=0)
+        assert producer.stats().acked == 1
+        server.fail("Produce", "INVALID_RECORD", times=1)
+        with pytest.raises(DeliveryFailed, match="INVALID_RECORD"):
+            async with producer.delivery_scope(timeout=SECONDS):
+                await producer.send("t", b"v", partition=0)
+        producer.raise_failures()  # the scope has told it
+        await producer.close()
+
+    run(main())
+
+
+def test_nothing_runs_on_the_executor_of_asyncio(server: ModelServer) -> None:
+    async def main() -> None:
+        loop: Any = asyncio.get_running_loop()
+        async with producer_of(server) as producer:
+            await (await producer.send("t", b"v"))
+            await producer.partitions_for("t")
+        assert loop._default_executor is None
 
     run(main())

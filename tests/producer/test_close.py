@@ -8,13 +8,14 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from net_helpers import SECONDS, python, until
 from producing import FEW, HUNG, Maker, Sending, balanced, ctrl_c, knowing, start_all, stop_all, values
 
-from pykafka4 import Client, ClosedError, KafkaError, Producer
+from pykafka4 import BatchOutcome, Client, ClosedError, KafkaError, Producer, ProducerHooks
 from pykafka4.error_table import Written
 from pykafka4.testing import ModelServer
 
@@ -355,3 +356,64 @@ def test_a_purge_fails_what_waits_calls_back_and_the_producer_goes_on(server: Mo
     producer.close(SECONDS)
     with pytest.raises(ClosedError):
         producer.purge()
+
+
+class Closing(ProducerHooks):
+    """Notes what it is told, and on which thread."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.told: list[tuple[str, str]] = []
+        self.gate = threading.Event()
+        self._seconds = seconds
+
+    def on_ack(self, outcome: BatchOutcome) -> None:
+        self.gate.wait(SECONDS)
+        self.told.append(("on_ack", threading.current_thread().name))
+
+    def on_close(self) -> None:
+        self.told.append(("on_close", threading.current_thread().name))
+        time.sleep(self._seconds)
+
+
+@pytest.mark.parametrize("timeout", [0, 0.2])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_on_close_comes_after_on_ack_of_what_close_settled_and_does_not_delay_it(
+    server: ModelServer, make: Maker, timeout: float, threads: int
+) -> None:
+    hook = Closing()
+    with ThreadPoolExecutor(threads) as executor:
+        producer = knowing_quietly(make(linger_ms=0, hooks=hook, callback_executor=executor), hook)
+        stop_all(server)
+        for partition in range(3):
+            producer.send("t", b"v", partition=partition)
+        hook.gate.clear()
+        began = time.monotonic()
+        assert len(producer.close(timeout)) == 3
+        assert time.monotonic() - began < timeout + SECONDS / 2
+        assert "on_close" not in [name for name, _ in hook.told]
+        hook.gate.set()
+        until(lambda: hook.told and hook.told[-1][0] == "on_close", "on_close after on_ack")
+    assert [name for name, _ in hook.told] == ["on_ack"] * 3 + ["on_close"]
+
+
+def knowing_quietly(producer: Producer, hook: Closing) -> Producer:
+    """As `knowing`; the hook forgets it."""
+    hook.gate.set()
+    knowing(producer)
+    hook.told.clear()
+    return producer
+
+
+def test_on_close_of_a_forgotten_producer_does_not_hold_up_a_neighbour(server: ModelServer) -> None:
+    hook = Closing(seconds=3.0)
+    hook.gate.set()
+    with Client(bootstrap_servers=server.bootstrap_servers) as client:
+        neighbour = knowing(Producer(client=client, linger_ms=0))
+        with pytest.warns(ResourceWarning):
+            Producer(client=client, hooks=hook).send("t", b"v").result(SECONDS)
+        until(lambda: any(name == "on_close" for name, _ in hook.told), "on_close")
+        began = time.monotonic()
+        neighbour.send("t", b"v").result(SECONDS)
+        assert time.monotonic() - began < 2.0
+        neighbour.close()
+    assert [thread for name, thread in hook.told if name == "on_close"] != ["pykafka4-loop"]

@@ -142,10 +142,12 @@ class Promise(Generic[T]):
 class _Ticket:
     """A thread's place in the queue of a `Gate`."""
 
-    __slots__ = ("hindered", "key", "latch", "left", "starves", "steps_aside", "thread")
+    __slots__ = ("gone", "hindered", "key", "latch", "left", "starves", "steps_aside", "thread")
 
-    def __init__(self, key: object, hindered: Callable[[], bool], latch: Latch, thread: int) -> None:
-        self.key, self.hindered, self.latch, self.thread = key, hindered, latch, thread
+    def __init__(
+        self, key: object, hindered: Callable[[], bool], latch: Latch, thread: int, gone: Callable[[], bool] | None = None
+    ) -> None:
+        self.key, self.hindered, self.latch, self.thread, self.gone = key, hindered, latch, thread, gone
         self.steps_aside = False  # whether it waits for room that those behind it cannot use
         self.starves = False  # whether it has tried without success and does not step aside
         self.left = False  # whether it has left the queue, and the others know
@@ -219,12 +221,15 @@ class Gate:
         return True
 
     @contextlib.contextmanager
-    def place(self, latch: Latch, key: object, hindered: Callable[[], bool]) -> Iterator[Callable[[Callable[[], bool]], bool]]:
+    def place(
+        self, latch: Latch, key: object, hindered: Callable[[], bool], gone: Callable[[], bool] | None = None
+    ) -> Iterator[Callable[[Callable[[], bool]], bool]]:
         """A place in the queue for a task, which must not wait here: in this block, it attempts, sleeps on `latch`, and repeats.
 
-        The value of the block is `attempt(try_again)`: whether it was this task's turn and `try_again()` has succeeded.
+        The value of the block is `attempt(try_again)`: whether it was this task's turn and `try_again()` has succeeded. `gone()` is whether
+        the task can never go on, because its event loop is closed: then its place is given up. It is called on any thread.
         """
-        ticket = _Ticket(key, hindered, latch, NO_THREAD)
+        ticket = _Ticket(key, hindered, latch, NO_THREAD, gone)
         try:
             try:
                 self._line.append(ticket)
@@ -237,6 +242,7 @@ class Gate:
 
     def _attempt(self, ticket: _Ticket, try_again: Callable[[], bool]) -> bool:
         """Try, if it is this ticket's turn; whether it succeeded."""
+        self._drop_gone()
         if ticket not in self._first():
             return False
         if try_again():
@@ -250,6 +256,12 @@ class Gate:
         if ticket.starves and not starved:
             self._starving()
         return False
+
+    def _drop_gone(self) -> None:
+        """Remove those who will never try again: at the front they would block all others for good."""
+        for ticket in self._line.copy():
+            if ticket.gone is not None and ticket.gone():
+                self._leave(ticket)
 
     def _interrupts(self, thread: int) -> bool:
         """Whether `thread` is already in the queue, with a call that this one interrupts."""
@@ -290,6 +302,7 @@ class Gate:
         lost: `hindered()` is asked here, after the change, and a thread that has not stepped aside (yet) is always woken.
         """
         if self._line:
+            self._drop_gone()
             for ticket in self._first():
                 if not (ticket.steps_aside and ticket.hindered()):
                     open_latch(ticket.latch)
