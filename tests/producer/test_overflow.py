@@ -95,6 +95,7 @@ def test_flush_waits_for_the_callbacks_of_dropped_records(server: ModelServer, m
     producer = full(server, make(**FEW, on_full="drop"))
     producer.send("t", VALUE, on_delivery=slow)
     start_all(server)
+    until(lambda: balanced(producer), "the outcome of every record")
     with pytest.raises(KafkaTimeoutError):
         producer.flush(0.05)
     go.set()

@@ -64,6 +64,7 @@ def test_drops_are_counted_by_partition_with_their_timestamps(core: ModuleType) 
 @each_core
 def test_a_full_partition_drops_while_others_take_records(core: ModuleType) -> None:
     world = World(core, {"t": 2}, drop_error=BufferFull("full"), batch_size=2048, max_partition_bytes=4096, linger=10.0)
+    world.send(partition=1)
     while not world.acc.dropped:
         world.send(value=b"v" * 1000, partition=0)
     assert world.acc.take(world.now)[1] == []  # a full partition makes no other batch due
