@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from features import LEAST, missing
 from producer_plan import FAULTS, LATER
 from schedules import SCHEDULES, kept, run_all, traces_of
 from simulation import Simulation
@@ -52,7 +53,9 @@ def test_every_promise_holds_in_every_schedule(tell: Callable[[str], None]) -> N
     seen = run_all(Simulation, SCHEDULES, alone=5000, chunk=500)
     tell(seen.line("producers", FAULTS))
     print(seen.table(FAULTS))
+    print(", ".join(f"{name}: {seen.features[name]}" for name in LEAST))
     seen.check(0, required(SCHEDULES))
+    assert not missing(seen.features, SCHEDULES), "features that were drawn, or whose promises were looked at, less often than they have to"
     assert {state for _, state in seen.reached} <= set(STATES)
 
 

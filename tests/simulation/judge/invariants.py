@@ -9,11 +9,13 @@ from __future__ import annotations
 import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
 import attrs
 from flow import Flow
+from promised import Broken
+from special import Special
 
 from pykafka4.core import INFINITY
 from pykafka4.core.metadata.topic import CONTRADICTED
@@ -30,66 +32,7 @@ if TYPE_CHECKING:
     from pykafka4.testing.model import ModelCluster
     from pykafka4.wire.records.hot import Accumulator
 
-__all__ = ["CONSUMER_PROMISES", "PRODUCER_PROMISES", "PROMISES", "Broken", "Sent", "Truth", "Watch", "value_of"]
-
-PRODUCER_PROMISES: Final = {
-    "nothing acked is lost": "an acknowledged record lies at the partition and offset that were told",
-    "records are what was sent": "key, value, headers, timestamp and requested partition are those of the `send`",
-    "no duplicates": "a record lies once in all partitions of its topic; without idempotence twice only after an unknown outcome",
-    "order per partition": "records of one thread lie in the order in which they were sent",
-    "no foreign records": "nothing lies in a log that nobody sent to it",
-    "hooks are told": "hooks are told of each record that was accepted, and of its end",
-    "what was dropped is told": "a record without room or over its limit fails as such, is in no log, and counts",
-    "one completion": "a callback runs once, after the outcome",
-    "one leader at a time": "batches of a partition travel to two brokers at once only with idempotence, to the leader of a newer epoch",
-    "one batch per request": "a request has at most one batch of a partition: brokers keep one of several, and acknowledge it for all",
-    "not written is not in the log": "a record that failed as not written is not in the log and does not come later",
-    "failures are classified": "a failure is a DeliveryFailed with a known code",
-    "failed records come back": "a failure carries the record",
-    "no needless failure": "a failure is explained by an injected fault that lasted",
-    "offsets are told": "an acknowledgement without an offset was announced by the broker, or acks=0",
-    "progress": "every record has its outcome once everything healed",
-    "partitions go on": "a partition that no fault touches is acknowledged without a gap, whatever happens to others",
-    "waits end in time": "a call ends within its timeout",
-    "memory is bounded": "no more than buffer_memory is in use",
-    "the ledger balances": "accepted = acknowledged + queued + in flight + failed",
-    "the producer goes on": "no fault ends a producer for good",
-    "a block tells what failed": "a `with` block raises if a record failed whose failure nobody looked at, and only if one failed",
-    "partitions are told as they are": "`partitions_for` gives all partitions of a topic",
-    "no hot loop": "no turn without a change or a pause, and requests are paced",
-    "no internal errors": "a call raises nothing but the errors that it documents",
-}
-CONSUMER_PROMISES: Final = {
-    "records of owned partitions only": "what is handed out is of partitions that the listener was told of",
-    "positions never skip": "the next record handed out is the next in the log",
-    "never past the high watermark": "nothing is handed out that the in-sync replicas do not all have",
-    "what was cut off is told or read again": "where an election took what was read, reading goes back there, or poll raises LogTruncated",
-    "no offset is chosen unasked": "with auto_offset_reset=none reading begins and goes on only where the application said, or the group",
-    "records are what was written": "key, value, headers and timestamp are those in the log",
-    "nothing unfinished is committed": "a committed offset is not behind a record that the application has not finished",
-    "commits never go back": "a committed offset is not below an earlier one",
-    "one owner per generation": "no partition is assigned twice",
-    "paused partitions are quiet": "nothing is handed out of a paused partition",
-    "a commit that returned is stored": "what `commit` returned for is what the group has stored",
-    "listeners are told the truth": "assigned and revoked alternate",
-    "progress": "everything is read and committed once everything healed",
-    "partitions go on": "a partition that no fault touches is acknowledged, or read, without a gap, whatever happens to others",
-    "every partition has an owner": "some time after members came or went every partition is read by one of them",
-    "no needless failure": "a failure is explained by an injected fault that lasted",
-    "a crash is told": "after an exception inside the client every call ends, and says so",
-    "the others of a client go on": "a consumer's crash ends no other consumer of its client",
-    "callbacks of commits run once": "what was given to commit_async is called once, also in a crash",
-    "no hot loop": "no turn without a change or a pause, and requests are paced",
-    "waits end in time": "a call ends within its timeout",
-    "no internal errors": "a call raises nothing but the errors that it documents",
-}
-TRANSACTION_PROMISES: Final = {
-    "a committed transaction is read whole": "a reader of committed records gets all records of a transaction whose commit returned",
-    "nothing of an aborted transaction is read": "none of those that were aborted, or that a fenced producer left open",
-    "each committed record is read once, in order": "in the order of the log and of the sends, and no record twice",
-    "transactions end and are read": "when everything heals, each transaction gets an outcome, and readers reach the end of the log",
-}
-PROMISES: Final = {**CONSUMER_PROMISES, **PRODUCER_PROMISES, **TRANSACTION_PROMISES}
+__all__ = ["Broken", "Sent", "Truth", "Watch"]
 
 FINAL_CODES: Final = {
     "INVALID_RECORD",
@@ -99,18 +42,10 @@ FINAL_CODES: Final = {
     "INVALID_TIMESTAMP",
     "UNKNOWN_SERVER_ERROR",
 }
+UNANSWERED: Final = "AUTHENTICATION_FAILED"  # of a cluster whose connections were all cut before a first answer: it may demand TLS
 SHED: Final = {"BUFFER_FULL", "RATE_LIMITED"}  # not accepted: dropped by `send`
 EARLY: Final = 0.05  # seconds between a `send` and its record's being in a batch, at most
 LOST_COUNT: Final = {"OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "INVALID_PRODUCER_EPOCH"}  # final where a batch may be written
-
-
-class Broken(AssertionError):
-    """A promise was broken. `promise` is its name; the message says how, and which seed shows it."""
-
-    def __init__(self, promise: str, detail: str) -> None:
-        assert promise in PROMISES, promise
-        super().__init__(f"{promise}: {detail}")
-        self.promise, self.detail = promise, detail
 
 
 @attrs.frozen(eq=False)
@@ -136,6 +71,8 @@ class Sent:
     timestamp_ms: int | None
     at: float
     called: bool  # whether there is a callback at all
+    wraps: int | None = None  # with partition_key: the number that chooses the partition
+    second: int | None = None  # how often a second callback ran; None: there is none
     delivery: Delivery | None = None  # None while `send` runs, and when the handle was dropped
     accepted: bool = False
     taken: float = INFINITY  # when `send` returned: a batch has it since then at the latest
@@ -152,7 +89,7 @@ class Sent:
         """Whether something is still to come."""
         if not self.accepted:
             return False
-        if self.called and not self.answers:
+        if (self.called and not self.answers) or self.second == 0:
             return True
         return self.delivery is not None and not self.delivery.done()
 
@@ -166,12 +103,6 @@ class Sent:
     def done(self) -> bool:
         """Whether the outcome is known."""
         return self.answers > 0 or (self.delivery is not None and self.delivery.done())
-
-
-def value_of(topic: str, actor: int, number: int, size: int) -> bytes:
-    """A value that says where it belongs."""
-    head = b"%s|%d|%d|" % (topic.encode(), actor, number)
-    return head + b"." * max(0, size - len(head))
 
 
 class Truth:
@@ -221,6 +152,10 @@ class Truth:
         found = self._cluster.topics.get(topic)
         return frozenset() if found is None or found.id not in ids else frozenset(p.tp for p in found.partitions)
 
+    def partitions_of(self, topic: str) -> int:
+        """How many partitions the topic of that name has."""
+        return len(self._cluster.topics[topic].partitions)
+
     def existing(self, place: Place) -> bool:
         """Whether the topic is the one it was appended to."""
         topic = self._cluster.topics.get(place.tp.topic)
@@ -233,6 +168,9 @@ class Truth:
             return places
         # A record that was cut off with an old leader's log may lie at the same offset again.
         return list({(p.tp, p.record.offset): p for p in places if self.lies(p)}.values())
+
+
+Term: TypeAlias = tuple[UUID | None, int]  # of a leader: the topic as it was created then, and the leader epoch
 
 
 class Watch:
@@ -288,8 +226,9 @@ class Watch:
         self._last: dict[tuple[UUID, TopicPartition, int, bool], int] = {}
         self._end: dict[tuple[UUID, TopicPartition], int] = {}  # the offset of the last record seen
         self._leaders: dict[TopicPartition, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-        self._led: dict[TopicPartition, dict[int, int]] = defaultdict(dict)  # node -> its leader epoch when the last request went there
+        self._led: dict[TopicPartition, dict[int, Term]] = defaultdict(dict)  # node -> its term when the last request went there
         self._flows: dict[TopicPartition, Flow] = {}
+        self.special = Special(self)
 
     def share(self, first: Watch) -> None:
         """What brokers did to a log concerns all producers."""
@@ -297,6 +236,7 @@ class Watch:
         self.errors = first.errors
         self.unsafe, self.unnumbered, self.refused = first.unsafe, first.unnumbered, first.refused
         self.unchecked = first.unchecked
+        self.special.share(first.special)
 
     # ---- reported by the application's actors
 
@@ -339,6 +279,7 @@ class Watch:
         self.offered -= 1
         if error.written is not Written.NO or self.truth.places.get(sent.value):
             raise Broken("what was dropped is told", f"{sent.value[:40]!r} was dropped as {error.written}, and lies in the log or may")
+        self.special.counts[f"dropped: {error.code}"] += 1
 
     def answered(self, sent: Sent, delivery: Delivery) -> None:
         """The record's callback ran. What is wrong is kept for `look`: the client logs what callbacks raise, and goes on."""
@@ -382,6 +323,7 @@ class Watch:
         if len(self.truth.living(sent.value)) > 1 and not meta.maybe_repeated and not forgotten:
             raise Broken("no duplicates", f"{sent.value[:40]!r} was acked as written once, and is in the log twice")
         sent.place = found
+        self.special.acknowledged(sent)
         if meta.timestamp_ms != found.record.timestamp_ms:
             raise Broken(
                 "records are what was sent", f"{sent.value[:40]!r} was acked with time {meta.timestamp_ms}, not {found.record.timestamp_ms}"
@@ -392,12 +334,13 @@ class Watch:
         code = str(error.code)
         self.codes[code] += 1
         self.maybe += error.written is Written.MAYBE
-        known = {"TIMED_OUT", "CLOSED", "CLIENT_ERROR", *BY_NAME} | ({"CONNECTION_LOST", "AUTHENTICATION_FAILED"} if self.once else set())
+        known = {"TIMED_OUT", "CLOSED", "PURGED", "CLIENT_ERROR", UNANSWERED, *BY_NAME} | ({"CONNECTION_LOST"} if self.once else set())
         if code not in known or (code == "CLIENT_ERROR" and not self.crashed):
             raise Broken("failures are classified", f"{sent.value[:40]!r} failed as {code}: {error}")
         record = error.record
         if record is None or (record.value, record.key, record.headers) != (sent.value, sent.key, sent.headers):
             raise Broken("failed records come back", f"{sent.value[:40]!r} came back as {record!r}")
+        self.special.look_at_failure(sent, error, code, self._clock())
         lies = any(place.tp not in self.unchecked for place in self.truth.places.get(sent.value, ()))
         if error.written is Written.NO and lies:
             raise Broken("not written is not in the log", f"{sent.value[:40]!r} failed ({error}) and lies in the log")
@@ -405,7 +348,7 @@ class Watch:
 
     def _explain(self, sent: Sent, error: DeliveryFailed, code: str) -> None:
         """A failure has a reason outside the client."""
-        if self.closed or self.crashed or self.once:
+        if self.closed or self.crashed or self.once or code == "PURGED":
             return
         tp = None if error.partition is None else TopicPartition(sent.topic, error.partition)
         now = (
@@ -414,16 +357,18 @@ class Watch:
         why = f"{sent.value[:40]!r}, sent at {sent.at:.3f}, failed at {now:.3f}: {error}"
         if code == "TIMED_OUT" and tp is not None:
             self._timed_out[tp].append((sent, now if sent.answers else None))
-        if code == "TIMED_OUT" or tp is None:  # a topic may stay unknown for unknown_topic_timeout_ms
+        if code in ("TIMED_OUT", UNANSWERED) or tp is None:  # a topic may stay unknown for unknown_topic_timeout_ms
             proven = tp is not None and tp in self._flows and self._flows[tp].proven
             calm = self.disturbances.calm(tp if proven else None, sent.at, now)
             if calm > self.disturbances.base + self._drain:
                 raise Broken("no needless failure", f"{why}; {calm:.3f} s of it without a fault")
-        elif code in FINAL_CODES:
-            if not any(tp in (None, refused) for refused in self.refused[code]):
-                raise Broken("no needless failure", f"{why}; no broker said so")
-        elif self.most_attempts is not None and self.errors[sent.value] >= self.most_attempts:
+        elif code in FINAL_CODES and any(tp in (None, refused) for refused in self.refused[code]):
             return
+        elif self.most_attempts is not None and self.errors[sent.value] >= self.most_attempts:
+            self.special.counts["failed after max_failed_attempts"] += 1
+        elif code in FINAL_CODES:
+            if not self.special.is_refused(sent, tp, why):
+                raise Broken("no needless failure", f"{why}; no broker said so")
         elif code not in LOST_COUNT or sent.value not in self.unsafe:
             raise Broken("no needless failure", f"{why}; it is to be tried again")
 
@@ -480,6 +425,7 @@ class Watch:
         found = (record.key, tuple(record.headers), record.timestamp_ms, place.tp.partition)
         if wanted != found:
             raise Broken("records are what was sent", f"{sent.value[:40]!r} lies as {found}, sent as {wanted}")
+        self.special.look_at_place(sent, place, self._clock())
 
     def _judge_duplicate(self, sent: Sent, tp: TopicPartition) -> None:
         if tp.topic in self.forgetful or (not self.idempotent and not self.once and sent.value in self.unsafe):
@@ -584,15 +530,18 @@ class Watch:
                 "the ledger balances", f"{ledger.acked} acked and {lost} failed, the accumulator counts {acc.acked} and {acc.failed}"
             )
 
-    def departed(self, tps: list[TopicPartition], node: int, epochs: list[int] | None) -> None:
-        """A produce request for these partitions went out to `node`, which leads in `epochs`; None: without idempotence."""
+    def departed(self, tps: list[TopicPartition], node: int, terms: list[Term] | None) -> None:
+        """A produce request for these partitions went out to `node`, which leads in `terms`; None: without idempotence.
+
+        A topic that was created again has other partitions: their leader epochs begin anew, and nobody waits for requests to the old ones.
+        """
         if len(set(tps)) < len(tps):
             raise Broken("one batch per request", f"a request to {node} has batches of {sorted(map(str, tps))}")
-        for tp, epoch in zip(tps, epochs or [-1] * len(tps), strict=True):
+        for tp, (topic_id, epoch) in zip(tps, terms or [(None, -1)] * len(tps), strict=True):
             at, led = self._leaders[tp], self._led[tp]
             at[node] += 1
-            led[node] = epoch
-            if any(led[other] >= epoch for other in at if other != node):
+            led[node] = topic_id, epoch
+            if any(led[other][0] == topic_id and led[other][1] >= epoch for other in at if other != node):
                 raise Broken("one leader at a time", f"requests for {tp} are under way to {sorted(at)}")
 
     def returned(self, tps: list[TopicPartition], node: int) -> None:
@@ -633,7 +582,7 @@ class Watch:
         Those that waited for their topic are put into batches whatever their age. What is left of a batch that was divided, because a
         broker refused it, is as old as the whole was; the oldest record may be in another part.
         """
-        divided = set().union(*self.refused.values())
+        divided = set().union(*self.refused.values(), self.special.divided)
         if self.closed or any(sent.dropped and not sent.called for sent in self.sent):
             return  # the oldest record may be one whose outcome is not observed
         for tp, failed in self._timed_out.items():

@@ -364,7 +364,7 @@ MUTANTS: dict[Patch, Hunt] = {
     give_everybody_everything: Hunt({"one owner per generation"}, says="generation "),
     never_rest: Hunt({"no hot loop"}, says=" turns in a row "),
     ask_again_at_once: Hunt({"no hot loop"}, says=" requests of "),
-    stay_out: Hunt({"progress", "every partition has an owner"}, says=": nobody since "),
+    stay_out: Hunt({"progress", "every partition has an owner"}, says=": nobody since ", first=9),
     tell_of_a_beginning_twice: Hunt({"listeners are told the truth"}, says=" is assigned twice"),
     tell_of_an_end_twice: Hunt({"listeners are told the truth"}, says=" is revoked and was not assigned"),
     believe_a_coordinator_that_is_behind: Hunt(
@@ -373,6 +373,7 @@ MUTANTS: dict[Patch, Hunt] = {
         every=0.15,
         says=" is committed, record ",
         plan={"release": "4.4", "trouble": 20.0},
+        first=10,
     ),
     alter_a_value: Hunt({"records are what was written"}, says=", written "),
     pause_nothing: Hunt({"paused partitions are quiet"}, says=", which is paused", plan={"calls": 0.2}),
@@ -433,7 +434,9 @@ MUTANTS: dict[Patch, Hunt] = {
         says=" of a log that was cut, ",
         plan={"release": "4.4", "topics": {"t": 1}, "records": 150, "sick": False},
     ),
-    fail_a_commit_now_and_then: Hunt({NEEDLESS}, faults=("move leader",), every=20.0, says=" failed, begun at ", plan={"calls": 0.5}),
+    fail_a_commit_now_and_then: Hunt(
+        {NEEDLESS}, faults=("move leader",), every=20.0, says=" failed, begun at ", plan={"calls": 0.5}, first=11
+    ),
     tell_the_position_before: Hunt({SKIP}, says=": position ", plan={"calls": 0.2}),
     tell_more_than_is_committed: Hunt({UNFINISHED}, says=", which nobody committed", plan={"calls": 0.2}),
     raise_what_nobody_knows: Hunt({"no internal errors"}, says="unexpected ", plan={"calls": 0.2}),

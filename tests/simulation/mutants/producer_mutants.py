@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import feature_mutants
 import handle_mutants
+import leader_mutants
 import pytest
 from handle_mutants import NOTHING_FAILS, SHORT, Told, sender_of, sending
 from producer_plan import DOUBTFUL, PIPELINED, QUICK
@@ -30,7 +31,7 @@ from pykafka4.core.producer.identity import Identity
 from pykafka4.core.producer.ledger import Ledger
 from pykafka4.core.producer.outcomes import Outcomes
 from pykafka4.core.producer.queues import UNASSIGNED, PartitionQueue
-from pykafka4.core.producer.requests import InFlightProduce, ProduceRequests
+from pykafka4.core.producer.requests import ProduceRequests
 from pykafka4.core.producer.sender import Sender
 from pykafka4.error_table import BY_NAME, CODES, Produce, Written
 from pykafka4.errors import DeliveryFailed, KafkaError
@@ -124,49 +125,6 @@ def new_epoch_in_doubt(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PartitionQueue, "in_doubt", property(lambda self: False))
 
 
-def two_leaders(patch: pytest.MonkeyPatch) -> None:
-    """A new leader gets the next batch while the old one has not answered, also without idempotence."""
-
-    def follow(original: Any, self: Sender, queue: PartitionQueue) -> None:
-        leader = self.recovery.leader(queue.tp)
-        if queue.awaits_response and leader is not None and leader.node != queue.node:
-            self.ledger.requeued(queue.supersede())
-        original(self, queue)
-
-    around(patch, Sender, "_follow_leader", follow)
-
-
-def supersede_without_doubt(patch: pytest.MonkeyPatch) -> None:
-    """What the old leader has not answered counts as not written."""
-
-    def supersede(original: Any, self: PartitionQueue) -> int:
-        before = [(batch, batch.written) for batch in self.batches]
-        records: int = original(self)
-        for batch, written in before:
-            batch.written = written
-        return records
-
-    around(patch, PartitionQueue, "supersede", supersede)
-
-
-def number_again_for_the_new_leader(patch: pytest.MonkeyPatch) -> None:
-    """A batch that the old leader has not answered gets another number at the new one."""
-
-    def supersede(original: Any, self: PartitionQueue) -> int:
-        flying = [batch for batch in self.batches if batch.in_flight]
-        records: int = original(self)
-        for batch in flying:
-            batch.base_sequence = UNASSIGNED
-        return records
-
-    around(patch, PartitionQueue, "supersede", supersede)
-
-
-def believe_the_old_leader(patch: pytest.MonkeyPatch) -> None:
-    """What a replaced leader says of a batch counts as if the new one had said it."""
-    patch.setattr(InFlightProduce, "superseded", property(lambda self: []))
-
-
 def never_say_repeated(patch: pytest.MonkeyPatch) -> None:
     """An acknowledgement does not say that an earlier attempt may be in the log, too."""
 
@@ -194,12 +152,6 @@ def put_two_batches_of_a_partition_into_a_request(patch: pytest.MonkeyPatch) -> 
         return entries
 
     around(patch, Sender, "_pick", picked)
-
-
-def overtake_what_timed_out(patch: pytest.MonkeyPatch) -> None:
-    """A batch that timed out under way is no reason to wait."""
-    around(patch, PartitionQueue, "abandon", lambda original, self, batch: None)
-    around(patch, PartitionQueue, "request_ended", lambda original, self, batch: None)
 
 
 def lose_count(patch: pytest.MonkeyPatch) -> None:
@@ -498,68 +450,34 @@ BEHIND = " lies behind its record "
 MUTANTS: dict[Patch, Hunt] = {
     **feature_mutants.MUTANTS,
     **handle_mutants.MUTANTS,
+    **leader_mutants.MUTANTS,
     forget_what_was_lost: Hunt({"progress", "partitions go on"}, says="the end of the block raised "),
     take_loss_for_success: Hunt({LOST, "offsets are told"}, says=" without an offset, which no broker left out"),
     new_sequence_for_each_try: Hunt({"no duplicates", "progress", ORDER}, says=" lies at "),
     call_back_twice: Hunt({"one completion"}, says=": callback number "),
     forget_to_call_back: Hunt({"progress"}, says=" records have no outcome; queues "),
     queue_behind: Hunt({ORDER}, PLAIN, ("error before append", "lost before append"), says=BEHIND),
-    new_epoch_in_doubt: Hunt({"no duplicates", ORDER, "not written is not in the log"}, PIPELINED, says=" lies at ", plan=DOUBTFUL),
-    two_leaders: Hunt(
-        {TWO},
-        {**PLAIN, "request_timeout_ms": 2_000, "metadata_max_age_ms": 500},
-        ("move leader", "answer delayed", "request delayed", "broker freezes"),
-        every=0.1,
-        says=" are under way to ",
-        plan={"topics": {"t": 1}, "actors": 3, "records": 80, "spaced": False},
+    new_epoch_in_doubt: Hunt(
+        {"no duplicates", ORDER, "not written is not in the log"}, PIPELINED, says=" lies at ", plan=DOUBTFUL, first=48
     ),
     never_say_repeated: Hunt({"no duplicates"}, PLAIN, says=" was acked as written once, "),
-    supersede_without_doubt: Hunt(
-        {UNWRITTEN, ORDER, "no duplicates"},
-        {**PIPELINED, "request_timeout_ms": 2_000, "metadata_max_age_ms": 500, "delivery_timeout_ms": 3_000},
-        ("move leader", "answer delayed", "request delayed", "broker freezes"),
-        every=0.1,
-        says=") and lies in the log",
-        plan={"topics": {"t": 1}, "actors": 3, "records": 80, "spaced": False},
-    ),
-    number_again_for_the_new_leader: Hunt(
-        {"no duplicates", ORDER, "progress"},
-        {**PIPELINED, "request_timeout_ms": 2_000, "metadata_max_age_ms": 500, "delivery_timeout_ms": 60_000},
-        ("move leader", "answer delayed", "request delayed", "broker freezes"),
-        every=0.1,
-        says=" lies at ",
-        plan={"topics": {"t": 1}, "actors": 3, "records": 80, "spaced": False},
-    ),
-    believe_the_old_leader: Hunt(
-        {LEDGER, ORDER, "no duplicates", "no internal errors"},
-        {**PIPELINED, "request_timeout_ms": 2_000, "metadata_max_age_ms": 500, "delivery_timeout_ms": 60_000},
-        ("move leader", "answer delayed", "request delayed", "broker freezes"),
-        every=0.1,
-        says=" in flight, ",
-        plan={"topics": {"t": 1}, "actors": 3, "records": 80, "spaced": False},
-    ),
     put_two_batches_of_a_partition_into_a_request: Hunt(
         {"one batch per request"},
         {**SINGLY, "max_in_flight_requests_per_connection": 5, "compression_type": "lz4"},
         ("move leader",),
         says=" has batches of ",
         plan={"preempt": 0.5, "actors": 3, "records": 80, "topics": {"t": 4, "u": 3}},
-    ),
-    overtake_what_timed_out: Hunt(
-        {TWO, ORDER},
-        {**IDEMPOTENT, **SHORT},
-        ("move leader", "answer delayed", "request delayed", "answer swallowed"),
-        says=" are under way to ",
+        first=233,
     ),
     lose_count: Hunt({LEDGER}, says=" in flight, "),
-    call_it_not_written: Hunt({UNWRITTEN, "no duplicates"}, says=") and lies in the log"),  # its number is given to the next batch
+    call_it_not_written: Hunt({UNWRITTEN, "no duplicates"}, says=") and lies in the log", first=9),  # the next batch has its number
     take_an_error_after_the_append_for_definite: Hunt(
         {"not written is not in the log", "no duplicates", LOST},
         {**IDEMPOTENT, **SHORT},
         ("error after append", "leadership lost after append", "error before append"),
         says=") and lies in the log",
     ),
-    exceed_memory: Hunt({"memory is bounded"}, says=" bytes in use, "),
+    exceed_memory: Hunt({"memory is bounded"}, says=" bytes in use, ", first=12),
     never_rest: Hunt({HOT}, says=" turns in a row "),
     look_all_the_time: Hunt({HOT}, says=" inputs"),
     count_offsets_from_one: Hunt({LOST}, says="; it lies at "),
@@ -576,17 +494,17 @@ MUTANTS: dict[Patch, Hunt] = {
         {"topics": {"t": 3, "u": 1}},
     ),
     pipeline_before_the_first_answer: Hunt(
-        {ORDER}, {**SINGLY, "max_in_flight_requests_per_connection": 5}, ("error before append",), says=BEHIND
+        {ORDER}, {**SINGLY, "max_in_flight_requests_per_connection": 5}, ("error before append",), says=BEHIND, first=18
     ),
     fail_without_a_reason: Hunt({"failures are classified"}, SHORT, says=" failed with "),
     hand_back_another_record: Hunt({"failed records come back"}, SHORT, says=" came back as "),
-    never_pause: Hunt({HOT}, faults=("no leader", "topic is hidden"), every=0.05, says=" requests in "),
+    never_pause: Hunt({HOT}, faults=("no leader", "topic is hidden"), every=0.05, says=" requests in ", first=5),
     fail_without_saying_so: Hunt({"progress", GOES_ON_ALONE}, SHORT, says=" records have no outcome; queues "),
     take_damage_for_an_answer: Hunt({"failures are classified", GOES_ON}, {}, ("answer damaged", "identity damaged"), says=" failed as "),
     give_up_when_there_is_no_id: Hunt({GOES_ON, "failures are classified"}, IDEMPOTENT, ("identity damaged",), says="send raised "),
     never_retry: Hunt({NEEDLESS}, says="; it is to be tried again"),
     never_retry_after_a_loss: Hunt({NEEDLESS}, says="; it is to be tried again"),
-    time_out_early: Hunt({NEEDLESS}, {"delivery_timeout_ms": 30_000}, says=" s of it without a fault"),
+    time_out_early: Hunt({NEEDLESS}, {"delivery_timeout_ms": 30_000}, says=" s of it without a fault", first=13),
     time_out_after_two_thirds: Hunt(
         {NEEDLESS}, {"delivery_timeout_ms": 3_000}, ("broker stops", "no leader", "partition is gone"), says=": given up after "
     ),
@@ -595,8 +513,9 @@ MUTANTS: dict[Patch, Hunt] = {
         {"delivery_timeout_ms": 500, "linger_ms": 0, "batch_size": 4096},
         ("no leader", "broker stops"),
         says=": given up after ",
+        first=12,
     ),
-    rest_everywhere_after_a_loss: Hunt({GOES_ON_ALONE, NEEDLESS}, QUICK, ("broker stops",), says=" wait, first ", plan=SPACED),
+    rest_everywhere_after_a_loss: Hunt({GOES_ON_ALONE, NEEDLESS}, QUICK, ("broker stops",), says=" wait, first ", plan=SPACED, first=132),
     rest_too_long: Hunt({GOES_ON_ALONE, NEEDLESS}, QUICK, ("error before append", "connection is cut"), says=" wait, first ", plan=SPACED),
     raise_nothing_out_of_a_block: Hunt(
         {"a block tells what failed"}, SHORT, says="it raised ", plan={"ending": "with", "give_up": False, "crash": ""}
@@ -616,10 +535,11 @@ MUTANTS: dict[Patch, Hunt] = {
         ("partition is gone",),
         says=" wait, first ",
         plan={"sick": True, "trouble": 20.0, "topics": {"t": 4}, "actors": 3, "records": 80},
+        first=8,
     ),
     wait_without_a_deadline: Hunt({"waits end in time"}, says=" took "),
-    wait_for_room_without_a_deadline: Hunt({"waits end in time"}, says=" took "),
-    lose_callbacks_in_a_crash: Hunt({"progress"}, says=" records have no outcome; queues "),
+    wait_for_room_without_a_deadline: Hunt({"waits end in time"}, says=" took ", first=8),
+    lose_callbacks_in_a_crash: Hunt({"progress"}, says=" records have no outcome; queues ", first=16),
     end_all_with_one: Hunt(
         {"progress", GOES_ON_ALONE},
         says=" records have no outcome; queues ",

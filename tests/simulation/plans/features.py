@@ -1,12 +1,11 @@
 """Features. What applications may choose beside the plain way to send: drawn from the seed, in combination, for two of five schedules.
 
-Which ones is decided apart from the rest of the plan, so that a seed without features keeps its plan. `partition_key` is left out, since it
-sends records elsewhere than to their partition.
+Which ones is decided apart from the rest of the plan, so that a seed without features keeps its plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,10 +16,13 @@ from pykafka4.hooks import BatchOutcome, OutgoingRecord, ProducerHooks
 if TYPE_CHECKING:
     from producer_plan import ProducerPlan
 
-__all__ = ["Counting", "disguised", "longest_linger", "with_all_features", "with_features"]
+__all__ = ["LEAST", "Counting", "disguised", "drawn", "longest_linger", "missing", "with_all_features", "with_features"]
 
 SALT: Final = 0x393A00000  # with it the seeds of seeds.txt have no features: each finds its bug in the plan that it was kept for
 SHARE: Final = 0.4
+SALT_TOO: Final = 0x5A50B  # likewise, for the features of `_special`
+SHARE_TOO: Final = 0.25
+NAMING: Final = ("2.8", "3.9", "4.0", "4.4")  # releases that name bad records
 NAMES: Final = ("late", "late", "random", "round_robin", "murmur2_consistent", "consistent_random", "fnv1a")
 
 
@@ -56,13 +58,22 @@ class Counting(ProducerHooks):
 
 def with_features(plan: ProducerPlan) -> ProducerPlan:
     """`plan`, with features if its seed is one of those."""
-    r = Random(plan.seed ^ SALT)
-    return _featured(plan, r) if r.random() < SHARE else plan
+    r, too = Random(plan.seed ^ SALT), Random(plan.seed ^ SALT_TOO)
+    if r.random() < SHARE:
+        plan = _featured(plan, r)
+    return _special(plan, too) if too.random() < SHARE_TOO else plan
 
 
 def with_all_features(plan: ProducerPlan) -> ProducerPlan:
     """`plan` with features, whatever its seed is."""
-    return _featured(plan, Random(plan.seed ^ SALT))
+    return _special(_featured(plan, Random(plan.seed ^ SALT)), Random(plan.seed ^ SALT_TOO))
+
+
+def _special(plan: ProducerPlan, r: Random) -> ProducerPlan:
+    """`plan` with numbers instead of partitions, purges, bad records, or more callbacks."""
+    options = {**plan.options, "partitioner": "partition_key"} if r.random() < 0.4 else plan.options
+    purges, refuses, called = (r.random() < 0.5 for _ in range(3))
+    return attrs.evolve(plan, options=options, purges=purges, refuses=refuses and plan.release in NAMING, called=called)
 
 
 def _featured(plan: ProducerPlan, r: Random) -> ProducerPlan:
@@ -119,3 +130,35 @@ def longest_linger(options: dict[str, Any]) -> float:
     """Seconds that a batch may take records, in the topic where that is longest."""
     policies = options.get("topic_policies", {}).values()
     return float(max(options.get("linger_ms", 0), *(policy.get("linger_ms", 0) for policy in policies), 0)) / 1000
+
+
+# ---- what was drawn, and what came of it
+
+PARTITIONERS: Final = ("murmur2", *NAMES[1:], "partition_key", "its own")
+FLAGS: Final = ("many", "hooked", "purges", "refuses", "called")
+DRAWN: Final = (
+    *(f"partitioner: {name}" for name in PARTITIONERS),
+    *("on_full: raise", "on_full: drop", "on_rate_limit: drop", "on_rate_limit: delay"),
+    *("topic_policies", "retries", "max_failed_attempts", "disguise: serializer", "disguise: hook", *FLAGS),
+)
+PROMISED: Final = (  # counted where the judge looks at the promise
+    *("purged", "purged in flight", "failed alone", "acknowledged beside a bad record", "acknowledged by number", "moved on by number"),
+    *("second callbacks", "callbacks of many", "dropped: BUFFER_FULL", "dropped: RATE_LIMITED", "failed after max_failed_attempts"),
+    *("announced to a hook", "ended before a hook", "acknowledged at most once", "acknowledged with a late partition"),
+)
+LEAST: Final = {**dict.fromkeys(DRAWN, 20), **dict.fromkeys(PROMISED, 100), "moved on by number": 20}  # in 2,000 schedules
+
+
+def drawn(plan: ProducerPlan) -> list[str]:
+    """The features of a plan."""
+    options = plan.options
+    chosen = options.get("partitioner", "murmur2")
+    found = [f"partitioner: {chosen if isinstance(chosen, str) else 'its own'}", f"disguise: {plan.disguise}"]
+    found += [f"{name}: {options[name]}" for name in ("on_full", "on_rate_limit") if name in options]
+    found += [name for name in ("topic_policies", "retries", "max_failed_attempts") if name in options]
+    return found + [name for name in FLAGS if getattr(plan, name)]
+
+
+def missing(counts: Mapping[str, int], schedules: int) -> dict[str, int]:
+    """The features that so many schedules had less often than they have to, and how often."""
+    return {name: counts.get(name, 0) for name, least in LEAST.items() if counts.get(name, 0) < least * (schedules // 2000)}

@@ -49,6 +49,9 @@ class ProducerPlan:
     many: bool = False  # some records are sent by `send_many`
     disguise: str = ""  # what undoes the disguise of values: "", "serializer" or "hook"
     hooked: bool = False  # a hook counts records
+    purges: bool = False  # applications purge now and then
+    refuses: bool = False  # brokers name some records as bad
+    called: bool = False  # callbacks of many records at once, and second ones
 
     @property
     def idempotent(self) -> bool:

@@ -41,9 +41,11 @@ class Seen:
     schedules: int = 0
     reached: Counter[Pair] = attrs.Factory(Counter)
     wrong: list[str] = attrs.Factory(list)
+    features: Counter[str] = attrs.Factory(Counter)  # of producers: how often each was drawn, and its promise looked at
 
     def __add__(self, other: Seen) -> Seen:
-        return Seen(self.schedules + other.schedules, self.reached + other.reached, self.wrong + other.wrong)
+        features = self.features + other.features
+        return Seen(self.schedules + other.schedules, self.reached + other.reached, self.wrong + other.wrong, features)
 
     def line(self, what: str, faults: Iterable[str]) -> str:
         """How many faults met how many states."""
@@ -74,7 +76,9 @@ def run(kind: Kind, seeds: range) -> Seen:
         for done, seed in enumerate(seeds, 1):
             schedule = kind(seed)
             try:
-                seen.reached.update(schedule.run().coverage)
+                report = schedule.run()
+                seen.reached.update(report.coverage)
+                seen.features.update(getattr(report, "features", {}))
             except Exception as error:
                 seen.wrong.append(f"seed {seed}: {type(error).__name__}: {error}")
             vars(schedule).clear()  # handles of records are invisible to the collector, so a schedule that keeps some is never freed
@@ -163,6 +167,7 @@ class Hunt:
     every: float | None = None  # mean seconds between faults
     says: str = ""
     plan: dict[str, Any] = attrs.Factory(dict)  # what else is different
+    first: int = 0  # the seed to begin with: the one that finds it, where those before it take long
 
     def narrowed(self, plan: Any) -> Any:
         """`plan` with these options and faults."""

@@ -16,11 +16,12 @@ from typing import Any, Final
 
 import attrs
 from applications import Application, judge_time, timed
-from features import Counting, longest_linger
+from features import Counting, drawn, longest_linger
 from invariants import FINAL_CODES, Broken, Truth, Watch
 from neighbour import Neighbour, Party
 from producer_plan import FAULTS, ProducerPlan, draw
 from schedule import Schedule
+from special import forbidden
 from weather import VirtualTransport, Weather
 
 from pykafka4 import Client
@@ -59,6 +60,7 @@ class Report:
     requests: Counter[str]
     coverage: Counter[tuple[str, str]]
     codes: dict[str, int]
+    features: Counter[str]  # those of the plan, and how often the promise of each was looked at
 
 
 def values_in(data: Any) -> list[bytes]:
@@ -111,6 +113,9 @@ class Simulation(Schedule[ProducerPlan, Report]):
             Neighbour(self, n + 1, self._new_watch(), early=early.random() < 0.5)
             for n in range(self.plan.neighbours if self.plan.ending == "close" else 0)
         ]
+        if self.plan.refuses:
+            self._refuse_some()
+        self.watch.special.partitions.update(self.plan.topics)
         self.parties: list[Party] = [self, *self.neighbours]
         for one in self.neighbours:
             one.watch.share(self.watch)
@@ -135,6 +140,26 @@ class Simulation(Schedule[ProducerPlan, Report]):
         watch.once = config.retries == 0
         watch.most_attempts = config.max_failed_attempts
         return watch
+
+    def _refuse_some(self) -> None:
+        """Brokers name some records as bad, now and after a topic was created again."""
+        for topic in self.cluster.topics.values():
+            topic.settings["refuse"] = forbidden
+            for copy in (copy for partition in topic.partitions for copy in partition.copies.values()):
+                copy.log.refuse = forbidden
+
+    def watch_purges(self, watch: Watch, sender: Any) -> None:
+        """Look at each purge of a producer while it happens, on the loop."""
+        original = sender.purge
+
+        def purge(now: float, reason: Any, in_flight: bool) -> int:
+            try:
+                return watch.special.purge(original, now, reason, in_flight)
+            except Broken as broken:
+                self.world.fail(broken)
+                return 0
+
+        sender.purge = purge
 
     def _note_leaders(self, replication: Any) -> None:
         """With acks=1 records may be lost with the leader that had them."""
@@ -200,6 +225,7 @@ class Simulation(Schedule[ProducerPlan, Report]):
         core = self.producer._core
         self.sender, self.acc, self.engine = core.machine, core.acc, core.runtime.engine
         self._observe(self.engine.network)
+        self.watch_purges(self.watch, self.sender)
         if not self.sharp:
             self.sender.cluster.on_forgotten.append(self._forgot)
         if client is not None:
@@ -303,19 +329,23 @@ class Simulation(Schedule[ProducerPlan, Report]):
     def _watched(self, request: Request) -> Request:
         batches: list[Batch] = [part.records for topic in request.message.topic_data for part in topic.partition_data]
         tps = [TopicPartition(batch.topic, batch.partition) for batch in batches]
+        names = {topic.topic_id: topic.partition_data[0].records.topic for topic in request.message.topic_data}  # for answers by id
         written = [bytes(batch) for batch in batches]  # copied, as its memory may have another use when the answer comes
         party = self._sender_of(batches[0])
         watch, sender = party.watch, party.sender
-        leaders = [sender.cluster.leader(tp) for tp in tps]
-        epochs = [-1 if leader is None else leader.epoch for leader in leaders] if sender.config.enable_idempotence else None
+        leaders = [(sender.cluster.topic_id(tp.topic), sender.cluster.leader(tp)) for tp in tps]
+        terms = [(found, -1 if it is None else it.epoch) for found, it in leaders] if sender.config.enable_idempotence else None
+        values = [value for data in written for value in values_in(data)] if self.plan.purges else []
         try:
-            watch.departed(tps, request.node, epochs)
+            watch.departed(tps, request.node, terms)
+            watch.special.flying.update(values)
         except Broken as broken:
             self.world.fail(broken)
 
         def answered(now: float, outcome: Outcome) -> None:
             watch.returned(tps, request.node)
-            self._note_unsafe(tps, written, outcome)
+            watch.special.flying.subtract(values)
+            self._note_unsafe(tps, names, written, outcome)
             reply(now, outcome)
 
         reply, request.on_reply = request.on_reply, answered
@@ -329,16 +359,16 @@ class Simulation(Schedule[ProducerPlan, Report]):
                 return neighbour
         return self
 
-    def _note_unsafe(self, tps: list[TopicPartition], written: list[bytes], outcome: Outcome) -> None:
+    def _note_unsafe(self, tps: list[TopicPartition], names: dict[Any, str], written: list[bytes], outcome: Outcome) -> None:
         """The requests after which a record may be in the log without an acknowledgement."""
-        answers, parts = {}, []
+        answers: dict[tuple[str, int], int] = {}
         if isinstance(outcome, Reply) and outcome.message is not None:
-            parts = [(t.name, p) for t in outcome.message.responses for p in t.partition_responses]
-            answers = {(t.name, p.index): p.error_code for t in outcome.message.responses for p in t.partition_responses}
+            responses = [(t.name or names[t.topic_id], p) for t in outcome.message.responses for p in t.partition_responses]
+            answers = {(name, p.index): p.error_code for name, p in responses}
         for tp, data in zip(tps, written, strict=True):
-            if any(p.error_code and p.index == tp.partition and name in (tp.topic, "") for name, p in parts):  # "": told by topic id
-                self.watch.errors.update(values_in(data))
             code = answers.get(tp)
+            if code:
+                self.watch.errors.update(values_in(data))
             known = CODES.get(code) if code is not None else None
             if known is None or known.written is Written.MAYBE or known.name in MAYBE_WRITTEN:
                 self.watch.unsafe.update(values_in(data))
@@ -466,7 +496,12 @@ class Simulation(Schedule[ProducerPlan, Report]):
         return found
 
     def _saw_batch(self, where: str, data: Any, result: Appended) -> None:
-        if result.error in FINAL_CODES:
+        if result.record_errors:
+            topic, _, partition = where.rpartition("-")
+            tp = TopicPartition(topic, int(partition))
+            self.disturb(0.0, tp)
+            self.watch.special.refused(tp, values_in(data), [error.index for error in result.record_errors])
+        elif result.error in FINAL_CODES:
             topic, _, partition = where.rpartition("-")
             self.watch.refused[result.error].add(TopicPartition(topic, int(partition)))
         if result.unchecked:
@@ -511,7 +546,15 @@ class Simulation(Schedule[ProducerPlan, Report]):
             requests=self.cluster.requests,
             coverage=self.coverage,
             codes=dict(self.watch.codes),
+            features=self._features(),
         )
+
+    def _features(self) -> Counter[str]:
+        watch, hooked = self.watch, self.plan.hooked
+        special = {"announced to a hook": self.hook.enqueued * hooked, "ended before a hook": self.hook.ended * hooked}
+        special["acknowledged at most once"] = self.acc.acked * watch.once
+        special["acknowledged with a late partition"] = self.acc.acked * watch.partitions_late
+        return watch.special.counts + Counter(special) + Counter(drawn(self.plan))
 
 
 MAYBE_WRITTEN: Final = {"NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION", "KAFKA_STORAGE_ERROR", "REPLICA_NOT_AVAILABLE"}

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 from balance import balance
 from features import disguised
-from invariants import Broken, Sent, value_of
+from invariants import Broken, Sent
+from special import value_of
 
 from pykafka4.errors import BufferFull, ClosedError, KafkaError, KafkaTimeoutError
 from pykafka4.wire.records.hot import Delivery
 
 if TYPE_CHECKING:
+    from invariants import Watch
     from simulation import Simulation
 
 __all__ = ["Application", "timed"]
@@ -41,6 +43,26 @@ def judge_time(sim: Any, what: str, began: float, limit: float) -> None:
     took = sim.timeline.now - began
     if took > limit + SLACK:
         raise Broken("waits end in time", f"{what} took {took:.3f} s of {limit:g}")
+
+
+def chosen(sent: Sent) -> int | None:
+    """What the application gives as the partition."""
+    return sent.partition if sent.wraps is None else sent.wraps
+
+
+class Many:
+    """One callback for many records, called once for each. For which does not matter: its handle may be another one than was returned."""
+
+    def __init__(self, watch: Watch, many: list[Sent]) -> None:
+        self._watch, self._many = watch, many
+        self._count = 0
+        for sent in many:
+            sent.second = 0
+
+    def __call__(self, delivery: Delivery) -> None:
+        self._watch.special.counts["callbacks of many"] += 1
+        self._watch.special.again(self._many[min(self._count, len(self._many) - 1)])
+        self._count += 1
 
 
 class Application:
@@ -85,6 +107,9 @@ class Application:
                 balance(sim.producer.stats(), known)
             elif choice < 0.08:
                 self._look_at_partitions(limit)
+            elif sim.plan.purges and choice < 0.12:
+                with timed(sim, "purge", 0.0):
+                    sim.producer.purge(in_flight=choice < 0.1)
         except KafkaError as error:
             if not isinstance(error, (KafkaTimeoutError, ClosedError)) and not sim.watch.crashed:
                 raise
@@ -116,6 +141,8 @@ class Application:
             called=callback,
         )
         sent.dropped = random.random() > self._keeps
+        if sent.partition is not None and sim.plan.options.get("partitioner") == "partition_key":
+            sent.wraps, sent.partition = random.choice((sent.partition, random.randrange(1 << 32))), None
         return sent
 
     def send(self) -> bool:
@@ -153,10 +180,13 @@ class Application:
         first = many[0]
         for sent in many:
             sent.topic, sent.headers, sent.partition, sent.timestamp_ms = first.topic, first.headers, first.partition, first.timestamp_ms
+            sent.wraps = first.wraps
             sent.value = value_of(sent.topic, sent.actor, sent.number, len(sent.value))
             sim.watch.offer(sent)
         self.left -= len(many)
-        where: dict[str, Any] = {"headers": list(first.headers), "partition": first.partition, "timestamp_ms": first.timestamp_ms}
+        where: dict[str, Any] = {"headers": list(first.headers), "partition": chosen(first), "timestamp_ms": first.timestamp_ms}
+        if sim.plan.called:
+            where["on_delivery"] = Many(sim.watch, many)
         try:
             with timed(sim, "send_many", sim.max_block * len(many)):
                 found = sim.producer.send_many(first.topic, [self._given(s) for s in many], keys=[s.key for s in many], **where)
@@ -175,7 +205,7 @@ class Application:
         sim = self.sim
         self._next += 1
         sim.watch.offer(sent)
-        where: dict[str, Any] = {"key": sent.key, "partition": sent.partition, "timestamp_ms": sent.timestamp_ms}
+        where: dict[str, Any] = {"key": sent.key, "partition": chosen(sent), "timestamp_ms": sent.timestamp_ms}
         late = heard is not None and sim.random.random() < 0.2  # the callback is given to the handle
         try:
             with timed(sim, "send", sim.max_block):
@@ -189,6 +219,9 @@ class Application:
         sim.watch.accept(sent, delivery)
         if late:
             delivery.add_done_callback(heard)
+        if sim.plan.called and sim.random.random() < 0.3:
+            sent.second = 0
+            delivery.add_done_callback(lambda _: sim.watch.special.again(sent))
         if not sent.dropped:
             self._last = sent
         return True

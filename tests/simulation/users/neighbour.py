@@ -50,6 +50,7 @@ class Neighbour:
         self.producer = Producer(client=client, **options)
         self.sender, self.acc = self.producer._core.machine, self.producer._core.acc
         self.started = True
+        self._sim.watch_purges(self.watch, self.sender)
         self._sim.world.spawn(self._use, f"neighbour {self.number}")
 
     def look(self) -> None:
