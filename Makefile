@@ -35,13 +35,13 @@ test: kafka ## all tests of the client: unit and simulation first, then the real
 unit: base ## simulation, and unit tests with the compiled and the plain-Python implementation of the hot part; two at a time
 	@echo "simulation, unit tests, those of sockets, those of the plain-Python core: each shows its output when it ends"
 	@$(MAKE) --no-print-directory --keep-going -j2 --output-sync=target simulated sockets compiled plain
-simulated: base ; $(PYTEST) -m simulation
+simulated: base ; $(PYTEST) -m 'simulation and not controls'
 # Tests of sockets wait most of the time, so they run beside the others. With three at a time, tests of the GIL's timing fail.
 sockets: base ; $(PYTEST) -m 'not ($(REAL) or simulation)' $(SOCKETS)
 compiled: base ; $(PYTEST) -m 'not ($(REAL) or simulation)' $(SOCKETS:%=--ignore=%)
 # What does not depend on the core is tested once, with the compiled one.
 plain: base
-	PYKAFKA4_IMPL=python $(PYTEST) -m 'not ($(REAL) or simulation)' tests/wire tests/core tests/producer tests/consumer tests/spark tests/test_client.py tests/test_isolation.py
+	PYKAFKA4_IMPL=python $(PYTEST) -m 'not ($(REAL) or simulation)' --ignore=tests/producer/test_memory_bound.py tests/wire tests/core tests/producer tests/consumer tests/spark tests/test_client.py tests/test_isolation.py
 
 integration: kafka ## tests of the client against the real 3-broker cluster, Spark included
 	$(PYTEST) -m '(cluster or spark) and not (chaos or harness or lengthy)'
@@ -80,7 +80,8 @@ compat: kafka ## old brokers: produce, consume and groups on 0.11 to 3.9, readin
 	$(PYTEST) -s --timeout 0 -m compat
 
 
-mutants: base ## deliberate bugs, and a sample of mutations of core/; a test must notice each (WORDS=… SAMPLE=… SEED=…)
+mutants: base ## deliberate bugs, and a sample of mutations of core/; a test must notice each (WORDS=… SAMPLE=… SEED=…); the simulation's own without their bugs
+	$(PYTEST) -m controls tests/simulation
 	$(PY) -m tools.mutants --sample $(SAMPLE) $(if $(SEED),--seed $(SEED)) $(WORDS)
 
 check: base ## ruff, format, mypy --strict, import contracts, what is rendered from options and state tables, the documentation site; long files and functions are reported

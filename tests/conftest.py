@@ -53,6 +53,7 @@ TARGETS = {
     "lengthy": "make test-long",
     "spark": "make integration",
     "cluster": "make integration",
+    "controls": "make mutants",
     "simulation": "make simulated",
 }
 # Folders whose modules cannot even be imported without these packages.
