@@ -73,6 +73,11 @@ class ProduceRequests:
         """Whether no request is in flight."""
         return not any(self._in_flight.values())
 
+    @property
+    def all_superseded(self) -> bool:
+        """Whether no request is in flight but to leaders that were replaced."""
+        return all(len(flight.superseded) == len(flight.entries) for flights in self._unanswered.values() for flight in flights)
+
     def all_full(self) -> bool:
         """Whether each connection in use has the maximum of requests in flight."""
         if not self._full or not any(self._network.ready(node) for node in self._full):

@@ -114,6 +114,9 @@ class Records(Protocol):
     def settled(self) -> bool:
         """Whether every record has its outcome and no Produce request is in flight."""
 
+    def acknowledged(self) -> bool:
+        """Whether every record has its outcome, and requests are in flight to replaced leaders only."""
+
     def renumber(self, producer_id: int, epoch: int) -> bool:
         """Whether in this epoch the numbering of a partition has a gap, or a batch that has failed may still be written."""
 
@@ -299,9 +302,19 @@ class Transactions:
         due = self._offsets.poll(now)
         if self._to_add:
             due = min(due, self._add_partitions(now))
-        if self.state in (S.COMMITTING, S.ABORTING) and self._records.settled() and not self._offsets.busy and not self._adding:
+        if self._may_end() and not self._offsets.busy and not self._adding:
             due = min(due, self._finish(now))
         return due
+
+    def _may_end(self) -> bool:
+        """Whether the records allow EndTxn.
+
+        A commit does not wait for a leader that was replaced: its successor has all that it was sent, so that it can append nothing of it.
+        What an abort gave up may be nowhere yet.
+        """
+        if self.state is S.COMMITTING:
+            return self._records.acknowledged()
+        return self.state is S.ABORTING and self._records.settled()
 
     def _finish(self, now: float) -> float:
         if self._started:

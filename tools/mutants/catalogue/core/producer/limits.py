@@ -71,6 +71,13 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        file="pykafka4/core/producer/transactions.py",
+        old="return self._records.acknowledged()",
+        new="return self._records.settled()",
+        breaks="a commit waits for a frozen leader that was replaced",
+        tests=("tests/producer/test_transactions_frozen.py::test_a_commit_does_not_wait_for_a_leader_that_was_replaced",),
+    ),
+    Mutant(
         file="pykafka4/core/producer/missing.py",
         old="        if since + self._patience <= now:\n",
         new="        if True:\n",

@@ -1,0 +1,46 @@
+"""A transaction whose partition's leader freezes: it commits once the next leader has the records, and does not wait for the frozen one."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from net_helpers import SECONDS
+
+from pykafka4 import Consumer, Producer
+from pykafka4.testing import ModelServer
+
+FROZEN = 30.0
+PATIENCE = 12.0  # request_timeout_ms
+
+
+@pytest.mark.parametrize("release", ["4.4", "3.9"])
+def test_a_commit_does_not_wait_for_a_leader_that_was_replaced(release: str) -> None:
+    with ModelServer(brokers=3, release=release) as server:
+        server.create_topic("t", 1)
+        options = {"transactional_id": "x", "linger_ms": 0, "request_timeout_ms": PATIENCE * 1000}
+        with Producer(bootstrap_servers=server.bootstrap_servers, **options) as producer:
+            producer.init_transactions(SECONDS)
+            old = server.do(lambda cluster: cluster.topics["t"].partitions[0].leader)
+            new, other = (node for node in (1, 2, 3) if node != old)
+            server.do(lambda cluster: cluster.move_transaction_coordinator("x", other))
+            with producer.transaction():
+                producer.send("t", b"before")
+            producer.begin_transaction()
+            server.do(lambda cluster: cluster.freeze(old, FROZEN))
+            began = time.monotonic()
+            producer.send("t", b"meanwhile")
+            server.do(lambda cluster: cluster.move_leader("t", 0, new))
+            producer.commit_transaction(SECONDS)
+            assert time.monotonic() - began < PATIENCE / 2
+            with producer.transaction():
+                producer.send("t", b"after")
+        with Consumer(
+            bootstrap_servers=server.bootstrap_servers, isolation_level="read_committed", auto_offset_reset="earliest"
+        ) as consumer:
+            consumer.assign([("t", 0)])
+            found: list[bytes | None] = []
+            deadline = time.monotonic() + SECONDS
+            while len(found) < 3 and time.monotonic() < deadline:
+                found += [record.value for record in consumer.poll(0.2)]
+            assert found == [b"before", b"meanwhile", b"after"]
