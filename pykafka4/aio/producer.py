@@ -363,7 +363,7 @@ class Producer:
     # ---------------------------------------------------------------- state
 
     def stats(self) -> ProducerStats:
-        """See pykafka4.Producer.stats. Waits for a turn of the client's thread, usually far less than a millisecond."""
+        """See pykafka4.Producer.stats. Waits for a turn of the client's thread, usually far less than a millisecond; at most 10 s."""
         return self._core.stats()
 
     def status(self) -> dict[str, Any]:

@@ -102,9 +102,10 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], None] | None = None,
     ) -> Delivery:
-        """Queue a record and return its `Delivery`. Blocks in two cases only, for at most `max_block_ms`: while `buffer_memory` (or
-        `max_partition_bytes`) is used up (`on_full` changes that), and while an unknown `partition` is looked up. Raises ValueError after
-        brokers have denied the partition for two seconds (inside a callback: at once).
+        """Queue a record and return its `Delivery`. Blocks for at most `max_block_ms`, and only while `buffer_memory` (or
+        `max_partition_bytes`) is used up (`on_full` changes that), while an unknown `partition` is looked up, while a callable partitioner
+        needs the partitions of an unknown topic, and over a rate limit with `on_rate_limit="delay"`. Raises ValueError after brokers have
+        denied the partition for two seconds (inside a callback: at once).
 
         `value` and `key` are what their serializers take; without serializers bytes-like or str (sent as UTF-8). None is a null (a null
         value is a tombstone). `headers` are (name, value)
@@ -244,7 +245,10 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         return self._core.runtime.partitions_of(topic, self._core.config.max_block_ms / 1000 if limit is None else limit, create=True)
 
     def stats(self) -> ProducerStats:
-        """Counts of all records so far, by outcome; they always add up. Also works after `close`."""
+        """Counts of all records so far, by outcome; they always add up. Also works after `close`.
+
+        Raises KafkaTimeoutError if the client's thread is stuck.
+        """
         return self._core.stats()
 
     def raise_failures(self, since: int = 0) -> None:
@@ -260,8 +264,9 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         """Why nothing is flowing: brokers, offline partitions with reason, and for each partition that was sent to what waits and for what.
 
         `partitions` has by `"topic-0"`: `state` (online, offline), `since` (seconds ago) and `reason`, `queued` (records), `queued_bytes`,
-        `oldest_age` (seconds since `send` of the oldest record without an outcome), `in_flight` (records), `last_error` (of the oldest
-        batch). `producer` has the counts of `stats`. How to read it: docs/guide/monitoring.md. Also works after `close`.
+        `oldest_age` (seconds since `send` of the oldest record without an outcome), `in_flight` (records), `last_error` and
+        `last_error_age`. `producer` has the counts of `stats`, and is empty if the client's thread is stuck. All of it can be passed to
+        `json.dumps`. How to read it: docs/guide/monitoring.md. Also works after `close`.
         """
         return self._core.status()
 

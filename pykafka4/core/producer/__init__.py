@@ -7,6 +7,7 @@ Modules; each line imports only from lines below it:
     sender      takes sealed batches and chooses which of them to send next
     transactions, transaction_offsets, transaction_requests
                 transactions of a transactional id: when they begin and end, offsets of groups in them, errors of coordinators
+    standing    which partitions are offline, since when and why
     transacted  the records, as the transactions see them
     answers     what the response to a Produce request does to its batches
     deadlines   delivery time-outs, back-offs of queues
@@ -20,5 +21,6 @@ Modules; each line imports only from lines below it:
     ready       the queues with something to send, by leader
     queues      one queue per partition: batches in order, how many are in flight, epoch and sequence numbers
     identity    producer ids and epochs
-    ledger      counts of records: accepted = acked + queued + in flight + failed
+    ledger      counts of records: accepted = acked + queued + in flight + failed + dropped
+    losses      sums of what failed and what was dropped
 """

@@ -226,3 +226,29 @@ def test_a_producer_that_has_ended_sends_to_no_partition() -> None:
     found = harness.sender.standings.look(harness.sender.queues.values(), harness.now)
     shown = show(harness.now, found, take_census(harness.acc), final=(LOST, harness.now - 4.0))
     assert {(row["state"], row["reason"], row["since"]) for row in shown.values()} == {("offline", str(LOST), 4.0)}
+
+
+def test_offline_because_the_epoch_has_ended_while_a_batch_is_in_doubt() -> None:
+    harness = SenderHarness().proven()
+    for _ in range(2):
+        harness.batch()
+    first, _second = harness.requests
+    harness.answer(first, "INVALID_PRODUCER_EPOCH")
+    harness.batch()
+    row = rows(harness)["t-0"]
+    assert (row["state"], row["reason"]) == ("offline", "its epoch has ended; waits until nothing sent in it is in doubt")
+
+
+def test_offline_because_the_broker_does_not_let_the_client_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = SenderHarness().proven()
+    harness.network.up.discard(1)
+    monkeypatch.setattr(harness.network, "why_down", lambda node: "h1:9092 refused the password of user 'u' (SASL PLAIN)")
+    assert rows(harness)["t-0"]["reason"] == "h1:9092 refused the password of user 'u' (SASL PLAIN)"
+
+
+def test_offline_because_of_a_back_off() -> None:
+    harness = SenderHarness().proven()
+    harness.batch()
+    harness.answer(harness.requests.pop(), "KAFKA_STORAGE_ERROR")
+    harness.sender.queues[TP].held_until = harness.now + 0.5
+    assert rows(harness)["t-0"]["reason"] == "sends again in 0.5 s"
