@@ -2,7 +2,7 @@
 
 What Kafka's own TransactionalMessageCopier does. SETTINGS is a JSON object: `client` (options of pykafka4), `id` (transactional id and
 group), `input`, `output`, `ends` (partition -> end of the input), `grouped` (subscribe instead of assign), `size` (most records of a
-transaction), `seed`. Each transaction has what one poll returned, and the offsets behind it; a third of them are aborted at random. Half
+transaction), `seed`. Each transaction has what one poll or several returned, and the offsets behind it; a third are aborted at random. Half
 of them use the context manager, the others the single calls. The process appends one JSON object per line to its standard output, and
 ends with 0 when the offsets committed are the ends. After an error that aborting cannot mend it ends with FAILED, as if it had crashed.
 """
@@ -23,7 +23,7 @@ __all__ = ["FAILED", "main"]
 FAILED = 3
 ABORTED_SHARE = 1 / 3
 BATCH_SIZE, IN_FLIGHT = 1024, 5  # the smallest: several batches of a transaction are in flight
-POLL, CALL, PATIENCE = 0.5, 30.0, 60.0  # seconds
+POLL, MORE, CALL, PATIENCE = 0.5, 0.05, 30.0, 60.0  # seconds
 SESSION_MS = 4_000
 TRANSACTION_MS = 20_000
 
@@ -108,9 +108,13 @@ class Copier:
             )
 
     def in_a_block(self, records: list[Record], abort: bool) -> None:
-        """The block commits the consumer's positions, and rewinds it after an abort."""
+        """The block commits the consumer's positions, and rewinds it after an abort. Some have several polls."""
         with self.producer.transaction(self.consumer):
             self.send(records)
+            for _ in range(self.random.choice((0, 0, 0, 1, 3))):
+                more = self.consumer.poll(MORE, self.random.randint(1, self.settings["size"]))
+                self.send(more)
+                records += more
             if abort:
                 raise Aborted
 

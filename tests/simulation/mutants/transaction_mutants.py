@@ -8,11 +8,19 @@ import pytest
 from schedules import Hunt, Patch, around
 
 from pykafka4.config import ConsumerConfig
+from pykafka4.consumer import Consumer
+from pykafka4.consumer.transactional import TransactionalReads
+from pykafka4.core import Failed
 from pykafka4.core.consumer.reader import Reader
+from pykafka4.core.producer.transacted import Transacted
 from pykafka4.core.producer.transactions import Transactions
+from pykafka4.core.producer.transactions import TransactionState as S
 from pykafka4.producer import Producer
 
 __all__ = ["MUTANTS"]
+
+
+WHOLE, ONCE = "a committed transaction is read whole", "each committed record is read once, in order"
 
 
 def every_commit_aborts(patch: pytest.MonkeyPatch) -> None:
@@ -44,10 +52,54 @@ def records_are_sent_twice(patch: pytest.MonkeyPatch) -> None:
     around(patch, Producer, "send", instead)
 
 
+def the_consumer_does_not_go_back(patch: pytest.MonkeyPatch) -> None:
+    """As if it had: what was read for the transaction that failed counts as read for the next one."""
+    patch.setattr(TransactionalReads, "rewind", lambda self, timeout: setattr(self, "_reading", None))
+
+
+def the_consumer_goes_back_to_where_it_began(patch: pytest.MonkeyPatch) -> None:
+    def instead(self: TransactionalReads, timeout: float | None) -> None:
+        self._reader.rewind_each(dict.fromkeys(self._reader.claims, 0))
+        self._reading = None
+
+    patch.setattr(TransactionalReads, "rewind", instead)
+
+
+def lists_are_copied_turned_round(patch: pytest.MonkeyPatch) -> None:
+    around(patch, Consumer, "_fast", lambda original, self: lambda *args: original(self)(*args)[::-1])
+
+
+def a_failed_record_does_not_prevent_the_commit(patch: pytest.MonkeyPatch) -> None:
+    def instead(original: Any, self: Transactions, error: BaseException) -> None:
+        if self.state not in (S.IN_TRANSACTION, S.COMMITTING):
+            original(self, error)
+
+    around(patch, Transactions, "record_failed", instead)
+
+
+def an_unknown_end_is_a_success(patch: pytest.MonkeyPatch) -> None:
+    def instead(original: Any, self: Transactions, now: float, outcome: Any) -> Any:
+        if isinstance(outcome, Failed) and self.state in (S.COMMITTING, S.ABORTING):
+            return self._complete()
+        return original(self, now, outcome)
+
+    around(patch, Transactions, "_ended", instead)
+
+
+def the_commit_does_not_wait_for_records(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Transacted, "acknowledged", lambda self: True)
+
+
 MUTANTS: Final[dict[Patch, Hunt]] = {
     every_commit_aborts: Hunt({"a committed transaction is read whole"}, says="incomplete, "),
     nothing_is_handed_out: Hunt({"transactions end and are read"}, says="transactions are left: "),
     aborted_records_are_read: Hunt({"nothing of an aborted transaction is read"}, says="aborted, "),
     lists_are_turned_round: Hunt({"each committed record is read once, in order"}, says="offsets in another order, "),
+    the_consumer_does_not_go_back: Hunt({WHOLE, ONCE}, says="not copied: "),
+    the_consumer_goes_back_to_where_it_began: Hunt({ONCE}, says="copied again: "),
+    lists_are_copied_turned_round: Hunt({ONCE, WHOLE}, says="copied in another order: "),
+    a_failed_record_does_not_prevent_the_commit: Hunt({WHOLE}, says="incomplete, "),
+    an_unknown_end_is_a_success: Hunt({WHOLE, "nothing of an aborted transaction is read"}, says="incomplete, "),
+    the_commit_does_not_wait_for_records: Hunt({WHOLE, "nothing of an aborted transaction is read", ONCE}, says="incomplete, "),
     records_are_sent_twice: Hunt({"each committed record is read once, in order"}, says="repeated: "),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from random import Random
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 import trouble
@@ -17,6 +17,7 @@ from invariants import Broken
 from producer_plan import FAULTS as PRODUCER_FAULTS
 from producer_plan import QUICK
 from schedule import Schedule
+from transacted_copier import Copier
 from transactors import Outcome, Transactor
 from weather import Climate, VirtualTransport, Weather
 
@@ -24,7 +25,13 @@ from pykafka4.consumer import Consumer
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.testing.faults.controls import Fault
-from pykafka4.wire.protocol.messages_txn import EndTxnRequest, InitProducerIdRequest
+from pykafka4.wire.protocol.messages_txn import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
 
 __all__ = ["TransactionPlan", "TransactionReport", "TransactionSimulation", "draw_transactions"]
 
@@ -54,9 +61,29 @@ def _end_lost(sim: TransactionSimulation) -> None:
     sim.cluster.inject(EndTxnRequest, fault, seconds=sim.random.uniform(0.1, 1.0), times=sim.random.choice((1, 1, 2)))
 
 
+JOINING: Final = (AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, TxnOffsetCommitRequest)
+
+
+def _joining_lost(sim: TransactionSimulation) -> None:
+    api = sim.random.choice(JOINING)
+    fault = sim.random.choice((Fault.DROP_BEFORE, Fault.DROP_AFTER, Fault.SWALLOW, Fault.DELAY_REPLY, Fault.DELAY))
+    sim.note(f"the next {api.__name__}: {fault.value}")
+    sim.cluster.inject(api, fault, seconds=sim.random.uniform(0.1, 1.0), times=sim.random.choice((1, 1, 2)))
+
+
+def _joining_refused(sim: TransactionSimulation) -> None:
+    api = sim.random.choice(JOINING)
+    error = sim.random.choice((*PASSING, "TRANSACTION_ABORTABLE"))
+    sim.note(f"the next {api.__name__}: {error}")
+    sim.cluster.push_error(api, error, times=sim.random.choice((1, 3)))
+
+
+PASSING: Final = ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "CONCURRENT_TRANSACTIONS")
+
+
 def _refused(sim: TransactionSimulation) -> None:
     api = sim.random.choice((EndTxnRequest, InitProducerIdRequest))
-    error = sim.random.choice(("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "CONCURRENT_TRANSACTIONS"))
+    error = sim.random.choice(PASSING)
     sim.note(f"the next {api.__name__}: {error}")
     sim.cluster.push_error(api, error, times=sim.random.choice((1, 3)))
 
@@ -67,6 +94,10 @@ FAULTS: Final[dict[str, Callable[[Any], None]]] = {
     "markers are slow": _slow_markers,
     "end of a transaction is lost": _end_lost,
     "coordinator refuses": _refused,
+}
+JOINING_FAULTS: Final[dict[str, Callable[[Any], None]]] = {
+    "joining a transaction is lost": _joining_lost,
+    "joining a transaction is refused": _joining_refused,
 }
 assert trouble  # the faults of `producer_plan` are made of it
 
@@ -87,11 +118,15 @@ class TransactionPlan:
     transactors: int
     transactions: int  # of each
     zombies: float  # how likely another producer takes the transactional id over during a transaction
+    copied: int  # records that an application copies, with its offsets in the transactions
+    grouped: bool  # it subscribes
 
 
 def draw_transactions(seed: int) -> TransactionPlan:
     """The plan of `seed`."""
     r = Random(seed ^ 0x7A)
+    more = Random(seed ^ 0x7B)
+    copied = more.choice((0, 20, 60))
     return TransactionPlan(
         seed=seed,
         options={
@@ -100,17 +135,20 @@ def draw_transactions(seed: int) -> TransactionPlan:
             "request_timeout_ms": r.choice((300, 1_000)),
             "linger_ms": r.choice((0, 5)),
             "batch_size": r.choice((1_024, 16_384)),
+            "delivery_timeout_ms": more.choice((120_000, 120_000, 1_500)),
         },
         release=r.choice(("4.4", "4.4", "4.0", "3.9")),
         topics={"t": r.choice((1, 2, 3))},
         trouble=r.choice((3.0, 6.0)),
         fault_interval=r.choice((0.1, 0.3, 1.0)),
-        faults=tuple(name for name in FAULTS if r.random() < 0.5) or ("move leader",),
+        faults=(tuple(name for name in FAULTS if r.random() < 0.5) or ("move leader",)) + (tuple(JOINING_FAULTS) if copied else ()),
         climate=Climate(delay=r.choice(((0.0002, 0.002), (0.001, 0.02)))),
         preempt=r.choice((0.0, 0.05)),
         transactors=r.choice((1, 2, 3)),
         transactions=r.choice((5, 15)),
         zombies=r.choice((0.0, 0.0, 0.15)),
+        copied=copied,
+        grouped=more.random() < 0.5,
     )
 
 
@@ -129,12 +167,13 @@ class TransactionReport:
 class TransactionSimulation(Schedule[TransactionPlan, TransactionReport]):
     """One schedule of transactions."""
 
-    all_faults = FAULTS
+    all_faults: ClassVar = {**FAULTS, **JOINING_FAULTS}
 
     def __init__(self, seed: int, *, plan: TransactionPlan | None = None, trace: Callable[[str], None] | None = None) -> None:
         super().__init__(seed, plan or draw_transactions(seed), trace)
         self._weathers: list[Weather] = []  # each client has connections of its own
         self.transactors = [Transactor(self, number) for number in range(self.plan.transactors)]
+        self.copier = Copier(self, self.plan.copied) if self.plan.copied else None
         self.read: dict[TopicPartition, list[tuple[int, bytes]]] = {}
         self._ended = False
 
@@ -153,12 +192,12 @@ class TransactionSimulation(Schedule[TransactionPlan, TransactionReport]):
         while not self._ended and self.timeline.next_at < limit:
             self.world.step()
         if not self._ended:
-            left = {t.id: t.state for t in self.transactors}
+            left = {t.id: t.state for t in (*self.transactors, *self._copiers)}
             raise Broken("transactions end and are read", f"transactions are left: {left}; read up to {self._behind()}")
         self._judge()
 
     def _main(self) -> None:
-        threads = [self.world.spawn(transactor.run, transactor.id) for transactor in self.transactors]
+        threads = [self.world.spawn(user.run, user.id) for user in (*self.transactors, *self._copiers)]
         with Consumer(
             bootstrap_servers=self.servers,
             isolation_level="read_committed",
@@ -172,6 +211,15 @@ class TransactionSimulation(Schedule[TransactionPlan, TransactionReport]):
             while any(thread.is_alive() for thread in threads) or not self.healed or self._behind():
                 self._poll(consumer)
         self._ended = True
+
+    @property
+    def _copiers(self) -> list[Copier]:
+        return [] if self.copier is None else [self.copier]
+
+    @property
+    def client_options(self) -> dict[str, Any]:
+        """The options of a client that is no producer."""
+        return _client(self.plan)
 
     def _poll(self, consumer: Consumer) -> None:
         try:
@@ -191,6 +239,8 @@ class TransactionSimulation(Schedule[TransactionPlan, TransactionReport]):
 
     def _judge(self) -> None:
         values = [value for rows in self.read.values() for _, value in rows]
+        for copier in self._copiers:
+            copier.judge(values)
         for tp, rows in self.read.items():
             own = [[transactor.place(value) for _, value in rows if transactor.sent(value)] for transactor in self.transactors]
             if [offset for offset, _ in rows] != sorted({offset for offset, _ in rows}) or own != [sorted(numbers) for numbers in own]:
@@ -233,4 +283,4 @@ class TransactionSimulation(Schedule[TransactionPlan, TransactionReport]):
 
 
 def _client(plan: TransactionPlan) -> dict[str, Any]:
-    return {name: value for name, value in plan.options.items() if name not in ("acks", "linger_ms", "batch_size")}
+    return {name: value for name, value in plan.options.items() if name not in ("acks", "linger_ms", "batch_size", "delivery_timeout_ms")}

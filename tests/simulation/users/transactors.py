@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.errors import KafkaError, KafkaTimeoutError, ProducerFencedError
+from pykafka4.errors import KafkaError, KafkaTimeoutError, ProducerFencedError, TransactionAborted
 from pykafka4.producer import Producer
 
 __all__ = ["Done", "Outcome", "Transactor"]
@@ -81,8 +81,7 @@ class Transactor:
         self.state, asked = "in a transaction", False
         try:
             producer.begin_transaction()
-            for _ in range(random.choice((1, 2, 5, 20))):
-                self._send(producer, values)
+            commits = self._send_all(producer, values) and commits
             if taken:
                 self._take_over()
             self.state = "ending"
@@ -97,6 +96,16 @@ class Transactor:
             self.done.append(Done(Outcome.UNKNOWN if unknown or asked else Outcome.ABORTED, values))
             return False
         self.done.append(Done(Outcome.ABORTED, values))
+        return True
+
+    def _send_all(self, producer: Producer, values: list[bytes]) -> bool:
+        """False if the transaction can only be aborted."""
+        try:
+            for _ in range(self.sim.random.choice((1, 2, 5, 20))):
+                self._send(producer, values)
+        except TransactionAborted as error:
+            self.sim.note(f"{self.id}: {error!r}")
+            return False
         return True
 
     def _send(self, producer: Producer, values: list[bytes]) -> None:

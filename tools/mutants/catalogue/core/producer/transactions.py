@@ -9,6 +9,7 @@ from tools.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 MACHINE, TESTS = "pykafka4/core/producer/transactions.py", "tests/producer/test_transactions.py::"
+REFUSED, READS = "tests/producer/test_transactions_refused.py::", "tests/producer/test_transactions_of_consumers.py::"
 
 MUTANTS: Final = (
     Mutant(
@@ -27,15 +28,15 @@ MUTANTS: Final = (
     ),
     Mutant(
         file=MACHINE,
-        old=" and not self._certain and not self._commit_sent",
+        old=" and not self._certain and not self._commits_sent",
         new=" and not self._certain",
         breaks="an abort succeeds although the transaction was committed",
         tests=(TESTS + "test_an_abort_after_a_commit_that_was_executed_is_no_success",),
     ),
     Mutant(
         file=MACHINE,
-        old="if self.state in (S.COMMITTING, S.ABORTING) and self._records.settled() and",
-        new="if self.state in (S.COMMITTING, S.ABORTING) and",
+        old="            return self._records.acknowledged()",
+        new="            return True",
         breaks="EndTxn commits before the records are acknowledged",
         tests=(TESTS + "test_a_record_that_failed_prevents_the_commit",),
     ),
@@ -62,8 +63,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file=MACHINE,
-        old="        self.fatal = self._fenced() if fenced else error",
-        new="        self.fatal = error",
+        old="self._or_committed(self._fenced() if fenced else error)",
+        new="self._or_committed(error)",
         breaks="a fenced producer is not told that there is another one",
         tests=(TESTS + "test_a_second_producer_fences_the_first",),
     ),
@@ -101,5 +102,83 @@ MUTANTS: Final = (
         new="REPEATED: Final = set[str]()",
         breaks="a hiccup of a coordinator ends the producer",
         tests=(TESTS + "test_passing_errors_of_coordinators_are_retried",),
+    ),
+    Mutant(
+        file=MACHINE,
+        old='        self._records.admit(TransactionError(f"{self.id}: {why}"))',
+        new="        self._records.admit(None)",
+        breaks="records are accepted outside of a transaction, or while it ends",
+        tests=(TESTS + "test_what_does_not_fit_the_state_is_refused",),
+    ),
+    Mutant(
+        file=MACHINE,
+        old="        if not self._commits_sent or self.state not in OPEN:",
+        new="        if True:",
+        breaks="a commit that may have been carried out is called certain",
+        tests=(REFUSED + "test_a_commit_that_was_sent_and_refused_is_in_doubt",),
+    ),
+    Mutant(
+        file=MACHINE,
+        old='            reason = TransactionAborted(f"{error}: {topic} cannot be part of this transaction")\n'
+        "            return Next.GIVE_UP, caused_by(reason, error)",
+        new="            pass",
+        breaks="a topic that cannot be part of a transaction ends the producer",
+        tests=(REFUSED + "test_a_partition_that_cannot_be_added_aborts_the_transaction",),
+    ),
+    Mutant(
+        file=MACHINE,
+        old="        self._joining.soon = False\n        worst",
+        new="        self._add.reset()\n        worst",
+        breaks="AddPartitionsToTxn is repeated without a growing back-off",
+        tests=(REFUSED + "test_adding_a_partition_is_repeated_with_a_growing_back_off",),
+    ),
+    Mutant(
+        file="pykafka4/producer/transactions.py",
+        old="unseen.posted and unseen.what",
+        new="unseen.started and unseen.what",
+        breaks="an abort is accepted while the commit before it has not begun",
+        tests=(REFUSED + "test_a_call_is_pending_before_the_loop_has_begun_it",),
+    ),
+    Mutant(
+        file="pykafka4/producer/transactions.py",
+        old="            if outer is None:\n",
+        new="            if True:\n",
+        breaks="after a call in a signal handler another thread may begin a transaction inside the one that was interrupted",
+        tests=(REFUSED + "test_a_call_of_a_signal_handler_does_not_let_other_threads_in",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/handed_over.py",
+        old="        if end is not None:\n            self.cut_off",
+        new="        if False:\n            self.cut_off",
+        breaks="records of a revoked partition are committed without their offsets",
+        tests=(READS + "test_records_of_a_partition_that_was_revoked_are_not_committed",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/transactional.py",
+        old="if places.was_sought(tp) and claim.start is not None}",
+        new="if False and claim.start is not None}",
+        breaks="an abort after a seek back jumps forward over records that nobody has processed",
+        tests=(READS + "test_after_a_seek_an_abort_goes_back_to_where_the_seek_went",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/transactional.py",
+        old="if self._stored.get(tp) != at]",
+        new="]",
+        breaks="a transaction in which nothing was read sends all positions",
+        tests=(READS + "test_a_transaction_in_which_nothing_was_read_costs_nothing",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/transactional.py",
+        old="            if last is not None and not self._settled(last):",
+        new="            if False:",
+        breaks="after a commit that turned out to be aborted the consumer goes on behind its records",
+        tests=(READS + "test_a_commit_that_timed_out_and_turns_out_to_be_aborted",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="            claim.epoch = chunk.last_leader_epoch  #",
+        new="            pass  #",
+        breaks="behind a marker of a newer epoch the next consumer is told that the log was truncated",
+        tests=("tests/consumer/test_read_committed.py::test_a_position_behind_a_marker_has_the_epoch_of_the_marker",),
     ),
 )
