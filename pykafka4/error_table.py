@@ -18,12 +18,12 @@ A new column or row does not change what these modules of `core` decide by a cod
     producer.answers         REQUEST_TIMED_OUT: the leader may have been replaced; hints in messages
     producer.identity        errors of InitProducerId that are transient
     producer.transaction_requests    what the error of a coordinator means to a transaction
-    producer.transactions    errors of Produce that end a transactional producer
     sasl.mechanism           the codes of refusals
 
 Columns: code, name, retriable, what to refresh before a retry, what happens to the batch of a produce response with this error, and
-whether the broker may have written the batch although it returned this error. Source: `org.apache.kafka.common.protocol.Errors`;
-the produce column derives from Dory's Resend / Discard / Pause, with pauses of one partition only and codes 19 and 20 resent.
+whether the broker may have written the batch although it returned this error. `FATAL` has those that end a transactional producer.
+Source: `org.apache.kafka.common.protocol.Errors`; of the others, some refresh more. The produce column derives from Dory's Resend / Discard /
+Pause, with pauses of one partition only and codes 19 and 20 resent.
 
 `written` is NO only for errors that the broker raises before the append. With acks=all the response is made after the append, when the
 followers have the batch or the wait for them has ended (`DelayedProduce`); a code that can end that wait is MAYBE, although it may also be
@@ -33,6 +33,7 @@ returned before an append. A code that Kafka does not use for Produce says nothi
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 import attrs
 
@@ -82,10 +83,20 @@ class ErrorCode:
         return self.name
 
     @property
+    def fatal(self) -> bool:
+        """Whether a produce response with this error ends a transactional producer; any other that fails a record ends its transaction."""
+        return self.name in FATAL
+
+    @property
     def denied(self) -> bool:
         """Whether a right is missing. Kafka does not call that retriable, but the right may be granted at any time."""
         return self.name.endswith("_AUTHORIZATION_FAILED")
 
+
+# With INVALID_PRODUCER_EPOCH the coordinator may only have aborted the transaction after its time-out (KIP-588): that ends the transaction.
+FATAL: Final = frozenset(
+    {"CLUSTER_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING"}
+)
 
 Y, N = True, False
 NOTHING, METADATA, COORDINATOR = Refresh

@@ -33,7 +33,7 @@ class TopicLimits:
     """The `max.message.bytes` of the topics of which brokers have refused a batch."""
 
     def __init__(self, network: Network, backoff: Backoff, timeout: float, max_age: float, limit: Callable[[str, int], None]) -> None:
-        """`timeout` of a request and `max_age` of an answer are in seconds. `limit(topic, size)` applies a limit, instead of an earlier one."""
+        """`timeout` of a request and `max_age` of an answer are in seconds. `limit(topic, size)` replaces what was known before."""
         self._max_age, self._limit = max_age, limit
         self._wanted: dict[str, None] = {}  # topics to ask for
         self._again_at: dict[str, float] = {}  # when to ask again, by topic that was asked for

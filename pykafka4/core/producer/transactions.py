@@ -54,12 +54,6 @@ log = get_log("pykafka4.producer")
 FEATURE: Final = "transaction.version"
 RENEWS_FROM: Final = 3  # the version of InitProducerId that continues a producer id (KIP-360, Kafka 2.5)
 SOON: Final = 0.02  # seconds: the last transaction is being completed, which takes about so long (as in Java)
-ENDS_PRODUCER: Final = {
-    "CLUSTER_AUTHORIZATION_FAILED",
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
-    "PRODUCER_FENCED",
-    "INVALID_PRODUCER_ID_MAPPING",
-}  # of Produce; with INVALID_PRODUCER_EPOCH the coordinator may have aborted the transaction after its timeout (KIP-588)
 INIT_FIRST: Final = "call init_transactions first"
 
 MAYBE_COMMITTED: Final = "its commit was sent, and it may have been committed"
@@ -274,7 +268,7 @@ class Transactions:
 
     def record_failed(self, error: BaseException) -> None:
         """Records that `send` accepted have failed: the transaction must not be committed."""
-        if isinstance(error, BrokerError) and error.code.name in ENDS_PRODUCER:
+        if isinstance(error, BrokerError) and error.code.fatal:
             self._end_producer(error)
         elif self.state in (S.IN_TRANSACTION, S.COMMITTING):
             self._must_abort(error)
