@@ -22,7 +22,7 @@ A new column or row does not change what these modules of `core` decide by a cod
 
 Columns: code, name, retriable, what to refresh before a retry, what happens to the batch of a produce response with this error, and
 whether the broker may have written the batch although it returned this error. `FATAL` has those that end a transactional producer.
-Source: `org.apache.kafka.common.protocol.Errors`; of the others, some refresh more. The produce column derives from Dory's Resend / Discard /
+Source: `org.apache.kafka.common.protocol.Errors`, though some codes refresh more. The produce column derives from Dory's Resend, Discard and
 Pause, with pauses of one partition only and codes 19 and 20 resent.
 
 `written` is NO only for errors that the broker raises before the append. With acks=all the response is made after the append, when the
