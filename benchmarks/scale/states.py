@@ -25,10 +25,10 @@ CALLS = 5
 BUSY = 1.2  # times as slow: the figures are in doubt
 LONG_MS = 3_600_000  # no record expires, no topic is forgotten
 FULL = 4096  # bytes that a partition takes
-VALUE = bytes(2000)
+VALUE = bytes(3000)
 SETTLE = 2.0  # seconds until what was sent before is over
 ASKED = ("stats", "status")
-ROWS, ROW = 10_000, 0.5e-6  # that tell how busy the machine is, and the seconds of one
+ROWS, ROW = 10_000, 0.4e-6  # that tell how busy the machine is, and the seconds of one
 CASES = ("idle", "offline", "dropping")
 
 
@@ -83,7 +83,7 @@ class Orders(Memory):
         found = getattr(self._producer, what)()
         if what == "stats":
             assert found.accepted == sum(counts.accepted for counts in found.topics.values())
-            assert sum(1 for counts in found.partitions.values() if counts.accepted) == self._known
+            assert len(found.partitions) == self._known
         used = time.thread_time() - began + self._loop
         return {"call": used * 1000, "hold": self._held * 1000, "slow": slowness()}
 

@@ -130,8 +130,8 @@ def test_drops_are_added_up_once_and_not_on_the_loop() -> None:
     drops = first.all_drops
     rows.append(("t", 0, "BUFFER_FULL", 1, 30, 30))
     second = ledger.snapshot((0, [], []), 0)  # before the sums of the first are back
-    ledger.settle_drops(first, drops)
-    ledger.settle_drops(second, second.all_drops)  # too late: it began with the same as the first
+    ledger.settle_drops(second, second.all_drops)
+    ledger.settle_drops(first, drops)  # too late: it began with the same, and knows less
     assert [snapshot.stats().dropped for snapshot in (first, second, ledger.snapshot((0, [], []), 0))] == [
         {"BUFFER_FULL": 2},
         {"BUFFER_FULL": 3},

@@ -352,9 +352,9 @@ def test_a_record_that_is_sent_during_the_census_is_in_it_or_not_at_all(busy: Pl
 
     class Disturbed(Waiting):
         def __init__(self, batches: list[Any]) -> None:
-            super().__init__(batches)
             if not sent:
                 sent.append(acc.send(busy.names[0], b"v", partition=0))
+            super().__init__(batches)
 
     monkeypatch.setattr(ledger_module, "Waiting", Disturbed)
     accepted, batches, _ = take_census(acc)
