@@ -17,13 +17,15 @@ A new column or row does not change what these modules of `core` decide by a cod
     network.connection       a version of ApiVersions that the broker lacks (and `wire.protocol.frame`)
     producer.answers         REQUEST_TIMED_OUT: the leader may have been replaced; hints in messages
     producer.identity        errors of InitProducerId that are transient
+    producer.missing         a topic that no longer exists
     producer.transaction_requests    what the error of a coordinator means to a transaction
+    producer.transactions    answers of coordinators: fenced, refused time-outs, transactions that are over or still ending
     sasl.mechanism           the codes of refusals
 
 Columns: code, name, retriable, what to refresh before a retry, what happens to the batch of a produce response with this error, and
 whether the broker may have written the batch although it returned this error. `FATAL` has those that end a transactional producer.
-Source: `org.apache.kafka.common.protocol.Errors`, though some codes refresh more. The produce column derives from Dory's Resend, Discard and
-Pause, with pauses of one partition only and codes 19 and 20 resent.
+Source: `org.apache.kafka.common.protocol.Errors`, though some codes refresh more. The produce column derives from Dory's Resend, Discard
+and Pause, with pauses of one partition only and codes 19 and 20 resent.
 
 `written` is NO only for errors that the broker raises before the append. With acks=all the response is made after the append, when the
 followers have the batch or the wait for them has ended (`DelayedProduce`); a code that can end that wait is MAYBE, although it may also be

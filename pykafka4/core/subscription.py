@@ -61,7 +61,7 @@ class Claim:
         # written by the application
         self.consumed = 0  # bytes of `delivered` read or dropped
         self.position: int | None = None  # offset of the next record to return
-        self.start: int | None = None if replaces is None else replaces.start  # where reading began: of this assignment, or after the last seek
+        self.start: int | None = None if replaces is None else replaces.start  # where reading of this assignment, or after a seek, began
         self.epoch = -1  # leader epoch of the last record returned
         self.live = True  # False: reading has ended, and what still arrives is dropped
         # Whether `poll` has an error of this claim to raise once. The loop sets it when it is False, the application clears it when it is

@@ -170,7 +170,9 @@ def test_a_second_producer_fences_the_first(server: ModelServer, make: Maker) ->
     first.begin_transaction()
     first.send("t", b"zombie", partition=0).result(SECONDS)
     second = begun(make())
-    with pytest.raises(ProducerFencedError, match=f"^{ID}: another producer with this transactional_id has been started; its commit was sent"):
+    with pytest.raises(
+        ProducerFencedError, match=f"^{ID}: another producer with this transactional_id has been started; its commit was sent"
+    ):
         first.commit_transaction(SECONDS)
     for call in (first.begin_transaction, first.abort_transaction, lambda: first.send("t", b"v")):
         with pytest.raises(ProducerFencedError):
