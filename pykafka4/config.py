@@ -219,7 +219,9 @@ class ProducerConfig(ClientConfig):
             "doc": "An object, or several, whose methods are called when records are sent and batches have their outcome.",
         },
     )
-    max_block_ms: float = millis(60_000, "How long `send` blocks while the buffer is full, or while an unknown partition is looked up.")
+    max_block_ms: float = millis(
+        60_000, "How long `send` may wait: for room in the buffer, for a partition to be looked up, for its topic's rate limit."
+    )
     delivery_timeout_ms: float = millis(
         120_000,
         "A record fails if it is not acknowledged this long after `send`. Records of a batch fail together, with the oldest: up to a tenth "

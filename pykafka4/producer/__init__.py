@@ -199,9 +199,9 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
     def transaction(self, consumer: ReadingConsumer | None = None, timeout: float | None = None) -> TransactionBlock:
         """A `with` block that is one transaction; it returns the producer. Leaving it normally commits, by an exception aborts.
 
-        Where the abort fails as well, that is a note on the exception. With a `consumer` (`enable_auto_commit=False`), what the application
-        has read of it (as `commit()` without arguments) becomes part of the transaction; after an abort the consumer reads again from the
-        committed offsets. `timeout` (seconds, default `max_block_ms`) is that of each step. Raises what these calls raise. Source: KIP-447.
+        Where the abort fails as well, that is a note on the exception. With a `consumer` (`enable_auto_commit=False`), what polls and
+        loops have handed out, the current record included, becomes part of the transaction; after an abort the consumer reads it again.
+        `timeout` (seconds, default `max_block_ms`) is that of each step. Raises what these calls raise. Source: KIP-447.
         """
         return TransactionBlock(self, self._core.transactions, consumer, check_timeout(timeout))
 
@@ -220,7 +220,8 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Wait until every record of the transaction is acknowledged, then commit it.
 
-        Raises TransactionAborted if a record or its offsets failed: then nothing is committed, and `abort_transaction` comes next.
+        Raises TransactionAborted if a record or its offsets failed: then nothing is committed (unless the error says that the
+        commit was sent, and may have been carried out), and `abort_transaction` comes next.
         Raises KafkaTimeoutError after `timeout` seconds (default `max_block_ms`): the outcome is not known, and calling it again waits for
         it. The same after Ctrl-C. Raises ProducerFencedError if another producer uses the transactional id now, TransactionError without
         an open transaction. Sources: KIP-98, KIP-890.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from pykafka4.config import ProducerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.call import AnyBroker, Call, Next, Verdict, unanswered
@@ -32,13 +33,13 @@ FRESH: Final = 5.0  # seconds after an answer in which refused batches may still
 class TopicLimits:
     """The `max.message.bytes` of the topics of which brokers have refused a batch."""
 
-    def __init__(self, network: Network, backoff: Backoff, timeout: float, max_age: float, limit: Callable[[str, int], None]) -> None:
-        """`timeout` of a request and `max_age` of an answer are in seconds. `limit(topic, size)` replaces what was known before."""
-        self._max_age, self._limit = max_age, limit
+    def __init__(self, config: ProducerConfig, network: Network, backoff: Backoff, limit: Callable[[str, int], None]) -> None:
+        """`limit(topic, size)` replaces what was known before."""
+        self._client_id, self._max_age, self._limit = config.client_id, config.metadata_max_age_ms / 1000, limit
         self._wanted: dict[str, None] = {}  # topics to ask for
         self._again_at: dict[str, float] = {}  # when to ask again, by topic that was asked for
         self._next_at = INFINITY  # the earliest of these times
-        self._call = Call(AnyBroker(network), backoff, timeout, self._message, self._answered, self._gave_up)
+        self._call = Call(AnyBroker(network), backoff, config.request_timeout_ms / 1000, self._message, self._answered, self._gave_up)
 
     def refused(self, topic: str, now: float) -> None:
         """A broker refused a batch of `topic` as too large."""
@@ -83,7 +84,7 @@ class TopicLimits:
         value = next((config.value for config in result.configs if config.name == OPTION), None) or ""
         self._settle(now, result.resource_name)
         if value.isdecimal():
-            log.info("topic %s: brokers take batches of up to %s bytes (its %s)", result.resource_name, value, OPTION)
+            log.info("%s: topic %s: brokers take batches of up to %s bytes (its %s)", self._client_id, result.resource_name, value, OPTION)
             self._limit(result.resource_name, int(value))
 
     def _settle(self, now: float, topic: str) -> None:

@@ -81,9 +81,7 @@ class Sender:
         self._outcomes = Outcomes(progress)
         self.ledger = self._outcomes.ledger
         self._deadlines = Deadlines(config, self._ready, self._outcomes, self._seal_due, self._why_late)
-        self._limits = TopicLimits(
-            network, self._new_backoff(random), timeout, config.metadata_max_age_ms / 1000, accumulator.limit_records
-        )
+        self._limits = TopicLimits(config, network, self._new_backoff(random), accumulator.limit_records)
         self._answers = Answers(
             config, network, cluster, recovery, self._ready, self._deadlines, self._outcomes, self._compress, accumulator.limit_batches,
             self._limits,
