@@ -201,6 +201,7 @@ def counts(applications: list[Application], partitions: list[int]) -> list[int]:
     return [sum(application.acked[p] for p in partitions) for application in applications]
 
 
+@pytest.mark.lengthy
 def test_healthy_partitions_go_on_while_the_queues_of_the_others_are_full(cluster: Cluster, topic: str) -> None:
     topics = [f"{topic}-{policy}" for policy in ("block", "raise", "drop")]
     away, sick = dealt(cluster, topics[0])

@@ -98,13 +98,14 @@ class Standings:
 
     def _unready(self, queue: PartitionQueue, node: int, now: float) -> tuple[str | None, float | None]:
         """There is no connection to the leader, or it is throttled. Nobody connects to a broker that nothing is to be sent to."""
+        waits = queue.waiting or queue.in_flight > 0
         throttled = self._network.throttled_until(node)
         if throttled > now:
-            return f"broker {node} throttles this client for {throttled - now:.3g} s", None
+            return (f"broker {node} throttles this client for {throttled - now:.3g} s" if waits else None), None
         why, since = self._network.why_down(node), self._network.down_since(node)
         if why:
             return why, since
-        return (f"connecting to broker {node}", None) if queue.waiting or queue.in_flight else (None, None)
+        return (f"connecting to broker {node}" if waits else None), None
 
     def _held_back(self, queue: PartitionQueue, node: int, now: float) -> tuple[KafkaError | str | None, float | None]:
         """The leader can be reached."""

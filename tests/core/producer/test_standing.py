@@ -107,6 +107,12 @@ def test_offline_because_the_broker_throttles_the_client() -> None:
     assert row["since"] == pytest.approx(3.0)
 
 
+def test_a_partition_for_which_nothing_waits_is_online_while_its_broker_throttles_the_client() -> None:
+    harness = SenderHarness().proven()
+    harness.network.throttled[1] = harness.now + 5.0
+    assert rows(harness)["t-0"]["state"] == "online"
+
+
 def test_offline_because_there_is_no_producer_id(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Identity, "poll", lambda self, now, send: INFINITY)  # no answer arrives
     harness = SenderHarness()
