@@ -34,14 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Broken", "Sent", "Truth", "Watch"]
 
-FINAL_CODES: Final = {
-    "INVALID_RECORD",
-    "TOPIC_AUTHORIZATION_FAILED",
-    "POLICY_VIOLATION",
-    "MESSAGE_TOO_LARGE",
-    "INVALID_TIMESTAMP",
-    "UNKNOWN_SERVER_ERROR",
-}
+REFUSALS: Final = {"INVALID_RECORD", "TOPIC_AUTHORIZATION_FAILED", "POLICY_VIOLATION", "MESSAGE_TOO_LARGE", "INVALID_TIMESTAMP"}
+FINAL_CODES: Final = {*REFUSALS, "UNKNOWN_SERVER_ERROR"}
 UNANSWERED: Final = "AUTHENTICATION_FAILED"  # of a cluster whose connections were all cut before a first answer: it may demand TLS
 SHED: Final = {"BUFFER_FULL", "RATE_LIMITED"}  # not accepted: dropped by `send`
 EARLY: Final = 0.05  # seconds between a `send` and its record's being in a batch, at most
@@ -529,6 +523,10 @@ class Watch:
             raise Broken(
                 "the ledger balances", f"{ledger.acked} acked and {lost} failed, the accumulator counts {acc.acked} and {acc.failed}"
             )
+
+    def is_elsewhere(self, tp: TopicPartition, node: int) -> bool:
+        """Whether a request for it is under way to another broker."""
+        return any(other != node for other in self._leaders[tp])
 
     def departed(self, tps: list[TopicPartition], node: int, terms: list[Term] | None) -> None:
         """A produce request for these partitions went out to `node`, which leads in `terms`; None: without idempotence.

@@ -121,9 +121,9 @@ MUTANTS: dict[Patch, Hunt] = {
         {**PIPELINED, "request_timeout_ms": 2_000, "metadata_max_age_ms": 500, "delivery_timeout_ms": 3_000},
         ("move leader", "answer delayed", "request delayed", "broker freezes"),
         every=0.1,
-        says=") and lies in the log",
+        says=") and came into the log later",
         plan={"topics": {"t": 1}, "actors": 3, "records": 80, "spaced": False},
-        first=88,
+        first=42,
     ),
     number_again_for_the_new_leader: Hunt(
         {"no duplicates", ORDER, "progress"},

@@ -467,7 +467,7 @@ MUTANTS: dict[Patch, Hunt] = {
         ("move leader",),
         says=" has batches of ",
         plan={"preempt": 0.5, "actors": 3, "records": 80, "topics": {"t": 4, "u": 3}},
-        first=233,
+        first=200,
     ),
     lose_count: Hunt({LEDGER}, says=" in flight, "),
     call_it_not_written: Hunt({UNWRITTEN, "no duplicates"}, says=") and lies in the log", first=9),  # the next batch has its number

@@ -336,6 +336,9 @@ class Simulation(Schedule[ProducerPlan, Report]):
         leaders = [(sender.cluster.topic_id(tp.topic), sender.cluster.leader(tp)) for tp in tps]
         terms = [(found, -1 if it is None else it.epoch) for found, it in leaders] if sender.config.enable_idempotence else None
         values = [value for data in written for value in values_in(data)] if self.plan.purges else []
+        for tp, data in zip(tps, written, strict=True):
+            if watch.is_elsewhere(tp, request.node):  # sent again before the leader that was replaced has answered
+                watch.unsafe.update(values_in(data))
         try:
             watch.departed(tps, request.node, terms)
             watch.special.flying.update(values)
