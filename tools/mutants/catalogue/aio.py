@@ -51,25 +51,4 @@ MUTANTS: Final = (
         breaks="a cancelled call that adds offsets stands in the way of the commit",
         tests=("tests/aio/test_aio_transactions.py::test_a_call_that_adds_offsets_and_is_cancelled_is_not_in_the_way_of_the_commit",),
     ),
-    Mutant(
-        file="pykafka4/net/handoff/waiting.py",
-        old="            if ticket.gone is not None and ticket.gone():\n",
-        new="            if False:\n",
-        breaks="a task whose event loop was closed while it waited for room blocks its partition for good",
-        tests=("tests/aio/test_aio_sending.py::test_a_send_whose_event_loop_was_closed_gives_up_its_place",),
-    ),
-    Mutant(
-        file="pykafka4/producer/core.py",
-        old="        if system.get_ident() in self.closers and not self._inside():\n",
-        new="        if True:\n",
-        breaks="a hook that is told of the end of a forgotten producer holds up all users of the client",
-        tests=("tests/producer/test_close.py::test_on_close_of_a_forgotten_producer_does_not_hold_up_a_neighbour",),
-    ),
-    Mutant(
-        file="pykafka4/producer/core.py",
-        old="                if not _settled(pending[-1]):\n                    return\n",
-        new="",
-        breaks="hooks are told of the end before they are told of the last records",
-        tests=("tests/producer/test_close.py::test_on_close_comes_after_on_ack_of_what_close_settled_and_does_not_delay_it",),
-    ),
 )

@@ -74,8 +74,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/runtime.py",
-        old="            wait.set_exception(CALLER_GONE)\n            self.loop.call(stop)",
-        new="            wait.set_exception(CALLER_GONE)",
+        old="            self.loop.call(stop)\n\n    def not_found",
+        new="            pass\n\n    def not_found",
         breaks="a topic that was looked up is asked for for ever",
         tests=("tests/test_wishes.py::test_a_misspelt_topic_is_not_requested_after_the_wait_ended",),
     ),

@@ -396,4 +396,13 @@ MUTANTS: Final = (
         breaks="a lost coordinator is itself asked for the coordinator",
         tests=("tests/core/group/test_coordinator.py::test_a_broker_that_reported_a_wrong_coordinator_is_avoided_until_one_responds",),
     ),
+    Mutant(
+        file="pykafka4/core/metadata/topic.py",
+        old="        if epoch < self.epochs[partition]:\n",
+        new="        if -1 < epoch < self.epochs[partition]:\n",
+        breaks="a response without an epoch replaces a leader whose epoch is known",
+        tests=(
+            "tests/core/metadata/test_cluster.py::test_a_lower_epoch_or_none_does_not_replace_a_known_one_until_nothing_newer_was_heard_for_long",
+        ),
+    ),
 )

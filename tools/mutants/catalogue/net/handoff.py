@@ -219,4 +219,11 @@ MUTANTS: Final = (
         breaks="a child of a fork waits for a thread of its parent",
         tests=("tests/net/test_kerberos.py::test_a_child_does_not_wait_for_a_thread_of_its_parent",),
     ),
+    Mutant(
+        file="pykafka4/net/handoff/waiting.py",
+        old="            if ticket.gone is not None and ticket.gone():\n",
+        new="            if False:\n",
+        breaks="a task whose event loop was closed while it waited for room blocks its partition for good",
+        tests=("tests/aio/test_aio_sending.py::test_a_send_whose_event_loop_was_closed_gives_up_its_place",),
+    ),
 )

@@ -393,4 +393,11 @@ MUTANTS: Final = (
         breaks="a broker without transactions cannot be asked for offsets with read_committed",
         tests=("tests/core/consumer/test_searches.py::test_a_broker_without_transactions_is_asked_without_the_isolation_level",),
     ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="            claim.epoch = chunk.last_leader_epoch  #",
+        new="            pass  #",
+        breaks="behind a marker of a newer epoch the next consumer is told that the log was truncated",
+        tests=("tests/consumer/test_read_committed.py::test_a_position_behind_a_marker_has_the_epoch_of_the_marker",),
+    ),
 )

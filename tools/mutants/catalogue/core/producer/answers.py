@@ -206,4 +206,18 @@ MUTANTS: Final = (
         breaks="batches grow again and again to a size that brokers refuse",
         tests=("tests/core/producer/test_sender_split.py::test_later_batches_are_no_larger_than_the_halves_of_a_refused_one",),
     ),
+    Mutant(
+        file="pykafka4/core/producer/answers.py",
+        old="        self._limits.refused(queue.tp.topic, now)\n",
+        new="",
+        breaks="brokers are never asked for the limit of a topic",
+        tests=("tests/core/producer/test_limits.py::test_brokers_are_asked_for_the_limit_only_after_they_refused_a_batch",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/answers.py",
+        old="if row.produce is not Produce.SEQUENCE or queue.batches[0] is batch:",
+        new="if True:",
+        breaks="max_failed_attempts counts the errors of batches behind a failed one",
+        tests=("tests/core/producer/test_attempts.py::test_the_error_of_a_batch_behind_a_failed_one_is_not_counted_as_its_own",),
+    ),
 )

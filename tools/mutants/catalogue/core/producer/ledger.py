@@ -79,37 +79,4 @@ MUTANTS: Final = (
         breaks="a partition that waits for requests with purged records is online",
         tests=("tests/core/producer/test_standing.py::test_offline_because_requests_with_purged_records_have_not_ended",),
     ),
-    Mutant(
-        file="pykafka4/core/producer/outcomes.py",
-        old="            refused = isinstance(error, AuthorizationError)",
-        new="            refused = False",
-        breaks="a partition that may not be written is online",
-        tests=("tests/core/producer/test_standing.py::test_offline_because_writing_is_denied_until_it_is_allowed",),
-    ),
-    Mutant(
-        file="pykafka4/core/producer/outcomes.py",
-        old="            self.ledger.note_progress(queue.tp)\n",
-        new="            pass\n",
-        breaks="a partition that may be written again stays offline",
-        tests=("tests/core/producer/test_standing.py::test_offline_because_writing_is_denied_until_it_is_allowed",),
-    ),
-    Mutant(
-        file="pykafka4/producer/core.py",
-        old=(
-            "        except (ForkedClientError, KafkaTimeoutError):  # the counts belong to the parent; the loop is stuck, and may go on\n"
-            "            raise\n"
-            "        except KafkaError:  # closed or crashed\n"
-            "            deadline = system.monotonic() + SHORT\n"
-            "            while loop.alive:"
-        ),
-        new=(
-            "        except ForkedClientError:  # the counts belong to the parent; the loop is stuck, and may go on\n"
-            "            raise\n"
-            "        except KafkaError:  # closed or crashed\n"
-            "            deadline = system.monotonic() + SHORT\n"
-            "            while False:"
-        ),
-        breaks="stats are read while a stuck loop may change them",
-        tests=("tests/producer/test_status.py::test_stats_are_not_read_while_a_stuck_loop_may_change_them",),
-    ),
 )

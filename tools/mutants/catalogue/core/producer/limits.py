@@ -48,36 +48,6 @@ MUTANTS: Final = (
         tests=(LIMITS + "test_an_old_broker_that_cannot_be_asked_is_not_asked_again_soon",),
     ),
     Mutant(
-        file="pykafka4/core/producer/answers.py",
-        old="        self._limits.refused(queue.tp.topic, now)\n",
-        new="",
-        breaks="brokers are never asked for the limit of a topic",
-        tests=(LIMITS + "test_brokers_are_asked_for_the_limit_only_after_they_refused_a_batch",),
-    ),
-    Mutant(
-        file="pykafka4/core/producer/answers.py",
-        old="if row.produce is not Produce.SEQUENCE or queue.batches[0] is batch:",
-        new="if True:",
-        breaks="max_failed_attempts counts the errors of batches behind a failed one",
-        tests=("tests/core/producer/test_attempts.py::test_the_error_of_a_batch_behind_a_failed_one_is_not_counted_as_its_own",),
-    ),
-    Mutant(
-        file="pykafka4/core/producer/requests.py",
-        old="due if due > now else now + SILENCE / 2",
-        new="max(due, now + SILENCE / 2)",
-        breaks="a silent leader is noticed up to a second late",
-        tests=(
-            "tests/core/producer/test_replaced_leader.py::test_a_leader_that_falls_silent_is_noticed_on_time_whenever_the_last_look_was",
-        ),
-    ),
-    Mutant(
-        file="pykafka4/core/producer/transactions.py",
-        old="return self._records.acknowledged()",
-        new="return self._records.settled()",
-        breaks="a commit waits for a frozen leader that was replaced",
-        tests=("tests/producer/test_transactions_frozen.py::test_a_commit_does_not_wait_for_a_leader_that_was_replaced",),
-    ),
-    Mutant(
         file="pykafka4/core/producer/missing.py",
         old="        if since + self._patience <= now:\n",
         new="        if True:\n",
@@ -97,22 +67,5 @@ MUTANTS: Final = (
         new="            pass\n",
         breaks="only the first records of a missing topic fail in time",
         tests=(MISSING + "test_records_of_a_deleted_topic_fail_by_name_and_the_wait_is_from_their_own_sending",),
-    ),
-    Mutant(
-        file="pykafka4/core/producer/sender.py",
-        old="            self._missing.wake_at,\n",
-        new="",
-        breaks="the loop sleeps through the end of the wait for a missing topic",
-        tests=(MISSING + "test_the_machine_wakes_up_for_it",),
-    ),
-    Mutant(
-        file="pykafka4/core/metadata/topic.py",
-        old="        if epoch < self.epochs[partition]:\n",
-        new="        if -1 < epoch < self.epochs[partition]:\n",
-        breaks="a response without an epoch replaces a leader whose epoch is known",
-        tests=(
-            "tests/core/metadata/test_cluster.py::"
-            "test_a_lower_epoch_or_none_does_not_replace_a_known_one_until_nothing_newer_was_heard_for_long",
-        ),
     ),
 )

@@ -417,4 +417,34 @@ MUTANTS: Final = (
         breaks="records that may be repeated are not counted",
         tests=("tests/core/producer/test_attempts.py::test_an_acknowledgement_says_whether_an_earlier_attempt_may_be_in_the_log",),
     ),
+    Mutant(
+        file="pykafka4/core/producer/outcomes.py",
+        old="            refused = isinstance(error, AuthorizationError)",
+        new="            refused = False",
+        breaks="a partition that may not be written is online",
+        tests=("tests/core/producer/test_standing.py::test_offline_because_writing_is_denied_until_it_is_allowed",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/outcomes.py",
+        old="            self.ledger.note_progress(queue.tp)\n",
+        new="            pass\n",
+        breaks="a partition that may be written again stays offline",
+        tests=("tests/core/producer/test_standing.py::test_offline_because_writing_is_denied_until_it_is_allowed",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/requests.py",
+        old="due if due > now else now + SILENCE / 2",
+        new="max(due, now + SILENCE / 2)",
+        breaks="a silent leader is noticed up to a second late",
+        tests=(
+            "tests/core/producer/test_replaced_leader.py::test_a_leader_that_falls_silent_is_noticed_on_time_whenever_the_last_look_was",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/sender.py",
+        old="            self._missing.wake_at,\n",
+        new="",
+        breaks="the loop sleeps through the end of the wait for a missing topic",
+        tests=("tests/core/producer/test_missing.py::test_the_machine_wakes_up_for_it",),
+    ),
 )

@@ -133,20 +133,6 @@ MUTANTS: Final = (
         tests=(REFUSED + "test_adding_a_partition_is_repeated_with_a_growing_back_off",),
     ),
     Mutant(
-        file="pykafka4/producer/transactions.py",
-        old="unseen.posted and unseen.what",
-        new="unseen.started and unseen.what",
-        breaks="an abort is accepted while the commit before it has not begun",
-        tests=(REFUSED + "test_a_call_is_pending_before_the_loop_has_begun_it",),
-    ),
-    Mutant(
-        file="pykafka4/producer/transactions.py",
-        old="            if outer is None:\n",
-        new="            if True:\n",
-        breaks="after a call in a signal handler another thread may begin a transaction inside the one that was interrupted",
-        tests=(REFUSED + "test_a_call_of_a_signal_handler_does_not_let_other_threads_in",),
-    ),
-    Mutant(
         file="pykafka4/core/consumer/handed_over.py",
         old="        if end is not None:\n            self.cut_off",
         new="        if False:\n            self.cut_off",
@@ -175,10 +161,10 @@ MUTANTS: Final = (
         tests=(READS + "test_a_commit_that_timed_out_and_turns_out_to_be_aborted",),
     ),
     Mutant(
-        file="pykafka4/core/consumer/reader.py",
-        old="            claim.epoch = chunk.last_leader_epoch  #",
-        new="            pass  #",
-        breaks="behind a marker of a newer epoch the next consumer is told that the log was truncated",
-        tests=("tests/consumer/test_read_committed.py::test_a_position_behind_a_marker_has_the_epoch_of_the_marker",),
+        file="pykafka4/core/producer/transactions.py",
+        old="return self._records.acknowledged()",
+        new="return self._records.settled()",
+        breaks="a commit waits for a frozen leader that was replaced",
+        tests=("tests/producer/test_transactions_frozen.py::test_a_commit_does_not_wait_for_a_leader_that_was_replaced",),
     ),
 )
