@@ -30,7 +30,7 @@ from pykafka4.peers import PRODUCER_METHODS
 from pykafka4.producer.attempts import For, WouldBlock
 from pykafka4.producer.core import PACE, Core
 from pykafka4.producer.forgotten import deliver_forgotten
-from pykafka4.producer.serializing import More, each_pair, each_record
+from pykafka4.producer.serializing import More, each_pair, each_record, lasting
 from pykafka4.properties import Properties, create, passed
 from pykafka4.records import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, ProducerRecord
 from pykafka4.wire.records.common import many_ended
@@ -99,7 +99,7 @@ class Producer:
         self._home.enter()
         if on_delivery is not None and callable(on_delivery):
             on_delivery = self._home.call_back(on_delivery)
-        more, sending = (headers, partition, timestamp_ms), self._core.sending
+        more, sending = (lasting(headers), partition, timestamp_ms), self._core.sending  # there may be several attempts
         if sending is not None:
             topic, value, key, more = sending.prepare(topic, value, key, more)
         return await self._offer(topic, value, key, more, on_delivery)
@@ -133,11 +133,13 @@ class Producer:
         try:
             if not isinstance(topic, str) and values is None and keys is None and not more:
                 for record in each_record(topic):
-                    place = record.headers, record.partition, record.timestamp_ms
+                    place = lasting(record.headers), record.partition, record.timestamp_ms
                     out.append(await self._offer(record.topic, record.value, record.key, place, None))
             elif values is None:
                 raise TypeError("send_many takes a topic and values, or only an iterable of ProducerRecord")
             else:
+                if "headers" in more:
+                    more["headers"] = lasting(more["headers"])
                 for value, key in each_pair(topic, values, keys):  # type: ignore[arg-type]  # `send` refuses it
                     out.append(await self.send(topic, value, key=key, **more))  # type: ignore[arg-type]
         except BaseException as error:

@@ -16,7 +16,7 @@ from pykafka4.serializers import Serializer, serializer_finder
 from pykafka4.wire.records.common import many_ended, many_values, note
 from pykafka4.wire.records.hot import Accumulator, Delivery
 
-__all__ = ["More", "Serializing", "each_pair", "each_record", "send_records"]
+__all__ = ["More", "Serializing", "each_pair", "each_record", "lasting", "send_records"]
 
 More: TypeAlias = tuple[HeadersLike | None, int | None, int | None]  # headers, partition, timestamp_ms
 
@@ -118,10 +118,18 @@ class Serializing:
 def accept(acc: Accumulator, out: list[Delivery], topic: str, value: Any, key: Any, more: More, on_delivery: Any = None) -> None:
     """Pass a record on as it is, and append its Delivery to `out`."""
     headers, partition, timestamp_ms = more
+    before = len(out)
     send = partial(
         acc.send, topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery
     )
     out.extend(map(call, (send,)))  # one call into C: no Ctrl-C comes between accepting the record and noting that
+    if len(out) == before:
+        raise RuntimeError(f"{topic}: an argument of send raised StopIteration")
+
+
+def lasting(headers: Any) -> Any:
+    """`headers` in a form that can be read more than once: an iterator becomes a tuple."""
+    return headers if headers is None or not isinstance(headers, Iterator) else tuple(headers)
 
 
 def _others(
@@ -131,7 +139,7 @@ def _others(
     on_delivery: Callable[[Delivery], None] | None = None,
 ) -> tuple[More, Callable[[Delivery], None] | None]:
     """The arguments of `send_many` that hold for every record."""
-    return (headers, partition, timestamp_ms), on_delivery
+    return (lasting(headers), partition, timestamp_ms), on_delivery
 
 
 def each_pair(topic: str, values: Iterable[Any], keys: Iterable[Any] | None) -> Iterator[tuple[Any, Any]]:

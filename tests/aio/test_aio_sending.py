@@ -235,3 +235,21 @@ def test_nothing_runs_on_the_executor_of_asyncio(server: ModelServer) -> None:
         assert loop._default_executor is None
 
     run(main())
+
+
+def test_headers_that_are_an_iterator_are_on_every_record(server: ModelServer) -> None:
+    """A record that waits for room is offered more than once, and `send_many` has one argument for all."""
+
+    async def main() -> None:
+        producer = producer_of(server, **ROOM)
+        await full(server, producer)
+        tasks = [asyncio.ensure_future(producer.send("t", b"mine", headers=iter([("h", b"1")]), partition=0)) for _ in range(20)]
+        await asyncio.sleep(0.01)
+        server.do(lambda cluster: cluster.orphan("t", 0, 0.0))
+        await asyncio.gather(*tasks)
+        await producer.send_many("t", [b"mine", b"mine"], headers=iter([("h", b"1")]), partition=0)
+        await producer.close()
+
+    run(main())
+    found = [record for record in server.do(lambda cluster: cluster.records("t")) if record.value == b"mine"]
+    assert [tuple(map(tuple, record.headers)) for record in found] == [(("h", b"1"),)] * 22

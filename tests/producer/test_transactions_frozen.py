@@ -15,15 +15,18 @@ PATIENCE = 12.0  # request_timeout_ms
 
 
 @pytest.mark.parametrize("release", ["4.4", "3.9"])
-def test_a_commit_does_not_wait_for_a_leader_that_was_replaced(release: str) -> None:
+def test_the_end_of_a_transaction_does_not_wait_for_a_leader_that_was_replaced(release: str) -> None:
     with ModelServer(brokers=3, release=release) as server:
         server.create_topic("t", 1)
+        server.create_topic("other", 3)
         options = {"transactional_id": "x", "linger_ms": 0, "request_timeout_ms": PATIENCE * 1000}
         with Producer(bootstrap_servers=server.bootstrap_servers, **options) as producer:
             producer.init_transactions(SECONDS)
             old = server.do(lambda cluster: cluster.topics["t"].partitions[0].leader)
             new, other = (node for node in (1, 2, 3) if node != old)
             server.do(lambda cluster: cluster.move_transaction_coordinator("x", other))
+            leaders = server.do(lambda cluster: [partition.leader for partition in cluster.topics["other"].partitions])
+            healthy = next(number for number, leader in enumerate(leaders) if leader != old)
             with producer.transaction():
                 producer.send("t", b"before")
             producer.begin_transaction()
@@ -32,6 +35,11 @@ def test_a_commit_does_not_wait_for_a_leader_that_was_replaced(release: str) -> 
             producer.send("t", b"meanwhile")
             server.do(lambda cluster: cluster.move_leader("t", 0, new))
             producer.commit_transaction(SECONDS)
+            assert time.monotonic() - began < PATIENCE / 2
+            producer.begin_transaction()
+            producer.send("other", b"given up", partition=healthy).result(SECONDS)
+            began = time.monotonic()
+            producer.abort_transaction(SECONDS)
             assert time.monotonic() - began < PATIENCE / 2
             with producer.transaction():
                 producer.send("t", b"after")

@@ -19,17 +19,24 @@ BEFORE_A_SEEK = -1  # less than every offset
 class HandedOver:
     """What was returned of each partition and is not committed by a transaction. Used by the application's thread only."""
 
-    __slots__ = ("_open", "_seeks", "cut_off")
+    __slots__ = ("_open", "_seeks", "changes", "cut_off")
 
     def __init__(self) -> None:
         self._open: dict[TopicPartition, tuple[int, int]] = {}  # the first and the last offset
         self._seeks: dict[TopicPartition, object] = {}  # partitions that the application has sought, and the mark of the last seek
         self.cut_off: dict[TopicPartition, tuple[object, int]] = {}  # partitions that ended with such records: stretch, end of the records
+        self.changes = 0  # grows whenever records are taken for the application, and when reading continues elsewhere
+
+    @property
+    def in_hand(self) -> bool:
+        """Whether the application may have records that no transaction has committed."""
+        return bool(self._open or self.cut_off)
 
     def add(self, tp: TopicPartition, first: int, last: int) -> None:
         """Records with these offsets are returned."""
+        self.changes += 1
         known = self._open.get(tp)
-        self._open[tp] = (first if known is None else known[0], last)
+        self._open[tp] = (first if known is None else min(known[0], first), last)  # less: the log was truncated, and is read again
 
     def end(self, claim: Claim) -> None:
         """The partition is not read any more."""
@@ -41,6 +48,7 @@ class HandedOver:
 
     def sought(self, claim: Claim) -> None:
         """The application continues elsewhere; it may still process what it has got before."""
+        self.changes += 1
         end = self._end_of(claim)
         if end is None:
             self._open.pop(claim.tp, None)
@@ -78,5 +86,6 @@ class HandedOver:
 
     def forget(self) -> None:
         """The application drops everything that it has got."""
+        self.changes += 1
         self._open.clear()
         self.cut_off.clear()

@@ -161,6 +161,11 @@ class Cluster:
         known = self._topics.get(topic)
         return None if known is None else known.missing_since
 
+    def unknown_until(self, topic: str) -> float:
+        """When a broker returned last that `topic` does not exist; meanwhile there may have been no broker to ask."""
+        known = self._topics.get(topic)
+        return -INFINITY if known is None else known.missing_at
+
     def age(self, topic: str, now: float) -> float:
         """Seconds since `topic` was last requested; INFINITY: never."""
         known = self._topics.get(topic)
@@ -368,12 +373,12 @@ class Cluster:
 
     def _clear_vanished(self, now: float) -> None:
         """Drop partitions of topics that have not existed for `unknown_topic_timeout_ms`, according to brokers."""
-        since = now - self._config.unknown_topic_timeout_ms / 1000
+        patience = self._config.unknown_topic_timeout_ms / 1000
         for name in list(self._vanishing):
             known = self._topics[name]
             if known.missing_since is None:
                 del self._vanishing[name]
-            elif known.missing_since <= since:
+            elif known.missing_since + patience <= known.missing_at:  # not: now, as there may have been no broker to ask
                 del self._vanishing[name]
                 known.leaders, known.epochs, known.available = [], [], []
                 self._changed(frozenset((name,)), False)
@@ -529,6 +534,7 @@ class Cluster:
         known.error = attrs.evolve(row, retriable=True) if row.name in NOT_YET else row
         if code in MISSING:
             known.missing_since = now if known.missing_since is None else known.missing_since
+            known.missing_at = now
             known.leaders = [None] * len(known.leaders)
             if known.leaders:
                 self._vanishing[name] = None

@@ -42,6 +42,7 @@ class Topic:
     judged: int = 0  # number of the request with whose response the error, or its absence, came
     creating: bool = False  # with the error, brokers refused to look it up, or to create it
     missing_since: float | None = None
+    missing_at: float = -INFINITY  # when a broker returned that last
     behind_since: float | None = None  # since when responses have had only older epochs or replaced ids
     asked_at: float = -INFINITY
     not_before: float = -INFINITY

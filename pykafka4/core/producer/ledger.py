@@ -265,9 +265,12 @@ class Ledger:
         if loss is not NO_LOSS:
             self._losses[topic, None] = loss
         if len(self._retired) > RETIRED:
-            oldest = next(iter(self._retired))
-            del self._retired[oldest]
-            self._losses.pop((oldest, None), None)
+            oldest = next(
+                (topic for topic in self._retired if topic not in self._partitions), None
+            )  # the counts of topics in use only grow
+            if oldest is not None:
+                del self._retired[oldest]
+                self._losses.pop((oldest, None), None)
 
     # ---- what happens to records
 

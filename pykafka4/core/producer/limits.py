@@ -34,7 +34,7 @@ class TopicLimits:
     """The `max.message.bytes` of the topics of which brokers have refused a batch."""
 
     def __init__(self, config: ProducerConfig, network: Network, backoff: Backoff, limit: Callable[[str, int], None]) -> None:
-        """`limit(topic, size)` replaces what was known before."""
+        """`limit(topic, size)` replaces what was known before; size 0: nothing is known."""
         self._client_id, self._max_age, self._limit = config.client_id, config.metadata_max_age_ms / 1000, limit
         self._wanted: dict[str, None] = {}  # topics to ask for
         self._again_at: dict[str, float] = {}  # when to ask again, by topic that was asked for
@@ -46,6 +46,11 @@ class TopicLimits:
         again_at = self._again_at.get(topic)
         if again_at is None or again_at - self._max_age + FRESH < now:
             self._wanted[topic] = None
+
+    def start_again(self, topic: str) -> None:
+        """`topic` was recreated: it may have another limit."""
+        self.forget(topic)
+        self._limit(topic, 0)
 
     def forget(self, topic: str) -> None:
         """`topic` is no longer sent to."""

@@ -7,6 +7,7 @@ learn of it at the same time: then its batches stay in their queues.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from pykafka4.core import INFINITY
 from pykafka4.core.metadata.cluster import Cluster
@@ -14,6 +15,8 @@ from pykafka4.error_table import BY_NAME
 from pykafka4.errors import KafkaError, broker_error
 
 __all__ = ["MissingTopics"]
+
+AGAIN: Final = 1.0  # seconds until the next look if no broker has said for the whole time that the topic does not exist
 
 
 class MissingTopics:
@@ -51,6 +54,9 @@ class MissingTopics:
     def _look(self, topic: str, now: float) -> None:
         since = self._cluster.unknown_since(topic)
         if since is None:
+            return
+        if since + self._patience <= now and self._cluster.unknown_until(topic) < since + self._patience:
+            self._due[topic] = now + AGAIN  # there was no broker to ask
             return
         if since + self._patience <= now:
             code = self._cluster.topic_error(topic) or BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"]

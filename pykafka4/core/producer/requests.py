@@ -15,7 +15,7 @@ from pykafka4.core.producer.ledger import Ledger
 from pykafka4.core.producer.outcomes import Events
 from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
-from pykafka4.wire.records.hot import Batch
+from pykafka4.wire.records.hot import ACKED, Batch
 
 __all__ = ["NO_ID", "SILENCE", "InFlightProduce", "ProduceRequests"]
 
@@ -41,6 +41,11 @@ class InFlightProduce:
     def superseded(self) -> list[tuple[PartitionQueue, Batch]]:
         """The entries whose leader was replaced meanwhile (`PartitionQueue.supersede`)."""
         return [entry for entry, term in zip(self.entries, self.terms, strict=True) if term != entry[0].term]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the leaders of all its batches were replaced, and their successors have acknowledged them."""
+        return len(self.superseded) == len(self.entries) and all(batch.state == ACKED for _, batch in self.entries)
 
 
 class ProduceRequests:
@@ -70,13 +75,8 @@ class ProduceRequests:
 
     @property
     def quiet(self) -> bool:
-        """Whether no request is in flight."""
-        return not any(self._in_flight.values())
-
-    @property
-    def all_superseded(self) -> bool:
-        """Whether no request is in flight but to leaders that were replaced."""
-        return all(len(flight.superseded) == len(flight.entries) for flights in self._unanswered.values() for flight in flights)
+        """Whether no request is in flight, except to leaders that were replaced, with records that their successors have acknowledged."""
+        return all(flight.is_over for flights in self._unanswered.values() for flight in flights)
 
     def all_full(self) -> bool:
         """Whether each connection in use has the maximum of requests in flight."""

@@ -381,6 +381,7 @@ class Sender:
         queue.proven = False
         queue.stale = True
         queue.leader_epoch = -1  # of another log
+        self._limits.start_again(queue.tp.topic)
 
     def _why_late(self, queue: PartitionQueue, batch: Batch) -> KafkaError:
         """Why `batch` was not acknowledged in time."""

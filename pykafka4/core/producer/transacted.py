@@ -40,10 +40,6 @@ class Transacted:
         """See `transactions.Records`."""
         return self._decided() and self._requests.quiet
 
-    def acknowledged(self) -> bool:
-        """See `transactions.Records`."""
-        return self._decided() and self._requests.all_superseded
-
     def renumber(self, producer_id: int, epoch: int) -> bool:
         """See `transactions.Records`."""
         return any(queue.stale and (queue.producer_id, queue.epoch) == (producer_id, epoch) for queue in self._queues())

@@ -106,10 +106,10 @@ class Records(Protocol):
     """The records of the producer, as the transactions see them."""
 
     def settled(self) -> bool:
-        """Whether every record has its outcome and no Produce request is in flight."""
+        """Whether every record has its outcome and no Produce request is in flight.
 
-    def acknowledged(self) -> bool:
-        """Whether every record has its outcome, and requests are in flight to replaced leaders only."""
+        A leader that was replaced is not waited for if its successor has acknowledged what it was sent: it can append nothing of that.
+        """
 
     def renumber(self, producer_id: int, epoch: int) -> bool:
         """Whether in this epoch the numbering of a partition has a gap, or a batch that has failed may still be written."""
@@ -296,19 +296,9 @@ class Transactions:
         due = self._offsets.poll(now)
         if self._to_add:
             due = min(due, self._add_partitions(now))
-        if self._may_end() and not self._offsets.busy and not self._adding:
+        if self.state in (S.COMMITTING, S.ABORTING) and self._records.settled() and not self._offsets.busy and not self._adding:
             due = min(due, self._finish(now))
         return due
-
-    def _may_end(self) -> bool:
-        """Whether the records allow EndTxn.
-
-        A commit does not wait for a leader that was replaced: its successor has all that it was sent, so that it can append nothing of it.
-        What an abort gave up may be nowhere yet.
-        """
-        if self.state is S.COMMITTING:
-            return self._records.acknowledged()
-        return self.state is S.ABORTING and self._records.settled()
 
     def _finish(self, now: float) -> float:
         if self._started:

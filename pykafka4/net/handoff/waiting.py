@@ -242,8 +242,7 @@ class Gate:
 
     def _attempt(self, ticket: _Ticket, try_again: Callable[[], bool]) -> bool:
         """Try, if it is this ticket's turn; whether it succeeded."""
-        self._drop_gone()
-        if ticket not in self._first():
+        if ticket not in self._turn():
             return False
         if try_again():
             return True
@@ -257,26 +256,36 @@ class Gate:
             self._starving()
         return False
 
-    def _drop_gone(self) -> None:
-        """Remove those who will never try again: at the front they would block all others for good."""
-        for ticket in self._line.copy():
-            if ticket.gone is not None and ticket.gone():
-                self._leave(ticket)
-
     def _interrupts(self, thread: int) -> bool:
         """Whether `thread` is already in the queue, with a call that this one interrupts."""
         return any(ticket.thread == thread for ticket in self._line.copy())
 
     def _first(self) -> list[_Ticket]:
-        """The tickets that may try: the first that does not step aside, and before it the first of each key that does."""
+        """The tickets that may try: the first that does not step aside, and before it the first of each key that does.
+
+        Those that will never try again are removed on the way: they would block all others for good.
+        """
         first: list[_Ticket] = []
         aside: set[object] = set()
         for ticket in self._line.copy():
-            if ticket.key not in aside:
-                first.append(ticket)
-                if not ticket.steps_aside:
-                    break
-                aside.add(ticket.key)
+            if ticket.key in aside:
+                continue
+            if ticket.gone is not None and ticket.gone():
+                with contextlib.suppress(ValueError):
+                    self._line.remove(ticket)
+                continue
+            first.append(ticket)
+            if not ticket.steps_aside:
+                break
+            aside.add(ticket.key)
+        return first
+
+    def _turn(self) -> list[_Ticket]:
+        """As `_first`, and report the state of the queue if tickets were removed."""
+        before = len(self._line)
+        first = self._first()
+        if len(self._line) != before:
+            self._count()
         return first
 
     def _leave(self, ticket: _Ticket) -> None:
@@ -302,7 +311,6 @@ class Gate:
         lost: `hindered()` is asked here, after the change, and a thread that has not stepped aside (yet) is always woken.
         """
         if self._line:
-            self._drop_gone()
-            for ticket in self._first():
+            for ticket in self._turn():
                 if not (ticket.steps_aside and ticket.hindered()):
                     open_latch(ticket.latch)

@@ -599,14 +599,16 @@ class Accumulator(Room):
                 t.capacity = min(t.capacity, size)
 
     def limit_records(self, topic: str, size: int) -> None:
-        """Brokers take batches of `topic` with up to `size` bytes, whatever was known before: fill none beyond that from now on, and refuse
-        larger records if they are not compressed.
+        """Brokers take batches of `topic` with up to `size` bytes (0: it is not known), whatever was known before: fill none beyond that
+        from now on, and refuse larger records if they are not compressed.
         """
         with self._lock():
             t = self._topics.get(exact_name(topic))
-            if t is None or size <= 0:
+            if t is None or size < 0:
                 return
             self._reset_limits(t)
+            if size == 0:
+                return
             if t.policy.codec:
                 t.capacity = min(t.capacity, size)
             else:

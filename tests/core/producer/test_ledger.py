@@ -117,6 +117,19 @@ def test_topics_that_come_and_go_do_not_fill_memory() -> None:
     assert f"t{RETIRED + 49}" in stats.topics
 
 
+def test_the_counts_of_a_topic_in_use_never_go_back() -> None:
+    ledger = Ledger()
+    ledger.meet(TopicPartition("t", 0))
+    lose(ledger, 0, 3)
+    ledger.retire("t")
+    ledger.meet(TopicPartition("t", 0))
+    for number in range(RETIRED + 1):
+        ledger.meet(TopicPartition(f"t{number}", 0))
+        lose_of(ledger, f"t{number}")
+        ledger.retire(f"t{number}")
+    assert ledger.snapshot((4 + RETIRED, [], []), 0).stats().topics["t"].lost == 3
+
+
 def lose_of(ledger: Ledger, topic: str) -> None:
     ledger.lost(topic, None, "TIMED_OUT", Written.NO, 1, WHY)
 

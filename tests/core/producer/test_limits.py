@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 from sender_harness import LOST, SenderHarness
 
@@ -142,3 +144,13 @@ def test_the_question_is_repeated_until_it_is_answered() -> None:
     tell(harness, 1000)
     harness.poll(60)
     assert not harness.questions
+
+
+def test_a_recreated_topic_has_another_limit() -> None:
+    harness = refused()
+    tell(harness, 1000)
+    harness.cluster.id = UUID(int=8)
+    harness.cluster.change()
+    harness.settle()
+    harness.batch(b"x" * 5000)
+    harness.answer(harness.requests.pop())

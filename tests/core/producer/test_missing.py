@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from sender_harness import SenderHarness
 
+from pykafka4.core import INFINITY
+from pykafka4.core.producer.missing import MissingTopics
 from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import DeliveryFailed
 
@@ -112,3 +115,44 @@ def test_open_batches_of_other_topics_and_partitions_with_a_leader_are_not_conce
     other = deleted.harness.acc.send("u", b"v")
     deleted.harness.poll(LIMIT - 0.5)
     assert not other.done()
+
+
+class Topic:
+    """A `MissingTopics` whose topic is missing since `since`, with a batch that was sent at time 0."""
+
+    def __init__(self) -> None:
+        self.since: float | None = 0.0
+        self.until = INFINITY  # when brokers said so last
+        self.failed: list[float] = []
+        cluster = SimpleNamespace(unknown_since=lambda _: self.since, unknown_until=lambda _: self.until, topic_error=lambda _: None)
+        self.missing = MissingTopics(cluster, LIMIT, lambda _: 0.0, lambda topic, now, age, error: self.failed.append(now))  # type: ignore[arg-type]
+        self.missing.note("t")
+
+
+def test_a_topic_that_came_back_unnoticed_fails_nothing() -> None:
+    topic = Topic()
+    topic.since = None
+    topic.missing.run(LIMIT)
+    assert topic.failed == []
+    assert topic.missing.wake_at == INFINITY
+
+
+def test_a_topic_that_came_back_and_went_again_unnoticed_is_waited_for_again() -> None:
+    topic = Topic()
+    topic.since = 5.0
+    topic.missing.run(LIMIT)
+    assert topic.failed == []
+    topic.missing.run(LIMIT + 5.0)
+    assert topic.failed == [LIMIT + 5.0]
+
+
+def test_an_outage_after_one_report_does_not_count_as_missing() -> None:
+    topic = Topic()
+    topic.until = 1.0
+    for now in (LIMIT, LIMIT + 30.0):
+        topic.missing.run(now)
+        assert topic.failed == []
+        assert now < topic.missing.wake_at <= now + 1.0
+    topic.until = LIMIT + 31.0
+    topic.missing.run(LIMIT + 31.0)
+    assert topic.failed == [LIMIT + 31.0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import threading
@@ -13,6 +14,7 @@ from interrupts import interrupted, interrupts, undisturbed
 from net_helpers import SECONDS, in_thread, until
 
 from pykafka4.errors import KafkaTimeoutError
+from pykafka4.net.handoff.latch import new_latch
 from pykafka4.net.handoff.waiting import Gate, Promise, Signal
 from pykafka4.net.handoff.workers import Callbacks
 
@@ -408,3 +410,14 @@ def test_only_the_first_in_line_is_tried() -> None:
     one.join(SECONDS)
     two.join(SECONDS)
     assert (gate.waiting, tried) == (0, ["second"])
+
+
+def test_thousands_of_tasks_whose_event_loop_was_closed_let_the_next_one_try_at_once() -> None:
+    gate, over = Gate(), [False]
+    with contextlib.ExitStack() as places:
+        for _ in range(5_000):
+            places.enter_context(gate.place(new_latch(), "t", lambda: False, lambda: over[0]))
+        over[0] = True
+        gate.release()
+        assert gate.waiting == 0
+        assert gate.wait(lambda: True, 0)

@@ -660,15 +660,17 @@ cdef class Accumulator:
                     (<Topic>limited).capacity = <int32_t>min((<Topic>limited).capacity, size)
 
     def limit_records(self, topic, int64_t size) -> None:
-        """Brokers take batches of `topic` with up to `size` bytes, whatever was known before: fill none beyond that from now on, and refuse
-        larger records if they are not compressed.
+        """Brokers take batches of `topic` with up to `size` bytes (0: it is not known), whatever was known before: fill none beyond that
+        from now on, and refuse larger records if they are not compressed.
         """
         cdef Topic t = self.topics.get(exact_name(topic))
-        if t is None or size <= 0:
+        if t is None or size < 0:
             return
         for limited in (t, t.late):
             if limited is not None:
                 reset_limits(self, <Topic>limited)
+                if size == 0:
+                    continue
                 if t.codec:
                     (<Topic>limited).capacity = <int32_t>min((<Topic>limited).capacity, size)
                 else:

@@ -274,6 +274,13 @@ def test_a_limit_that_brokers_tell_replaces_what_was_known_before_but_no_option(
     assert 2000 < sizes["u"] <= 3000
 
 
+def test_a_limit_can_become_unknown_again(core: ModuleType) -> None:
+    world = world_of(core, {"t": Policy(60.0)})
+    world.acc.limit_records("t", 1000)
+    world.acc.limit_records("t", 0)
+    world.send(value=bytes(2000))
+
+
 def test_records_that_were_parked_before_a_limit_was_known_are_sent(core: ModuleType) -> None:
     """The loop moves them: an error would end it. The broker names the record that is too large."""
     world = World(core, {}, policy=lambda topic: Policy(60.0))

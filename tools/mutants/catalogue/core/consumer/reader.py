@@ -400,4 +400,11 @@ MUTANTS: Final = (
         breaks="behind a marker of a newer epoch the next consumer is told that the log was truncated",
         tests=("tests/consumer/test_read_committed.py::test_a_position_behind_a_marker_has_the_epoch_of_the_marker",),
     ),
+    Mutant(
+        file="pykafka4/core/consumer/handed_over.py",
+        old="        if end is not None:\n            self.cut_off",
+        new="        if False:\n            self.cut_off",
+        breaks="records of a revoked partition are committed without their offsets",
+        tests=("tests/producer/test_transactions_of_consumers.py::test_records_of_a_partition_that_was_revoked_are_not_committed",),
+    ),
 )

@@ -52,14 +52,14 @@ MUTANTS: Final = (
         old="        if since + self._patience <= now:\n",
         new="        if True:\n",
         breaks="a topic that was recreated and deleted again fails its records too early",
-        tests=(MISSING + "test_another_deletion_counts_from_its_own_beginning",),
+        tests=(MISSING + "test_a_topic_that_came_back_and_went_again_unnoticed_is_waited_for_again",),
     ),
     Mutant(
         file="pykafka4/core/producer/missing.py",
         old="        if since is None:\n            return\n",
         new="        since = since or 0.0\n",
         breaks="a topic that is back fails its records",
-        tests=(MISSING + "test_a_topic_that_is_back_in_time_costs_nothing",),
+        tests=(MISSING + "test_a_topic_that_came_back_unnoticed_fails_nothing",),
     ),
     Mutant(
         file="pykafka4/core/producer/missing.py",

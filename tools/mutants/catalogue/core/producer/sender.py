@@ -447,4 +447,11 @@ MUTANTS: Final = (
         breaks="the loop sleeps through the end of the wait for a missing topic",
         tests=("tests/core/producer/test_missing.py::test_the_machine_wakes_up_for_it",),
     ),
+    Mutant(
+        file="pykafka4/core/producer/requests.py",
+        old="return all(flight.is_over for",
+        new="return all(False for",
+        breaks="the end of a transaction waits for a frozen leader that was replaced",
+        tests=("tests/producer/test_transactions_frozen.py::test_the_end_of_a_transaction_does_not_wait_for_a_leader_that_was_replaced",),
+    ),
 )

@@ -133,13 +133,6 @@ MUTANTS: Final = (
         tests=(REFUSED + "test_adding_a_partition_is_repeated_with_a_growing_back_off",),
     ),
     Mutant(
-        file="pykafka4/core/consumer/handed_over.py",
-        old="        if end is not None:\n            self.cut_off",
-        new="        if False:\n            self.cut_off",
-        breaks="records of a revoked partition are committed without their offsets",
-        tests=(READS + "test_records_of_a_partition_that_was_revoked_are_not_committed",),
-    ),
-    Mutant(
         file="pykafka4/consumer/transactional.py",
         old="if places.was_sought(tp) and claim.start is not None}",
         new="if False and claim.start is not None}",
@@ -159,12 +152,5 @@ MUTANTS: Final = (
         new="            if False:",
         breaks="after a commit that turned out to be aborted the consumer goes on behind its records",
         tests=(READS + "test_a_commit_that_timed_out_and_turns_out_to_be_aborted",),
-    ),
-    Mutant(
-        file="pykafka4/core/producer/transactions.py",
-        old="return self._records.acknowledged()",
-        new="return self._records.settled()",
-        breaks="a commit waits for a frozen leader that was replaced",
-        tests=("tests/producer/test_transactions_frozen.py::test_a_commit_does_not_wait_for_a_leader_that_was_replaced",),
     ),
 )
