@@ -1,7 +1,8 @@
 """A consumer in transactions. Rule: what the application has got is committed with the transaction, or it is read again.
 
 Positions go into a transaction only with the membership under which they were read (KIP-447). From the beginning of a transaction on the
-consumer owes a rewind; only a commit that is known clears that. A transaction that follows carries the rewind out first.
+consumer owes a rewind; only a commit that is known clears that. A transaction that follows carries the rewind out first. A transaction that
+could not begin leaves a rewind as well: what was read for it is in the application's hands, and is not processed.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Reading:
     committed: bool = False  # written by the loop thread, as soon as the commit is known
     offsets: dict[TopicPartition, tuple[object, int]] = attrs.Factory(dict)  # part of it when it ends, each of a stretch
     left_at: dict[TopicPartition, Place] | None = None  # where the application was when it ended
+    left_after: int = -1  # `HandedOver.changes` then: equal places do not tell whether the same records were read again
 
 
 class TransactionalReads:
@@ -53,6 +55,7 @@ class TransactionalReads:
         self._commits = commits
         self.guard = guard
         self._reading: Reading | None = None  # of the last transaction, until the consumer has settled it or gone back
+        self._refused = False  # a transaction could not begin: go back, whatever becomes of the one before it
         self._stored: dict[TopicPartition, tuple[object, int]] = {}  # what transactions have committed: stretch, offset
         self._by_hand: dict[TopicPartition, object] = {}  # stretches of which the application may have stored offsets itself
 
@@ -96,15 +99,31 @@ class TransactionalReads:
         with self.guard.using("transaction"):
             last = self._reading
             if last is not None and not self._settled(last):
-                behind = last.left_at == self._reader.handed_out()
+                behind = not self._refused and self._is_where(last)
                 self.rewind(timeout)
                 if not behind:
                     raise TransactionAborted(
                         "an earlier transaction with this consumer was not committed, and records were read behind its records; "
                         "the consumer has gone back now: poll reads them again"
                     )
+            elif self._refused and self._reader.handed_over.in_hand:
+                self.rewind(timeout)
+                raise TransactionAborted(
+                    "an earlier transaction with this consumer could not begin, so the records that were read for it are not processed; "
+                    "the consumer has gone back now: poll reads them again"
+                )
+            self._refused = False
             self._reading = Reading()
             return self._reading
+
+    def refuse(self) -> None:
+        """A transaction could not begin. What was read for it is read again, unless the transaction of an open block commits it."""
+        last = self._reading
+        try:
+            nothing = not self._reader.handed_over.in_hand or (last is not None and self._is_where(last))
+        except RuntimeError:  # it could not begin because another thread uses the consumer, and that one changes the places just now
+            nothing = False
+        self._refused = self._refused or not nothing
 
     @call
     def take(self, reading: Reading) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -114,9 +133,10 @@ class TransactionalReads:
         """
         self._attachment.check()
         with self.guard.using("transaction"):
-            reading.left_at = self._reader.handed_out()
+            places = self._leave(reading)
             if self._reading is not reading:
                 raise TransactionAborted("the consumer has been used in another transaction since this one began")
+            self._refused = False  # it was inside this transaction, which has all that the application has got
             if cut_off := self._reader.handed_over.cut_off:
                 names = ", ".join(map(str, sorted(cut_off)))
                 raise TransactionAborted(
@@ -124,9 +144,18 @@ class TransactionalReads:
                     "them again, so what was made of them must not be committed here"
                 )
             stretch, claims = self._reader.handed_over.stretch, self._reader.claims
-            reading.offsets = {tp: (stretch(claims[tp]), offset) for tp, (offset, _) in reading.left_at.items() if tp in claims}
+            reading.offsets = {tp: (stretch(claims[tp]), offset) for tp, (offset, _) in places.items() if tp in claims}
             changed = [tp for tp, at in reading.offsets.items() if self._stored.get(tp) != at]
-            return {tp: OffsetAndMetadata(*reading.left_at[tp]) for tp in changed}
+            return {tp: OffsetAndMetadata(*places[tp]) for tp in changed}
+
+    def _leave(self, reading: Reading) -> dict[TopicPartition, Place]:
+        """Note where the application is; returns that."""
+        reading.left_after, reading.left_at = self._reader.handed_over.changes, self._reader.handed_out()
+        return reading.left_at
+
+    def _is_where(self, reading: Reading) -> bool:
+        """Whether the application has got nothing since it left."""
+        return reading.left_after == self._reader.handed_over.changes and reading.left_at == self._reader.handed_out()
 
     @call
     def settle(self, reading: Reading) -> None:
@@ -150,7 +179,7 @@ class TransactionalReads:
         with self.guard.using("transaction"):
             if self._reading is reading:
                 if reading.left_at is None:
-                    reading.left_at = self._reader.handed_out()
+                    self._leave(reading)
                 self.rewind(FAIL_SECONDS if timeout is None else timeout)
 
     @call
@@ -174,4 +203,4 @@ class TransactionalReads:
                 if start is not None:
                     offsets[tp] = start
             reader.rewind_each({tp: offset for tp, offset in offsets.items() if tp in reader.claims})
-            self._reading = None
+            self._reading, self._refused = None, False

@@ -26,6 +26,7 @@ from pykafka4.errors import (
     ProducerFencedError,
     TransactionAborted,
     TransactionError,
+    shown,
 )
 from pykafka4.misuse import as_offsets
 from pykafka4.net import system
@@ -52,7 +53,10 @@ class Reads(Protocol):
         """Its place in the group."""
 
     def begin(self, timeout: float | None) -> Any:
-        """A `Reading` for a transaction that begins; goes back first if the last one was not committed."""
+        """A `Reading` for a transaction that begins; goes back first if the last one was not committed, or could not begin."""
+
+    def refuse(self) -> None:
+        """A transaction could not begin: what was read for it is not part of the next one."""
 
     def take(self, reading: Any) -> dict[TopicPartition, OffsetAndMetadata]:
         """What the application has read and no transaction has committed."""
@@ -121,10 +125,10 @@ class TransactionCalls:
 
         def start(transactions: Transactions, now: float, done: Done) -> None:
             transactions.begin(now)
+            self.reading = None  # here: Ctrl-C in the thread that waits must not leave that of an earlier transaction
             done(None)
 
         self._run("begin_transaction", start, SHORT)
-        self.reading = None
 
     def commit(self, timeout: float | None) -> None:
         """See Producer.commit_transaction."""
@@ -206,14 +210,26 @@ class TransactionCalls:
                 "one thread begins and ends the transactions of a producer; records may be sent by any"
             )
         outer = holder if holder is not mine and self._is_nested() else None  # the call that a signal handler has interrupted
+        operation: Operation | None = None
         try:
             self._caller["caller"] = mine
-            self._wait(self._operation(what, resumes), start, limit)
+            operation = self._operation(what, resumes)
+            self._wait(operation, start, limit)
+        except KafkaError:
+            if operation is not None and operation.promise.done():
+                self._saw(operation)
+            raise
         finally:
             if outer is None:
                 self._caller.clear()
             else:
                 self._caller["caller"] = outer
+        self._saw(operation)  # last: if Ctrl-C ends this call before, the application has not seen the outcome, and calls again
+
+    def _saw(self, operation: Operation) -> None:
+        """The application sees its outcome."""
+        if self._unseen is operation:
+            self._unseen = None
 
     def _is_nested(self) -> bool:
         """Whether this thread is in another `_run` of this object. A call that Ctrl-C has ended may have left its entry behind."""
@@ -244,37 +260,46 @@ class TransactionCalls:
             operation.promise.result(limit if self.waits else 0.0)
         except KafkaTimeoutError:
             if operation.promise.done():  # with this error, or just now
-                self._unseen = None
                 operation.promise.result(0.0)
                 return
             trouble = transactions.trouble
             why = f" (last error: {trouble})" if trouble is not None else "; status() says why"
             again = f"; the outcome is not known: call {operation.what} again" if operation is self._unseen else ""
             raise KafkaTimeoutError(f"{operation.what}: not done within {limit:g} s{why}{again}") from None
-        except KafkaError:
-            self._unseen = None
-            raise
-        self._unseen = None
 
 
 class TransactionBlock:
     """A `with` block that is one transaction: see Producer.transaction."""
 
     def __init__(self, producer: Any, calls: TransactionCalls, consumer: ReadingConsumer | None, timeout: float | None) -> None:
-        self._producer, self._calls, self._timeout = producer, calls, timeout
-        self._reads = None if consumer is None else consumer._in_transaction()
-        self._reading: Any = None
+        try:
+            if consumer is not None and getattr(consumer, "_in_transaction", None) is None:
+                raise TypeError(f"transaction: consumer must be a Consumer, not {shown(consumer)}")
+            self._producer, self._calls, self._timeout = producer, calls, timeout
+            self._reads = None if consumer is None else consumer._in_transaction()
+            self._reading: Any = None
+        except (TypeError, KafkaError):
+            raise  # nothing that can be read in a transaction
+        except BaseException:  # Ctrl-C
+            if consumer is not None:
+                consumer._in_transaction().refuse()
+            raise
 
     def __enter__(self) -> Any:
-        self._calls.begin()
-        if self._reads is not None:
-            try:
+        begun = False
+        try:
+            self._calls.begin()
+            begun = True
+            if self._reads is not None:
                 self._reading = self._calls.reading = self._reads.begin(self._timeout)
-            except BaseException:
+            return self._producer
+        except BaseException:
+            if self._reads is not None:
+                self._reads.refuse()  # first: the abort may take long, and Ctrl-C may end it
+            if begun:
                 with contextlib.suppress(KafkaError):
                     self._calls.abort(self._timeout)  # it is empty, so this costs nothing
-                raise
-        return self._producer
+            raise
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is None:

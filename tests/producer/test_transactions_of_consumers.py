@@ -11,7 +11,7 @@ import pytest
 from net_helpers import SECONDS, until
 from producing import Maker, ctrl_c
 
-from pykafka4 import Consumer, KafkaError, KafkaTimeoutError, Producer, ProducerFencedError, TransactionAborted
+from pykafka4 import Consumer, KafkaError, KafkaTimeoutError, Producer, ProducerFencedError, TransactionAborted, TransactionError
 from pykafka4.testing import ModelServer
 
 IN = ("in", 0)
@@ -296,3 +296,112 @@ def test_a_consumer_in_two_transactions_at_once_is_refused(server: ModelServer, 
         with contextlib.suppress(TransactionAborted), inner.transaction(consumer):
             inner.send("out", b"inner")
     assert (written(server), server.committed("g")) == ([], {})
+
+
+# ---- transactions that could not begin
+
+
+def test_what_was_read_for_a_transaction_that_could_not_begin_is_read_again(server: ModelServer, make: Maker, consumer: Consumer) -> None:
+    """The commit before it has a known outcome only later; then it no longer owes a rewind itself."""
+    producer = make(retry_backoff_ms=150)
+    timed_out(server, producer, consumer, failing=False)
+    assert take(consumer, 1) == [8]
+    with pytest.raises(TransactionError, match="call commit_transaction again"), producer.transaction(consumer):
+        producer.send("out", b"never")
+    producer.commit_transaction(SECONDS)
+    with pytest.raises(TransactionAborted, match=r"could not begin.*poll reads them again"), producer.transaction(consumer):
+        producer.send("out", b"never")
+    assert take(consumer, 2) == [8, 9]
+    with producer.transaction(consumer):
+        producer.send("out", b"third")
+    assert (written(server), server.committed("g")) == ([b"first", b"second", b"third"], {IN: 10})
+
+
+@pytest.mark.parametrize("where", ["_in_transaction", "begin", "abort"])
+def test_what_was_read_for_a_transaction_that_ctrl_c_kept_from_beginning_is_read_again(
+    server: ModelServer, producer: Producer, consumer: Consumer, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    reads, calls = consumer._session.transactional, producer._core.transactions
+    take(consumer, 5)
+
+    def interrupted(*args: Any) -> Any:
+        monkeypatch.undo()
+        if where == "abort":  # twice: the second one ends the abort
+            monkeypatch.setattr(calls, "abort", interrupted_too)
+        raise KeyboardInterrupt
+
+    def interrupted_too(*args: Any) -> Any:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(
+        {"_in_transaction": reads, "begin": calls, "abort": reads}[where], {"_in_transaction": "check"}.get(where, "begin"), interrupted
+    )
+    with pytest.raises(KeyboardInterrupt), producer.transaction(consumer):
+        producer.send("out", b"never")
+    if where == "abort":
+        producer.abort_transaction(SECONDS)
+    assert take(consumer, 2) == [5, 6]
+    with pytest.raises(TransactionAborted, match="could not begin"), producer.transaction(consumer):
+        producer.send("out", b"never")
+    with producer.transaction(consumer):
+        assert take(consumer, 10) == list(range(10))
+    assert server.committed("g") == {IN: 10}
+
+
+def test_a_transaction_refused_inside_of_another_changes_nothing(server: ModelServer, producer: Producer, consumer: Consumer) -> None:
+    with producer.transaction(consumer):
+        take(consumer, 3)
+        with pytest.raises(TransactionError), producer.transaction(consumer):
+            producer.send("out", b"never")
+        take(consumer, 2)
+        producer.send("out", b"0 to 4")
+    with producer.transaction(consumer):
+        assert take(consumer, 5) == [5, 6, 7, 8, 9]
+    assert (written(server), server.committed("g")) == ([b"0 to 4"], {IN: 10})
+
+
+def test_nothing_is_read_again_when_nothing_was_read_for_a_transaction_that_could_not_begin(
+    server: ModelServer, make: Maker, consumer: Consumer
+) -> None:
+    producer = make(retry_backoff_ms=150)
+    timed_out(server, producer, consumer, failing=False)
+    with pytest.raises(TransactionError, match="call commit_transaction again"), producer.transaction(consumer):
+        """Without records."""
+    producer.commit_transaction(SECONDS)
+    with producer.transaction(consumer):
+        assert take(consumer, 2) == [8, 9]
+    assert server.committed("g") == {IN: 10}
+
+
+# ---- the same records twice
+
+
+@pytest.mark.parametrize("how", ["seek", "rewind"])
+def test_records_in_hand_that_were_read_again_meanwhile_are_not_committed_without_offsets(
+    server: ModelServer, producer: Producer, consumer: Consumer, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """A rewind is owed, and the application is at the same place again: it has other copies of the same records."""
+    with producer.transaction(consumer):
+        take(consumer, 3)
+    reader = consumer._session.reader
+    rewind_each, take_in = reader.rewind_each, take(consumer, 3)
+
+    def interrupted(offsets: Any) -> None:
+        monkeypatch.undo()
+        if how == "rewind":
+            rewind_each(offsets)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(reader), "rewind_each", lambda _, offsets: interrupted(offsets))
+    with pytest.raises(KeyboardInterrupt), producer.transaction(consumer):
+        raise ZeroDivisionError
+    if how == "seek":
+        consumer.seek(IN, 3)
+    assert take(consumer, 3) == take_in == [3, 4, 5]
+    with pytest.raises(TransactionAborted, match="poll reads them again"), producer.transaction(consumer):
+        producer.send("out", b"never")
+    with producer.transaction(consumer):
+        assert take(consumer, 7) == [3, 4, 5, 6, 7, 8, 9]
+        producer.send("out", b"once")
+    assert (written(server), server.committed("g")) == ([b"once"], {IN: 10})
