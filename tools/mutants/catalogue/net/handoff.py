@@ -28,7 +28,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/handoff/waiting.py",
-        old="        if ticket not in self._first():\n",
+        old="        if ticket not in self._turn():\n",
         new="        if False:\n",
         breaks="threads that wait for room overtake each other",
         tests=("tests/net/handoff/test_waiting.py::test_only_the_first_in_line_is_tried",),
@@ -93,8 +93,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/handoff/waiting.py",
-        old="            if ticket.key not in aside:\n",
-        new="            if True:\n",
+        old="            if ticket.key in aside:\n",
+        new="            if False:\n",
         breaks="threads that wait for room in the same full partition overtake each other",
         tests=("tests/net/handoff/test_waiting.py::test_a_blocked_waiter_lets_later_ones_pass_but_not_those_with_the_same_key",),
     ),

@@ -1,0 +1,33 @@
+"""Bugs of what a transaction takes from its consumer."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+MUTANTS: Final = (
+    Mutant(
+        file="pykafka4/consumer/transactional.py",
+        old="if places.was_sought(tp) and claim.start is not None}",
+        new="if False and claim.start is not None}",
+        breaks="an abort after a seek back jumps forward over records that nobody has processed",
+        tests=("tests/producer/test_transactions_of_consumers.py::test_after_a_seek_an_abort_goes_back_to_where_the_seek_went",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/transactional.py",
+        old="if self._stored.get(tp) != at]",
+        new="]",
+        breaks="a transaction in which nothing was read sends all positions",
+        tests=("tests/producer/test_transactions_of_consumers.py::test_a_transaction_in_which_nothing_was_read_costs_nothing",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/transactional.py",
+        old="            if last is not None and not self._settled(last):",
+        new="            if False:",
+        breaks="after a commit that turned out to be aborted the consumer goes on behind its records",
+        tests=("tests/producer/test_transactions_of_consumers.py::test_a_commit_that_timed_out_and_turns_out_to_be_aborted",),
+    ),
+)
