@@ -340,8 +340,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/producer/transactions.py",
-        old="            except BaseException as error:  # also a timeout",
-        new="            except TransactionAborted as error:  # also a timeout",
+        old="        except BaseException as error:  # also a timeout",
+        new="        except TransactionAborted as error:  # also a timeout",
         breaks="a block whose offsets were not taken in time leaves its transaction open",
         tests=("tests/producer/test_transactions.py::" + "test_a_block_whose_offsets_are_not_taken_aborts",),
     ),
@@ -354,7 +354,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/producer/transactions.py",
-        old="        if unseen is not None and unseen.started and unseen.what != what:",
+        old="        if unseen is not None and unseen.posted and unseen.what != what:",
         new="        if False:",
         breaks="a commit with an unknown outcome is followed by another call",
         tests=("tests/producer/test_transactions.py::" + "test_a_commit_that_timed_out_is_finished_by_the_next_call_and_by_no_other",),
