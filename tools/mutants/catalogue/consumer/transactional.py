@@ -11,8 +11,8 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/consumer/transactional.py",
-        old="if places.was_sought(tp) and claim.start is not None}",
-        new="if False and claim.start is not None}",
+        old="if places.was_sought(tp) and at is not None}",
+        new="if False and at is not None}",
         breaks="an abort after a seek back jumps forward over records that nobody has processed",
         tests=("tests/producer/test_transactions_of_consumers.py::test_after_a_seek_an_abort_goes_back_to_where_the_seek_went",),
     ),

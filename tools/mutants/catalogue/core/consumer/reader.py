@@ -81,9 +81,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
-        old="        self._replace(moves)\n        for tp, start in starts.items():",
+        old="        moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()]\n",
         new="        self.finished.update((tp, (start, -1)) for tp, start in starts.items() if isinstance(start, int))\n"
-        "        self._replace(moves)\n        for tp, start in starts.items():",
+        "        moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()]\n",
         breaks="an interrupted seek marks as finished what was not read",
         tests=("tests/core/consumer/reader/test_reader_seeks.py::test_an_interrupted_seek_of_several_partitions_marks_none_as_finished",),
     ),
