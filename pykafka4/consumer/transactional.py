@@ -191,7 +191,8 @@ class TransactionalReads:
         with self.guard.using("transaction"):
             reader, places = self._reader, self._reader.handed_over
             claims = {tp: claim for tp, claim in reader.claims.items() if claim.position is not None}
-            offsets = {tp: claim.start for tp, claim in claims.items() if places.was_sought(tp) and claim.start is not None}
+            starts = {tp: places.start(claim) for tp, claim in claims.items()}
+            offsets = {tp: at for tp, at in starts.items() if places.was_sought(tp) and at is not None}
             for tp in list(offsets):
                 if places.stretch(claims[tp]) in (self._by_hand.get(tp), self._stored.get(tp, (None,))[0]):
                     del offsets[tp]
@@ -199,7 +200,7 @@ class TransactionalReads:
             committed = self._commits.committed(others, REWIND_SECONDS if timeout is None else timeout) if others else {}
             for tp in others:
                 at = committed[tp]
-                start = claims[tp].start if at is None else at.offset
+                start = starts[tp] if at is None else at.offset
                 if start is not None:
                     offsets[tp] = start
             reader.rewind_each({tp: offset for tp, offset in offsets.items() if tp in reader.claims})

@@ -28,7 +28,7 @@ from pykafka4.errors import (
     TransactionError,
     shown,
 )
-from pykafka4.misuse import as_offsets
+from pykafka4.misuse import as_offsets, check_count
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -36,6 +36,9 @@ from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPart
 __all__ = ["NOT_TRANSACTIONAL", "ReadingConsumer", "TransactionBlock", "TransactionCalls"]
 
 NOT_TRANSACTIONAL: Final = "this producer has no transactional_id; pass one when you create it"
+
+MOST_TEXT: Final = 2**15 - 1  # bytes of a string of the protocol
+MOST_GENERATION: Final = 2**31 - 1
 
 Start = Callable[[Transactions, float, Done], None]
 
@@ -157,7 +160,7 @@ class TransactionCalls:
             )
         if not isinstance(group, ConsumerGroupMetadata):
             raise TypeError(f"group_metadata must be a ConsumerGroupMetadata (consumer.group_metadata()), not {type(group).__name__}")
-        member = (group.group_id, group.generation_id, group.member_id, group.group_instance_id)
+        member = _member(group)
 
         def start(transactions: Transactions, now: float, done: Done) -> None:
             transactions.send_offsets(now, places, member, done)
@@ -266,6 +269,30 @@ class TransactionCalls:
             why = f" (last error: {trouble})" if trouble is not None else "; status() says why"
             again = f"; the outcome is not known: call {operation.what} again" if operation is self._unseen else ""
             raise KafkaTimeoutError(f"{operation.what}: not done within {limit:g} s{why}{again}") from None
+
+
+def _member(group: ConsumerGroupMetadata) -> tuple[str, int, str, str | None]:
+    """The fields of `group`, which the application may have made itself. Raises TypeError or ConfigError naming one that is wrong."""
+    instance, generation = group.group_instance_id, group.generation_id
+    return (
+        _text(group.group_id, "group_id"),
+        -1 if type(generation) is int and generation == -1 else check_count(generation, "group_metadata: generation_id", MOST_GENERATION),
+        _text(group.member_id, "member_id"),
+        None if instance is None else _text(instance, "group_instance_id"),
+    )
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"group_metadata: {what} must be a str, not {shown(value)}")
+    text = str.__str__(value)
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise ConfigError(f"group_metadata: {what}={shown(text)}: cannot be encoded as UTF-8") from None
+    if size > MOST_TEXT:
+        raise ConfigError(f"group_metadata: {what} has {size:,} bytes as UTF-8; at most {MOST_TEXT:,} fit into a request")
+    return text
 
 
 class TransactionBlock:

@@ -12,6 +12,9 @@ from net_helpers import SECONDS, until
 from producing import Maker, ctrl_c
 
 from pykafka4 import Consumer, KafkaError, KafkaTimeoutError, Producer, ProducerFencedError, TransactionAborted, TransactionError
+from pykafka4.core.consumer.handed_over import HandedOver
+from pykafka4.core.subscription import Claim
+from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 
 IN = ("in", 0)
@@ -405,3 +408,25 @@ def test_records_in_hand_that_were_read_again_meanwhile_are_not_committed_withou
         assert take(consumer, 7) == [3, 4, 5, 6, 7, 8, 9]
         producer.send("out", b"once")
     assert (written(server), server.committed("g")) == ([b"once"], {IN: 10})
+
+
+# ---- reading that goes back
+
+
+def test_records_before_those_in_hand_count_when_reading_has_gone_back() -> None:
+    """The log was truncated, or the topic is a new one."""
+    handed, claim = HandedOver(), Claim(TopicPartition(*IN))
+    handed.add(claim.tp, 90, 99)
+    claim.start, claim.position = 90, 50
+    assert handed.start(claim) == 50
+    handed.add(claim.tp, 50, 60)
+    claim.position = 61
+    assert handed.start(claim) == 50
+    handed.end(claim)
+    assert handed.cut_off == {claim.tp: (claim.origin, 61)}
+
+
+def test_what_is_no_consumer_is_refused(producer: Producer) -> None:
+    for wrong in ("x", 5, producer):
+        with pytest.raises(TypeError, match="consumer must be a Consumer, not"):
+            producer.transaction(wrong)  # type: ignore[arg-type]

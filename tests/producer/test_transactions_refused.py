@@ -14,7 +14,17 @@ import pytest
 from net_helpers import SECONDS, until
 from producing import Maker
 
-from pykafka4 import BrokerError, KafkaError, KafkaTimeoutError, Producer, ProducerFencedError, TransactionAborted, TransactionError
+from pykafka4 import (
+    BrokerError,
+    ConfigError,
+    ConsumerGroupMetadata,
+    KafkaError,
+    KafkaTimeoutError,
+    Producer,
+    ProducerFencedError,
+    TransactionAborted,
+    TransactionError,
+)
 from pykafka4.core.producer.transactions import TransactionState
 from pykafka4.testing import ModelServer
 
@@ -227,3 +237,50 @@ def test_an_epoch_that_is_refused_for_the_moment_is_asked_for_again(server: Mode
         producer.send("t", b"third", partition=0)
     if version_1(server):  # from version 2 on EndTxn brings the epoch
         server.assert_all_met()
+
+
+@pytest.mark.parametrize("what", ["begin_transaction", "commit_transaction", "abort_transaction"])
+def test_after_ctrl_c_in_its_last_lines_a_call_tells_its_outcome_when_made_again(
+    producer: Producer, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    calls = producer._core.transactions
+    if what != "begin_transaction":
+        producer.begin_transaction()
+        producer.send("t", b"v", partition=0)
+    wait = calls._wait
+
+    def interrupted(*args: Any) -> None:
+        wait(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(calls, "_wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        getattr(producer, what)()
+    monkeypatch.undo()
+    getattr(producer, what)()
+    with pytest.raises(TransactionError):  # once: this one is another call
+        getattr(producer, what)()
+
+
+@pytest.mark.parametrize(
+    ("group", "error", "names"),
+    [
+        (ConsumerGroupMetadata(5), TypeError, "group_id must be a str, not 5"),  # type: ignore[arg-type]
+        (ConsumerGroupMetadata("\ud800"), ConfigError, "group_id.*cannot be encoded"),
+        (ConsumerGroupMetadata("g" * 40_000), ConfigError, "group_id has 40,000 bytes"),
+        (ConsumerGroupMetadata("g", "1", "m"), TypeError, "generation_id must be an int"),  # type: ignore[arg-type]
+        (ConsumerGroupMetadata("g", 2**40, "m"), ConfigError, "generation_id must be from 0"),
+        (ConsumerGroupMetadata("g", -2, "m"), ConfigError, "generation_id must be from 0"),
+        (ConsumerGroupMetadata("g", 1, None), TypeError, "member_id must be a str, not None"),  # type: ignore[arg-type]
+        (ConsumerGroupMetadata("g", 1, "m", 7), TypeError, "group_instance_id must be a str, not 7"),  # type: ignore[arg-type]
+    ],
+)
+def test_metadata_of_a_group_that_cannot_be_sent_is_refused_at_the_call(
+    producer: Producer, group: ConsumerGroupMetadata, error: type[Exception], names: str
+) -> None:
+    with producer.transaction():
+        producer.send("t", b"v", partition=0)
+        with pytest.raises(error, match=names):
+            producer.send_offsets_to_transaction({("in", 0): 1}, group, SECONDS)
+    with producer.transaction():
+        producer.send("t", b"next", partition=0)

@@ -68,6 +68,12 @@ class HandedOver:
         """Identifies the reading since the assignment or the last seek of the application."""
         return self._seeks.get(claim.tp, claim.origin)
 
+    def start(self, claim: Claim) -> int | None:
+        """Where the stretch began, or the least offset to which reading has gone back since: its log was truncated, or is a new one."""
+        first = self._open.get(claim.tp, (BEFORE_A_SEEK, -1))[0]
+        known = [at for at in (claim.start, claim.position, None if first == BEFORE_A_SEEK else first) if at is not None]
+        return None if claim.start is None else min(known)
+
     def was_sought(self, tp: TopicPartition) -> bool:
         """Whether the application chose where reading began."""
         return tp in self._seeks
