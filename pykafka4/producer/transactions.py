@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from pykafka4.attachment import SHORT, Attachment
+from pykafka4.attachment import SHORT
 from pykafka4.config import ProducerConfig
 from pykafka4.core.producer.sender import Sender
 from pykafka4.core.producer.transactions import Done, Transactions
@@ -78,6 +78,21 @@ class ReadingConsumer(Protocol):
         """Raises ConfigError if its offsets cannot be part of a transaction."""
 
 
+class Owner(Protocol):
+    """The producer's core."""
+
+    machine: Sender
+
+    def post(self, fn: Callable[[float], object]) -> None:
+        """See `Attachment.post`."""
+
+    def promise(self) -> Promise[Any]:
+        """See `Attachment.promise`."""
+
+    def _tell(self, start: int, end: int) -> None:
+        """This thread or task knows of the failures from `start` to `end`, counted as in `Ledger.failures_seen`."""
+
+
 @attrs.define(eq=False)
 class Operation:
     """A call whose outcome the application has not seen yet."""
@@ -107,12 +122,13 @@ class Operation:
 class TransactionCalls:
     """The calls of one producer's application."""
 
-    def __init__(self, attachment: Attachment[Sender], config: ProducerConfig, check: Callable[[], None]) -> None:
+    def __init__(self, owner: Owner, config: ProducerConfig, check: Callable[[], None]) -> None:
         """`check` raises the error that every call would raise, if any."""
-        self._attachment, self._config, self._check = attachment, config, check
+        self._owner, self._config, self._check = owner, config, check
         self._caller: dict[str, tuple[Thread, str]] = {}  # the thread in a call, and the call
         self._unseen: Operation | None = None  # an init, commit or abort that was interrupted or timed out
         self.reading: Reading | None = None  # of the block that has begun the transaction
+        self._given_up: tuple[int, int] | None = None  # the failures of the last abort, until its caller knows of them
         self.waits = (
             True  # False: a call that would have to wait raises KafkaTimeoutError at once; a task waits for `unseen`, then calls again
         )
@@ -149,7 +165,18 @@ class TransactionCalls:
 
     def abort(self, timeout: float | None) -> None:
         """See Producer.abort_transaction."""
-        self._run("abort_transaction", lambda transactions, now, done: transactions.abort(now, done), timeout)
+
+        def start(transactions: Transactions, now: float, done: Done) -> None:
+            ledger = self._owner.machine.ledger
+            before = ledger.failures_seen
+
+            def ended(error: KafkaError | None) -> None:
+                self._given_up = (before, ledger.failures_seen) if error is None else None
+                done(error)
+
+            transactions.abort(now, ended)
+
+        self._run("abort_transaction", start, timeout)
 
     def send_offsets(self, offsets: object, group: object, timeout: float | None, resumes: bool = False) -> None:
         """See Producer.send_offsets_to_transaction."""
@@ -187,14 +214,14 @@ class TransactionCalls:
     def begin_leaving(self) -> Promise[None]:
         """Abort the open transaction, or find the end of one that ends already."""
         why = ClosedError("the producer was closed before the transaction was committed")
-        promise = self._attachment.promise()
+        promise = self._owner.promise()
 
         def start(now: float) -> None:
-            transactions = self._attachment.machine.transactions
+            transactions = self._owner.machine.transactions
             assert transactions is not None
             transactions.leave(now, why, lambda: promise.set_result(None))
 
-        self._attachment.post(start)
+        self._owner.post(start)
         return promise
 
     # ---------------------------------------------------------------- how they wait
@@ -227,6 +254,9 @@ class TransactionCalls:
                 self._caller.clear()
             else:
                 self._caller["caller"] = outer
+        if self._given_up is not None:  # the caller has given these records up: leaving the producer's `with` block does not raise them
+            self._owner._tell(*self._given_up)
+            self._given_up = None
         self._saw(operation)  # last: if Ctrl-C ends this call before, the application has not seen the outcome, and calls again
 
     def _saw(self, operation: Operation) -> None:
@@ -250,15 +280,15 @@ class TransactionCalls:
                 f"call {unseen.what} again"
             )
         if unseen is None or unseen.what != what:
-            unseen = Operation(what, self._attachment.promise())
+            unseen = Operation(what, self._owner.promise())
             self._unseen = unseen if resumes else None
         return unseen
 
     def _wait(self, operation: Operation, start: Start, limit: float) -> None:
-        transactions = self._attachment.machine.transactions
+        transactions = self._owner.machine.transactions
         assert transactions is not None
         operation.posted = True  # first: it may begin while Ctrl-C ends this call
-        self._attachment.post(lambda now: operation.run(start, transactions, now))
+        self._owner.post(lambda now: operation.run(start, transactions, now))
         try:
             operation.promise.result(limit if self.waits else 0.0)
         except KafkaTimeoutError:

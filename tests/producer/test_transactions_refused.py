@@ -18,6 +18,7 @@ from pykafka4 import (
     BrokerError,
     ConfigError,
     ConsumerGroupMetadata,
+    DeliveryFailed,
     KafkaError,
     KafkaTimeoutError,
     Producer,
@@ -284,3 +285,25 @@ def test_metadata_of_a_group_that_cannot_be_sent_is_refused_at_the_call(
             producer.send_offsets_to_transaction({("in", 0): 1}, group, SECONDS)
     with producer.transaction():
         producer.send("t", b"next", partition=0)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_records_that_the_application_gave_up_are_not_raised_at_the_end(server: ModelServer, fails: bool) -> None:
+    """Those that failed by themselves are."""
+    raises = pytest.raises(DeliveryFailed, match="INVALID_RECORD") if fails else contextlib.nullcontext()
+    options = {"transactional_id": "x", "linger_ms": 60_000}
+    with raises, Producer(bootstrap_servers=server.bootstrap_servers, **options) as producer:
+        producer.init_transactions(SECONDS)
+        for _ in range(2):
+            with contextlib.suppress(ZeroDivisionError), producer.transaction():
+                given_up = producer.send("t", b"given up", partition=0)
+                raise ZeroDivisionError
+            if fails:
+                server.fail("Produce", "INVALID_RECORD", topic="t")
+                with contextlib.suppress(TransactionAborted), producer.transaction():
+                    producer.send("t", b"bad", partition=1)
+        with producer.transaction():
+            producer.send("t", b"good", partition=0)
+    error = given_up.exception(0)
+    assert isinstance(error, DeliveryFailed)
+    assert error.code == "TRANSACTION_ABORTED"
