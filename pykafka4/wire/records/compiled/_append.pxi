@@ -495,8 +495,16 @@ cdef class Accumulator:
         d.index = b.count - 1
         if not r.forced:
             self.accepted += 1
+        if t.limited:
+            return self.complete(t, b, r)
+        if r.news:
+            self.wake()
+        return 1
+
+    cdef int complete(self, Topic t, Batch b, Item* r) except -1:
+        """Seal `b` if it has as much as its topic allows with `r`, and wake the loop if there is news."""
         try:
-            if t.limited and is_reached(t, b, r):
+            if is_reached(t, b, r):
                 self.fill(t, b, r, False)
         finally:
             if r.news:
