@@ -470,8 +470,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_append.pxi",
-        old="            if t.limited and is_reached(t, b, r):",
-        new="            if not {on} and t.limited and is_reached(t, b, r):",
+        old="            if is_reached(t, b, r):",
+        new="            if not {on} and is_reached(t, b, r):",
         breaks="batch_records and batch_bytes seal nothing",
         tests=("tests/wire/records/accumulator/test_hot_policy.py::test_a_batch_is_complete_with_so_many_bytes_of_keys_and_values",),
     ),
