@@ -87,7 +87,7 @@ def an_unknown_end_is_a_success(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_commit_does_not_wait_for_records(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Transacted, "acknowledged", lambda self: True)
+    patch.setattr(Transacted, "settled", lambda self: True)
 
 
 MUTANTS: Final[dict[Patch, Hunt]] = {
