@@ -23,6 +23,11 @@ def row(producer: Producer, name: str = "t-0") -> dict[str, Any]:
     return found
 
 
+def reason(producer: Producer, name: str = "t-0") -> str:
+    """Why nothing flows to the partition; empty while it has no row yet."""
+    return str(producer.status()["partitions"].get(name, {}).get("reason", ""))
+
+
 def test_status_is_ready_for_json_after_failures_and_drops(server: ModelServer, make: Maker) -> None:
     producer = knowing(make(**FEW, on_full="drop"))
     server.fail("Produce", "INVALID_RECORD", times=1)
@@ -41,14 +46,16 @@ def test_a_partition_that_the_coordinator_does_not_add_is_offline_and_says_why(r
     with ModelServer(brokers=1, release=release) as server:
         server.create_topic("t", 1)
         producer = Producer(bootstrap_servers=server.bootstrap_servers, linger_ms=0, transactional_id="x")
-        producer.init_transactions(SECONDS)
-        producer.begin_transaction()
-        server.fail("AddPartitionsToTxn", "CONCURRENT_TRANSACTIONS", times=10_000)
-        producer.send("t", b"v")
-        until(lambda: "CONCURRENT_TRANSACTIONS" in str(row(producer)["reason"]), "the reason in the row")
-        assert (row(producer)["state"], row(producer)["queued"]) == ("offline", 1)
-        assert row(producer)["since"] is not None
-        producer.close(0)
+        try:
+            producer.init_transactions(SECONDS)
+            producer.begin_transaction()
+            server.fail("AddPartitionsToTxn", "CONCURRENT_TRANSACTIONS", times=10_000)
+            producer.send("t", b"v")
+            until(lambda: "CONCURRENT_TRANSACTIONS" in reason(producer), "the reason in the row")
+            assert (row(producer)["state"], row(producer)["queued"]) == ("offline", 1)
+            assert row(producer)["since"] is not None
+        finally:
+            producer.close(0)
 
 
 def test_the_partitions_of_a_fenced_producer_are_offline_since_then(server: ModelServer, make: Maker) -> None:
@@ -68,7 +75,7 @@ def test_a_frozen_leader_is_named(server: ModelServer, make: Maker) -> None:
     producer = knowing(make(linger_ms=0))
     server.delay("Produce", 4.0)
     delivery = producer.send("t", b"v", partition=0)
-    until(lambda: "has not responded for" in str(row(producer)["reason"]), "the reason in the row")
+    until(lambda: "has not responded for" in reason(producer), "the reason in the row")
     assert row(producer)["state"] == "offline"
     delivery.result(SECONDS)
     until(lambda: row(producer)["state"] == "online", "the partition to be online again")
@@ -78,7 +85,7 @@ def test_records_of_a_topic_without_partitions_have_a_row(server: ModelServer, m
     producer = make(linger_ms=0)
     stop_all(server)
     producer.send("new", b"v")
-    until(lambda: "refused" in str(producer.status()["partitions"].get("new (no partition yet)", {}).get("reason")), "the row")
+    until(lambda: "refused" in reason(producer, "new (no partition yet)"), "the row")
     assert row(producer, "new (no partition yet)")["queued"] == 1
 
 
