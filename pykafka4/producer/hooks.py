@@ -113,13 +113,6 @@ class HookCalls:
             except Exception:  # the outcome itself must be set in any case
                 log.exception("%s: the outcome of %r cannot be told to the hooks", self._client_id, batch)
 
-    def lost_parked(self, topic: str, code: str, records: int, cause: Exception) -> Callable[[], None] | None:
-        """What tells the hooks of records that failed before they had a partition."""
-        if not self._methods["on_ack"]:
-            return None
-        error = DeliveryFailed(topic, None, code, Written.NO, None, cause)
-        return lambda: self._tell("on_ack", BatchOutcome(topic, None, records, -1, error))
-
     def _post(self, name: str, event: object) -> None:
         if len(self._waiting) >= MOST_WAITING:
             self._left_out += 1

@@ -424,3 +424,13 @@ def test_on_the_loops_own_thread_nothing_waits(server: ModelServer, make: Maker)
     sending.refused()
     assert len(undelivered[0]) == len(sending.sent)
     assert balanced(producer)
+
+
+def test_batches_of_records_that_waited_for_their_topic_are_compressed_and_sent(server: ModelServer) -> None:
+    server.create_topic("parked", 1)
+    with Producer(bootstrap_servers=server.bootstrap_servers, compression_type="gzip", batch_size=20_000) as producer:
+        deliveries = [producer.send("parked", b"%4d" % n * 250, partition=0) for n in range(200)]
+        assert [delivery.result(SECONDS).offset for delivery in deliveries] == list(range(200))
+    codecs = server.do(lambda cluster: [batch.header.attributes & 7 for batch in cluster.log("parked", 0).batches])
+    assert len(codecs) >= 10
+    assert set(codecs) == {1}

@@ -33,9 +33,6 @@ class Events(Protocol):
     def watch(self, batch: Batch) -> None:
         """`batch` is about to get its outcome."""
 
-    def lost_parked(self, topic: str, code: str, records: int, cause: Exception) -> Callbacks | None:
-        """Records failed before they had a partition; returns what tells that."""
-
 
 class Outcomes:
     """Ends the batches of one producer."""
@@ -112,8 +109,6 @@ class Outcomes:
             self.ledger.lost(topic, None, code, Written.NO, records, cause, times)
         finally:
             self._settled(callbacks)
-            if self.events is not None:
-                self._settled(self.events.lost_parked(topic, code, records, cause))
         if self.on_lost is not None:
             self.on_lost(cause)
 

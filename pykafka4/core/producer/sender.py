@@ -104,6 +104,7 @@ class Sender:
         network.refusals.listeners[self._note_refusal] = None
         self._ended = False  # nothing more can be delivered
         self._flush = False  # open batches are due now
+        accumulator.defers = True  # `_collect` compresses what `designate` has filled
         self._look_again = INFINITY  # when to take batches that were sealed without waking the loop
         self._listen_at = INFINITY  # when to look for brokers that do not respond
         self._queues_of: dict[str, list[PartitionQueue]] = {}  # by topic
@@ -285,6 +286,8 @@ class Sender:
             if queue.due is batch:
                 queue.due = None
             queue.batches.append(batch)
+            if not batch.ready:  # it was filled by `designate`, or the thread that filled it compresses it at this moment
+                self._compress(batch, queue)
             self._deadlines.watch(queue)
             self._ready.place(queue)
         for batch in due:
@@ -298,6 +301,7 @@ class Sender:
     def listen(self, events: Events | None) -> None:
         """Tell `events` what happens to batches from now on."""
         self._outcomes.events = self._requests.events = events
+        self.acc.watch = None if events is None else events.watch  # of parked records that fail
 
     def _note_sealed(self, batch: Batch) -> None:
         if self._outcomes.events is not None:

@@ -365,11 +365,18 @@ MUTANTS: Final = (
         tests=("tests/producer/test_hooks.py::test_on_ack_is_told_of_failures_and_has_the_records",),
     ),
     Mutant(
-        file="pykafka4/core/producer/outcomes.py",
-        old="                self._settled(self.events.lost_parked(topic, code, records, cause))\n",
-        new="                pass\n",
-        breaks="hooks are not told of records that fail before they have a partition",
-        tests=("tests/producer/test_hooks.py::test_on_ack_is_told_of_failures_and_has_the_records",),
+        file="pykafka4/core/producer/sender.py",
+        old="        self.acc.watch = None if events is None else events.watch  # of parked records that fail\n",
+        new="",
+        breaks="hooks are not told of records that failed before they had a partition",
+        tests=("tests/producer/test_hooks.py",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/sender.py",
+        old="                self._compress(batch, queue)\n            self._deadlines.watch(queue)",
+        new="                pass\n            self._deadlines.watch(queue)",
+        breaks="batches of parked records are never compressed, and never sent",
+        tests=("tests/producer/test_delivery.py::test_batches_of_records_that_waited_for_their_topic_are_compressed_and_sent",),
     ),
     Mutant(
         file="pykafka4/core/producer/sender.py",
