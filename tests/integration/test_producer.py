@@ -356,9 +356,18 @@ def test_a_batch_over_the_topics_limit_is_split(cluster: Cluster, topic: str) ->
     with Producer(**cluster.client, linger_ms=200) as producer:
         handles = [producer.send(topic, b"%d " % n + bytes(500)) for n in range(200)]
         assert [h.result(60).offset for h in handles] == list(range(200))
-        too_large = producer.send(topic, bytes(30_000)).exception(60)
-        assert isinstance(too_large, DeliveryFailed)
-        assert too_large.code == "MESSAGE_TOO_LARGE"
+
+        def is_refused() -> bool:
+            """Whether `send` knows the limit by now; before that the broker refuses the record."""
+            try:
+                too_large = producer.send(topic, bytes(30_000)).exception(60)
+            except RecordTooLarge as error:
+                return "exceeds max.message.bytes of the topic=20000" in str(error)
+            assert isinstance(too_large, DeliveryFailed)
+            assert too_large.code == "MESSAGE_TOO_LARGE"
+            return False
+
+        until(is_refused, 60, "the limit of the topic")
         after = producer.send(topic, b"after")
         assert after.result(60).offset == 200
 

@@ -95,7 +95,9 @@ def throttled(producer: Producer) -> list[int]:
 def leader_throttles(cluster: Cluster, topic: str, producer: Producer) -> bool:
     """Whether the status says so of the partition's leader, and finds nothing else wrong with it."""
     leader = cluster.leader(topic, 0)
-    (row,) = [broker for broker in producer.status()["brokers"] if broker["node"] == leader]
+    row = next((broker for broker in producer.status()["brokers"] if broker["node"] == leader), None)
+    if row is None:  # the metadata is not there yet
+        return False
     assert row["error"] is None
     return bool(row["throttled_ms"] > 0)
 
