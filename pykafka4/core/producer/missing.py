@@ -55,10 +55,10 @@ class MissingTopics:
         since = self._cluster.unknown_since(topic)
         if since is None:
             return
-        if since + self._patience <= now and self._cluster.unknown_until(topic) < since + self._patience:
-            self._due[topic] = now + AGAIN  # there was no broker to ask
-            return
         if since + self._patience <= now:
+            if self._cluster.unknown_until(topic) < since + self._patience:
+                self._due[topic] = now + AGAIN  # there was no broker to ask
+                return
             code = self._cluster.topic_error(topic) or BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"]
             error = broker_error(code.code, f"topic {topic!r} did not exist for {self._patience:g} s", topic=topic)
             self._fail(topic, now, self._patience, error)

@@ -210,20 +210,23 @@ class Sender:
         for topic in self._parking.topics:
             self._parking.fail(topic, reason)
         for queue in self.queues.values():
-            for batch in list(queue.batches):
-                queue.abandon(batch)
-                self._outcomes.fail(queue, batch, short_name(reason), reason)
+            self._fail_batches(queue, reason)
 
     def purge(self, now: float, reason: KafkaError, in_flight: bool) -> int:
         """Fail all records that are not in flight, or all records; returns how many. The producer goes on."""
         before = self.ledger.failures_seen
         self._give_up(now, reason)
         for queue in self.queues.values():
-            for batch in list(queue.batches) if in_flight else ():
-                queue.abandon(batch)
-                self._outcomes.fail(queue, batch, short_name(reason), reason)
+            if in_flight:
+                self._fail_batches(queue, reason)
             self._ready.place(queue)
         return self.ledger.failures_seen - before
+
+    def _fail_batches(self, queue: PartitionQueue, reason: KafkaError) -> None:
+        """Fail all batches of `queue`, also those in flight."""
+        for batch in list(queue.batches):
+            queue.abandon(batch)
+            self._outcomes.fail(queue, batch, short_name(reason), reason)
 
     def _give_up(self, now: float, reason: KafkaError) -> None:
         """Fail all records that are not in flight: their transaction is aborted, or they are purged."""
@@ -347,16 +350,19 @@ class Sender:
         """Place the queues of topics that changed and of partitions that are online again."""
         for topic in changed:
             self._late.changed(topic)
-            topic_id = self.cluster.topic_id(topic)
+            topic_id, recreated = self.cluster.topic_id(topic), False
             for queue in self._queues_of.get(topic, ()):
                 if topic_id is not None and queue.topic_id is not None and queue.topic_id != topic_id:
                     self._start_again(queue)
+                    recreated = True
                 queue.topic_id = topic_id or queue.topic_id
                 self._follow_leader(queue)
                 if self.cluster.leader(queue.tp) is not None:
                     queue.leaderless_since = None
                 elif queue.leaderless_since is None:
                     queue.leaderless_since = now
+            if recreated:
+                self._limits.start_again(topic)
         for tp in self._changes.take_online():
             if (queue_back := self.queues.get(tp)) is not None:
                 self._follow_leader(queue_back)
@@ -385,7 +391,6 @@ class Sender:
         queue.proven = False
         queue.stale = True
         queue.leader_epoch = -1  # of another log
-        self._limits.start_again(queue.tp.topic)
 
     def _why_late(self, queue: PartitionQueue, batch: Batch) -> KafkaError:
         """Why `batch` was not acknowledged in time."""

@@ -315,8 +315,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/sender.py",
-        old="            for batch in list(queue.batches) if in_flight else ():\n                queue.abandon(batch)\n",
-        new="            for batch in list(queue.batches) if in_flight else ():\n",
+        old="        for batch in list(queue.batches):\n            queue.abandon(batch)\n",
+        new="        for batch in list(queue.batches):\n",
         breaks="after a purge a batch goes to a leader that has not responded to the purged one",
         tests=(
             "tests/core/producer/test_purge.py::test_purging_what_is_in_flight_says_maybe_and_the_partition_goes_on_when_its_request_has_ended",
@@ -324,8 +324,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/sender.py",
-        old="list(queue.batches) if in_flight else ():",
-        new="list(queue.batches):",
+        old="            if in_flight:\n                self._fail_batches(queue, reason)\n",
+        new="            if True:\n                self._fail_batches(queue, reason)\n",
         breaks="a purge of what waits fails what is in flight, too",
         tests=("tests/core/producer/test_purge.py::test_what_is_in_flight_is_left_alone_unless_asked_for",),
     ),
