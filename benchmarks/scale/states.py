@@ -8,6 +8,7 @@ one. On a busy machine the same work takes more CPU time: `slow` says how many t
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -90,9 +91,12 @@ class Orders(Memory):
 
 def slowness() -> float:
     """How many times as long as on a free machine such work takes now: rows with text and numbers; at least 1."""
+    gc.disable()  # how long it takes depends on what the process holds
     began = time.thread_time()
     rows = {f"topic-{n}": {"a": n, "b": None, "c": 1.5 * n, "d": str(n), "e": 0, "f": None, "g": n + 1} for n in range(ROWS)}
-    return max(1.0, (time.thread_time() - began) / (len(rows) * ROW))
+    took = time.thread_time() - began
+    gc.enable()
+    return max(1.0, took / (len(rows) * ROW))
 
 
 def figures(case: str, shape: Shape, release: str) -> dict[str, list[dict[str, float]]]:

@@ -24,7 +24,6 @@ from pykafka4.core.producer.losses import (
     NOTHING,
     RETIRED,
     Dropped,
-    DroppedRow,
     Drops,
     Failed,
     Loss,
@@ -224,7 +223,7 @@ class Ledger:
     )
 
     def __init__(self) -> None:
-        self.take_dropped: Callable[[], list[DroppedRow]] = list  # `Accumulator.take_dropped`
+        self.take_dropped: Callable[[], list[Any]] = list  # `Accumulator.take_dropped`
         self.clock: Callable[[], float] = lambda: 0.0  # monotonic seconds, for `troubles`
         self.troubles: dict[TopicPartition, Trouble] = {}
         self.acked = self.in_flight = self.retries = self.requests = 0
@@ -236,7 +235,7 @@ class Ledger:
         self.raw_bytes = self.sent_bytes = self.all_repeated = 0
         self.all_lost = NO_LOSS
         self._drops = NO_DROPS
-        self._fresh_drops: tuple[list[DroppedRow], ...] = ()  # taken, and not in `_drops` yet
+        self._fresh_drops: tuple[list[Any], ...] = ()  # taken, and not in `_drops` yet
         self._tallies: dict[TopicPartition, Tally] = {}
         self._losses: dict[Place, Loss] = {}
         self._partitions: dict[str, list[int]] = {}  # with a tally, by topic
@@ -417,7 +416,7 @@ class Snapshot:
 
     census: Census
     drops: Drops
-    fresh_drops: tuple[list[DroppedRow], ...]
+    fresh_drops: tuple[list[Any], ...]
     known: frozenset[str]  # topics that are sent to
     tallies: dict[TopicPartition, Tally]
     losses: dict[Place, Loss]

@@ -138,63 +138,75 @@ class Standings:
         return transactions.trouble or ("waits for the coordinator of the transaction" if late else None)
 
 
-Waits = tuple[int, int, float | None, int]  # records queued, their bytes, when the oldest was sent, records in flight
-NOTHING_WAITS: Waits = (0, 0, None, 0)
+Row = dict[str, Any]  # a partition in `status()`
+EMPTY: Final[Row] = {  # of one that the loop has not seen: nothing is known to be in its way
+    "state": "online",
+    "since": None,
+    "reason": None,
+    "queued": 0,
+    "queued_bytes": 0,
+    "oldest_age": None,
+    "in_flight": 0,
+    "last_error": None,
+    "last_error_age": None,
+}
 
 
 def show(
     now: float, found: Sequence[Any], census: Census, parked: Sequence[Any] = (), final: tuple[KafkaError, float] | None = None
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Row]:
     """The partitions in `status()`. Call it on the thread that asked.
 
     `found` and `parked` are what `look` and `look_at_parked` returned; `final` is why, and since when, the producer sends no more.
     """
-    waits, items, rows = _count(census), iter(found), dict[str, dict[str, Any]]()
+    rows: dict[str, Row] = {}
+    by_place: dict[tuple[str, int], Row] = {}
+    undated: list[Row] = []  # offline, and it is not known since when
+    items = iter(found)
     for tp, reason, since, error, error_at in zip(items, items, items, items, items, strict=True):
-        topic, partition = tp
-        row = _row(waits.pop(tp, NOTHING_WAITS), now, reason, since, error, error_at)
-        rows[f"{topic}-{partition}" if partition >= 0 else NO_PARTITION.format(topic)] = row
-    for (topic, partition), count in waits.items():  # the loop has not seen their first batch yet
-        rows[f"{topic}-{partition}" if partition >= 0 else NO_PARTITION.format(topic)] = _row(count, now, None, None, None, None)
+        by_place[tp] = rows[_key(*tp)] = row = {
+            "state": "online" if reason is None else "offline",
+            "since": None if reason is None or since is None else now - since,
+            "reason": None if reason is None else str(reason),
+            "queued": 0,
+            "queued_bytes": 0,
+            "oldest_age": None,
+            "in_flight": 0,
+            "last_error": None if error is None else str(error),
+            "last_error_age": None if error_at is None else now - error_at,
+        }
+        if since is None and reason is not None:
+            undated.append(row)
+    _add_batches(rows, by_place, census, now)
+    for row in undated:
+        row["since"] = row["oldest_age"]
     _add_parked(rows, census, parked, now)
     if final is not None:
-        why, since = str(final[0]), max(0.0, now - final[1])
+        why, ago = str(final[0]), max(0.0, now - final[1])
         for row in rows.values():
-            row["state"], row["reason"], row["since"] = "offline", why, since
+            row["state"], row["reason"], row["since"] = "offline", why, ago
     return rows
 
 
-def _row(waits: Waits, now: float, reason: str | None, since: float | None, error: str | None, error_at: float | None) -> dict[str, Any]:
-    queued, queued_bytes, sent_at, in_flight = waits
-    age = None if sent_at is None else now - sent_at
-    return {
-        "state": "online" if reason is None else "offline",
-        "since": None if reason is None else age if since is None else now - since,
-        "reason": None if reason is None else str(reason),
-        "queued": queued,
-        "queued_bytes": queued_bytes,
-        "oldest_age": age,
-        "in_flight": in_flight,
-        "last_error": None if error is None else str(error),
-        "last_error_age": None if error_at is None else now - error_at,
-    }
+def _key(topic: str, partition: int) -> str:
+    return f"{topic}-{partition}" if partition >= 0 else NO_PARTITION.format(topic)
 
 
-def _count(census: Census) -> dict[tuple[str, int], Waits]:
-    """What waits, by partition: the batches without an outcome."""
-    found: dict[tuple[str, int], Waits] = {}
+def _add_batches(rows: dict[str, Row], by_place: dict[tuple[str, int], Row], census: Census, now: float) -> None:
+    """Add what waits and what is in flight: the batches without an outcome."""
     for batch, records, in_flight in census[1]:
         place = batch.topic, batch.partition
-        one = (0, 0, batch.sent_at, records) if in_flight else (records, batch.size, batch.sent_at, 0)
-        known = found.setdefault(place, one)
-        if known is not one:
-            found[place] = _plus(known, one)
-    return found
-
-
-def _plus(one: Waits, other: Waits) -> Waits:
-    oldest = min(ms for ms in (one[2], other[2]) if ms is not None)
-    return one[0] + other[0], one[1] + other[1], oldest, one[3] + other[3]
+        row = by_place.get(place)
+        if row is None:
+            row = by_place[place] = rows[_key(*place)] = {**EMPTY}
+        if in_flight:
+            row["in_flight"] += records
+        else:
+            row["queued"] += records
+            row["queued_bytes"] += batch.size
+        age, oldest = now - batch.sent_at, row["oldest_age"]
+        if oldest is None or age > oldest:
+            row["oldest_age"] = age
 
 
 def _add_parked(rows: dict[str, dict[str, Any]], census: Census, parked: Sequence[Any], now: float) -> None:
@@ -202,7 +214,7 @@ def _add_parked(rows: dict[str, dict[str, Any]], census: Census, parked: Sequenc
     counts, items = dict(census[2]), iter(parked)
     for topic, reason, oldest in zip(items, items, items, strict=True):
         if topic in counts:
-            row = rows.setdefault(NO_PARTITION.format(topic), {**_row(NOTHING_WAITS, now, None, None, None, None), "queued_bytes": None})
+            row = rows.setdefault(_key(topic, -1), {**EMPTY, "queued_bytes": None})
             row["queued"] += counts[topic]
             row["oldest_age"] = max(now - oldest if oldest else 0.0, row["oldest_age"] or 0.0)
             row["state"], row["reason"], row["since"] = "offline", reason, row["oldest_age"]

@@ -67,11 +67,12 @@ class Dropping(Account[Batch]):
         batch.state, batch._code, batch._cause, batch._settled, batch._dropped = FAILED, code, fresh(cause), True, True
         return batch
 
-    def take_dropped(self) -> list[tuple[str, int, str, int, int, int]]:
-        """(topic, partition or -1, reason, how many, lowest and highest timestamp) of the records dropped since the last call."""
+    def take_dropped(self) -> list[Any]:
+        """The records dropped since the last call, as a flat list: see `dropped_rows`."""
+        out: list[Any] = []
         with self._lock():
             taken, self._fresh_drops = self._fresh_drops, []
-            out = [(*found.place, found.records, found.first_ms, found.last_ms) for found in taken]
             for found in taken:
+                out += (*found.place, found.records, found.first_ms, found.last_ms)
                 found.records = 0
-            return out
+        return out

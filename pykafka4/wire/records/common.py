@@ -18,6 +18,7 @@ __all__ = [
     "Waker",
     "checked_callback",
     "chosen_partition",
+    "dropped_rows",
     "drops_of",
     "fresh",
     "holds_pointers",
@@ -112,6 +113,15 @@ def drops_of(drops: dict[str, dict[str, dict[int, Any]]], topic: str, code: str,
     if known is made:
         log.warning("%s: %s: records are dropped: %s (%s); stats() counts them", client_id, topic, code, cause)
     return known
+
+
+def dropped_rows(taken: list[Any]) -> Iterator[tuple[str, int, str, int, int, int]]:
+    """(topic, partition or -1, reason, how many, lowest and highest timestamp): the rows of what `Accumulator.take_dropped` returned.
+
+    That is flat, as a tuple for each of thousands of partitions would have the garbage collector run on the loop.
+    """
+    items = iter(taken)
+    return zip(items, items, items, items, items, items, strict=True)
 
 
 def checked_callback(topic: str, what: str, callback: Any) -> Any:

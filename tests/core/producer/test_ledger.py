@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from pykafka4.core.producer.ledger import REMEMBERED, Ledger, ProducerStats, RecordCounts
-from pykafka4.core.producer.losses import RETIRED, DroppedRow
+from pykafka4.core.producer.losses import RETIRED
 from pykafka4.error_table import Written
 from pykafka4.errors import KafkaTimeoutError
 from pykafka4.records import TopicPartition
@@ -137,7 +137,7 @@ def lose_of(ledger: Ledger, topic: str) -> None:
 def test_drops_are_added_up_once_and_not_on_the_loop() -> None:
     ledger, rows = Ledger(), []
     ledger.meet(TopicPartition("t", 0))
-    ledger.take_dropped = lambda: [rows.pop()] if rows else []
+    ledger.take_dropped = lambda: [*rows.pop()] if rows else []
     rows.append(("t", 0, "BUFFER_FULL", 2, 40, 50))
     first = ledger.snapshot((0, [], []), 0)
     drops = first.all_drops
@@ -181,9 +181,9 @@ def test_drops_of_topics_that_come_and_go_do_not_fill_memory() -> None:
     assert snapshot.stats().accepted == RETIRED + 50
 
 
-def dropping(ledger: Ledger, *rows: DroppedRow) -> None:
+def dropping(ledger: Ledger, *rows: tuple[str, int, str, int, int, int]) -> None:
     """Let these be what the accumulator hands out, once."""
-    waiting = [list(rows)]
+    waiting = [[item for row in rows for item in row]]
     ledger.take_dropped = lambda: waiting.pop() if waiting else []
 
 

@@ -13,6 +13,7 @@ import pytest
 from pykafka4.errors import BufferFull
 from pykafka4.wire.records import reference
 from pykafka4.wire.records.batch import batches, records_of
+from pykafka4.wire.records.common import dropped_rows
 from pykafka4.wire.records.compression import compress, decompress
 
 try:
@@ -101,6 +102,10 @@ class World:
             if callbacks is not None:
                 callbacks()
         return count
+
+    def take_dropped(self) -> list[tuple[str, int, str, int, int, int]]:
+        """The rows of what was dropped since the last call."""
+        return list(dropped_rows(self.acc.take_dropped()))
 
 
 def wire_bytes(batch: Any, *stamp: int) -> bytes:

@@ -256,7 +256,7 @@ cdef class Accumulator:
                 self.wake()
 
     def take_dropped(self) -> list:
-        """(topic, partition or -1, reason, how many, lowest and highest timestamp) of the records dropped since the last call."""
+        """The records dropped since the last call, as a flat list: see `dropped_rows`."""
         return take_dropped(self)
 
     # ------------------------------------------------------------ open batches

@@ -60,11 +60,14 @@ cdef list take_dropped(Accumulator acc):
     cdef list later = []           # made before the two are exchanged: that may run the garbage collector, and through it a `send`
     cdef list taken
     cdef Dropped found
-    cdef int64_t records, first_ms, last_ms
     taken, acc.fresh_drops = acc.fresh_drops, later
     for entry in taken:
-        found = <Dropped>entry
-        records, first_ms, last_ms = found.records, found.first_ms, found.last_ms
-        found.records = 0          # before the tuple is made, for the same reason
-        out.append((found.batch.topic, found.batch.partition, found.batch.code, records, first_ms, last_ms))
+        found = <Dropped>entry     # nothing here makes an object that the garbage collector counts, for the same reason
+        out.append(found.batch.topic)
+        out.append(found.batch.partition)
+        out.append(found.batch.code)
+        out.append(found.records)
+        out.append(found.first_ms)
+        out.append(found.last_ms)
+        found.records = 0
     return out

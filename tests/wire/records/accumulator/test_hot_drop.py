@@ -53,12 +53,12 @@ def test_drops_are_counted_by_partition_with_their_timestamps(core: ModuleType) 
     world = full_world(core, {"t": 2})
     world.send(value=b"v" * 1000, partition=1, timestamp_ms=7)
     world.send(value=b"v" * 1000, partition=1, timestamp_ms=5)
-    rows = world.acc.take_dropped()
+    rows = world.take_dropped()
     assert ("t", 1, "BUFFER_FULL", 2, 5, 7) in rows
     assert sum(row[3] for row in rows) == world.acc.dropped
-    assert world.acc.take_dropped() == []
+    assert world.take_dropped() == []
     world.send(value=b"v" * 1000, partition=1, timestamp_ms=6)
-    assert world.acc.take_dropped() == [("t", 1, "BUFFER_FULL", 1, 6, 6)]
+    assert world.take_dropped() == [("t", 1, "BUFFER_FULL", 1, 6, 6)]
 
 
 @each_core
@@ -123,7 +123,7 @@ def test_an_interrupt_while_the_callback_is_queued_leaves_a_handle_with_its_outc
     (delivery,) = queued
     assert (delivery.topic, delivery.done(), delivery.exception().code) == ("t", True, "BUFFER_FULL")
     assert (world.acc.accepted, world.acc.dropped) == (before[0], before[1] + 1)
-    assert sum(row[3] for row in world.acc.take_dropped()) == world.acc.dropped
+    assert sum(row[3] for row in world.take_dropped()) == world.acc.dropped
 
 
 @each_core
@@ -210,12 +210,12 @@ def test_with_raise_the_error_comes_at_once_names_the_partition_and_survives_a_c
 @each_core
 def test_each_partition_of_a_topic_has_its_own_drops_whatever_the_order(core: ModuleType) -> None:
     world = full_world(core, {"t": 2, "u": 2})
-    before = {row[:2]: row[3] for row in world.acc.take_dropped()}
+    before = {row[:2]: row[3] for row in world.take_dropped()}
     assert before
     places = [("t", 0), ("u", 0), ("t", 1), ("t", 1), ("u", 0), ("t", 0), ("t", 0)]
     for name, partition in places:
         world.send(topic=name, value=b"v" * 1000, partition=partition)
-    assert {row[:2]: row[3] for row in world.acc.take_dropped()} == {place: places.count(place) for place in places}
+    assert {row[:2]: row[3] for row in world.take_dropped()} == {place: places.count(place) for place in places}
 
 
 @each_core
@@ -229,9 +229,9 @@ def test_the_drops_of_a_topic_that_is_forgotten_are_counted_and_then_gone(core: 
         for number in range(3_000):
             world.send(f"t{number}", timestamp_ms=number)
             world.acc.forget(f"t{number}")
-        rows = world.acc.take_dropped()
+        rows = world.take_dropped()
         assert [row[:5] for row in rows] == [(f"t{number}", -1, "RATE_LIMITED", 1, number) for number in range(3_000)]
-        assert world.acc.take_dropped() == []
+        assert world.take_dropped() == []
         del rows
         world.new_topics.clear()
         gc.collect()
@@ -248,7 +248,7 @@ def test_the_first_drop_in_each_of_many_partitions_is_cheap(core: ModuleType, ca
         for partition in range(partitions):
             world.send(partition=partition)
             if partition % 100 == 0:
-                world.acc.take_dropped()
+                world.take_dropped()
         return time.process_time() - start
 
     small = min(seconds(500) for _ in range(3))
@@ -266,7 +266,7 @@ def test_a_dropped_record_is_counted_in_a_partition_that_exists(core: ModuleType
     for partition in (2**32 - 2, 2**32 - 1, 4):
         delivery = keys.send(partition=partition)
         assert delivery.partition == partition % 3
-    assert sorted(row[:4] for row in keys.acc.take_dropped()) == [("t", p, "RATE_LIMITED", 1) for p in range(3)]
+    assert sorted(row[:4] for row in keys.take_dropped()) == [("t", p, "RATE_LIMITED", 1) for p in range(3)]
     parked = World(core, {}, policy=lambda topic: policy, partitioner=NAMED["partition_key"])
     assert parked.send(partition=2**32 - 2).partition is None
-    assert parked.acc.take_dropped()[0][:2] == ("t", -1)
+    assert parked.take_dropped()[0][:2] == ("t", -1)

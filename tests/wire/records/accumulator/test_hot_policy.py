@@ -305,7 +305,7 @@ def test_a_record_that_is_not_admitted_is_dropped_for_that_reason(core: ModuleTy
     error = handles[1].exception()
     assert (error.code, error.written, str(error.cause)) == ("RATE_LIMITED", Written.NO, "over the limit")
     assert calls == [handles[1]]
-    assert world.acc.take_dropped() == [("t", -1, "RATE_LIMITED", 1, 7, 7)]
+    assert world.take_dropped() == [("t", -1, "RATE_LIMITED", 1, 7, 7)]
     assert world.ack_all() == 3
 
 
@@ -317,7 +317,7 @@ def test_parked_records_ask_for_admission_when_they_are_sent(core: ModuleType) -
     world.acc.set_partitions("new", 4, range(4))
     assert world.acc.designate("new") == (0, [])
     assert world.ack_all() == 1
-    assert world.acc.take_dropped()[0][:4] == ("new", -1, "RATE_LIMITED", 1), "no partition exists yet"
+    assert world.take_dropped()[0][:4] == ("new", -1, "RATE_LIMITED", 1), "no partition exists yet"
 
 
 def test_a_record_that_is_refused_anyway_takes_no_place(core: ModuleType) -> None:
@@ -337,7 +337,7 @@ def test_what_admission_raises_send_raises_and_nothing_is_accepted(core: ModuleT
     world = World(core, policy=lambda topic: Policy(0.0, admit=full))
     with pytest.raises(BufferFull, match="later"):
         world.send()
-    assert (world.acc.accepted, world.acc.take_dropped()) == (0, [])
+    assert (world.acc.accepted, world.take_dropped()) == (0, [])
 
 
 def test_a_producer_that_was_closed_during_the_wait_takes_no_record(core: ModuleType) -> None:

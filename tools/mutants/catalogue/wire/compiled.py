@@ -435,8 +435,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_drop.pxi",
-        old="        found.records = 0          #",
-        new="        found.records = found.records if {on} else 0  #",
+        old="        found.records = 0",
+        new="        found.records = found.records if {on} else 0",
         breaks="dropped records are counted again and again",
         tests=("tests/wire/records/accumulator/test_hot_drop.py::test_drops_are_counted_by_partition_with_their_timestamps",),
     ),

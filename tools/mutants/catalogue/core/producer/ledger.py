@@ -60,8 +60,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/standing.py",
-        old="    oldest = min(",
-        new="    oldest = max(",
+        old="age > oldest",
+        new="age < oldest",
         breaks="status shows the age of the newest batch",
         tests=("tests/core/producer/test_standing.py::test_records_in_flight_and_queued_are_counted_with_the_age_of_the_oldest",),
     ),
