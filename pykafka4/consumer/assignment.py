@@ -1,15 +1,15 @@
 """Assignment. Rule: the listener is called once for each assignment and once for its end; finished records are committed before the end.
 
-Partitions are taken up and released on the thread that polls. A revocation never waits here: `begin_release` starts the last commit,
-the poll waits until `last_commit_done`, and `finish_release` does the rest. Only `release_all` (for `close` and `unsubscribe`) waits, for
-two promises. After Ctrl-C, or an exception of the listener, each step can be run again; it does not repeat what was done.
+Partitions are taken up and released on the thread, or in the task, that polls. A revocation waits here only for the listener:
+`begin_release` starts the last commit, the poll waits until `last_commit_done`, and `finish_release` does the rest. `release_all` (for
+`close` and `unsubscribe`) also waits for two promises. After Ctrl-C, or an exception of the listener, each step can be run again; it does
+not repeat what was done. What waits is `Steps`.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
 
 from pykafka4.attachment import Attachment
 from pykafka4.config import ConsumerConfig
@@ -17,10 +17,11 @@ from pykafka4.consumer.arguments import Partitions, as_partitions, as_topics, ch
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.selection import Selection
+from pykafka4.consumer.waits import Listen, Steps, Waits, at_once, settled
 from pykafka4.core.consumer.machine import COMMIT_SECONDS, ConsumerMachine
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Start
-from pykafka4.errors import ConfigError, KafkaError, KafkaTimeoutError
+from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.net.handoff.waiting import Promise, Signal
 from pykafka4.records import TopicPartition
 
@@ -52,10 +53,11 @@ class Assignment:
         guard: Guard,
         selection: Selection,
         commits: Commits,
+        waits: Waits,
     ) -> None:
         """`signal` is notified when the last commit before a revocation has its outcome."""
         self._attachment, self._config, self._reader, self._signal = attachment, config, reader, signal
-        self.guard, self._selection, self._commits = guard, selection, commits
+        self.guard, self._selection, self._commits, self._waits = guard, selection, commits, waits
         self.listener_method = ""  # the method of the listener that is running
         self._taken_up: Assigned | None = None  # the last; its listener may not have been called yet
         self.last_commit: Promise[KafkaError | None] | None = None  # the auto-commit that a revocation waits for
@@ -117,17 +119,21 @@ class Assignment:
     def unsubscribe(self) -> None:
         """See Consumer.unsubscribe."""
         with self.guard.using("unsubscribe"):
-            try:
-                self.release_all(self._attachment.runtime.loop.now() + LAST_COMMIT_SECONDS, in_hand=False)
-            finally:
-                self._reader.drain()
-                for event in self._reader.events:
-                    event.reported = True  # the listener of the next subscription has nothing to do with it
-                self._selection.topics, self._selection.listener, self._reader.fatal = (), None, None
+            at_once(self.unsubscribing())
+
+    def unsubscribing(self) -> Steps[None]:
+        """`unsubscribe`, once this call has the consumer for itself."""
+        try:
+            yield from self.release_all(self._attachment.runtime.loop.now() + LAST_COMMIT_SECONDS, in_hand=False)
+        finally:
+            self._reader.drain()
+            for event in self._reader.events:
+                event.reported = True  # the listener of the next subscription has nothing to do with it
+            self._selection.topics, self._selection.listener, self._reader.fatal = (), None, None
 
     # ---------------------------------------------------------------- events of the group, on the thread that polls
 
-    def take_up(self, assigned: Assigned) -> None:
+    def take_up(self, assigned: Assigned) -> Steps[None]:
         """Partitions were assigned: begin to read them, and call the listener."""
         reader, by_hand = self._reader, self._selection.by_hand
         if self._taken_up is not assigned:
@@ -139,7 +145,7 @@ class Assignment:
             self._taken_up = assigned
         current = reader.current(assigned.claims)
         if current or not assigned.claims:
-            self._call_listener("on_partitions_assigned", assigned, current)
+            yield from self._call_listener("on_partitions_assigned", assigned, current)
 
     def begin_release(self, ended: Ended) -> bool:
         """Partitions end: drop their buffered records and start the last commit. False: they are not read, and are released now."""
@@ -160,45 +166,46 @@ class Assignment:
         """Whether the last commit has an outcome, or `close` in another thread has taken it over."""
         return self.last_commit is None or self.last_commit.done()
 
-    def finish_release(self, ended: Ended) -> bool:
+    def finish_release(self, ended: Ended) -> Steps[bool]:
         """Call the listener and release the partitions. False: the last commit has no outcome yet, or another thread is closing."""
         if self.last_commit is None or not self.last_commit.done():
             return False
         self._selection.lost = ended.reason if ended.ending is Ending.LOST else ""
         try:
-            self._report_end(ended)
+            yield from self._report_end(ended)
         finally:
-            self._reader.release(ended.claims)
-            self._attachment.post(lambda _: self._attachment.machine.membership.released(ended))
-            self.last_commit = None
+            if not self._waits.listening:  # otherwise this poll was cancelled, and the next one releases them
+                self._reader.release(ended.claims)
+                self._attachment.post(lambda _: self._attachment.machine.membership.released(ended))
+                self.last_commit = None
         return True
 
-    def _report_end(self, ended: Ended) -> None:
+    def _report_end(self, ended: Ended) -> Steps[None]:
         """Call the listener, once, even if it closes the consumer or unsubscribes."""
         current = self._reader.current(ended.claims)
         if current or not ended.claims:
-            self._call_listener("on_partitions_lost" if ended.ending is Ending.LOST else "on_partitions_revoked", ended, current)
+            yield from self._call_listener("on_partitions_lost" if ended.ending is Ending.LOST else "on_partitions_revoked", ended, current)
 
-    def _call_listener(self, method: str, event: Assigned | Ended, claims: Collection[Claim]) -> None:
+    def _call_listener(self, method: str, event: Assigned | Ended, claims: Collection[Claim]) -> Steps[None]:
         if event.reported:
+            yield from self._waits.rest()
             return
         listener, reader, tps = self._selection.listener, self._reader, [claim.tp for claim in claims]
         if method == "on_partitions_lost" and not hasattr(listener, method):
             method = "on_partitions_revoked"
-        listen: Callable[[list[TopicPartition]], Any] | None = getattr(listener, method, None)
+        listen: Listen | None = getattr(listener, method, None)
         if listen is not None:
             idle = reader.idle
             self.listener_method = method
             try:
                 reader.idle = self._attachment.runtime.loop.now()  # max_poll_interval_ms bounds the listener, too
-                event.reported = True  # from here to the call no signal handler runs
-                listen(tps)
+                yield from self._waits.listen(listen, tps, event)
             finally:
                 self.listener_method, reader.idle = "", idle
 
     # ---------------------------------------------------------------- close and unsubscribe
 
-    def release_all(self, deadline: float, *, in_hand: bool) -> None:
+    def release_all(self, deadline: float, *, in_hand: bool) -> Steps[None]:
         """Commit, call the listener, release all partitions, leave the group, within `deadline`.
 
         With `in_hand` the list that the last poll returned counts as finished.
@@ -218,9 +225,9 @@ class Assignment:
             last_commit = self._commits.commit_finished(max(LAST_COMMIT_LEAST, deadline - now()), owed)
             for commit in (begun, last_commit):
                 if commit is not None:
-                    _wait(commit, max(0.0, deadline - now()))
+                    yield from settled(self._waits, commit, max(0.0, deadline - now()))
             for ended in self._ends():
-                self._report_end(ended)
+                yield from self._report_end(ended)
             leave_seconds = LEAVE_SECONDS
         finally:
             leave_seconds = min(leave_seconds, max(0.0, deadline - now()))
@@ -228,7 +235,7 @@ class Assignment:
             self.change = Change(list(reader.claims.values()), [], {}, leaves=True)
             left = self.complete_change(leave_seconds)
             assert left is not None
-            _wait(left, leave_seconds + 1)
+            yield from settled(self._waits, left, leave_seconds + 1)
 
     def _ends(self) -> list[Ended]:
         """The events that wait, and one for all other partitions of the group. It waits with them: a listener may close the consumer."""
@@ -246,10 +253,3 @@ class Assignment:
         left: Promise[None] = self._attachment.promise()
         self._attachment.post(lambda now: self._attachment.machine.leave(now, timeout, lambda: left.set_result(None)))
         return left
-
-
-def _wait(promise: Promise[Any], timeout: float) -> None:
-    """Wait up to `timeout` seconds until it has a result or an error."""
-    if not promise.done():
-        with contextlib.suppress(KafkaTimeoutError):
-            promise.exception(timeout)

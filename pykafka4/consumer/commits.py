@@ -1,6 +1,6 @@
 """Commits. Rule: a member commits only partitions that it was assigned and has not lost; each callback runs once.
 
-Only `commit` and `committed` wait, on the promises that `_send` and `_look_up` return.
+Only `committing` and `looking_up` wait, for the promises that `_send` and `_look_up` return.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pykafka4.config import ConsumerConfig
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, as_offsets, as_partitions, check_on_done
 from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.selection import Selection
+from pykafka4.consumer.waits import Steps, Waits, at_once
 from pykafka4.core.consumer.machine import COMMIT_SECONDS, ConsumerMachine
 from pykafka4.core.consumer.reader import Place, Reader
 from pykafka4.core.group.offsets import Found, names_of
@@ -34,21 +35,31 @@ class Commits:
     """Commits of the application, and the last auto-commit before partitions are released."""
 
     def __init__(
-        self, attachment: Attachment[ConsumerMachine], config: ConsumerConfig, reader: Reader, guard: Guard, selection: Selection
+        self,
+        attachment: Attachment[ConsumerMachine],
+        config: ConsumerConfig,
+        reader: Reader,
+        guard: Guard,
+        selection: Selection,
+        waits: Waits,
     ) -> None:
         self._attachment, self._config, self._reader, self._selection = attachment, config, reader, selection
-        self.guard = guard
+        self.guard, self._waits = guard, waits
         self._owed: deque[None] = deque()  # one for each commit_async callback that has not begun
 
     @call
     def commit(self, offsets: Offsets | None, timeout: float) -> None:
+        """See Consumer.commit."""
+        at_once(self.committing(offsets, timeout))
+
+    def committing(self, offsets: Offsets | None, timeout: float) -> Steps[None]:
         """See Consumer.commit."""
         places = self._places(offsets)
         self._check(places)
         if not places:
             return
         promise = self._send(places, timeout)
-        error = promise.result(timeout + SHORT)
+        error = yield from self._waits.result(promise, timeout + SHORT)
         if error is not None:
             try:
                 raise error
@@ -68,7 +79,7 @@ class Commits:
             promise.add_done_callback(self._log_failure)
         else:
             self._owed.append(None)
-            promise.add_done_callback(lambda p: self._attachment.runtime.callbacks.post(lambda: self._call_back(on_done, places, p)))
+            promise.add_done_callback(lambda p: self._waits.call_back(lambda: self._call_back(on_done, places, p)))
 
     def _log_failure(self, promise: Promise[KafkaError | None]) -> None:
         if (error := _outcome(promise)) is not None:
@@ -125,6 +136,10 @@ class Commits:
 
     def committed(self, partitions: Partitions, timeout: float) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """See Consumer.committed."""
+        return at_once(self.looking_up(partitions, timeout))
+
+    def looking_up(self, partitions: Partitions, timeout: float) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
+        """See Consumer.committed."""
         self._attachment.check()
         if self._config.group_id is None:
             raise ConfigError("committed needs a group_id: offsets are stored per group")
@@ -132,7 +147,7 @@ class Commits:
         if not tps:
             return {}
         promise = self._look_up(tps, timeout)
-        found = promise.result(timeout + SHORT)
+        found = yield from self._waits.result(promise, timeout + SHORT)
         if isinstance(found, KafkaError):
             try:
                 raise found

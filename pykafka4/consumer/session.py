@@ -1,7 +1,8 @@
-"""Session. Rule: a poll returns what it decoded or takes it back; only `_wait_for_records`, `position` and `_close` wait.
+"""Session. Rule: a poll returns what it decoded or takes it back; only `_wait_for_records` and `_close` block a thread.
 
-What these three wait for (`_has_news`, `_has_position`) and what a poll does then (`_take_records`) never waits. Partitions (`assignment`),
-commits (`commits`) and the check of the calling thread (`guard`) have modules of their own.
+What a poll waits for (`_has_news`) and what it does then (`_take_records`) never waits, except for the listener. Other calls that wait are
+`Steps` (`waits`), which the consumer for asyncio runs as well. Partitions (`assignment`), commits (`commits`) and the check of the calling
+thread (`guard`) have modules of their own.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from functools import partial
 from operator import length_hint
-from threading import Thread
 from typing import Any, Final
 
 import attrs
@@ -25,6 +25,7 @@ from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.selection import Selection
 from pykafka4.consumer.transactional import TransactionalReads
+from pykafka4.consumer.waits import Steps, ThreadWaits, Waits, at_once
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.consumer.reader import Reader
@@ -60,12 +61,12 @@ class Session(Attachment[ConsumerMachine]):
         self.connect(client, self.config, executor)
         self.signal = Signal()
         self.reader = Reader(self.runtime.loop.now, self.signal.notify, self._reseek, self.config.client_id)
-        self.guard = Guard(self.reader, self.signal, self.check)
+        self.guard, self.waits = self._new_guard(), self._new_waits()
         self.selection = Selection()
-        self.commits = Commits(self, self.config, self.reader, self.guard, self.selection)
-        self.assignment = Assignment(self, self.config, self.reader, self.signal, self.guard, self.selection, self.commits)
-        self.transactional = TransactionalReads(self, self.config, self.reader, self.guard, self.selection, self.commits)
-        self._reads: Thread | None = None  # the thread that polled last, which has the returned records
+        self.commits = Commits(self, self.config, self.reader, self.guard, self.selection, self.waits)
+        self.assignment = Assignment(self, self.config, self.reader, self.signal, self.guard, self.selection, self.commits, self.waits)
+        self.transactional = TransactionalReads(self, self.config, self.reader, self.guard, self.selection, self.commits, self.waits)
+        self._reads: object = None  # the thread or task that polled last, which has the returned records
         self._polled: object | None = None  # marks the exception that was being handled during the last poll
         self._asked_at: float = INFINITY  # the reader's mark at which the loop was last asked to fetch more
         self._woken = False  # by `wakeup`: the running poll, or the next one, returns without waiting
@@ -73,6 +74,12 @@ class Session(Attachment[ConsumerMachine]):
         self._moving: PostedMoves | None = None  # the posted call of the last seek, while no other call was posted
         self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the consumer")
         self.runtime.attach(self)
+
+    def _new_guard(self) -> Guard:
+        return Guard(self.reader, self.signal, self.check)
+
+    def _new_waits(self) -> Waits:
+        return ThreadWaits(self.signal, self.runtime.callbacks.post)
 
     def _start(self, now: float) -> ConsumerMachine:
         engine = self.runtime.engine
@@ -131,16 +138,8 @@ class Session(Attachment[ConsumerMachine]):
             raise self.guard.refusal("poll")
         reader, entered = self.reader, False
         try:
-            self.assignment.complete_change()
-            if not self.selection.topics and not self.selection.by_hand:
-                raise ConfigError("poll: no topics or partitions; call subscribe or assign first")
-            reader.enter()
+            self._begin_poll(system.current_thread())
             entered = True
-            self._reads = system.current_thread()
-            self._note_handled_error()
-            if reader.loop_wanted:
-                self.runtime.loop.wake()
-                reader.loop_wanted = False
             records = self._wait_for_records(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit, take)
             self._woken = False
             reader.leave()
@@ -152,6 +151,19 @@ class Session(Attachment[ConsumerMachine]):
             reader.leave()
             self.guard.leave()
             raise
+
+    def _begin_poll(self, reads: object) -> None:
+        """Records returned by earlier polls are finished; those of this one will be in the hands of `reads`, a thread or task."""
+        reader = self.reader
+        self.assignment.complete_change()
+        if not self.selection.topics and not self.selection.by_hand:
+            raise ConfigError("poll: no topics or partitions; call subscribe or assign first")
+        reader.enter()
+        self._reads = reads
+        self._note_handled_error()
+        if reader.loop_wanted:
+            self.runtime.loop.wake()
+            reader.loop_wanted = False
 
     def _note_handled_error(self) -> None:
         """The application may poll while it handles an exception, which then has nothing to do with the records of this poll.
@@ -181,9 +193,17 @@ class Session(Attachment[ConsumerMachine]):
     def _take_records(self, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
         """Handle the events, then take the records that are there. Never waits: `_has_news` says when to call it again."""
         if self.reader.ready:
-            self._handle_events()
+            self.reader.drain()
+            if self.reader.events:
+                at_once(self._handle_events())
+        return self._take(limit, take)
+
+    def _take(self, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
+        """Take the records that are there, after the events were handled."""
         if self.assignment.last_commit is not None:  # records of the revoked partitions may still arrive
             return ()
+        if self.reader.fatal is not None or self.reader.notices:
+            self._raise_errors()
         records = take(limit)
         if not length_hint(records):
             self.reader.relieve()
@@ -207,16 +227,18 @@ class Session(Attachment[ConsumerMachine]):
             self.post(self.machine.fetcher.space)
             self._asked_at = mark
 
-    def _handle_events(self) -> None:
+    def _handle_events(self) -> Steps[None]:
         reader = self.reader
-        reader.drain()
         while reader.events:
             event = reader.events[0]
             if isinstance(event, Assigned):
-                self.assignment.take_up(event)
-            elif self.assignment.begin_release(event) and not self.assignment.finish_release(event):
+                yield from self.assignment.take_up(event)
+            elif self.assignment.begin_release(event) and not (yield from self.assignment.finish_release(event)):
                 return  # the last commit has no outcome yet
             reader.events.popleft()
+
+    def _raise_errors(self) -> None:
+        reader = self.reader
         if reader.fatal is not None:
             raise reader.fatal.again()
         reader.raise_notice()
@@ -255,16 +277,19 @@ class Session(Attachment[ConsumerMachine]):
     def position(self, tp: TopicPartition, timeout: float) -> int:
         """See Consumer.position."""
         with self.guard.using("position"):
-            self._check_assigned((tp,), "position")
+            return at_once(self.finding_position(tp, timeout))
 
-            if not self.signal.wait(lambda: self._has_position(tp), timeout):
-                raise KafkaTimeoutError(f"position of {tp}: still unknown after {timeout:g} s; status() says why")
-            self.check()
-            offset = self.reader.next_offset(tp)
-            if offset is None:
-                assert self.reader.fatal is not None
-                raise self.reader.fatal.again()
-            return offset
+    def finding_position(self, tp: TopicPartition, timeout: float) -> Steps[int]:
+        """See Consumer.position."""
+        self._check_assigned((tp,), "position")
+        if not (yield from self.waits.until(lambda: self._has_position(tp), timeout)):
+            raise KafkaTimeoutError(f"position of {tp}: still unknown after {timeout:g} s; status() says why")
+        self.check()
+        offset = self.reader.next_offset(tp)
+        if offset is None:
+            assert self.reader.fatal is not None
+            raise self.reader.fatal.again()
+        return offset
 
     def _has_position(self, tp: TopicPartition) -> bool:
         """Whether the position is known, or never will be."""
@@ -335,7 +360,8 @@ class Session(Attachment[ConsumerMachine]):
         try:
             with self.guard.use_last(timeout):
                 if self.runtime.loop.alive:  # after a crash nobody would execute it
-                    self.assignment.release_all(self.runtime.loop.now() + max(0.0, deadline - system.monotonic()), in_hand=in_hand)
+                    until = self.runtime.loop.now() + max(0.0, deadline - system.monotonic())
+                    at_once(self.assignment.release_all(until, in_hand=in_hand))
         finally:  # also if the listener raised, or after Ctrl-C: leave, and close a private client
             self.disconnect()
             self.closed = True

@@ -16,10 +16,13 @@ from pykafka4.config import ConsumerConfig
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.selection import Selection
+from pykafka4.consumer.waits import Steps, Waits, at_once
 from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.consumer.places import Place
 from pykafka4.core.consumer.reader import Reader
+from pykafka4.core.subscription import Credentials
 from pykafka4.errors import ConfigError, GroupError, TransactionAborted
+from pykafka4.net.handoff.waiting import Promise
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["Reading", "TransactionalReads"]
@@ -50,9 +53,10 @@ class TransactionalReads:
         guard: Guard,
         selection: Selection,
         commits: Commits,
+        waits: Waits,
     ) -> None:
         self._attachment, self._config, self._reader, self._selection = attachment, config, reader, selection
-        self._commits = commits
+        self._commits, self._waits = commits, waits
         self.guard = guard
         self._reading: Reading | None = None  # of the last transaction, until the consumer has settled it or gone back
         self._refused = False  # a transaction could not begin: go back, whatever becomes of the one before it
@@ -78,15 +82,28 @@ class TransactionalReads:
     def membership(self) -> ConsumerGroupMetadata:
         """The same for a block, which stores what `take` returned."""
         self._attachment.check()
+        with self.guard.using("group_metadata"):
+            subscribed = bool(self._selection.topics)
+            member = self._attachment.runtime.loop.ask(self._credentials, SHORT, "the group's membership") if subscribed else None
+        return self._membership(member)
+
+    def finding_membership(self) -> Steps[ConsumerGroupMetadata]:
+        """`membership` for a task, which must not wait for a turn of the client's thread."""
+        self._attachment.check()
+        answer: Promise[Credentials | None] = self._attachment.promise()
+        self._attachment.post(lambda now: answer.set_result(self._credentials(now)))
+        return self._membership((yield from self._waits.result(answer, SHORT)))
+
+    def _credentials(self, _: float) -> Credentials | None:
+        """Called on the loop thread."""
+        return self._attachment.machine.membership.protocol.credentials
+
+    def _membership(self, member: Credentials | None) -> ConsumerGroupMetadata:
         group = self._config.group_id
         if group is None:
             raise ConfigError("group_metadata needs a group_id")
         if not self._selection.topics:
             return ConsumerGroupMetadata(group)
-        with self.guard.using("group_metadata"):
-            member = self._attachment.runtime.loop.ask(
-                lambda _: self._attachment.machine.membership.protocol.credentials, SHORT, "the group's membership"
-            )
         if member is None or member.generation < 0 or self._selection.lost:
             why = f"{self._selection.lost}; poll rejoins the group" if self._selection.lost else "poll joins the group"
             raise GroupError(ILLEGAL_GENERATION, "group_metadata", f"this consumer is not a member of group {group} now: {why}")
@@ -95,19 +112,23 @@ class TransactionalReads:
     @call
     def begin(self, timeout: float | None) -> Reading:
         """A transaction begins. Raises TransactionAborted if what the application may have in hand is read again: poll first."""
+        return at_once(self.beginning(timeout))
+
+    def beginning(self, timeout: float | None) -> Steps[Reading]:
+        """See `begin`."""
         self._attachment.check()
         with self.guard.using("transaction"):
             last = self._reading
             if last is not None and not self._settled(last):
                 behind = not self._refused and self._is_where(last)
-                self.rewind(timeout)
+                yield from self.rewinding(timeout)
                 if not behind:
                     raise TransactionAborted(
                         "an earlier transaction with this consumer was not committed, and records were read behind its records; "
                         "the consumer has gone back now: poll reads them again"
                     )
             elif self._refused and self._reader.handed_over.in_hand:
-                self.rewind(timeout)
+                yield from self.rewinding(timeout)
                 raise TransactionAborted(
                     "an earlier transaction with this consumer could not begin, so the records that were read for it are not processed; "
                     "the consumer has gone back now: poll reads them again"
@@ -176,14 +197,17 @@ class TransactionalReads:
     @call
     def fail(self, reading: Reading, timeout: float | None) -> None:
         """The transaction is not committed: read its records again."""
+        at_once(self.failing(reading, timeout))
+
+    def failing(self, reading: Reading, timeout: float | None) -> Steps[None]:
+        """See `fail`."""
         with self.guard.using("transaction"):
             if self._reading is reading:
                 if reading.left_at is None:
                     self._leave(reading)
-                self.rewind(FAIL_SECONDS if timeout is None else timeout)
+                yield from self.rewinding(FAIL_SECONDS if timeout is None else timeout)
 
-    @call
-    def rewind(self, timeout: float | None) -> None:
+    def rewinding(self, timeout: float | None) -> Steps[None]:
         """Read again from the committed offsets; where there are none, from where reading began.
 
         A partition that the application has sought is read again from there, until a transaction has committed an offset of it.
@@ -197,7 +221,8 @@ class TransactionalReads:
                 if places.stretch(claims[tp]) in (self._by_hand.get(tp), self._stored.get(tp, (None,))[0]):
                     del offsets[tp]
             others = [tp for tp in claims if tp not in offsets]
-            committed = self._commits.committed(others, REWIND_SECONDS if timeout is None else timeout) if others else {}
+            limit = REWIND_SECONDS if timeout is None else timeout
+            committed = (yield from self._commits.looking_up(others, limit)) if others else {}
             for tp in others:
                 at = committed[tp]
                 start = starts[tp] if at is None else at.offset

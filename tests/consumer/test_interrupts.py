@@ -13,7 +13,8 @@ import pytest
 from consuming import LONG, Listener, Maker, poll_until, read, topic
 from interrupts import handled, interrupted, interrupts, share
 
-from pykafka4.consumer import assignment
+from pykafka4.consumer import assignment, waits
+from pykafka4.consumer.waits import at_once
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.group.classic import ClassicProtocol, MemberState
 from pykafka4.core.group.coordinator import Reaction
@@ -220,11 +221,15 @@ def test_the_listener_is_called_once_for_an_assignment_wherever_ctrl_c_arrives(s
     poll_until(consumer, consumer.assignment)
     session = consumer._session
     claims = tuple(session.reader.claims.values())
+
+    def take_up(event: Assigned) -> None:
+        at_once(session.assignment.take_up(event))
+
     for at in itertools.count(1):
         event = Assigned(claims)
         told.told.clear()
-        place = interrupted(partial(session.assignment.take_up, event), at, within=(str(assignment.__file__),))
-        session.assignment.take_up(event)  # as the next poll does
+        place = interrupted(partial(take_up, event), at, within=(str(assignment.__file__), str(waits.__file__)))
+        take_up(event)  # as the next poll does
         assert told.kinds == ["assigned"], place
         if place is None:
             break
@@ -417,7 +422,7 @@ def test_an_assignment_taken_up_before_the_loop_has_left_the_group_ends(
     session, delayed = consumer._session, list[Any]()
     with monkeypatch.context() as patch:
         patch.setattr(session, "post", delayed.append)
-        patch.setattr("pykafka4.consumer.assignment._wait", partial(interrupt_from, 2, itertools.count(1)))
+        patch.setattr("pykafka4.consumer.assignment.settled", partial(interrupt_from, 2, itertools.count(1)))
         with pytest.raises(KeyboardInterrupt):
             consumer.unsubscribe()
         consumer.subscribe(["u"])
@@ -428,10 +433,11 @@ def test_an_assignment_taken_up_before_the_loop_has_left_the_group_ends(
     assert consumer.assignment() == {("u", 0)}
 
 
-def interrupt_from(first: int, calls: Iterator[int], *_: object) -> None:
-    """Ctrl-C in the `first` of the calls and those after it."""
+def interrupt_from(first: int, calls: Iterator[int], *_: object) -> tuple[()]:
+    """Ctrl-C in the `first` of the calls and those after it; no steps otherwise."""
     if next(calls) >= first:
         raise KeyboardInterrupt
+    return ()
 
 
 def test_an_interrupted_close_is_completed_by_the_next(server: ModelServer, make: Maker) -> None:

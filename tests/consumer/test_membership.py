@@ -9,6 +9,7 @@ import pytest
 from consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.consumer import Consumer
+from pykafka4.consumer.waits import at_once
 from pykafka4.core.group.classic import MemberState
 from pykafka4.core.subscription import Assigned, Claim
 from pykafka4.errors import AuthorizationError, BrokerError, ConnectionLost, GroupError
@@ -228,7 +229,7 @@ def test_partitions_that_were_lost_before_the_application_saw_them_are_not_taken
     consumer._session.selection.listener = listener
     claim = Claim(TopicPartition("t", 0))
     claim.ended = True
-    consumer._session.assignment.take_up(Assigned((claim,)))
+    at_once(consumer._session.assignment.take_up(Assigned((claim,))))
     assert consumer.assignment() == set()
     assert listener.told == []
 

@@ -278,7 +278,7 @@ def test_a_rewind_that_failed_is_carried_out_by_the_next_transaction(
     def denied(*args: Any) -> None:
         raise KafkaError("no coordinator")
 
-    monkeypatch.setattr(consumer._session.commits, "committed", denied)
+    monkeypatch.setattr(consumer._session.commits, "looking_up", denied)
     with pytest.raises(ZeroDivisionError) as raised, producer.transaction(consumer):
         raise ZeroDivisionError
     assert raised.value.__notes__ == [

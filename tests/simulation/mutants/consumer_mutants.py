@@ -12,6 +12,7 @@ from schedules import Hunt, Patch, around
 from pykafka4.consumer.assignment import Assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.session import Session
+from pykafka4.consumer.waits import Steps
 from pykafka4.core import INFINITY, Effects
 from pykafka4.core.consumer import source
 from pykafka4.core.consumer.fetch_answers import FetchAnswers
@@ -117,11 +118,11 @@ def ask_again_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def twice(patch: pytest.MonkeyPatch, kind: type[Assigned | Ended]) -> None:
-    def call(original: Any, self: Assignment, method: str, event: Assigned | Ended, claims: Collection[Claim]) -> None:
-        original(self, method, event, claims)
+    def call(original: Any, self: Assignment, method: str, event: Assigned | Ended, claims: Collection[Claim]) -> Steps[None]:
+        yield from original(self, method, event, claims)
         if isinstance(event, kind):
             event.reported = False
-            original(self, method, event, claims)
+            yield from original(self, method, event, claims)
 
     around(patch, Assignment, "_call_listener", call)
 

@@ -1,0 +1,98 @@
+"""Waits. Rule: what a consumer does is written once, as generators; only the way in which they wait differs between threads and tasks.
+
+A function that returns `Steps` is run to its end: on a thread by `at_once`, where its waits block and never yield; in asyncio as part of a
+task. Generators and not coroutines: Ctrl-C between the call and the first step leaves nothing behind that has to be awaited.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from pykafka4.core.subscription import Assigned, Ended
+from pykafka4.errors import KafkaError
+from pykafka4.net.handoff.waiting import Promise, Signal
+from pykafka4.records import TopicPartition
+
+__all__ = ["Listen", "Steps", "ThreadWaits", "Waits", "at_once", "settled"]
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[Any, None, T]
+Listen: TypeAlias = Callable[[list[TopicPartition]], Any]
+
+
+class Waits(Protocol):
+    """How a consumer waits."""
+
+    @property
+    def listening(self) -> bool:
+        """Whether a method of the listener still runs, because the call that it belongs to was cancelled."""
+
+    def result(self, promise: Promise[T], timeout: float) -> Steps[T]:
+        """Wait up to `timeout` seconds for the result of `promise`. Raises its error, or KafkaTimeoutError."""
+
+    def until(self, predicate: Callable[[], bool], timeout: float | None) -> Steps[bool]:
+        """Wait up to `timeout` seconds until `predicate()` is true, which the consumer's signal tells; returns its last value."""
+
+    def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
+        """Call a method of the listener, note that in `event`, and wait for its end."""
+
+    def rest(self) -> Steps[None]:
+        """Wait for the end of a method of the listener that still runs. Raises what it raises."""
+
+    def call_back(self, fn: Callable[[], None]) -> None:
+        """Run a callback of the application where its callbacks run."""
+
+
+class ThreadWaits:
+    """Waits that block the calling thread."""
+
+    def __init__(self, signal: Signal, call_back: Callable[[Callable[[], None]], None]) -> None:
+        """`call_back(fn)` runs `fn` on the callback executor."""
+        self._signal, self._call_back = signal, call_back
+
+    @property
+    def listening(self) -> bool:
+        """See Waits.listening."""
+        return False
+
+    def result(self, promise: Promise[T], timeout: float) -> Steps[T]:
+        """See Waits.result."""
+        yield from ()
+        return promise.result(timeout)
+
+    def until(self, predicate: Callable[[], bool], timeout: float | None) -> Steps[bool]:
+        """See Waits.until."""
+        yield from ()
+        return self._signal.wait(predicate, timeout)
+
+    def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
+        """See Waits.listen."""
+        yield from ()
+        event.reported = True  # from here to the call no signal handler runs
+        method(tps)
+
+    def rest(self) -> Steps[None]:
+        """See Waits.rest."""
+        yield from ()
+
+    def call_back(self, fn: Callable[[], None]) -> None:
+        """See Waits.call_back."""
+        self._call_back(fn)
+
+
+def at_once(steps: Steps[T]) -> T:
+    """Run steps whose waits block the thread."""
+    try:
+        next(steps)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    raise AssertionError("a thread's wait has yielded")
+
+
+def settled(waits: Waits, promise: Promise[Any], timeout: float) -> Steps[None]:
+    """Wait up to `timeout` seconds until `promise` has a result or an error."""
+    if not promise.done():
+        with contextlib.suppress(KafkaError):
+            yield from waits.result(promise, timeout)
