@@ -8,11 +8,11 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
-from pykafka4.errors import ConfigError
+from pykafka4.errors import ConfigError, shown
 from pykafka4.hooks import parse_hooks
 from pykafka4.option_fields import (
     KIB,
@@ -39,6 +39,9 @@ from pykafka4.serializers import NAMED as NAMED_SERIALIZERS
 from pykafka4.serializers import Serializers, parse_key_serializers, parse_value_serializers
 from pykafka4.servers import parse_servers
 
+if TYPE_CHECKING:
+    from pykafka4.assignors.interface import Assignor
+
 __all__ = ["ClientConfig", "ConsumerConfig", "ProducerConfig", "describe", "hide_secrets", "parse_servers", "typed"]
 
 log = logging.getLogger("pykafka4.config")
@@ -52,12 +55,40 @@ def _acks(value: object) -> int:
     return table[value]
 
 
-def _names(value: object) -> tuple[str, ...]:
-    parts = str.split(value, ",") if isinstance(value, str) else value
-    if not isinstance(parts, Iterable):
-        return ()
-    names = tuple(str.strip(part) if isinstance(part, str) else None for part in parts)
-    return () if None in names else names  # type: ignore[return-value]
+ASSIGNORS: Final = ("range", "roundrobin")  # those of `assignors.builtin`, which is not imported here: producers do not need it
+
+
+def _strategies(value: Any) -> tuple[str | Assignor, ...]:
+    """Names of assignors and objects, as they are; one of them by itself is a list of one."""
+    parts: Any = str.split(value, ",") if isinstance(value, str) else value
+    if not isinstance(parts, Iterable) or isinstance(parts, (bytes, Mapping)):
+        parts = (parts,)
+    return tuple(str.strip(part) if isinstance(part, str) else part for part in parts)
+
+
+def _check_strategies(_: Any, attribute: attrs.Attribute[Any], value: tuple[Any, ...]) -> None:
+    names = [_assignor_name(attribute.name, each) for each in value]
+    if not names:
+        raise ConfigError(f"{attribute.name} is empty: must have at least one of {', '.join(ASSIGNORS)}, or an assignor of your own")
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{attribute.name} has two assignors with the name {name!r}: members agree on an assignor by its name")
+
+
+def _assignor_name(option: str, assignor: Any) -> str:
+    if isinstance(assignor, str):
+        if assignor not in ASSIGNORS:
+            raise bad(option, assignor, f"must be one of {', '.join(ASSIGNORS)}, or an assignor of your own (pykafka4.assignors.Assignor)")
+        return assignor
+    what = f"{option}: {shown(assignor)}"
+    if isinstance(assignor, type):
+        raise ConfigError(f"{what} is a class: pass an object, {assignor.__name__}()")
+    name = getattr(assignor, "name", None)
+    if not isinstance(name, str) or not name or not callable(getattr(assignor, "assign", None)):
+        raise ConfigError(f"{what} is neither a name nor an assignor; that has name, cooperative and assign (pykafka4.assignors.Assignor)")
+    if not isinstance(getattr(assignor, "cooperative", None), bool):
+        raise ConfigError(f"{what}: its `cooperative` must be True or False")
+    return name
 
 
 @attrs.frozen(kw_only=True)
@@ -344,10 +375,15 @@ class ConsumerConfig(ClientConfig):
     max_poll_interval_ms: float = millis(
         300_000, "Maximum time between two polls, or two records of a `for` loop, before the member leaves the group.", low=1
     )
-    partition_assignment_strategy: tuple[str, ...] = attrs.field(
+    partition_assignment_strategy: tuple[str | Assignor, ...] = attrs.field(
         default=("range",),
-        converter=_names,
-        metadata={"unit": "", "range": "range", "doc": "How partitions are assigned to members, in order of preference."},
+        converter=_strategies,
+        validator=_check_strategies,
+        metadata={
+            "unit": "",
+            "range": ", ".join(ASSIGNORS),
+            "doc": "How partitions are assigned to members, in order of preference: names, or assignors of your own.",
+        },
     )
     auto_offset_reset: str = choice(
         "latest", ("earliest", "latest", "none"), "Where to start when there is no committed offset, or it is out of range."
@@ -376,9 +412,6 @@ class ConsumerConfig(ClientConfig):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        unknown = [name for name in self.partition_assignment_strategy if name != "range"]
-        if unknown or not self.partition_assignment_strategy:
-            raise bad("partition_assignment_strategy", ",".join(self.partition_assignment_strategy), "must be 'range'")
         if self.group_id is not None and self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError(
                 f"heartbeat_interval_ms={self.heartbeat_interval_ms} must be less than session_timeout_ms={self.session_timeout_ms}; "
@@ -429,7 +462,7 @@ def typed(cls: type[SecurityConfig]) -> list[tuple[str, str]]:
         "acks": "str | int",
         "partitioner": "str | PartitionFunction",
         "hooks": "Any",
-        "partition_assignment_strategy": "str | Iterable[str]",
+        "partition_assignment_strategy": "str | Assignor | Iterable[str | Assignor]",
         "topic_policies": "Mapping[str, Mapping[str, Any]]",
         "rate_limits": "Mapping[str, tuple[int, float]]",
     }

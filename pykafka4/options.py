@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypedDict
 
+from pykafka4.assignors.interface import Assignor
 from pykafka4.partitioners import PartitionFunction
 from pykafka4.serializers import Serializers
 
@@ -105,7 +106,7 @@ class ConsumerOptions(ClientOptions, total=False):
     session_timeout_ms: float
     heartbeat_interval_ms: float
     max_poll_interval_ms: float
-    partition_assignment_strategy: str | Iterable[str]
+    partition_assignment_strategy: str | Assignor | Iterable[str | Assignor]
     auto_offset_reset: str
     enable_auto_commit: bool
     auto_commit_interval_ms: float

@@ -7,12 +7,14 @@ import logging
 import pickle
 from decimal import Decimal
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
 import pytest
 
 from pykafka4 import config, policies
+from pykafka4.assignors import RangeAssignor
 from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig, describe, parse_servers
 from pykafka4.errors import ConfigError
 from pykafka4.wire.records import compression
@@ -111,8 +113,15 @@ def test_a_wrong_value_is_named_with_what_is_allowed(options: dict[str, Any], sa
     [
         ({"heartbeat_interval_ms": 50_000, "group_id": "g"}, "must be less than session_timeout_ms"),
         ({"group_instance_id": "i"}, "needs a group_id"),
-        ({"partition_assignment_strategy": "sticky"}, "must be 'range'"),
-        ({"partition_assignment_strategy": ""}, "must be 'range'"),
+        ({"partition_assignment_strategy": "stiky"}, "partition_assignment_strategy='stiky': must be one of range, .*or an assignor"),
+        ({"partition_assignment_strategy": ""}, "partition_assignment_strategy='': must be one of range"),
+        ({"partition_assignment_strategy": ()}, "partition_assignment_strategy is empty: must have at least one of range"),
+        ({"partition_assignment_strategy": None}, "partition_assignment_strategy: None is neither a name nor an assignor"),
+        ({"partition_assignment_strategy": "range, range"}, "two assignors with the name 'range'"),
+        ({"partition_assignment_strategy": ["range", RangeAssignor()]}, "two assignors with the name 'range'"),
+        ({"partition_assignment_strategy": RangeAssignor}, r"is a class: pass an object, RangeAssignor\(\)"),
+        ({"partition_assignment_strategy": SimpleNamespace(name="x", assign=len)}, "its `cooperative` must be True or False"),
+        ({"partition_assignment_strategy": SimpleNamespace(name="x", cooperative=False)}, "that has name, cooperative and assign"),
         ({"auto_offset_reset": "first"}, "must be one of earliest, latest, none"),
         ({"receive_message_max_bytes": 50_000}, "fetch_max_bytes=52428800 is larger than receive_message_max_bytes=50000: .* lower"),
     ],
@@ -120,6 +129,17 @@ def test_a_wrong_value_is_named_with_what_is_allowed(options: dict[str, Any], sa
 def test_a_wrong_consumer_option_is_named(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         ConsumerConfig.parse({**B, **options})
+
+
+def test_assignors_are_names_or_objects_in_order_of_preference() -> None:
+    mine = SimpleNamespace(name="mine", cooperative=True, assign=len)
+
+    def parsed(value: Any) -> Any:
+        return ConsumerConfig.parse({**B, "partition_assignment_strategy": value}).partition_assignment_strategy
+
+    assert parsed("roundrobin, range") == ("roundrobin", "range")
+    assert parsed([mine, "range"]) == (mine, "range")
+    assert parsed(mine) == (mine,)
 
 
 def test_idempotence_follows_acks() -> None:

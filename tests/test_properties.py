@@ -420,8 +420,8 @@ def test_javas_serializers_become_those_that_are_shipped(theirs: str, ours: str)
 
 def test_assignors_that_are_left_out_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        options({"partition.assignment.strategy": "range,roundrobin"}, ConsumerConfig, client_id="billing")
-    assert caplog.messages == ["billing: ignored properties: partition.assignment.strategy (without roundrobin, which this version lacks)"]
+        options({"partition.assignment.strategy": "range,uniform"}, ConsumerConfig, client_id="billing")
+    assert caplog.messages == ["billing: ignored properties: partition.assignment.strategy (without uniform, which this version lacks)"]
 
 
 @pytest.mark.parametrize(("kind", "file"), [(ProducerConfig, "java_producer"), (ConsumerConfig, "java_consumer")])

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypedDict
 
+from pykafka4.assignors.interface import Assignor
 from pykafka4.partitioners import PartitionFunction
 from pykafka4.serializers import Serializers
 

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from pykafka4.config import ConsumerConfig
-from pykafka4.core import Failed, Outcome, Reply, Request
+from pykafka4.core import Failed, Job, Outcome, Reply, Request
 from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.group.assignors import assigned_partitions, assignment_bytes
@@ -65,7 +65,7 @@ class Cluster:
     names: dict[Any, str] = attrs.Factory(dict)  # of all ids there ever were
     errors: dict[str, ErrorCode] = attrs.Factory(dict)
     epochs: dict[TopicPartition, int] = attrs.Factory(dict)
-    brokers: dict[int, Any] = attrs.Factory(lambda: {1: None, 2: None})
+    brokers: dict[int, Any] = attrs.Factory(lambda: {1: SimpleNamespace(rack=None), 2: SimpleNamespace(rack=None)})
     version: int = 0
     on_change: list[Callable[[Change], None]] = attrs.Factory(list)
     wanted: list[str] = attrs.Factory(list)
@@ -109,6 +109,9 @@ class Cluster:
         leaders = self.topics.get(tp.topic, [])
         node = leaders[tp.partition] if tp.partition < len(leaders) else -1
         return None if node < 0 else Leader(node, self.epochs.get(tp, 0))
+
+    def leaders(self, topic: str) -> list[Leader | None]:
+        return [self.leader(TopicPartition(topic, p)) for p in range(self.partitions(topic))]
 
     def topic_id(self, topic: str) -> Any:
         return self.ids.get(topic)
@@ -198,6 +201,7 @@ class ConsumerHarness:
         recovery: Any = self.recovery
         self.machine = ConsumerMachine(self.config, self.network, cluster, recovery, Random(1), self.reader)
         self.sent: list[Request] = []
+        self.jobs: list[Job] = []  # not run yet
         self.wake_at = 0.0
 
     def _notify(self) -> None:
@@ -216,10 +220,18 @@ class ConsumerHarness:
             effects = self.machine.poll(self.now)
             self.wake_at = effects.wake_at
             fresh += effects.requests
+            self.jobs += effects.jobs
             if not effects.requests and effects.wake_at > self.now:
                 break
         self.sent += fresh
         return fresh
+
+    def work(self) -> None:
+        """Run the only job, as a helper does, and let the member react."""
+        (job,) = self.jobs
+        self.jobs.clear()
+        job.then(self.now, job.run())
+        self.run()
 
     def pending(self, kind: type) -> list[Request]:
         return [request for request in self.sent if isinstance(request.message, kind)]
@@ -252,12 +264,20 @@ class ConsumerHarness:
         self.answer(self.one(FindCoordinatorRequest), answer)
 
     def join(
-        self, *, member: str = "m", leader: str = "other", error: str = "", members: Iterable[Any] = (), generation: int = 1, **more: Any
+        self,
+        *,
+        member: str = "m",
+        leader: str = "other",
+        error: str = "",
+        members: Iterable[Any] = (),
+        generation: int = 1,
+        protocol: str = "range",
+        **more: Any,
     ) -> None:
         response = JoinGroupResponse(
             error_code=code(error),
             generation_id=generation,
-            protocol_name="range",
+            protocol_name=protocol,
             leader=leader,
             member_id=member,
             members=list(members),

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from pykafka4.config import ConsumerConfig
-from pykafka4.core import INFINITY, Effects, Request
+from pykafka4.core import INFINITY, Effects, Job, Request
 from pykafka4.core.consumer.fetcher import Fetcher
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.group.classic import ClassicProtocol
@@ -37,7 +37,8 @@ class ConsumerMachine:
     ) -> None:
         self._config, self._network, self._cluster, self._reader = config, network, cluster, reader
         self._requests: list[Request] = []
-        send = self._requests.append
+        self._jobs: list[Job] = []
+        send, work = self._requests.append, self._jobs.append
         group_lane, fetch_lane = network.new_lane(), network.new_lane()
         self.coordinator = GroupCoordinator(config, network, cluster, group_lane, random, send, self._refused)
         self.offsets = Offsets(
@@ -50,7 +51,7 @@ class ConsumerMachine:
             reader,
             self.fetcher,
             self.offsets,
-            lambda member: ClassicProtocol(config, self.coordinator, cluster, member, random, send, self.offsets),
+            lambda member: ClassicProtocol(config, self.coordinator, cluster, member, random, send, work, self.offsets),
         )
         self._next_auto = 0.0 if config.enable_auto_commit and config.group_id is not None else INFINITY
         self._auto_under_way = False
@@ -68,10 +69,11 @@ class ConsumerMachine:
             wake_at = now  # a member that leaves or rejoins waits for that
         wake_at = min(wake_at, self.coordinator.poll(now))
         self._reader.news()
-        if self._requests:
-            requests = tuple(self._requests)
+        if self._requests or self._jobs:
+            requests, jobs = tuple(self._requests), tuple(self._jobs)
             self._requests.clear()
-            return Effects(requests, wake_at=wake_at)
+            self._jobs.clear()
+            return Effects(requests, jobs=jobs, wake_at=wake_at)
         if wake_at != self._nothing.wake_at:
             self._nothing = Effects(wake_at=wake_at)
         return self._nothing

@@ -9,7 +9,9 @@ Modules; each line imports only from lines below it:
     topics        the subscribed topics, and which of their partitions are new
     protocol      the interface between `membership` and a protocol
     leadership    what only the leader of a group does: assigns partitions, and notices when their topics change
-    assignors     how partitions are assigned, with the same results as the Java client
+    dealing       runs an assignor, and checks what it returns
+    strategies    the assignors of a member, and the user data that they send
+    assignors     subscriptions and assignments as bytes
     offsets       commits, and lookups of committed offsets
     coordinator   finds the group's coordinator; the table of what each error code means for a member
 """

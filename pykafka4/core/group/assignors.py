@@ -1,15 +1,16 @@
-"""Assignors. Rule: for the same members and topics, an assignor computes exactly the assignment of the Java client's.
+"""Subscriptions and assignments as bytes. Rule: written as Java writes them, and what other clients send is read as Java reads it.
 
-In a group with different clients any of them can be the leader, so an assignor is an agreement between implementations.
+The assignors themselves, which applications can write, are in `pykafka4.assignors`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
-import attrs
-
+from pykafka4.assignors.interface import GroupMember
 from pykafka4.errors import ConfigError, DecodeError
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
@@ -18,87 +19,51 @@ from pykafka4.wire.protocol.messages_group import ConsumerProtocolAssignment, Co
 from pykafka4.wire.protocol.schema import decode_data, encode_data
 
 __all__ = [
-    "ASSIGNORS",
-    "Assignor",
-    "GroupAssignment",
-    "GroupMember",
     "assigned_partitions",
     "assignment_bytes",
     "group_member",
-    "range_assignor",
     "subscription_bytes",
 ]
 
 log = get_log("pykafka4.group")
 
-PROTOCOL_DATA: Final = 1  # version of subscription and assignment bytes; enough for eager rebalancing
-
-GroupAssignment = dict[str, list[TopicPartition]]
+PROTOCOL_DATA: Final = 3  # version of subscription and assignment bytes; older clients read the fields that they know (as in Java)
 
 
-@attrs.frozen
-class GroupMember:
-    """A member as the group's leader sees it."""
-
-    member_id: str
-    topics: frozenset[str]
-    instance_id: str | None = None
-
-
-Assignor = Callable[[Collection[GroupMember], Mapping[str, int]], GroupAssignment]
-
-
-def _rank(member: GroupMember) -> tuple[bool, bytes]:
-    """Static members first, by instance id, then the others by member id (`AbstractPartitionAssignor.MemberInfo`).
-
-    Java compares UTF-16 units, not code points.
-    """
-    name = member.member_id if member.instance_id is None else member.instance_id
-    return member.instance_id is None, name.encode("utf-16-be", "surrogatepass")
-
-
-def range_assignor(members: Collection[GroupMember], partitions: Mapping[str, int]) -> GroupAssignment:
-    """Per topic, a contiguous range for each subscriber; the first ones get one more if the number is not divisible.
-
-    `partitions` has the number of partitions of each topic; topics without partitions are not assigned.
-    """
-    result: GroupAssignment = {member.member_id: [] for member in members}
-    ranked = sorted(members, key=_rank)
-    for topic in sorted({topic for member in members for topic in member.topics}):
-        takers = [member for member in ranked if topic in member.topics]
-        for member, numbers in zip(takers, _ranges(partitions.get(topic, 0), len(takers))):
-            result[member.member_id] += [TopicPartition(topic, number) for number in numbers]
-    return result
-
-
-def _ranges(count: int, takers: int) -> Iterable[range]:
-    each, extra = divmod(count, takers)
-    for i in range(takers):
-        first = i * each + min(i, extra)
-        yield range(first, first + each + (i < extra))
-
-
-# Names also in `ConsumerConfig.partition_assignment_strategy`; a test compares them. A cooperative one needs partial revocation in
-# `membership` as well.
-ASSIGNORS: Mapping[str, Assignor] = {"range": range_assignor}
-
-
-# ---- subscriptions and assignments as bytes
-
-
-def subscription_bytes(topics: Iterable[str]) -> bytes:
-    """The subscription that this member sends in JoinGroup."""
-    return encode_data(ConsumerProtocolSubscription(topics=sorted(topics)), PROTOCOL_DATA)
+def subscription_bytes(
+    topics: Iterable[str],
+    owned: Iterable[TopicPartition] = (),
+    generation: int = -1,
+    rack: str | None = None,
+    user_data: bytes | None = None,
+) -> bytes:
+    """The subscription that this member sends in JoinGroup; `owned` in `generation`."""
+    parts = [
+        ConsumerProtocolSubscription.Topic(topic=topic, partitions=[tp.partition for tp in tps])
+        for topic, tps in groupby(sorted(owned), attrgetter("topic"))
+    ]
+    message = ConsumerProtocolSubscription(
+        topics=sorted(topics), user_data=user_data, owned_partitions=parts, generation_id=generation, rack_id=rack
+    )
+    return encode_data(message, PROTOCOL_DATA)
 
 
 def group_member(member_id: str, instance_id: str | None, metadata: bytes, where: str) -> GroupMember:
     """A member from its subscription in JoinGroup. `where` precedes log lines: the client id and the group."""
     try:
-        topics = frozenset(decode_data(ConsumerProtocolSubscription, metadata).topics)
+        sent = decode_data(ConsumerProtocolSubscription, metadata)
     except DecodeError as error:
         log.warning("%s: group member %s: cannot decode its subscription, so it is assigned no partitions (%s)", where, member_id, error)
-        topics = frozenset()
-    return GroupMember(member_id, frozenset(topic for topic in topics if _is_valid(member_id, topic, where)), instance_id)
+        return GroupMember(member_id, frozenset(), instance_id)
+    return GroupMember(
+        member_id,
+        frozenset(topic for topic in sent.topics if _is_valid(member_id, topic, where)),
+        instance_id,
+        tuple(dict.fromkeys(TopicPartition(t.topic, p) for t in sent.owned_partitions for p in t.partitions)),
+        max(sent.generation_id, -1),
+        sent.rack_id or None,
+        sent.user_data,
+    )
 
 
 def _is_valid(member_id: str, topic: str, where: str) -> bool:

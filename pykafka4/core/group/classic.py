@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, Final
 
 from pykafka4.config import ConsumerConfig
-from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
+from pykafka4.core import INFINITY, Failed, Job, Outcome, Request, Transitions
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.assignors import assigned_partitions
 from pykafka4.core.group.coordinator import GroupCoordinator, Reaction, reaction
@@ -20,6 +20,7 @@ from pykafka4.core.group.heartbeats import HeartbeatTimer
 from pykafka4.core.group.leadership import Leadership
 from pykafka4.core.group.protocol import Assignee, CommitsInFlight
 from pykafka4.core.group.requests import fit_leave, heartbeat_request, join_request, leave_request, sync_request
+from pykafka4.core.group.strategies import Strategies, UserData
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import via
 from pykafka4.core.subscription import Credentials
@@ -33,6 +34,7 @@ log = get_log("pykafka4.group")
 
 JOIN_GRACE: Final = 5.0  # seconds beyond the rebalance time-out until a JoinGroup without a response is abandoned (as in Java)
 COMMITS_FIRST: Final = 5.0  # seconds for which a join waits for commits that were made before the partitions were released
+ASSIGN_SHARE: Final = 0.75  # of the session time-out, after the response to a join, until the leader must have assigned the partitions
 ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # in a commit's response; other errors that are not retriable concern only the commit
 
 
@@ -89,8 +91,10 @@ class ClassicProtocol:
         assignee: Assignee,
         random: Random,
         send: Callable[[Request], None],
+        work: Callable[[Job], None],
         commits: CommitsInFlight,
     ) -> None:
+        """`send` takes requests, and `work` what must not run on the loop."""
         self._config, self._coordinator = config, coordinator
         self._assignee, self._send = assignee, send
         self._commits = commits
@@ -102,7 +106,9 @@ class ClassicProtocol:
         self.generation = -1
         self.credentials: Credentials | None = None  # while partitions are assigned
         self.error: KafkaError | None = None  # the last error
-        self.leadership = Leadership(cluster, f"{config.client_id}: group {config.group_id}")
+        where = f"{config.client_id}: group {config.group_id}"
+        self._strategies = Strategies(config, where, work)
+        self.leadership = Leadership(cluster, where, self._strategies, work)
         self._joined_with: tuple[str, ...] = ()
         self._joined_at: tuple[int, float]  # (coordinator, time) of the last join
         self._assignor: str | None = None
@@ -186,6 +192,9 @@ class ClassicProtocol:
         return STEPS[self.state](self, now)
 
     def _joining(self, now: float) -> float:
+        data_due = self._strategies.check(now)
+        if self.state is not MemberState.JOINING:
+            return now
         node, since = self._joined_at
         coordinator = self._coordinator.node
         if coordinator not in (None, node):
@@ -193,7 +202,7 @@ class ClassicProtocol:
             return now
         if coordinator is None:  # another request lost it: if it is frozen, it would hold the join until the time-out
             self._coordinator.want()
-        return min(self._assignee.keep_lease(now), self._coordinator.check(now, since))
+        return min(self._assignee.keep_lease(now), self._coordinator.check(now, since), data_due)
 
     def _syncing(self, now: float) -> float:
         if self.leadership.due < INFINITY:
@@ -300,7 +309,13 @@ class ClassicProtocol:
         self._move(MemberState.JOINING)
         self._join_by = INFINITY
         self._joined_with, self._joined_at = self._assignee.topics, (node, now)
-        message = join_request(self._config, self.member_id, self._joined_with)
+        self._strategies.ask(now, self._joined_with, lambda at, data: self._send_join(at, node, data))
+
+    def _send_join(self, now: float, node: int, data: UserData | KafkaError) -> None:
+        if isinstance(data, KafkaError):
+            self._cannot_assign(now, data)
+            return
+        message = join_request(self._config, self.member_id, self._joined_with, self._assignee.held, self.generation, data)
         patience = max(self._config.request_timeout_ms / 1000, self._rebalance_timeout + JOIN_GRACE)
         self._attempt_with(node, message, now + patience, lambda at, outcome: self._join_answered(at, node, outcome))
 
@@ -321,7 +336,8 @@ class ClassicProtocol:
         self.member_id, self.generation = answer.member_id, answer.generation_id
         self._move(MemberState.SYNCING)
         self._assignor = answer.protocol_name
-        unsupported = self.leadership.decide(answer, now + min(self._config.request_timeout_ms / 1000, self._session / 2))
+        due = now + min(self._config.request_timeout_ms / 1000, self._session / 2)
+        unsupported = self.leadership.decide(answer, due, now + self._session * ASSIGN_SHARE)
         if unsupported is not None:
             self.fail(KafkaError(f"group {self._config.group_id} chose assignor {unsupported!r}, which this client does not support"))
         elif self.leadership.holds:
@@ -330,9 +346,21 @@ class ClassicProtocol:
             self._sync(now, {})
 
     def _deal(self, now: float) -> None:
-        shares = self.leadership.deal(now)
+        try:
+            shares = self.leadership.deal(now)
+        except KafkaError as error:
+            self._cannot_assign(now, error)
+            return
         if shares is not None:
             self._sync(now, shares)
+
+    def _cannot_assign(self, now: float, error: KafkaError) -> None:
+        """An assignor failed. A leader that only tried again would make the group rebalance without end, so this member ends; it leaves,
+        so that the others need not wait for the end of its session."""
+        if self._is_known and self._coordinator.node is not None:
+            self._send_leave(now, self._coordinator.node)  # without waiting for the response
+            self.member_id = ""
+        self.fail(error)
 
     def _sync(self, now: float, shares: Mapping[str, bytes]) -> None:
         node = self._coordinator.node
@@ -370,6 +398,7 @@ class ClassicProtocol:
         self._heartbeat.start(now + pause if now - sent_at < pause else now)
         instance = self._config.group_instance_id
         self.credentials = Credentials(self._config.group_id or "", self.generation, self.member_id, instance)
+        self._strategies.assigned(self._assignor, tps, self.generation)
         self._assignee.assigned(tps)
 
     # ---------------------------------------------------------------- errors
@@ -409,6 +438,7 @@ class ClassicProtocol:
         if self._held:
             self._coordinator.renew_join_lane()
         self._attempt, self._held = None, False
+        self._strategies.abandon()
         self.leadership.abandon()
 
     def _beat_answered(self, now: float, sent_at: float, credentials: Credentials | None, node: int, outcome: Outcome) -> None:

@@ -7,14 +7,17 @@ before: it requests it from the coordinator, because partitions may have been ad
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from pykafka4.core import INFINITY, Failed, Outcome
-from pykafka4.core.group.assignors import ASSIGNORS, GroupMember, assigned_partitions, assignment_bytes, group_member
+from pykafka4.assignors.interface import Assignor, GroupMember
+from pykafka4.core import INFINITY, Failed, Job, Outcome
+from pykafka4.core.group.assignors import assigned_partitions, group_member
+from pykafka4.core.group.dealing import Deal, Placement
+from pykafka4.core.group.strategies import Strategies, is_builtin
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
-from pykafka4.errors import DecodeError
+from pykafka4.errors import DecodeError, KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest, DescribeGroupsResponse, JoinGroupResponse
 
@@ -28,27 +31,38 @@ class Leadership:
     """What only the leader of a group does. Idle on other members."""
 
     __slots__ = (
+        "_assign_by",
         "_assignor",
         "_changes",
         "_cluster",
+        "_deal",
         "_deals",
         "_dealt",
         "_different",
         "_members",
+        "_shares",
         "_silent",
+        "_strategies",
+        "_stuck",
         "_topics",
         "_where",
+        "_work",
         "ask_at",
         "due",
         "holds",
     )
 
-    def __init__(self, cluster: Cluster, where: str) -> None:
-        """`where` precedes log lines: the client id and the group."""
+    def __init__(self, cluster: Cluster, where: str, strategies: Strategies, work: Callable[[Job], None]) -> None:
+        """`where` precedes log lines: the client id and the group. `work` starts a job."""
         self._cluster, self._where = cluster, where
+        self._strategies, self._work = strategies, work
         self.holds = False
-        self.due = INFINITY  # assign by then, even if topics are still unknown
-        self._assignor = ""
+        self.due = INFINITY  # assign by then, even if topics are still unknown; or have assigned by then
+        self._assign_by = INFINITY
+        self._assignor: Assignor | None = None
+        self._deal: Deal | None = None  # under way on a helper
+        self._shares: Mapping[str, bytes] | KafkaError | None = None  # its result
+        self._stuck = False  # an application's assignor has not returned yet
         self._members: tuple[GroupMember, ...] = ()
         self.ask_at = INFINITY  # when to send `question`
         self._dealt: dict[str, int] | None = None  # partitions per topic in the last assignment; None: unknown
@@ -58,15 +72,16 @@ class Leadership:
         self._different: set[str] = set()  # those of them whose number of partitions differs from that in the assignment
         self._changes: TopicChanges | None = None  # while this member is the leader
 
-    def decide(self, response: JoinGroupResponse, due: float) -> str | None:
+    def decide(self, response: JoinGroupResponse, due: float, assign_by: float) -> str | None:
         """Take the role and the members from the response to a join. Returns the group's assignor if this client does not support it."""
-        self.holds, self.due, self.ask_at = response.leader == response.member_id, INFINITY, INFINITY
+        self.abandon()
+        self.holds = response.leader == response.member_id
         if not self.holds:
             self.resign()
             return None
-        self._assignor = response.protocol_name or ""
-        if self._assignor not in ASSIGNORS:
-            return self._assignor or "(none)"
+        self._assignor = self._strategies.by_name.get(response.protocol_name or "")
+        if self._assignor is None:
+            return response.protocol_name or "(none)"
         before = set(self._topics)
         self._members = tuple(group_member(m.member_id, m.group_instance_id, m.metadata, self._where) for m in response.members)
         self._deals = not response.skip_assignment
@@ -78,22 +93,62 @@ class Leadership:
         for topic in sorted(before - set(self._topics)):
             self._cluster.forget(topic, self)
         self._silent = {topic for topic in self._topics if not self._looked_up(topic)}
-        self.due = due
+        self.due, self._assign_by = due, assign_by
         return None
 
     def deal(self, now: float) -> Mapping[str, bytes] | None:
-        """The assignment of each member, once all topics are looked up; at `due`, unknown topics count as empty. None: not yet."""
+        """The assignment of each member, once all topics are looked up; at `due`, unknown topics count as empty. None: not yet.
+
+        Raises a KafkaError if the assignor failed.
+        """
         if not self._deals:
             self._dealt, self.due, self.ask_at = None, INFINITY, now
             return {}
-        self._silent -= {topic for topic in self._take_changed() if self._looked_up(topic)}
-        if self._silent and now < self.due:
+        if self._deal is None:
+            self._silent -= {topic for topic in self._take_changed() if self._looked_up(topic)}
+            if self._silent and now < self.due:
+                return None
+            self._begin()
+        return self._finish(now)
+
+    def _begin(self) -> None:
+        """Assign: at once, or on a helper."""
+        self._note_dealt(self._sizes())
+        assert self._assignor is not None
+        placements = {topic: self._placement(topic) for topic in self._topics if self._cluster.partitions(topic)}
+        racks = {node: broker.rack for node, broker in self._cluster.brokers.items() if broker.rack}
+        deal = self._deal = Deal(self._assignor, self._members, placements, racks, self._where)
+        if deal.may_run_here:
+            self._shares = deal.attempt()
+            return
+        self.due = self._assign_by
+        foreign = not is_builtin(self._assignor)
+        if self._stuck:  # one thread at most waits for an application's assignor that hangs
+            self._shares = deal.refusal("has not returned from the last rebalance yet")
+            return
+
+        def then(now: float, shares: Mapping[str, bytes] | KafkaError) -> None:
+            self._stuck = False
+            if deal is self._deal:
+                self._shares = shares
+
+        self._stuck = foreign
+        self._work(Job(deal.attempt, then, slow=foreign))
+
+    def _finish(self, now: float) -> Mapping[str, bytes] | None:
+        deal, shares = self._deal, self._shares
+        assert deal is not None
+        if shares is None and now < self.due:
             return None
-        self.due = INFINITY
-        sizes = self._sizes()
-        self._note_dealt(sizes)
-        shares = ASSIGNORS[self._assignor](self._members, sizes)
-        return {member_id: assignment_bytes(tps) for member_id, tps in shares.items()}
+        self._deal, self._shares, self.due = None, None, INFINITY
+        if shares is None:
+            raise deal.refusal("did not return in time (session_timeout_ms limits it)")
+        if isinstance(shares, KafkaError):
+            raise shares
+        return shares
+
+    def _placement(self, topic: str) -> Placement:
+        return Placement(self._cluster.leaders(topic))
 
     def question(self, now: float, group: str) -> DescribeGroupsRequest:
         """The request for the current assignment; `learn` takes the response."""
@@ -115,8 +170,9 @@ class Leadership:
         self._note_dealt({topic: sizes[topic] for topic in self._topics})
 
     def abandon(self) -> None:
-        """The join or sync failed."""
+        """The join or sync failed, or another one begins."""
         self.due = self.ask_at = INFINITY
+        self._deal = self._shares = None
 
     def resign(self) -> None:
         """Another member is the leader, or this one left."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from pykafka4.config import ConsumerConfig
 from pykafka4.core.group.assignors import subscription_bytes
+from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
 __all__ = ["fit_leave", "heartbeat_request", "join_request", "leave_request", "sync_request"]
@@ -15,9 +16,18 @@ PROTOCOL: Final = "consumer"
 LEAVE_MANY_FROM: Final = 3  # LeaveGroup takes many members, in other fields, from v3 on
 
 
-def join_request(config: ConsumerConfig, member_id: str, topics: Iterable[str]) -> JoinGroupRequest:
-    """Join, or rejoin as `member_id`, with a subscription to `topics`."""
-    metadata = subscription_bytes(topics)
+def join_request(
+    config: ConsumerConfig,
+    member_id: str,
+    topics: Iterable[str],
+    owned: Iterable[TopicPartition],
+    generation: int,
+    user_data: Mapping[str, bytes | None],
+) -> JoinGroupRequest:
+    """Join, or rejoin as `member_id`, with a subscription to `topics`, while holding `owned` since `generation`.
+
+    `user_data`: for each assignor, in order of preference, what its members send with it.
+    """
     return JoinGroupRequest(
         group_id=config.group_id or "",
         session_timeout_ms=int(config.session_timeout_ms),
@@ -25,7 +35,10 @@ def join_request(config: ConsumerConfig, member_id: str, topics: Iterable[str]) 
         member_id=member_id,
         group_instance_id=config.group_instance_id,
         protocol_type=PROTOCOL,
-        protocols=[JoinGroupRequest.Protocol(name=name, metadata=metadata) for name in config.partition_assignment_strategy],
+        protocols=[
+            JoinGroupRequest.Protocol(name=name, metadata=subscription_bytes(topics, owned, generation, None, data))
+            for name, data in user_data.items()
+        ],
     )
 
 

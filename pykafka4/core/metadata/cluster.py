@@ -129,6 +129,11 @@ class Cluster:
             return None
         return known.leaders[tp.partition]
 
+    def leaders(self, topic: str) -> list[Leader | None]:
+        """The leaders of all partitions, in order."""
+        known = self._topics.get(topic)
+        return [] if known is None else list(known.leaders)
+
     def topic_id(self, topic: str) -> UUID | None:
         """The id of `topic`; None if it is unknown, or the brokers are too old for topic ids."""
         known = self._topics.get(topic)

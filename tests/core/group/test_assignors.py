@@ -1,107 +1,52 @@
-"""The range assignor, against the examples of Java's RangeAssignor, and what must hold for any group."""
+"""Subscriptions and assignments as bytes."""
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from pykafka4.core.group.assignors import (
-    GroupMember,
-    assigned_partitions,
-    assignment_bytes,
-    group_member,
-    range_assignor,
-    subscription_bytes,
-)
+from pykafka4.assignors import GroupMember
+from pykafka4.core.group.assignors import assigned_partitions, assignment_bytes, group_member, subscription_bytes
 from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_group import ConsumerProtocolSubscription
+from pykafka4.wire.protocol.schema import decode_data, encode_data
 
-
-def member(name: str, *topics: str, instance: str | None = None) -> GroupMember:
-    return GroupMember(name, frozenset(topics), instance)
-
-
-def numbers(tps: list[TopicPartition]) -> list[str]:
-    return [str(tp) for tp in tps]
-
-
-def test_two_topics_of_three_partitions_give_the_first_member_one_more_of_each() -> None:
-    """The example in RangeAssignor's own documentation."""
-    result = range_assignor([member("C0", "t0", "t1"), member("C1", "t0", "t1")], {"t0": 3, "t1": 3})
-    assert numbers(result["C0"]) == ["t0-0", "t0-1", "t1-0", "t1-1"]
-    assert numbers(result["C1"]) == ["t0-2", "t1-2"]
-
-
-def test_members_get_partitions_of_their_own_topics_only() -> None:
-    """`testMultipleConsumersMixedTopics`."""
-    members = [member("c1", "t1"), member("c2", "t1", "t2"), member("c3", "t1")]
-    result = range_assignor(members, {"t1": 3, "t2": 2})
-    assert numbers(result["c1"]) == ["t1-0"]
-    assert numbers(result["c2"]) == ["t1-1", "t2-0", "t2-1"]
-    assert numbers(result["c3"]) == ["t1-2"]
-
-
-def test_more_members_than_partitions_leaves_the_last_without() -> None:
-    result = range_assignor([member("c2", "t"), member("c1", "t")], {"t": 1})
-    assert numbers(result["c1"]) == ["t-0"]
-    assert result["c2"] == []
-
-
-def test_topics_without_partitions_are_assigned_to_no_member() -> None:
-    assert range_assignor([member("c", "gone", "unknown")], {"gone": 0}) == {"c": []}
-
-
-def test_static_members_come_first_by_instance_id_and_keep_their_share_under_a_new_member_id() -> None:
-    """`testStaticMemberRangeAssignmentPersistent`."""
-    before = range_assignor([member("m1", "t", instance="b"), member("m2", "t", instance="a"), member("a0", "t")], {"t": 5})
-    after = range_assignor([member("z9", "t", instance="b"), member("m2", "t", instance="a"), member("a0", "t")], {"t": 5})
-    assert numbers(before["m2"]) == ["t-0", "t-1"]
-    assert numbers(before["m1"]) == ["t-2", "t-3"] == numbers(after["z9"])
-    assert numbers(before["a0"]) == ["t-4"]
-
-
-def test_member_ids_are_ordered_as_java_orders_strings() -> None:
-    """UTF-16 units: a character beyond the basic plane comes before U+FFFF."""
-    result = range_assignor([member("\uffff", "t"), member("\U0001f600", "t")], {"t": 1})
-    assert numbers(result["\U0001f600"]) == ["t-0"]
-
-
-GROUPS = st.dictionaries(
-    st.text("abcdef", min_size=1, max_size=3),
-    st.tuples(st.frozensets(st.sampled_from(["t1", "t2", "t3"])), st.none() | st.text("xyz", min_size=1, max_size=3)),
-    min_size=1,
-    max_size=8,
-)
-
-
-@given(GROUPS, st.dictionaries(st.sampled_from(["t1", "t2", "t3"]), st.integers(0, 20)))
-def test_every_partition_goes_to_exactly_one_subscriber_and_shares_differ_by_one_at_most(
-    group: dict[str, tuple[frozenset[str], str | None]], sizes: dict[str, int]
-) -> None:
-    members = [GroupMember(name, topics, instance) for name, (topics, instance) in group.items()]
-    result = range_assignor(members, sizes)
-    dealt = [tp for tps in result.values() for tp in tps]
-    takers = {topic: [m for m in members if topic in m.topics] for topic in sizes}
-    assert sorted(dealt) == sorted(TopicPartition(t, p) for t, size in sizes.items() if takers[t] for p in range(size))
-    for topic, subscribers in takers.items():
-        shares = [[tp.partition for tp in result[m.member_id] if tp.topic == topic] for m in subscribers]
-        assert all(share == list(range(share[0], share[0] + len(share))) for share in shares if share)
-        assert max(map(len, shares), default=0) - min(map(len, shares), default=0) <= 1
-    for m in members:
-        assert {tp.topic for tp in result[m.member_id]} <= m.topics
-
-
-@given(GROUPS, st.randoms())
-def test_the_order_in_which_members_are_listed_does_not_matter(group: dict[str, tuple[frozenset[str], str | None]], random: object) -> None:
-    members = [GroupMember(name, topics, None) for name, (topics, _) in group.items()]
-    sizes = {"t1": 5, "t2": 7, "t3": 1}
-    assert range_assignor(members, sizes) == range_assignor(members[::-1], sizes)
+OWNED = (TopicPartition("a", 3), TopicPartition("b", 0), TopicPartition("a", 1))
 
 
 def test_subscription_and_assignment_survive_their_bytes() -> None:
-    assert group_member("m", "i", subscription_bytes(["b", "a"]), "c: group g") == member("m", "a", "b", instance="i")
+    sent = subscription_bytes(["b", "a"], OWNED, 7, "east", b"data")
+    sorted_owned = (TopicPartition("a", 1), TopicPartition("a", 3), TopicPartition("b", 0))
+    assert group_member("m", "i", sent, "c: group g") == GroupMember("m", frozenset("ab"), "i", sorted_owned, 7, "east", b"data")
     tps = [TopicPartition("a", 1), TopicPartition("b", 0), TopicPartition("a", 3)]
     assert sorted(assigned_partitions(assignment_bytes(tps))) == sorted(tps)
     assert assigned_partitions(b"") == []
+
+
+def test_topics_and_owned_partitions_are_sent_in_order_and_in_the_newest_version() -> None:
+    sent = subscription_bytes(["b", "a"], OWNED)
+    assert sent[:2] == b"\0\x03"
+    read = decode_data(ConsumerProtocolSubscription, sent)
+    assert read.topics == ["a", "b"]
+    assert [(t.topic, t.partitions) for t in read.owned_partitions] == [("a", [1, 3]), ("b", [0])]
+
+
+def test_what_a_version_of_a_subscription_lacks_is_unknown() -> None:
+    whole = ConsumerProtocolSubscription(
+        topics=["t"],
+        user_data=b"u",
+        owned_partitions=[ConsumerProtocolSubscription.Topic(topic="t", partitions=[2])],
+        generation_id=5,
+        rack_id="r",
+    )
+    read = [group_member("m", None, encode_data(whole, version), "c: group g") for version in range(4)]
+    assert [member.owned for member in read] == [(), (TopicPartition("t", 2),), (TopicPartition("t", 2),), (TopicPartition("t", 2),)]
+    assert [member.generation for member in read] == [-1, -1, 5, 5]
+    assert [member.rack for member in read] == [None, None, None, "r"]
+    assert {member.user_data for member in read} == {b"u"}
+
+
+def test_an_empty_rack_and_a_negative_generation_are_unknown() -> None:
+    whole = ConsumerProtocolSubscription(topics=["t"], generation_id=-7, rack_id="")
+    member = group_member("m", None, encode_data(whole, 3), "c: group g")
+    assert (member.generation, member.rack) == (-1, None)
 
 
 def test_a_member_whose_subscription_cannot_be_read_gets_nothing() -> None:

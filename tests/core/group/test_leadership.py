@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from consumer_harness import LOST, Cluster, tp
+from consumer_harness import LOST, Cluster, config, tp
 
 from pykafka4.core import INFINITY, Reply
 from pykafka4.core.group.assignors import assigned_partitions, assignment_bytes, subscription_bytes
 from pykafka4.core.group.leadership import Leadership
+from pykafka4.core.group.strategies import Strategies
 from pykafka4.misuse import check_topic
 from pykafka4.wire.protocol.messages_group import ConsumerProtocolSubscription, DescribeGroupsResponse, JoinGroupResponse
 from pykafka4.wire.protocol.schema import encode_data
@@ -20,6 +21,13 @@ def answer(leader: str = "m", protocol: str | None = "range", **members: list[st
     return JoinGroupResponse(error_code=0, protocol_name=protocol, leader=leader, member_id="m", members=rows)
 
 
+def lead(cluster: Any, strategies: Any = ("range",), work: Any = None) -> Leadership:
+    """The leadership of a member with these assignors; it starts no job unless there is a list for them."""
+    options = config(partition_assignment_strategy=strategies)
+    jobs = work if work is not None else []
+    return Leadership(cluster, "c: group g", Strategies(options, "c: group g", jobs.append), jobs.append)
+
+
 @pytest.fixture
 def cluster() -> Any:
     cluster = Cluster()
@@ -28,14 +36,14 @@ def cluster() -> Any:
 
 
 def test_a_follower_assigns_nothing(cluster: Any) -> None:
-    leadership = Leadership(cluster, "c: group g")
-    assert leadership.decide(answer(leader="x"), 5.0) is None
+    leadership = lead(cluster)
+    assert leadership.decide(answer(leader="x"), 5.0, 9.0) is None
     assert (leadership.holds, leadership.due, leadership.outgrown()) == (False, INFINITY, False)
 
 
 def test_every_member_gets_a_share(cluster: Any) -> None:
-    leadership = Leadership(cluster, "c: group g")
-    assert leadership.decide(answer(m=["t"], n=["t"]), 5.0) is None
+    leadership = lead(cluster)
+    assert leadership.decide(answer(m=["t"], n=["t"]), 5.0, 9.0) is None
     shares = leadership.deal(0.0)
     assert shares is not None
     assert {name: assigned_partitions(share) for name, share in shares.items()} == {"m": [tp(0), tp(1)], "n": [tp(2)]}
@@ -44,12 +52,12 @@ def test_every_member_gets_a_share(cluster: Any) -> None:
 
 @pytest.mark.parametrize("protocol", ["roundrobin", None])
 def test_an_assignor_that_is_not_known_is_named(cluster: Any, protocol: str | None) -> None:
-    assert Leadership(cluster, "c: group g").decide(answer(protocol=protocol, m=["t"]), 5.0) == (protocol or "(none)")
+    assert lead(cluster).decide(answer(protocol=protocol, m=["t"]), 5.0, 9.0) == (protocol or "(none)")
 
 
 def test_unknown_topics_are_waited_for_until_due(cluster: Any) -> None:
-    leadership = Leadership(cluster, "c: group g")
-    leadership.decide(answer(m=["t", "u"]), 5.0)
+    leadership = lead(cluster)
+    leadership.decide(answer(m=["t", "u"]), 5.0, 9.0)
     assert leadership.deal(4.9) is None
     assert leadership.deal(5.0) is not None
 
@@ -59,8 +67,8 @@ def test_a_rebalance_is_needed_when_topics_are_created_deleted_or_get_partitions
         cluster = Cluster()
         cluster.set("t", [1, 1, 1])
         cluster.set("u", error="UNKNOWN_TOPIC_OR_PARTITION")
-        leadership = Leadership(cluster, "c: group g")
-        leadership.decide(answer(m=["t", "u"]), 5.0)
+        leadership = lead(cluster)
+        leadership.decide(answer(m=["t", "u"]), 5.0, 9.0)
         leadership.deal(0.0)
         assert not leadership.outgrown()
         cluster.set("other", [1])
@@ -71,8 +79,8 @@ def test_a_rebalance_is_needed_when_topics_are_created_deleted_or_get_partitions
 
 
 def test_a_change_between_the_lookup_and_the_assignment_is_noticed(cluster: Any) -> None:
-    leadership = Leadership(cluster, "c: group g")
-    leadership.decide(answer(m=["t"]), 5.0)
+    leadership = lead(cluster)
+    leadership.decide(answer(m=["t"]), 5.0, 9.0)
     leadership.deal(0.0)
     assert not leadership.outgrown()
     cluster.set("t", [1] * 4)
@@ -96,8 +104,8 @@ def test_only_topics_that_changed_are_compared(cluster: Any, monkeypatch: pytest
     names = ["t", *(f"u{n}" for n in range(20))]
     for name in names:
         cluster.set(name, [1])
-    leadership = Leadership(cluster, "c: group g")
-    leadership.decide(answer(m=names), 5.0)
+    leadership = lead(cluster)
+    leadership.decide(answer(m=names), 5.0, 9.0)
     leadership.deal(0.0)
     looked = watch(cluster, monkeypatch)
     for _ in range(3):
@@ -110,8 +118,8 @@ def test_only_topics_that_changed_are_compared(cluster: Any, monkeypatch: pytest
 
 def test_while_topics_are_unknown_only_those_that_changed_are_looked_at(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["t", *(f"u{n}" for n in range(20))]
-    leadership = Leadership(cluster, "c: group g")
-    leadership.decide(answer(m=names), 5.0)
+    leadership = lead(cluster)
+    leadership.decide(answer(m=names), 5.0, 9.0)
     looked = watch(cluster, monkeypatch)
     assert leadership.deal(0.0) is None
     cluster.set("u1", [1])
@@ -123,25 +131,25 @@ def test_while_topics_are_unknown_only_those_that_changed_are_looked_at(cluster:
 
 
 def test_changes_are_collected_only_while_a_member_leads(cluster: Any) -> None:
-    leadership = Leadership(cluster, "c: group g")
+    leadership = lead(cluster)
     assert not cluster.on_change
     for _ in range(2):
-        leadership.decide(answer(m=["t"]), 5.0)
+        leadership.decide(answer(m=["t"]), 5.0, 9.0)
     assert len(cluster.on_change) == 1
-    leadership.decide(answer(leader="n"), 5.0)
+    leadership.decide(answer(leader="n"), 5.0, 9.0)
     leadership.resign()
     assert not cluster.on_change
 
 
 def test_only_a_leader_wants_the_topics_of_the_others_and_only_todays(cluster: Any) -> None:
-    leadership = Leadership(cluster, "c: group g")
-    leadership.decide(answer(m=["t"], n=["u"]), 5.0)
+    leadership = lead(cluster)
+    leadership.decide(answer(m=["t"], n=["u"]), 5.0, 9.0)
     assert set(cluster.users) == {"t", "u"}
-    leadership.decide(answer(m=["t"], n=["v"]), 5.0)
+    leadership.decide(answer(m=["t"], n=["v"]), 5.0, 9.0)
     assert set(cluster.users) == {"t", "v"}
-    leadership.decide(answer(leader="n"), 5.0)
+    leadership.decide(answer(leader="n"), 5.0, 9.0)
     assert not cluster.users
-    leadership.decide(answer(m=["t"]), 5.0)
+    leadership.decide(answer(m=["t"]), 5.0, 9.0)
     leadership.resign()
     assert not cluster.users
 
@@ -158,8 +166,8 @@ def test_a_member_that_wants_topics_that_cannot_exist_does_not_keep_the_others_f
     """Java's consumer, for one, subscribes to any name."""
     cluster: Any = StrictCluster()
     cluster.set("t", [1, 1, 1])
-    leadership = Leadership(cluster, "c: group g")
-    assert leadership.decide(answer(m=["t"], n=["a b", "", "x" * 300, "t"], o=["."]), 5.0) is None
+    leadership = lead(cluster)
+    assert leadership.decide(answer(m=["t"], n=["a b", "", "x" * 300, "t"], o=["."]), 5.0, 9.0) is None
     shares = leadership.deal(0.0)
     assert shares is not None
     assert {name: assigned_partitions(share) for name, share in shares.items()} == {"m": [tp(0), tp(1)], "n": [tp(2)], "o": []}
@@ -179,8 +187,8 @@ def test_a_subscription_in_any_version_with_any_user_data_is_read(cluster: Any, 
         subscription.rack_id = "b"
     foreign = answer(m=["t"], n=[])
     foreign.members[1].metadata = encode_data(subscription, version)
-    leadership = Leadership(cluster, "c: group g")
-    assert leadership.decide(foreign, 5.0) is None
+    leadership = lead(cluster)
+    assert leadership.decide(foreign, 5.0, 9.0) is None
     shares = leadership.deal(0.0)
     assert shares is not None
     assert assigned_partitions(shares["n"]) == [tp(2)]
@@ -200,10 +208,10 @@ def described(*shares: list[Any], state: str = "Stable", error: int = 0) -> Repl
 
 def returned(cluster: Any, *topics: str) -> Leadership:
     """The leader of a group whose assignment stands."""
-    leadership = Leadership(cluster, "c: group g")
+    leadership = lead(cluster)
     back = answer(m=list(topics), n=list(topics))
     back.skip_assignment = True
-    leadership.decide(back, 5.0)
+    leadership.decide(back, 5.0, 9.0)
     assert leadership.deal(0.0) == {}
     return leadership
 
@@ -252,10 +260,10 @@ def test_an_assignment_that_cannot_be_read_is_taken_for_whole(cluster: Any) -> N
 
 def test_leaders_and_followers_do_not_request_an_assignment(cluster: Any) -> None:
     leadership = returned(cluster, "t")
-    leadership.decide(answer(m=["t"]), 5.0)
+    leadership.decide(answer(m=["t"]), 5.0, 9.0)
     assert leadership.ask_at == INFINITY
     assert leadership.deal(0.0) is not None
     assert leadership.ask_at == INFINITY
     leadership = returned(cluster, "t")
-    leadership.decide(answer(leader="n"), 5.0)
+    leadership.decide(answer(leader="n"), 5.0, 9.0)
     assert leadership.ask_at == INFINITY

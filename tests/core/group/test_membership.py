@@ -175,7 +175,7 @@ def test_a_changed_subscription_is_a_rebalance(harness: ConsumerHarness) -> None
     assert state(harness) is MemberState.REVOKING
     release(harness)
     request = harness.one(JoinGroupRequest)
-    assert request.message.protocols[0].metadata == subscription_bytes(["t", "u"])
+    assert request.message.protocols[0].metadata == subscription_bytes(["t", "u"], (), 1)
 
 
 def test_answers_to_an_abandoned_join_are_ignored(harness: ConsumerHarness) -> None:

@@ -24,7 +24,7 @@ from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.consumer.start_offsets import StartOffsets
 from pykafka4.core.engine import Engine
 from pykafka4.core.group import offsets
-from pykafka4.core.group.assignors import ASSIGNORS
+from pykafka4.core.group.dealing import Deal
 from pykafka4.core.group.membership import Membership
 from pykafka4.core.metadata.coordinators import Coordinator
 from pykafka4.core.network.call import Call, Next, Verdict
@@ -82,13 +82,12 @@ def never_commit(patch: pytest.MonkeyPatch) -> None:
 
 
 def give_everybody_everything(patch: pytest.MonkeyPatch) -> None:
-    def everything(original: Any, members: Any, *rest: Any) -> Any:
-        dealt = original(members, *rest)
+    def everything(original: Any, self: Deal, *args: Any) -> Any:
+        dealt = original(self, *args)
         whole = [tp for mine in dealt.values() for tp in mine]
         return dict.fromkeys(dealt, whole)
 
-    for name, deal in list(ASSIGNORS.items()):
-        patch.setitem(ASSIGNORS, name, lambda *args, deal=deal: everything(deal, *args))  # type: ignore[misc, index]
+    around(patch, Deal, "_checked", everything)
 
 
 def never_rest(patch: pytest.MonkeyPatch) -> None:
@@ -200,13 +199,12 @@ def stop_all_when_one_is_offline(patch: pytest.MonkeyPatch) -> None:
 def leave_a_partition_out(patch: pytest.MonkeyPatch) -> None:
     """The leader of the group deals out all partitions but one."""
 
-    def all_but_one(original: Any, members: Any, *rest: Any) -> Any:
-        dealt = original(members, *rest)
+    def all_but_one(original: Any, self: Deal, *args: Any) -> Any:
+        dealt = original(self, *args)
         last = max((tp for mine in dealt.values() for tp in mine), default=None)
         return {member: [tp for tp in mine if tp != last] for member, mine in dealt.items()}
 
-    for name, deal in list(ASSIGNORS.items()):
-        patch.setitem(ASSIGNORS, name, lambda *args, deal=deal: all_but_one(deal, *args))  # type: ignore[misc, index]
+    around(patch, Deal, "_checked", all_but_one)
 
 
 def raise_what_passes(patch: pytest.MonkeyPatch) -> None:

@@ -158,8 +158,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/config.py",
-        old='unknown = [name for name in self.partition_assignment_strategy if name != "range"]',
-        new="unknown: list[str] = []",
+        old="        if assignor not in ASSIGNORS:\n",
+        new="        if not assignor:\n",
         breaks="an assignment strategy that nobody implements is taken",
         tests=("tests/test_config.py::test_a_wrong_consumer_option_is_named",),
     ),

@@ -1,4 +1,4 @@
-"""Bugs of the classic protocol, its requests, the leader's part and the assignors."""
+"""Bugs of the classic protocol, its requests and the leader's part."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/classic.py",
-        old="            self._coordinator.want()\n        return min(self._assignee.keep_lease(now), self._coordinator.check(now, since))\n",
-        new="            pass\n        return min(self._assignee.keep_lease(now), self._coordinator.check(now, since))\n",
+        old="            self._coordinator.want()\n        return min(self._assignee.keep_lease(now), self._coordinator.check(now, since), data_due)\n",
+        new="            pass\n        return min(self._assignee.keep_lease(now), self._coordinator.check(now, since), data_due)\n",
         breaks="a join waits for a coordinator that was lost by somebody else",
         tests=("tests/core/group/test_classic.py::test_a_join_alone_looks_up_the_new_coordinator",),
     ),
@@ -172,8 +172,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/requests.py",
-        old="Protocol(name=name, metadata",
-        new='Protocol(name="roundrobin", metadata',
+        old="Protocol(name=name, metadata=subscription_bytes",
+        new='Protocol(name="range", metadata=subscription_bytes',
         breaks="partition_assignment_strategy is ignored",
         tests=("tests/test_options.py::test_the_option_reaches_the_wire_or_the_behaviour[partition_assignment_strategy]",),
     ),
@@ -214,7 +214,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/leadership.py",
-        old="        if self._silent and now < self.due:\n            return None\n",
+        old="            if self._silent and now < self.due:\n                return None\n",
         new="",
         breaks="a leader deals out topics that it has not looked up",
         tests=("tests/core/group/test_leadership.py::test_unknown_topics_are_waited_for_until_due",),
@@ -227,43 +227,57 @@ MUTANTS: Final = (
         tests=("tests/core/group/test_leadership.py::test_a_rebalance_is_needed_when_topics_are_created_deleted_or_get_partitions",),
     ),
     Mutant(
+        file="pykafka4/core/group/leadership.py",
+        old="            if deal is self._deal:\n",
+        new="            if True:\n",
+        breaks="the assignment of a generation that is over is sent in the next one",
+        tests=("tests/core/group/test_strategies.py::test_a_result_that_comes_after_the_next_generation_is_dropped",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/leadership.py",
+        old="        if self._stuck:  #",
+        new="        if False:  #",
+        breaks="an assignor that hangs takes a thread in each rebalance",
+        tests=("tests/core/group/test_strategies.py::test_an_assignor_that_hangs_ends_the_leader_before_its_session_is_over",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/dealing.py",
+        old="return is_builtin(self.assignor) and size <= SMALL",
+        new="return size <= SMALL",
+        breaks="an application's assignor runs on the loop",
+        tests=("tests/core/group/test_strategies.py::test_the_leader_runs_it_on_a_helper_and_sends_what_it_returns",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/dealing.py",
+        old="        if tp in owners:\n",
+        new="        if False:\n",
+        breaks="a leader sends an assignment with the same partition for two members",
+        tests=("tests/core/group/test_dealing.py::test_nonsense_is_an_error_that_names_it",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/classic.py",
+        old="            self._send_leave(now, self._coordinator.node)  # without waiting for the response\n            self.member_id",
+        new="            self.member_id",
+        breaks="the group waits for the session of a leader that cannot assign",
+        tests=(
+            "tests/core/group/test_strategies.py::test_a_leader_whose_assignor_fails_ends_and_leaves_so_that_the_group_does_not_rebalance_without_end",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/group/strategies.py",
+        old="        if all(map(is_builtin, ",
+        new="        if True or all(map(is_builtin, ",
+        breaks="an application's assignor is asked for its user data on the loop",
+        tests=("tests/core/group/test_strategies.py::test_a_join_lists_all_assignors_in_order_with_their_user_data",),
+    ),
+    Mutant(
         file="pykafka4/core/group/assignors.py",
-        old="frozenset(topic for topic in topics if _is_valid(member_id, topic, where))",
-        new="topics",
+        old="frozenset(topic for topic in sent.topics if _is_valid(member_id, topic, where))",
+        new="frozenset(sent.topics)",
         breaks="a member of another client that wants an impossible topic ends the group's leader",
         tests=(
             "tests/core/group/test_leadership.py::test_a_member_that_wants_topics_that_cannot_exist_does_not_keep_the_others_from_their_shares",
         ),
-    ),
-    Mutant(
-        file="pykafka4/core/group/assignors.py",
-        old="first = i * each + min(i, extra)",
-        new="first = i * each",
-        breaks="ranges of partitions overlap",
-        tests=("tests/core/group/test_assignors.py::test_two_topics_of_three_partitions_give_the_first_member_one_more_of_each",),
-    ),
-    Mutant(
-        file="pykafka4/core/group/assignors.py",
-        old="yield range(first, first + each + (i < extra))",
-        new="yield range(first, first + each)",
-        breaks="partitions are assigned to nobody",
-        tests=("tests/core/group/test_assignors.py::test_two_topics_of_three_partitions_give_the_first_member_one_more_of_each",),
-    ),
-    Mutant(
-        file="pykafka4/core/group/assignors.py",
-        old="    return member.instance_id is None, name.encode(",
-        new="    return True, name.encode(",
-        breaks="static members are not dealt to first",
-        tests=(
-            "tests/core/group/test_assignors.py::test_static_members_come_first_by_instance_id_and_keep_their_share_under_a_new_member_id",
-        ),
-    ),
-    Mutant(
-        file="pykafka4/core/group/assignors.py",
-        old='name.encode("utf-16-be", "surrogatepass")',
-        new='name.encode("utf-8", "surrogatepass")',
-        breaks="members are ranked by code points, not as Java does",
-        tests=("tests/core/group/test_assignors.py::test_member_ids_are_ordered_as_java_orders_strings",),
     ),
     Mutant(
         file="pykafka4/core/group/heartbeats.py",

@@ -1,0 +1,17 @@
+"""Assignors: how a group's partitions are assigned to its members. Rule: for the same input, the result is that of the Java client's.
+
+What applications import to use an assignor, or to write one of their own (`Assignor`). In a group with different clients any of them can be
+the leader, so an assignor is an agreement between implementations.
+
+    builtin       the assignors that have a name in `partition_assignment_strategy`
+    range         RangeAssignor
+    round_robin   RoundRobinAssignor
+    java          the order of strings in Java
+    interface     what an assignor gets, and returns
+"""
+
+from pykafka4.assignors.interface import Assignor, GroupMember, PartitionInfo, SendsUserData
+from pykafka4.assignors.range import RangeAssignor
+from pykafka4.assignors.round_robin import RoundRobinAssignor
+
+__all__ = ["Assignor", "GroupMember", "PartitionInfo", "RangeAssignor", "RoundRobinAssignor", "SendsUserData"]

@@ -1,0 +1,15 @@
+"""Built-in assignors. Rule: the names are Java's; `config` lists them as well, and a test compares both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pykafka4.assignors.interface import Assignor
+from pykafka4.assignors.range import RangeAssignor
+from pykafka4.assignors.round_robin import RoundRobinAssignor
+
+__all__ = ["ASSIGNORS"]
+
+_ALL: tuple[Assignor, ...] = (RangeAssignor(), RoundRobinAssignor())
+ASSIGNORS: Final[Mapping[str, Assignor]] = {assignor.name: assignor for assignor in _ALL}

@@ -1,0 +1,101 @@
+"""Strategies: the assignors of a member, and the user data that they send. Rule: an application's assignor never runs on the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Final, TypeAlias
+
+from pykafka4.assignors.builtin import ASSIGNORS
+from pykafka4.assignors.interface import Assignor, SendsUserData
+from pykafka4.config import ConsumerConfig
+from pykafka4.core import INFINITY, Job
+from pykafka4.errors import KafkaError, caused_by, shown
+from pykafka4.logs import get_log
+from pykafka4.records import TopicPartition
+
+__all__ = ["Strategies", "UserData", "is_builtin"]
+
+log = get_log("pykafka4.group")
+
+PATIENCE: Final = 0.5  # of the session time-out, until user data must be there
+
+UserData: TypeAlias = Mapping[str, bytes | None]  # by the assignor's name, in order of preference
+_OURS: Final = frozenset(map(type, ASSIGNORS.values()))
+
+
+def is_builtin(assignor: Assignor) -> bool:
+    """Whether `assignor` is one of ours, which may run on the loop."""
+    return type(assignor) in _OURS
+
+
+class Strategies:
+    """The assignors of `partition_assignment_strategy`, in order of preference, and what this member was assigned last."""
+
+    __slots__ = ("_generation", "_last", "_listens", "_makes_data", "_patience", "_previous", "_stuck", "_where", "_work", "by_name", "due")
+
+    def __init__(self, config: ConsumerConfig, where: str, work: Callable[[Job], None]) -> None:
+        """`where` precedes log lines: the client id and the group. `work` starts a job."""
+        self._where, self._work = where, work
+        self._patience = config.session_timeout_ms / 1000 * PATIENCE
+        listed = [ASSIGNORS[each] if isinstance(each, str) else each for each in config.partition_assignment_strategy]
+        self.by_name: dict[str, Assignor] = {assignor.name: assignor for assignor in listed}
+        self._makes_data = {name: each for name, each in self.by_name.items() if isinstance(each, SendsUserData)}
+        self._last: str | None = None  # the assignor of the last assignment
+        self._previous: tuple[TopicPartition, ...] = ()  # that assignment
+        self._generation = -1
+        self.due = INFINITY  # the user data asked for must be there by then
+        self._listens: Callable[[float, UserData | KafkaError], None] | None = None
+        self._stuck = False  # an application's assignor has not returned user data yet
+
+    def assigned(self, assignor: str | None, partitions: Iterable[TopicPartition], generation: int) -> None:
+        """This member was assigned `partitions`."""
+        self._last, self._previous, self._generation = assignor, tuple(partitions), generation
+
+    def ask(self, now: float, topics: Iterable[str], then: Callable[[float, UserData | KafkaError], None]) -> None:
+        """Call `then` with the user data of all assignors: at once, unless an application's assignor makes any."""
+        questions = {
+            name: partial(each.user_data, frozenset(topics), *((self._previous, self._generation) if name == self._last else ((), -1)))
+            for name, each in self._makes_data.items()
+        }
+        data: dict[str, bytes | None] = dict.fromkeys(self.by_name)
+        if all(map(is_builtin, map(self.by_name.__getitem__, questions))):
+            then(now, data | {name: question() for name, question in questions.items()})
+        elif self._stuck:  # one thread at most waits for an assignor that hangs
+            then(now, self._refusal("an assignor has not returned user data since the last join"))
+        else:
+            self._listens, self.due, self._stuck = then, now + self._patience, True
+            self._work(Job(partial(self._attempt, data, questions), partial(self._answered, then), slow=True))
+
+    def check(self, now: float) -> float:
+        """Give up if the user data is overdue; returns when to check again."""
+        if now >= self.due and (then := self._listens) is not None:
+            self.abandon()
+            then(now, self._refusal("an assignor did not return user data in time (session_timeout_ms limits it)"))
+        return self.due
+
+    def abandon(self) -> None:
+        """The answer is not wanted any more."""
+        self._listens, self.due = None, INFINITY
+
+    def _answered(self, then: Callable[[float, UserData | KafkaError], None], now: float, data: UserData | KafkaError) -> None:
+        self._stuck = False
+        if then is self._listens:
+            self.abandon()
+            then(now, data)
+
+    def _attempt(self, data: dict[str, bytes | None], questions: Mapping[str, Callable[[], bytes | None]]) -> UserData | KafkaError:
+        """The user data, or why there is none; on a helper's thread."""
+        for name, question in questions.items():
+            try:
+                found: object = question()
+            except BaseException as error:  # `SystemExit` in an application's code ends this join, not the helper's thread
+                log.exception("%s: user_data of assignor %r raised an exception", self._where, name)
+                return caused_by(self._refusal(f"user_data of assignor {name!r} raised {shown(error)}"), error)
+            if found is not None and not isinstance(found, (bytes, bytearray, memoryview)):
+                return self._refusal(f"user_data of assignor {name!r} returned {shown(found)}, which is neither bytes nor None")
+            data[name] = None if found is None else bytes(found)
+        return data
+
+    def _refusal(self, why: str) -> KafkaError:
+        return KafkaError(f"{self._where}: {why}. This member cannot join: correct the assignor, then call subscribe again")
