@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.simulation]
 SEEDS = range(60)
 
 
-def simulation(seed: int) -> Simulation:
-    plan = draw(seed)
+def simulation(seed: int, **changes: Any) -> Simulation:
+    plan = attrs.evolve(draw(seed), **changes)
     options: dict[str, Any] = {**plan.options, "acks": "all", "enable_idempotence": False, "retries": 0}
     return Simulation(seed, plan=attrs.evolve(plan, options=options))
 
@@ -30,6 +30,13 @@ def test_no_record_is_in_a_log_twice(tell: Callable[[str], None]) -> None:
     acked, failed = sum(r.acked for r in reports), sum(r.failed for r in reports)
     tell(f"{len(reports)} schedules at most once: {acked} acknowledged, {failed} failed")
     assert acked > failed > 0
+
+
+def test_what_a_broker_names_fails_alone_and_nothing_is_in_a_log_twice(tell: Callable[[str], None]) -> None:
+    reports = [simulation(seed, refuses=True, release="4.4", crash="", give_up=False).run() for seed in SEEDS]
+    alone, beside = (sum(r.features[what] for r in reports) for what in ("failed alone", "acknowledged beside a bad record"))
+    tell(f"{len(reports)} schedules at most once: {alone} records failed alone, {beside} beside them were acknowledged")
+    assert min(alone, beside) > 50
 
 
 def test_a_producer_that_sends_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

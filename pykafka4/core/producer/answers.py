@@ -32,7 +32,7 @@ WAYS_OUT = {
     "enable_idempotence=False and without headers",
 }
 
-PARTED = (Produce.SPLIT, Produce.REFUSED)  # what is left of the batch would be sent again
+PARTED = (Produce.SPLIT, Produce.REFUSED)  # the batch is not written as it is; what is left of it is sent in other batches
 
 PartitionAnswer = ProduceResponse.Topic.Partition
 
@@ -153,7 +153,8 @@ class Answers:
         batch.last_error = error
         if row.produce is not Produce.SEQUENCE or queue.batches[0] is batch:  # otherwise the error is that of the batch before it
             batch.failed_attempts += 1
-        last = self._was_last(batch)
+        parted = row.produce in PARTED and not batch.written  # certainly not in the log: sending what is left of it is no retry
+        last = self._was_last(batch) and not parted
         self._actions[Produce.FAIL if last and row.produce in PARTED else row.produce](self, queue, batch, now, answer, error)
         if last and not batch.done:
             self._outcomes.fail(queue, batch, short_name(error), error)

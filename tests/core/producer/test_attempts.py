@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sender_harness import SenderHarness
+from sender_harness import SenderHarness, records
 
 from pykafka4.error_table import Written
 from pykafka4.errors import ConfigError, DeliveryFailed
@@ -25,18 +25,80 @@ def failure(delivery: Any) -> DeliveryFailed:
         ("NOT_ENOUGH_REPLICAS", Written.NO),
         ("NOT_LEADER_OR_FOLLOWER", Written.MAYBE),
         ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", Written.MAYBE),
-        ("MESSAGE_TOO_LARGE", Written.NO),
-        ("INVALID_RECORD", Written.NO),
     ],
 )
 def test_without_retries_an_error_fails_the_batch_at_once(error: str, written: Written) -> None:
     harness = SenderHarness(**ONCE)
     deliveries = harness.together([b"a", b"b"])
-    harness.answer(harness.requests.pop(), error, refused={0: "bad"} if error == "INVALID_RECORD" else None)
+    harness.answer(harness.requests.pop(), error)
     assert [failure(delivery).written for delivery in deliveries] == [written] * 2
     assert str(failure(deliveries[0]).code) == error
     harness.recovery.bring_back()
     harness.poll(5)
+    assert not harness.requests
+
+
+PARTED = pytest.mark.parametrize(("error", "named"), [("INVALID_RECORD", {0: "bad"}), ("MESSAGE_TOO_LARGE", None)])
+LAST = pytest.mark.parametrize("options", [ONCE, {"max_failed_attempts": 1}, {"max_failed_attempts": 1, "enable_idempotence": False}])
+
+
+@LAST
+def test_on_the_last_attempt_a_refused_record_fails_alone_and_the_others_are_sent_once_more(options: dict[str, Any]) -> None:
+    harness = SenderHarness(linger_ms=10, **options)
+    deliveries = harness.together([b"a", b"bad", b"c"])
+    harness.answer(harness.requests.pop(), "INVALID_RECORD", -1, refused={1: "bad"})
+    assert (failure(deliveries[1]).written, str(failure(deliveries[1]).code)) == (Written.NO, "INVALID_RECORD")
+    harness.settle()
+    (again,) = harness.requests
+    assert records(again) == [b"a", b"c"]
+    harness.answer(harness.requests.pop(), offset=4)
+    assert [deliveries[n].result(0).offset for n in (0, 2)] == [4, 5]
+    assert not deliveries[0].result(0).maybe_repeated
+
+
+@LAST
+def test_on_the_last_attempt_a_batch_that_is_too_large_is_split(options: dict[str, Any]) -> None:
+    """As in Java: the broker has not written it, so its halves are no retry."""
+    harness = SenderHarness(linger_ms=10, **options)
+    deliveries = harness.together([b"a", b"b"])
+    harness.answer(harness.requests.pop(), "MESSAGE_TOO_LARGE", -1)
+    for offset in range(2):
+        harness.settle()
+        harness.answer(harness.requests.pop(), offset=offset)
+    assert [delivery.result(0).offset for delivery in deliveries] == [0, 1]
+
+
+@PARTED
+def test_without_retries_what_is_left_of_a_refused_batch_is_written_to_a_socket_once(
+    error: str, named: dict[int, str | None] | None
+) -> None:
+    harness = SenderHarness(linger_ms=10, **ONCE)
+    deliveries = harness.together([b"a", b"b"])
+    harness.answer(harness.requests.pop(), error, -1, refused=named)
+    sent = 0
+    while harness.requests:
+        sent += 1
+        harness.lose(harness.requests.pop())
+        harness.recovery.bring_back()
+        harness.settle()
+    assert sent == (1 if named else 2)
+    assert failure(deliveries[1]).written is Written.MAYBE
+
+
+@PARTED
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_a_batch_that_may_be_written_fails_as_a_whole_on_its_last_attempt(
+    error: str, named: dict[int, str | None] | None, idempotent: bool
+) -> None:
+    """What is left of it may be in the log from the attempt before: sending it once more would be another retry."""
+    harness = SenderHarness(linger_ms=10, retries=1, enable_idempotence=idempotent)
+    deliveries = harness.together([b"a", b"b"])
+    harness.lose(harness.requests.pop())
+    harness.recovery.bring_back()
+    harness.settle()
+    harness.answer(harness.requests.pop(), error, -1, refused=named)
+    harness.settle()
+    assert [failure(delivery).written for delivery in deliveries] == [Written.MAYBE] * 2
     assert not harness.requests
 
 

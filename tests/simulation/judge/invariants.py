@@ -342,7 +342,7 @@ class Watch:
 
     def _explain(self, sent: Sent, error: DeliveryFailed, code: str) -> None:
         """A failure has a reason outside the client."""
-        if self.closed or self.crashed or self.once or code == "PURGED":
+        if self.closed or self.crashed or code == "PURGED" or (self.once and code != "INVALID_RECORD"):
             return
         tp = None if error.partition is None else TopicPartition(sent.topic, error.partition)
         now = (
@@ -358,11 +358,11 @@ class Watch:
                 raise Broken("no needless failure", f"{why}; {calm:.3f} s of it without a fault")
         elif code in FINAL_CODES and any(tp in (None, refused) for refused in self.refused[code]):
             return
-        elif self.most_attempts is not None and self.errors[sent.value] >= self.most_attempts:
-            self.special.counts["failed after max_failed_attempts"] += 1
         elif code in FINAL_CODES:
             if not self.special.is_refused(sent, tp, why):
                 raise Broken("no needless failure", f"{why}; no broker said so")
+        elif self.most_attempts is not None and self.errors[sent.value] >= self.most_attempts:
+            self.special.counts["failed after max_failed_attempts"] += 1
         elif code not in LOST_COUNT or sent.value not in self.unsafe:
             raise Broken("no needless failure", f"{why}; it is to be tried again")
 

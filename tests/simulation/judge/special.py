@@ -75,8 +75,7 @@ class Special:
         if code == "PURGED" and not any(sent.at <= at <= now for at in self._purges):
             raise Broken("a purge fails what waits", f"{sent.value[:40]!r} failed ({error}); nobody purged")
         watch = self._watch
-        last = watch.once or (watch.most_attempts is not None and watch.errors[sent.value] >= watch.most_attempts)  # fails as a whole
-        if code == "INVALID_RECORD" and sent.value in self.named and not last and sent.value not in watch.unsafe:
+        if code == "INVALID_RECORD" and sent.value in self.named and sent.value not in watch.unsafe:
             self.counts["failed alone"] += 1
             if REASON not in str(error):
                 raise Broken("a bad record fails alone", f"{sent.value[:40]!r} failed ({error}) without the broker's reason")

@@ -146,7 +146,8 @@ PROMISED: Final = (  # counted where the judge looks at the promise
     *("second callbacks", "callbacks of many", "dropped: BUFFER_FULL", "dropped: RATE_LIMITED", "failed after max_failed_attempts"),
     *("announced to a hook", "ended before a hook", "acknowledged at most once", "acknowledged with a late partition"),
 )
-LEAST: Final = {**dict.fromkeys(DRAWN, 20), **dict.fromkeys(PROMISED, 100), "moved on by number": 20}  # in 2,000 schedules
+RARE: Final = {"moved on by number": 20, "failed after max_failed_attempts": 50}
+LEAST: Final = {**dict.fromkeys(DRAWN, 20), **dict.fromkeys(PROMISED, 100), **RARE}  # in 2,000 schedules
 
 
 def drawn(plan: ProducerPlan) -> list[str]:

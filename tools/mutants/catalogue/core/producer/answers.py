@@ -64,8 +64,25 @@ MUTANTS: Final = (
         file="pykafka4/core/producer/answers.py",
         old="Produce.FAIL if last and row.produce in PARTED else row.produce",
         new="row.produce",
-        breaks="without retries the halves of a batch are sent again",
-        tests=("tests/core/producer/test_attempts.py::test_without_retries_an_error_fails_the_batch_at_once",),
+        breaks="on its last attempt, what is left of a batch that may be written is sent again",
+        tests=("tests/core/producer/test_attempts.py::test_a_batch_that_may_be_written_fails_as_a_whole_on_its_last_attempt",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/answers.py",
+        old="parted = row.produce in PARTED and not batch.written  #",
+        new="parted = False  #",
+        breaks="on the last attempt a refused record takes its whole batch with it",
+        tests=(
+            "tests/core/producer/test_attempts.py::test_on_the_last_attempt_a_refused_record_fails_alone_and_the_others_are_sent_once_more",
+            "tests/core/producer/test_attempts.py::test_on_the_last_attempt_a_batch_that_is_too_large_is_split",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/answers.py",
+        old="parted = row.produce in PARTED and not batch.written  #",
+        new="parted = row.produce in PARTED  #",
+        breaks="without retries left, what is left of a batch that may be written is sent again, and may be in the log twice",
+        tests=("tests/core/producer/test_attempts.py::test_a_batch_that_may_be_written_fails_as_a_whole_on_its_last_attempt",),
     ),
     Mutant(
         file="pykafka4/core/producer/answers.py",
