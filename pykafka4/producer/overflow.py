@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+import attrs
+
 from pykafka4.gil.flag import step_aside
 from pykafka4.logs import get_log
 from pykafka4.wire.records.hot import Delivery
@@ -17,10 +19,32 @@ log = get_log("pykafka4.producer")
 MOST_WAITING: Final = 10_000  # callbacks of dropped records
 
 
-class Mark:
-    """Stands for the callbacks of dropped records that waited when it was made, among the batches that a flush waits for."""
+@attrs.define(eq=False)
+class Call:
+    """A callback that is taken from the waiting ones and called."""
 
-    count, done, settled = 0, True, False
+    over: bool = False
+    awaited: bool = False  # a mark waits for it
+
+
+class Mark:
+    """Stands for the callbacks of dropped records that waited or ran when it was made, among the batches that a flush waits for."""
+
+    count, done = 0, True
+
+    def __init__(self) -> None:
+        self._ahead: list[Call] | None = None  # those that ran on other threads when this mark was reached
+
+    @property
+    def settled(self) -> bool:
+        """Whether all of them have returned."""
+        return self._ahead is not None and all(call.over for call in self._ahead)
+
+    def reached(self, ahead: list[Call]) -> None:
+        """Every callback before this mark was taken; `ahead` may not have returned yet."""
+        for call in ahead:
+            call.awaited = True
+        self._ahead = ahead
 
     def lost(self) -> list[Any]:
         """Nothing: dropped records are not kept."""
@@ -28,7 +52,10 @@ class Mark:
 
 
 class DroppedCalls:
-    """Calls `on_delivery` of dropped records, in order: many per job of the executor, as an overload drops many records."""
+    """Calls `on_delivery` of dropped records, in order: many per job of the executor, as an overload drops many records.
+
+    An executor of several threads may run several jobs at a time. They begin the callbacks in order.
+    """
 
     __slots__ = ("_client_id", "_overrun", "_progress", "_running", "_scheduled", "_submit", "_waiting")
 
@@ -38,7 +65,7 @@ class DroppedCalls:
         self._waiting: deque[tuple[Callable[[Delivery], object], Delivery] | Mark] = deque()
         self._scheduled = False
         self._overrun = False  # callbacks were left out since none waited
-        self._running: list[bool] = []  # an entry per job that runs
+        self._running: dict[Call, None] = {}  # those that have not returned
 
     def __call__(self, callback: Callable[[Delivery], object], delivery: Delivery) -> None:
         """Call `callback(delivery)` soon. While too many wait, it is left out: the Delivery has its outcome all the same."""
@@ -72,27 +99,33 @@ class DroppedCalls:
                 raise
 
     def _run(self) -> None:
-        self._running.append(True)
-        try:
-            self._call_waiting()
-        finally:
-            self._running.pop()
-        self._progress()
-
-    def _call_waiting(self) -> None:
         self._scheduled = False
         while self._waiting:
+            call = Call()
+            self._running[call] = None  # before it is taken: a thread that takes the mark behind it has to find it here
             try:
-                entry = self._waiting.popleft()
-            except IndexError:  # an executor of several threads runs this twice at a time
-                break
-            if isinstance(entry, Mark):
-                entry.settled = True
-                continue
-            callback, delivery = entry
-            try:
-                step_aside()
-                callback(delivery)
-            except BaseException:  # one failing callback must not keep the others from being called
-                log.exception("%s: the delivery callback %r for topic %s raised an exception", self._client_id, callback, delivery.topic)
+                self._take(call)
+            finally:
+                call.over = True
+                self._running.pop(call)
+            if call.awaited:
+                self._progress()
         self._overrun = False
+        self._progress()
+
+    def _take(self, call: Call) -> None:
+        """Call the next callback, or note that the next mark is reached."""
+        try:
+            entry = self._waiting.popleft()
+        except IndexError:  # another thread was faster
+            return
+        if isinstance(entry, Mark):
+            call.awaited = True  # by itself: waiters look again
+            entry.reached([other for other in list(self._running) if other is not call])
+            return
+        callback, delivery = entry
+        try:
+            step_aside()
+            callback(delivery)
+        except BaseException:  # one failing callback must not keep the others from being called
+            log.exception("%s: the delivery callback %r for topic %s raised an exception", self._client_id, callback, delivery.topic)

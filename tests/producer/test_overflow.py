@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -85,14 +86,17 @@ def test_a_callback_that_sends_again_is_dropped_and_never_blocks(server: ModelSe
     assert producer.stats().dropped == {"BUFFER_FULL": 101}
 
 
-def test_flush_waits_for_the_callbacks_of_dropped_records(server: ModelServer, make: Maker) -> None:
+@pytest.mark.parametrize("threads", [0, 1, 2])
+def test_flush_waits_for_the_callbacks_of_dropped_records(server: ModelServer, make: Maker, threads: int) -> None:
+    """`threads`: those of the application's executor; 0: there is none."""
+    executor = ThreadPoolExecutor(threads) if threads else None
     go, heard = threading.Event(), []
 
     def slow(delivery: Any) -> None:
         go.wait(SECONDS)
         heard.append(delivery)
 
-    producer = full(server, make(**FEW, on_full="drop"))
+    producer = full(server, make(**FEW, on_full="drop", callback_executor=executor))
     producer.send("t", VALUE, on_delivery=slow)
     start_all(server)
     until(lambda: balanced(producer), "the outcome of every record")
@@ -102,6 +106,30 @@ def test_flush_waits_for_the_callbacks_of_dropped_records(server: ModelServer, m
     producer.flush(SECONDS)
     assert len(heard) == 1
     assert balanced(producer)
+    if executor is not None:
+        executor.shutdown()
+
+
+def test_a_mark_waits_for_the_callbacks_that_run_on_other_threads() -> None:
+    jobs: list[Any] = []
+    looks: list[bool] = []
+    seen: list[bool] = []
+    calls = DroppedCalls(jobs.append, lambda: looks.append(marks[0].settled), "me")
+    handle: Any = Handle()
+    marks: list[overflow.Mark] = []
+
+    def slow(delivery: Any) -> None:
+        marks.extend(calls.mark())
+        jobs.pop()()  # as another thread of the executor does meanwhile
+        assert not marks[0].settled
+        looks.clear()
+        calls(lambda _: seen.extend(looks), handle)  # this thread goes on with it
+
+    calls(slow, handle)
+    jobs.pop()()
+    assert marks[0].settled
+    assert seen == [True], "what waits for the mark looks again as soon as the callback has returned"
+    assert calls.mark() == []
 
 
 def test_callbacks_of_dropped_records_are_bounded(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -193,6 +193,20 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/producer/overflow.py",
+        old="        self._ahead = ahead\n",
+        new="        self._ahead = []\n",
+        breaks="with several threads a flush returns while the callback of a dropped record runs",
+        tests=("tests/producer/test_overflow.py::test_a_mark_waits_for_the_callbacks_that_run_on_other_threads",),
+    ),
+    Mutant(
+        file="pykafka4/producer/overflow.py",
+        old="            if call.awaited:\n                self._progress()\n",
+        new="",
+        breaks="a flush that waits for a callback goes on only when the thread has called all others",
+        tests=("tests/producer/test_overflow.py::test_a_mark_waits_for_the_callbacks_that_run_on_other_threads",),
+    ),
+    Mutant(
+        file="pykafka4/producer/overflow.py",
         old="        if len(self._waiting) < MOST_WAITING:\n",
         new="        if True:\n",
         breaks="callbacks of dropped records use memory without limit",
