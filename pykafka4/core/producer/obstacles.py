@@ -7,6 +7,7 @@ from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
 from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion
+from pykafka4.policies import Matcher
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from pykafka4.wire.records.hot import Batch
 
@@ -18,11 +19,15 @@ ZSTD_FROM = 7  # brokers with this version of Produce support the codec
 class Obstacles:
     """The reasons in the errors of a producer's records."""
 
-    __slots__ = ("_config", "_network", "_oldest", "_recovery")
+    __slots__ = ("_codec", "_config", "_network", "_recovery", "_zstd")
 
     def __init__(self, config: ProducerConfig, network: Network, recovery: Recovery) -> None:
         self._config, self._network, self._recovery = config, network, recovery
-        self._oldest = ZSTD_FROM if config.compression_type == "zstd" else None  # the lowest version of Produce for the codec
+        codecs = {
+            policy.pattern: dict(policy.settings).get("compression_type", config.compression_type) for policy in config.topic_policies
+        }
+        self._codec = Matcher(codecs)
+        self._zstd = "zstd" in (config.compression_type, *codecs.values())  # whether any topic uses it
 
     def of(self, queue: PartitionQueue, batch: Batch, trouble: KafkaError | None) -> KafkaError:
         """Why `batch` is not acknowledged although no request with it failed. `trouble`: why `queue` has no producer id."""
@@ -31,12 +36,12 @@ class Obstacles:
             return offline.reason
         return trouble or self._late(queue, batch)
 
-    def unreadable(self, node: int) -> KafkaError | None:
-        """Why `node` cannot decompress the batches. (It would respond with UNKNOWN_SERVER_ERROR, which does not show the reason.)"""
-        if self._oldest is None:
+    def unreadable(self, node: int, topic: str) -> KafkaError | None:
+        """Why `node` cannot decompress batches of `topic`. (It would respond with UNKNOWN_SERVER_ERROR, which does not show the reason.)"""
+        if not self._zstd:
             return None
         version = self._network.version(node, ProduceRequest.api_key)
-        if version is None or version >= self._oldest:
+        if version is None or version >= ZSTD_FROM or (self._codec(topic) or self._config.compression_type) != "zstd":
             return None
         return UnsupportedVersion(
             f"broker {node} is older than Kafka 2.1 and does not support compression_type=zstd; use lz4, or upgrade the broker"

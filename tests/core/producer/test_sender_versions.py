@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from sender_harness import SenderHarness, records
 
@@ -33,8 +35,28 @@ def test_zstd_is_refused_for_a_broker_that_does_not_know_it_and_the_next_record_
     assert harness.sender.queues[TopicPartition("t", 0)].batches[0].base_sequence == 0
 
 
-def test_other_codecs_are_for_every_broker() -> None:
-    harness = SenderHarness(compression_type="lz4")
+def test_zstd_of_a_topic_is_refused_by_name_and_other_topics_go_on() -> None:
+    harness = SenderHarness(topic_policies={"o*": {"compression_type": "zstd"}, "*": {"linger_ms": 0}})
+    harness.network.produce = 6
+    refused = harness.acc.send("own", b"v", partition=0)
+    harness.recovery.leaders[TopicPartition("own", 0)] = 1
+    taken = harness.batch()
+    with pytest.raises(DeliveryFailed, match=r"own-0: UNSUPPORTED_VERSION, not written .*compression_type=zstd; use lz4"):
+        refused.result(0)
+    harness.answer(harness.requests.pop())
+    assert taken.result(0).offset == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compression_type": "lz4"},
+        {"compression_type": "zstd", "topic_policies": {"t": {"compression_type": "lz4"}}},
+        {"compression_type": "lz4", "topic_policies": {"t": {"linger_ms": 0}, "*": {"compression_type": "zstd"}}},
+    ],
+)
+def test_other_codecs_are_for_every_broker(options: dict[str, Any]) -> None:
+    harness = SenderHarness(**options)
     harness.network.produce = 3
     harness.batch()
     assert len(harness.requests) == 1
