@@ -166,10 +166,10 @@ class Cluster:
         known = self._topics.get(topic)
         return None if known is None else known.missing_since
 
-    def unknown_until(self, topic: str) -> float:
-        """When a broker returned last that `topic` does not exist; meanwhile there may have been no broker to ask."""
+    def was_missing(self, topic: str, seconds: float) -> bool:
+        """Whether brokers have returned for `seconds` that `topic` does not exist."""
         known = self._topics.get(topic)
-        return -INFINITY if known is None else known.missing_at
+        return known is not None and known.was_missing(seconds)
 
     def age(self, topic: str, now: float) -> float:
         """Seconds since `topic` was last requested; INFINITY: never."""
@@ -383,7 +383,7 @@ class Cluster:
             known = self._topics[name]
             if known.missing_since is None:
                 del self._vanishing[name]
-            elif known.missing_since + patience <= known.missing_at:  # not: now, as there may have been no broker to ask
+            elif known.was_missing(patience):
                 del self._vanishing[name]
                 known.leaders, known.epochs, known.available = [], [], []
                 self._changed(frozenset((name,)), False)

@@ -54,6 +54,10 @@ class Topic:
             return self.error.retriable or self.error.denied
         return not self.leaders or len(self.available) < len(self.leaders)
 
+    def was_missing(self, seconds: float) -> bool:
+        """Whether brokers have returned for `seconds` that it does not exist. (Not until now: there may have been no broker to ask.)"""
+        return self.missing_since is not None and self.missing_since + seconds <= self.missing_at
+
     def refusal(self, name: str, after: int) -> BrokerError | None:
         """See Cluster.refusal."""
         if self.error is None or self.error.retriable or self.judged <= after:

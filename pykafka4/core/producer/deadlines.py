@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from pykafka4.config import ProducerConfig
 from pykafka4.core.producer.outcomes import Outcomes
@@ -56,14 +57,10 @@ class Deadlines:
 
     def watch_late(self, queue: PartitionQueue, batch: Batch) -> None:
         """Set a timer for the delivery time-out of `batch`, which was sent before others that are ahead of it in `queue`."""
-        self._timers.at(batch.sent_at + self._config.delivery_timeout_ms / 1000, lambda _: self._expire_one(queue, batch))
-
-    def _expire_one(self, queue: PartitionQueue, batch: Batch) -> None:
-        if batch in queue.batches:
-            reason = self._reason(queue, batch)
-            queue.abandon(batch)
-            self._outcomes.fail(queue, batch, "TIMED_OUT", reason)
-            self._ready.place(queue)
+        self._timers.at(
+            batch.sent_at + self._config.delivery_timeout_ms / 1000,
+            lambda _: self._fail(queue, [left for left in queue.batches if left is batch], "TIMED_OUT", partial(self._reason, queue)),
+        )
 
     def watch_due(self, queue: PartitionQueue) -> None:
         """Set a timer to seal the due batch even if no connection can take it: its records expire together, with the oldest."""
@@ -74,14 +71,17 @@ class Deadlines:
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         """Fail the batches of `queue` that were not acknowledged within delivery_timeout_ms."""
         queue.watched = False
-        self.fail_late(queue, now, self._config.delivery_timeout_ms / 1000, "TIMED_OUT", lambda batch: self._reason(queue, batch))
+        self.fail_late(queue, now, self._config.delivery_timeout_ms / 1000, "TIMED_OUT", partial(self._reason, queue))
         self.watch(queue)
 
     def fail_late(self, queue: PartitionQueue, now: float, timeout: float, code: str, reason: Callable[[Batch], KafkaError]) -> None:
         """Fail the batches of `queue` whose first record was sent `timeout` seconds ago or earlier."""
         if queue.due is not None and queue.due.sent_at + timeout <= now:
             self._seal_due(queue, now)
-        for batch in queue.late(now, timeout):
+        self._fail(queue, queue.late(now, timeout), code, reason)
+
+    def _fail(self, queue: PartitionQueue, batches: list[Batch], code: str, reason: Callable[[Batch], KafkaError]) -> None:
+        for batch in batches:
             why = reason(batch)
             queue.abandon(batch)
             self._outcomes.fail(queue, batch, code, why)

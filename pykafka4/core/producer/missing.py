@@ -56,7 +56,7 @@ class MissingTopics:
         if since is None:
             return
         if since + self._patience <= now:
-            if self._cluster.unknown_until(topic) < since + self._patience:
+            if not self._cluster.was_missing(topic, self._patience):
                 self._due[topic] = now + AGAIN  # there was no broker to ask
                 return
             code = self._cluster.topic_error(topic) or BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"]

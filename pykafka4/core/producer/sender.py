@@ -128,16 +128,13 @@ class Sender:
         if self._refusals:
             self._fail_refused(now)
         changed = self._changes.take_topics()
-        for topic in changed:
-            if topic in self._queues_of:
-                self._missing.note(topic)
-        self._missing.run(now)
         parked_until = self._parking.poll(now, changed)
         if self._flush or self._parking.take_hurried():
             self._flush = False
             self.acc.expedite()  # wakes the loop, so only when there is something new to flush
         take_at = self._collect(now, no_linger=self.acc.waiters > 0 and self._starved())
         self._look_at_leaders(changed, now)
+        self._missing.run(now)
         requests = self._produce(now)
         if now >= self._listen_at:
             self._ask_for_silent(now)
@@ -350,8 +347,11 @@ class Sender:
         """Place the queues of topics that changed and of partitions that are online again."""
         for topic in changed:
             self._late.changed(topic)
+            if topic not in self._queues_of:
+                continue
+            self._missing.note(topic)
             topic_id, recreated = self.cluster.topic_id(topic), False
-            for queue in self._queues_of.get(topic, ()):
+            for queue in self._queues_of[topic]:
                 if topic_id is not None and queue.topic_id is not None and queue.topic_id != topic_id:
                     self._start_again(queue)
                     recreated = True

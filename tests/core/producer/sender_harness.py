@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from pykafka4.config import ProducerConfig
-from pykafka4.core import INFINITY, Effects, Failed, Reply, Request
+from pykafka4.core import Effects, Failed, Reply, Request
 from pykafka4.core.metadata.cluster import Change
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.producer.ledger import ProducerStats
@@ -126,8 +126,8 @@ class FakeCluster:
     def unknown_since(self, topic: str) -> float | None:
         return None
 
-    def unknown_until(self, topic: str) -> float:
-        return INFINITY
+    def was_missing(self, topic: str, seconds: float) -> bool:
+        return True
 
     def hint(self, *args: Any) -> None: ...
 

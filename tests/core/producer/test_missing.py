@@ -124,9 +124,12 @@ class Topic:
         self.since: float | None = 0.0
         self.until = INFINITY  # when brokers said so last
         self.failed: list[float] = []
-        cluster = SimpleNamespace(unknown_since=lambda _: self.since, unknown_until=lambda _: self.until, topic_error=lambda _: None)
+        cluster = SimpleNamespace(unknown_since=lambda _: self.since, was_missing=self.was_missing, topic_error=lambda _: None)
         self.missing = MissingTopics(cluster, LIMIT, lambda _: 0.0, lambda topic, now, age, error: self.failed.append(now))  # type: ignore[arg-type]
         self.missing.note("t")
+
+    def was_missing(self, topic: str, seconds: float) -> bool:
+        return self.since is not None and self.since + seconds <= self.until
 
 
 def test_a_topic_that_came_back_unnoticed_fails_nothing() -> None:

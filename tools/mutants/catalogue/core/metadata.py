@@ -169,6 +169,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/metadata/topic.py",
+        old="self.missing_since + seconds <= self.missing_at",
+        new="self.missing_since <= self.missing_at",
+        breaks="a topic that is missing for a moment loses its partitions",
+        tests=("tests/core/metadata/test_cluster_answers.py::test_a_topic_that_vanishes_keeps_its_partitions_without_leaders_for_a_while",),
+    ),
+    Mutant(
+        file="pykafka4/core/metadata/topic.py",
         old="        return topic_id in self.former_ids and not self._contradicted(now)\n",
         new="        return topic_id in self.former_ids\n",
         breaks="a client that learns of a new topic id first, and of the old id from a broker that lags behind, never uses the new one",

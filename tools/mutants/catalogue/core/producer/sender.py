@@ -76,7 +76,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/sender.py",
-        old="for queue in self._queues_of.get(topic, ()):\n                if topic_id",
+        old="for queue in self._queues_of[topic]:\n                if topic_id",
         new="for queue in self.queues.values():\n                if topic_id",
         breaks="a change of one topic has the queues of all topics looked at",
         tests=("tests/core/producer/test_scale.py::test_when_a_topic_changes_only_its_own_queues_are_looked_at",),
@@ -228,8 +228,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/deadlines.py",
-        old="lambda batch: self._reason(queue, batch))\n        self.watch(queue)\n",
-        new="lambda batch: self._reason(queue, batch))\n",
+        old="partial(self._reason, queue))\n        self.watch(queue)\n",
+        new="partial(self._reason, queue))\n",
         breaks="only the first deadline of a partition is watched",
         tests=("tests/producer/test_delivery.py::test_expired_records_say_which_address_failed_and_why",),
     ),
