@@ -115,6 +115,7 @@ class AuthenticationError(ConnectionLost):
     certain = True
     is_local = False
     is_of_client = False
+    suspicion = ""  # what the guess is
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):

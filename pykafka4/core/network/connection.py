@@ -276,7 +276,7 @@ class Connection:
         else:
             return reason
         suspected = AuthenticationError(f"{reason}, instead of answering; {why}")
-        suspected.certain = False
+        suspected.certain, suspected.suspicion = False, why
         return suspected
 
     def poison(self, reason: KafkaError) -> None:

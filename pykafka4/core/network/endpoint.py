@@ -60,7 +60,8 @@ class Endpoint:
     wanted: bool = False
     leaving: bool = False  # the broker left the cluster, or the lane was dropped
     failures: int = 0  # attempts since it was READY
-    refusals: int = 0  # attempts in a row that ended with an AuthenticationError
+    refusals: int = 0  # attempts in a row that ended with an AuthenticationError, and with the same suspicion
+    suspicion: str = ""
     refused_since: float = 0.0  # when the first of them ended
     undecodable: bool = False  # its last response could not be decoded
     avoided_at: float = -INFINITY  # when a response of it turned out to be outdated or useless

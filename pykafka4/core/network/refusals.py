@@ -6,8 +6,9 @@ no broker is connected, every broker) has never answered a request of this clien
 for all brokers: if one of them has ever accepted this client, a refusal of these does not count at any other.
 
 A refusal that is only a guess (every connection is closed in place of an answer, as if the listener demanded SASL) may be a network that
-does not work yet. It is believed after several seconds in which nothing else happened, anywhere in the cluster. The application's
-callable for credentials is the same for all brokers: it is enough that it has failed for these seconds, whatever other brokers did.
+does not work yet. It is believed after several seconds in which nothing else happened, anywhere in the cluster, and if every attempt gave
+reason for the same guess: listeners of a cluster demand the same. The application's callable for credentials is the same for all brokers:
+it is enough that it has failed for these seconds, whatever other brokers did.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class Refusals:
         """A connection or an attempt has failed."""
         if isinstance(endpoint.error, AuthenticationError):
             self._without_credentials = min(self._without_credentials, endpoint.dialled_at) if endpoint.error.is_local else INFINITY
+            if endpoint.suspicion != endpoint.error.suspicion:
+                endpoint.refusals, endpoint.suspicion = 0, endpoint.error.suspicion
             endpoint.refused_since = endpoint.refused_since if endpoint.refusals else now
             endpoint.refusals += 1
             endpoint.not_before = max(endpoint.not_before, now + min(FIRST_PAUSE * 2 ** min(endpoint.refusals - 1, 10), LONGEST_PAUSE))
@@ -77,7 +80,8 @@ class Refusals:
             return None
         if (certain := next((error for error in errors if error.certain), None)) is not None:
             return certain
-        return errors[0] if all(e.refusals >= GUESSES and now >= e.refused_since + DOUBT for e in endpoints) else None
+        alike = len({e.suspicion for e in endpoints}) == 1
+        return errors[0] if alike and all(e.refusals >= GUESSES and now >= e.refused_since + DOUBT for e in endpoints) else None
 
     def _tell(self, now: float, broker: int, error: AuthenticationError) -> None:
         for listener in list(self.listeners):

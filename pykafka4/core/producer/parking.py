@@ -20,6 +20,7 @@ from pykafka4.wire.records.hot import Accumulator
 __all__ = ["Parking"]
 
 SLICE = 1000  # records moved per turn, so that the loop stays responsive
+PACE = 0.001  # seconds between two looks at a topic's time-outs
 DENIED_SECONDS = 2.0  # for which brokers have to deny a partition: not all of them know at once of one that was just added
 
 Lost = Callable[[str, str, Exception, int, Callable[[], None] | None, tuple[int, int]], None]
@@ -135,8 +136,8 @@ class Parking:
         if now >= self._next_look:
             for topic in [topic for topic, due in self._waiting.items() if due <= now]:
                 look_again = self._look(topic, now)
-                if topic in self._waiting:
-                    self._waiting[topic] = look_again
+                if topic in self._waiting:  # records that were sent within microseconds of each other time out together
+                    self._waiting[topic] = look_again if look_again <= now else max(look_again, now + PACE)
             self._next_look = min(self._waiting.values(), default=INFINITY)
         return self._next_look
 

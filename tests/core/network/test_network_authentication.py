@@ -329,9 +329,9 @@ def test_a_cluster_that_cannot_be_reached_refuses_nobody() -> None:
     assert cluster.told == []
 
 
-def guess() -> AuthenticationError:
+def guess(suspicion: str = "") -> AuthenticationError:
     error = AuthenticationError("closed")
-    error.certain = False
+    error.certain, error.suspicion = False, suspicion
     return error
 
 
@@ -356,6 +356,14 @@ def test_a_guess_about_the_cluster_is_not_told_in_the_first_seconds() -> None:
         told += [now] * bool(cluster.told)
     assert told
     assert min(told) >= DOUBT
+
+
+def test_attempts_that_give_reason_for_different_guesses_are_a_broken_network() -> None:
+    for guesses in ([guess("TLS"), guess("TLS"), guess("SASL"), guess("SASL")], [guess("TLS"), guess("SASL")]):  # at each broker; of two
+        cluster = Cluster()
+        for attempt in range(40):
+            refuse_bootstrap(cluster, 10.0 * attempt, guesses[attempt % len(guesses)])
+        assert cluster.told == []
 
 
 def without_credentials() -> AuthenticationError:

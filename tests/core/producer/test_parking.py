@@ -211,6 +211,19 @@ def test_a_topic_that_stays_unknown_gives_its_records_back_in_time_with_the_reas
     assert lot.lost == [row, row]
 
 
+def test_records_that_were_sent_within_microseconds_time_out_together() -> None:
+    lot = Lot(delivery_timeout_ms=2000)
+    for _ in range(20):
+        lot.acc.send("t", b"v")
+        lot.now += 0.00001
+    turns = 0
+    while (due := lot.poll()) < INFINITY:
+        lot.now = max(lot.now, due)
+        turns += 1
+    assert sum(records for *_, records in lot.lost) == 20
+    assert turns <= 3
+
+
 @pytest.mark.parametrize(
     ("unreachable", "error", "why"),
     [

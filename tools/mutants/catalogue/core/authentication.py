@@ -10,6 +10,24 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/core/network/refusals.py",
+        old="alike = len({e.suspicion for e in endpoints}) == 1",
+        new="alike = True",
+        breaks="different guesses at different brokers are believed",
+        tests=(
+            "tests/core/network/test_network_authentication.py::test_attempts_that_give_reason_for_different_guesses_are_a_broken_network",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/network/refusals.py",
+        old="if endpoint.suspicion != endpoint.error.suspicion:",
+        new="if not endpoint.suspicion:",
+        breaks="different guesses at a broker add up",
+        tests=(
+            "tests/core/network/test_network_authentication.py::test_attempts_that_give_reason_for_different_guesses_are_a_broken_network",
+        ),
+    ),
+    Mutant(
         file="pykafka4/core/network/authentication.py",
         old="        raise self._explained(failure)\n",
         new="        raise self._explained(failure) from failure\n",

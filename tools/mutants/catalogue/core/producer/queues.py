@@ -10,6 +10,13 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/core/producer/parking.py",
+        old="max(look_again, now + PACE)",
+        new="look_again",
+        breaks="parked records that were sent within microseconds time out in a turn each",
+        tests=("tests/core/producer/test_parking.py::test_records_that_were_sent_within_microseconds_time_out_together",),
+    ),
+    Mutant(
         file="pykafka4/core/producer/queues.py",
         old="        self.acked_at, self.proven = now, True\n",
         new="        self.acked_at = now\n",
