@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import os
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from pykafka4.attachment import SHORT, Attachment, read_config
 from pykafka4.client import Client
 from pykafka4.config import ProducerConfig
+from pykafka4.core import INFINITY
 from pykafka4.core.producer.ledger import Census, Ledger, ProducerStats, Snapshot, take_census
 from pykafka4.core.producer.parking import DENIED_SECONDS
 from pykafka4.core.producer.queues import PartitionQueue
@@ -64,6 +65,7 @@ class Core(Attachment[Sender]):
         self.undecided: list[Batch | Delivery | Mark] = []  # those of them without an outcome
         self.undelivered: list[ProducerRecord] | None = None  # the result of `close`
         self._denied: dict[str, tuple[int, float]] = {}  # topic: how many partitions brokers report, and since when
+        self._busy: dict[int, float] = {}  # by thread: until when its `send` waits at the latest, or when its last wait ended
         self._serial = next(_serials)
         self.attempts = Attempts()
         self._final: KafkaError | None = None  # why no record is accepted any more
@@ -185,8 +187,9 @@ class Core(Attachment[Sender]):
             left = min(denied[1] + DENIED_SECONDS, until) - now
             if partition < count or left <= 0:
                 return until
-            if self.signal.wait(self._refused, min(left, pace)):
-                self._raise_refusal()
+            with self._waiting(until):
+                if self.signal.wait(self._refused, min(left, pace)):
+                    self._raise_refusal()
 
     def _find_topic(self, topic: str, deadline: float) -> float:
         """Wait for the partitions of `topic`, on which the application's partitioner depends: at most until `deadline`.
@@ -201,7 +204,7 @@ class Core(Attachment[Sender]):
                 "call partitions_for before, or send the record from another thread"
             )
         until = self._until(deadline)
-        with self.runtime.callbacks.waiting():
+        with self._waiting(until), self.runtime.callbacks.waiting():
             self.runtime.partitions_of(topic, max(0.0, until - system.monotonic()), create=True)
             self.runtime.loop.ask(lambda now: self.machine.tell(topic, now), SHORT, machine=self.machine)
             left = until - system.monotonic()
@@ -229,7 +232,7 @@ class Core(Attachment[Sender]):
         if self._inside():
             raise BufferFull(f"{limit}; a callback must not wait for it: queue the record elsewhere, or send it from another thread")
         until = self._until(deadline)
-        with self.runtime.callbacks.waiting():
+        with self._waiting(until), self.runtime.callbacks.waiting():
             room = self.gate.wait(
                 lambda: self._refused() or self.acc.room(topic, partition, size),
                 max(0.0, until - system.monotonic()),
@@ -250,9 +253,23 @@ class Core(Attachment[Sender]):
 
     def _pause(self, seconds: float) -> None:
         """Wait for the window of a rate limit; the error of `send` if the producer ends meanwhile."""
-        with self.runtime.callbacks.waiting():
+        with self._waiting(system.monotonic() + seconds), self.runtime.callbacks.waiting():
             self.signal.wait(self._refused, seconds)
         self.check()
+
+    @contextlib.contextmanager
+    def _waiting(self, until: float) -> Iterator[None]:
+        """A `with` block in which a `send` waits, until then at the latest: a producer without a handle stays open for it."""
+        thread = system.get_ident()
+        self._busy[thread] = until
+        try:
+            yield
+        finally:
+            self._busy[thread] = system.monotonic()  # not removed: the record is accepted a moment later
+
+    def busy_until(self) -> float:
+        """When the last `send` that waits, or has waited, continues at the latest."""
+        return max(list(self._busy.values()), default=-INFINITY)
 
     def _count_waiters(self, waiting: int, aside: frozenset[Any] | None) -> None:
         self.acc.waiters, self.acc.full_partitions = waiting, aside

@@ -29,7 +29,8 @@ class Forgotten:
     """Closes a producer whose handle was garbage-collected, once every record it accepted has its outcome, and logs how many were lost.
 
     A machine of the loop. It keeps the producer open for FORGOTTEN_SECONDS after the last record: in `Producer(…).send(…)` the handle is
-    collected before `send` begins.
+    collected before `send` begins. A `send` of another thread may wait then (for room, for the window of a rate limit): it is a call of
+    this producer, too, so the producer stays open for it.
     """
 
     def __init__(self, core: Core) -> None:
@@ -46,6 +47,7 @@ class Forgotten:
             self._accepted, self._since = acc.accepted, now
             if acc.accepted != acc.acked + acc.failed:
                 return NOTHING  # no `wake_at`: an outcome arrives in a turn of the loop, which polls this again
+        self._since = max(self._since, core.busy_until())
         if now - self._since < FORGOTTEN_SECONDS or core.closers:
             return Effects(wake_at=max(now, self._since) + FORGOTTEN_SECONDS)
         self._report(acc.failed - self._failed_before)

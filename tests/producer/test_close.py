@@ -17,6 +17,7 @@ from producing import FEW, HUNG, Maker, Sending, balanced, ctrl_c, knowing, star
 
 from pykafka4 import BatchOutcome, Client, ClosedError, KafkaError, Producer, ProducerHooks
 from pykafka4.error_table import Written
+from pykafka4.producer import forgotten
 from pykafka4.testing import ModelServer
 
 # -- close
@@ -271,6 +272,23 @@ def test_a_producer_may_be_forgotten_in_the_statement_that_makes_it(server: Mode
 
 
 @pytest.mark.filterwarnings("ignore:a Producer was not closed")
+def test_a_send_that_waits_in_another_thread_keeps_a_forgotten_producer_open(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forgotten, "FORGOTTEN_SECONDS", 0.02)
+    producer = Producer(bootstrap_servers=server.bootstrap_servers, rate_limits={"t": (1, 300)})
+    producer.send("t", b"first").result(SECONDS)
+    send, results = producer.send, []
+    core = producer._core
+    thread = threading.Thread(target=lambda: results.append(send("t", b"second").exception(SECONDS)))
+    thread.start()
+    until(lambda: core.busy_until() > 0, "the send waits for its place")
+    del producer, send
+    gc.collect()
+    thread.join(SECONDS)
+    assert results == [None]
+    until(lambda: core.undelivered is not None, "it closes after that")
+
+
+@pytest.mark.filterwarnings("ignore:a Producer was not closed")
 def test_what_a_forgotten_producer_loses_is_logged(server: ModelServer, caplog: pytest.LogCaptureFixture) -> None:
     stop_all(server)
 
@@ -285,15 +303,15 @@ def test_what_a_forgotten_producer_loses_is_logged(server: ModelServer, caplog: 
 
 
 @pytest.mark.filterwarnings("ignore:a Producer was not closed")
-@pytest.mark.parametrize("forgotten", [True, False])
-def test_exiting_a_multiprocessing_child_delivers(server: ModelServer, forgotten: bool) -> None:
+@pytest.mark.parametrize("dropped", [True, False])
+def test_exiting_a_multiprocessing_child_delivers(server: ModelServer, dropped: bool) -> None:
     code = [
         "import multiprocessing",
         "kept = []",
         "def work():",
         "    p = Producer(bootstrap_servers=servers, linger_ms=1000)",
         "    for n in range(10): p.send('t', b'v')",
-        "" if forgotten else "    kept.append(p)",
+        "" if dropped else "    kept.append(p)",
         "child = multiprocessing.get_context('fork').Process(target=work)",
         "child.start(); child.join(); print('exit', child.exitcode)",
     ]

@@ -10,6 +10,13 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/producer/forgotten.py",
+        old="        self._since = max(self._since, core.busy_until())\n",
+        new="",
+        breaks="a send that waits for a rate limit is refused when the producer's handle is collected",
+        tests=("tests/producer/test_close.py::test_a_send_that_waits_in_another_thread_keeps_a_forgotten_producer_open",),
+    ),
+    Mutant(
         file="pykafka4/producer/core.py",
         old="hindered=lambda: not self._refused() and ",
         new="hindered=lambda: ",
