@@ -60,6 +60,7 @@ class TransactionalReads:
         self.guard = guard
         self._reading: Reading | None = None  # of the last transaction, until the consumer has settled it or gone back
         self._refused = False  # a transaction could not begin: go back, whatever becomes of the one before it
+        self._announced = False  # a block was made when records were in hand, and has not begun
         self._stored: dict[TopicPartition, tuple[object, int]] = {}  # what transactions have committed: stretch, offset
         self._by_hand: dict[TopicPartition, object] = {}  # stretches of which the application may have stored offsets itself
 
@@ -109,6 +110,11 @@ class TransactionalReads:
             raise GroupError(ILLEGAL_GENERATION, "group_metadata", f"this consumer is not a member of group {group} now: {why}")
         return ConsumerGroupMetadata(group, member.generation, member.member_id, member.instance_id)
 
+    def announce(self) -> None:
+        """A block is made for the records in hand. If it has not begun when the next one is made, it never will: Ctrl-C came before."""
+        self._refused = self._refused or self._announced
+        self._announced = not self._nothing_new()
+
     @call
     def begin(self, timeout: float | None) -> Reading:
         """A transaction begins. Raises TransactionAborted if what the application may have in hand is read again: poll first."""
@@ -133,18 +139,22 @@ class TransactionalReads:
                     "an earlier transaction with this consumer could not begin, so the records that were read for it are not processed; "
                     "the consumer has gone back now: poll reads them again"
                 )
-            self._refused = False
+            self._refused = self._announced = False
             self._reading = Reading()
             return self._reading
 
     def refuse(self) -> None:
         """A transaction could not begin. What was read for it is read again, unless the transaction of an open block commits it."""
+        self._refused = self._refused or not self._nothing_new()
+        self._announced = False
+
+    def _nothing_new(self) -> bool:
+        """Whether the application has got nothing that belongs into a transaction that begins now."""
         last = self._reading
         try:
-            nothing = not self._reader.handed_over.in_hand or (last is not None and self._is_where(last))
-        except RuntimeError:  # it could not begin because another thread uses the consumer, and that one changes the places just now
-            nothing = False
-        self._refused = self._refused or not nothing
+            return not self._reader.handed_over.in_hand or (last is not None and self._is_where(last))
+        except RuntimeError:  # another thread uses the consumer and changes the places just now
+            return False
 
     @call
     def take(self, reading: Reading) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -157,7 +167,7 @@ class TransactionalReads:
             places = self._leave(reading)
             if self._reading is not reading:
                 raise TransactionAborted("the consumer has been used in another transaction since this one began")
-            self._refused = False  # it was inside this transaction, which has all that the application has got
+            self._refused = self._announced = False  # they were inside this transaction, which has all that the application has got
             if cut_off := self._reader.handed_over.cut_off:
                 names = ", ".join(map(str, sorted(cut_off)))
                 raise TransactionAborted(
@@ -229,4 +239,4 @@ class TransactionalReads:
                 if start is not None:
                     offsets[tp] = start
             reader.rewind_each({tp: offset for tp, offset in offsets.items() if tp in reader.claims})
-            self._reading, self._refused = None, False
+            self._reading, self._refused, self._announced = None, False, False

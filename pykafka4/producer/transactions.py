@@ -55,6 +55,9 @@ class Reads(Protocol):
     def membership(self) -> ConsumerGroupMetadata:
         """Its place in the group."""
 
+    def announce(self) -> None:
+        """A block is made, for what has been read. Its `begin` may never come."""
+
     def begin(self, timeout: float | None) -> Any:
         """A `Reading` for a transaction that begins; goes back first if the last one was not committed, or could not begin."""
 
@@ -335,6 +338,8 @@ class TransactionBlock:
             self._producer, self._calls, self._timeout = producer, calls, timeout
             self._reads = None if consumer is None else consumer._in_transaction()
             self._reading: Any = None
+            if self._reads is not None:
+                self._reads.announce()  # last: then `__enter__` begins it, or Ctrl-C comes before that
         except (TypeError, KafkaError):
             raise  # nothing that can be read in a transaction
         except BaseException:  # Ctrl-C

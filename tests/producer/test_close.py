@@ -276,12 +276,15 @@ def test_a_send_that_waits_in_another_thread_keeps_a_forgotten_producer_open(ser
     monkeypatch.setattr(forgotten, "FORGOTTEN_SECONDS", 0.02)
     producer = Producer(bootstrap_servers=server.bootstrap_servers, rate_limits={"t": (1, 300)})
     producer.send("t", b"first").result(SECONDS)
-    send, results = producer.send, []
-    core = producer._core
-    thread = threading.Thread(target=lambda: results.append(send("t", b"second").exception(SECONDS)))
+    core, results = producer._core, []
+
+    def deliver(send: Any) -> None:
+        results.append(send("t", b"second").exception(SECONDS))
+
+    thread = threading.Thread(target=deliver, args=(producer.send,))
     thread.start()
     until(lambda: core.busy_until() > 0, "the send waits for its place")
-    del producer, send
+    del producer
     gc.collect()
     thread.join(SECONDS)
     assert results == [None]

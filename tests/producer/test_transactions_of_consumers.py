@@ -14,6 +14,7 @@ from producing import Maker, ctrl_c
 from pykafka4 import Consumer, KafkaError, KafkaTimeoutError, Producer, ProducerFencedError, TransactionAborted, TransactionError
 from pykafka4.core.consumer.handed_over import HandedOver
 from pykafka4.core.subscription import Claim
+from pykafka4.producer.transactions import TransactionBlock
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 
@@ -320,7 +321,7 @@ def test_what_was_read_for_a_transaction_that_could_not_begin_is_read_again(serv
     assert (written(server), server.committed("g")) == ([b"first", b"second", b"third"], {IN: 10})
 
 
-@pytest.mark.parametrize("where", ["_in_transaction", "begin", "abort"])
+@pytest.mark.parametrize("where", ["_in_transaction", "enter", "begin", "abort"])
 def test_what_was_read_for_a_transaction_that_ctrl_c_kept_from_beginning_is_read_again(
     server: ModelServer, producer: Producer, consumer: Consumer, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -337,9 +338,13 @@ def test_what_was_read_for_a_transaction_that_ctrl_c_kept_from_beginning_is_read
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(
-        {"_in_transaction": reads, "begin": calls, "abort": reads}[where], {"_in_transaction": "check"}.get(where, "begin"), interrupted
-    )
+    place: tuple[Any, str] = {
+        "_in_transaction": (reads, "check"),
+        "enter": (TransactionBlock, "__enter__"),  # before its first line
+        "begin": (calls, "begin"),
+        "abort": (reads, "begin"),
+    }[where]
+    monkeypatch.setattr(*place, interrupted)
     with pytest.raises(KeyboardInterrupt), producer.transaction(consumer):
         producer.send("out", b"never")
     if where == "abort":
@@ -349,6 +354,30 @@ def test_what_was_read_for_a_transaction_that_ctrl_c_kept_from_beginning_is_read
         producer.send("out", b"never")
     with producer.transaction(consumer):
         assert take(consumer, 10) == list(range(10))
+    assert server.committed("g") == {IN: 10}
+
+
+def test_a_block_that_is_never_entered_counts_as_one_that_could_not_begin(
+    server: ModelServer, producer: Producer, consumer: Consumer
+) -> None:
+    """An exception came between the two, or the application has other plans: records are processed twice rather than never."""
+    producer.transaction(consumer)
+    assert take(consumer, 2) == [0, 1]
+    with producer.transaction(consumer):
+        """Nothing was in hand when the other block was made."""
+    producer.transaction(consumer)
+    assert take(consumer, 2) == [2, 3]
+    with producer.transaction(consumer):
+        """Still nothing was."""
+    assert take(consumer, 1) == [4]
+    producer.transaction(consumer)
+    with pytest.raises(TransactionAborted, match="could not begin"), producer.transaction(consumer):
+        producer.send("out", b"never")
+    assert take(consumer, 6) == [4, 5, 6, 7, 8, 9]
+    with producer.transaction(consumer):
+        producer.transaction(consumer)
+    with producer.transaction(consumer):
+        """What was in hand inside of the block is committed."""
     assert server.committed("g") == {IN: 10}
 
 

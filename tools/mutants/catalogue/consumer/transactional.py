@@ -11,6 +11,15 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/consumer/transactional.py",
+        old="        self._refused = self._refused or self._announced\n",
+        new="",
+        breaks="records are lost when Ctrl-C comes as a transaction block is entered",
+        tests=(
+            "tests/producer/test_transactions_of_consumers.py::test_what_was_read_for_a_transaction_that_ctrl_c_kept_from_beginning_is_read_again",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/consumer/transactional.py",
         old="if places.was_sought(tp) and at is not None}",
         new="if False and at is not None}",
         breaks="an abort after a seek back jumps forward over records that nobody has processed",
