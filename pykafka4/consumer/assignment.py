@@ -18,7 +18,7 @@ from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.selection import Selection
 from pykafka4.consumer.waits import Listen, Steps, Waits, at_once, settled
-from pykafka4.core.consumer.machine import COMMIT_SECONDS, ConsumerMachine
+from pykafka4.core.consumer.machine import COMMIT_SECONDS, UNSUBSCRIBING, ConsumerMachine
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Start
 from pykafka4.errors import ConfigError, KafkaError
@@ -38,7 +38,7 @@ class Change(NamedTuple):
     gone: list[Claim]
     fresh: list[Claim]
     by_hand: dict[TopicPartition, None]  # afterwards
-    leaves: bool = False  # the group
+    leaves: str = ""  # why this consumer leaves the group; empty: it does not
 
 
 class Assignment:
@@ -106,7 +106,7 @@ class Assignment:
         self._reader.adopt(fresh)
         self._attachment.post(lambda _: self._attachment.machine.fetcher.drop(gone))
         self._attachment.post(lambda _: self._attachment.machine.fetcher.adopt(fresh, Start.COMMITTED))
-        left = self._leave_group(leave_seconds) if leaves else None
+        left = self._leave_group(leave_seconds, leaves) if leaves else None
         self.change = None
         return left
 
@@ -124,7 +124,7 @@ class Assignment:
     def unsubscribing(self) -> Steps[None]:
         """`unsubscribe`, once this call has the consumer for itself."""
         try:
-            yield from self.release_all(self._attachment.runtime.loop.now() + LAST_COMMIT_SECONDS, in_hand=False)
+            yield from self.release_all(self._attachment.runtime.loop.now() + LAST_COMMIT_SECONDS, UNSUBSCRIBING, in_hand=False)
         finally:
             self._reader.drain()
             for event in self._reader.events:
@@ -205,8 +205,8 @@ class Assignment:
 
     # ---------------------------------------------------------------- close and unsubscribe
 
-    def release_all(self, deadline: float, *, in_hand: bool) -> Steps[None]:
-        """Commit, call the listener, release all partitions, leave the group, within `deadline`.
+    def release_all(self, deadline: float, reason: str, *, in_hand: bool) -> Steps[None]:
+        """Commit, call the listener, release all partitions, leave the group for `reason`, within `deadline`.
 
         With `in_hand` the list that the last poll returned counts as finished.
         Buffered records are dropped first. Therefore the rest is always done: a consumer that continued to read would skip these records.
@@ -214,7 +214,7 @@ class Assignment:
         reader, now = self._reader, self._attachment.runtime.loop.now
         self.complete_change()
         claims, leave_seconds = list(reader.claims.values()), 0.0
-        self.change = Change(claims, [], {}, leaves=True)
+        self.change = Change(claims, [], {}, reason)
         try:
             reader.purge(claims)
             begun, self.last_commit = self.last_commit, None
@@ -232,7 +232,7 @@ class Assignment:
         finally:
             leave_seconds = min(leave_seconds, max(0.0, deadline - now()))
             # Noted again: a call of the listener may have completed it, and subscribed or assigned since.
-            self.change = Change(list(reader.claims.values()), [], {}, leaves=True)
+            self.change = Change(list(reader.claims.values()), [], {}, reason)
             left = self.complete_change(leave_seconds)
             assert left is not None
             yield from settled(self._waits, left, leave_seconds + 1)
@@ -249,7 +249,7 @@ class Assignment:
             reader.events.append(ends[-1])
         return ends
 
-    def _leave_group(self, timeout: float) -> Promise[None]:
+    def _leave_group(self, timeout: float, reason: str) -> Promise[None]:
         left: Promise[None] = self._attachment.promise()
-        self._attachment.post(lambda now: self._attachment.machine.leave(now, timeout, lambda: left.set_result(None)))
+        self._attachment.post(lambda now: self._attachment.machine.leave(now, timeout, lambda: left.set_result(None), reason))
         return left

@@ -27,7 +27,7 @@ from pykafka4.consumer.selection import Selection
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.consumer.waits import Steps, ThreadWaits, Waits, at_once
 from pykafka4.core import INFINITY
-from pykafka4.core.consumer.machine import ConsumerMachine
+from pykafka4.core.consumer.machine import CLOSING, ConsumerMachine
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.subscription import Assigned, Move, Start
 from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError
@@ -361,7 +361,7 @@ class Session(Attachment[ConsumerMachine]):
             with self.guard.use_last(timeout):
                 if self.runtime.loop.alive:  # after a crash nobody would execute it
                     until = self.runtime.loop.now() + max(0.0, deadline - system.monotonic())
-                    at_once(self.assignment.release_all(until, in_hand=in_hand))
+                    at_once(self.assignment.release_all(until, CLOSING, in_hand=in_hand))
         finally:  # also if the listener raised, or after Ctrl-C: leave, and close a private client
             self.disconnect()
             self.closed = True

@@ -102,6 +102,7 @@ class Credentials:
     generation: int = -1  # or the member epoch; -1: not a member
     member_id: str = ""
     instance_id: str | None = None
+    begins: bool = False  # the generation waits for its assignment: the coordinator takes no commits until then
 
 
 # ---- what the loop passes to the reader besides chunks

@@ -69,7 +69,7 @@ class IncrementalProtocol:
         self.state, self.generation, self.credentials = State.OUT, -1, None
         self.revoking.clear()
 
-    def leave(self, now: float, by: float) -> None:
+    def leave(self, now: float, by: float, reason: str) -> None:
         self.drop_out()
         self._assignee.left()
 
@@ -82,8 +82,9 @@ class IncrementalProtocol:
     def gone(self) -> None:
         pass
 
-    def on_commit_verdict(self, now: float, credentials: Credentials, verdict: Reaction, error: KafkaError) -> None:
+    def on_commit_verdict(self, now: float, credentials: Credentials, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         self.error = error
+        return False
 
 
 def incremental(

@@ -147,6 +147,16 @@ def test_a_static_member_comes_back_without_a_rebalance_and_fences_its_old_insta
     assert world.sync(back, instance="i2")[0].assignment == old.member_id.encode()
 
 
+def test_a_static_member_that_comes_back_with_another_subscription_causes_no_rebalance_unless_the_assignor_changes(world: World) -> None:
+    old = world.stable("i1", "i2")[1]
+    back = world.join(instance="i2", protocols=(("range", b"another"),))[0]
+    assert (back.generation, world.group.state) == (old.generation, GroupState.STABLE)
+    world.join(instance="i1", protocols=(("sticky", b""), ("range", b"")))
+    assert world.group.state is GroupState.STABLE
+    world.join(instance="i2", protocols=(("sticky", b""),))
+    assert world.group.state is GroupState.STABLE
+
+
 def test_a_coordinator_that_moves_answers_pending_requests_and_keeps_positions(world: World) -> None:
     first = world.join()[0]
     second = world.join()

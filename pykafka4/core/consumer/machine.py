@@ -22,11 +22,14 @@ from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
-__all__ = ["COMMIT_SECONDS", "ConsumerMachine"]
+__all__ = ["CLOSING", "COMMIT_SECONDS", "UNSUBSCRIBING", "ConsumerMachine"]
 
 log = get_log("pykafka4.consumer")
 
 COMMIT_SECONDS = 60.0  # timeout of commits that no caller waits for
+# Reasons for LeaveGroup, as Java words them (KIP-800).
+CLOSING = "the consumer is being closed"
+UNSUBSCRIBING = "the consumer unsubscribed from all topics"
 
 
 class ConsumerMachine:
@@ -87,13 +90,13 @@ class ConsumerMachine:
             self._reader.news()
         return ()
 
-    def leave(self, now: float, timeout: float, then: Callable[[], None]) -> None:
+    def leave(self, now: float, timeout: float, then: Callable[[], None], reason: str = CLOSING) -> None:
         """Send the commits, then leave the group; `then` is called when that is done, or after `timeout` seconds.
 
         Both are sent, in this order, even if there is no time to wait for responses.
         """
         self.offsets.poll(now)
-        self.membership.leave(now, timeout, then)
+        self.membership.leave(now, timeout, then, reason)
 
     def gone(self) -> None:
         """The consumer is closed: release everything."""

@@ -1,30 +1,33 @@
 """Classic protocol. Rule: losing the coordinator only delays requests; only the coordinator's responses or a time-out end the membership.
 
-JoinGroup, SyncGroup, Heartbeat, LeaveGroup; eager: a member releases all its partitions before it joins. `core.group.coordinator.Reaction`
-has an entry for everything that a response can mean.
+JoinGroup, SyncGroup, Heartbeat, LeaveGroup. An eager member releases all its partitions before it joins. A cooperative member (KIP-429)
+keeps them: after SyncGroup it releases those that it holds and is not assigned, and joins again when the application has released them.
+Until the next generation has its assignment, it sends heartbeats and commits in the last one, so that it notices when it is out.
+`core.group.coordinator.Reaction` has an entry for everything that a response can mean.
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from random import Random
 from typing import Any, Final
 
 from pykafka4.config import ConsumerConfig
-from pykafka4.core import INFINITY, Failed, Job, Outcome, Request, Transitions
+from pykafka4.core import INFINITY, Failed, Job, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.assignors import assigned_partitions
-from pykafka4.core.group.coordinator import GroupCoordinator, Reaction, reaction
+from pykafka4.core.group.coordinator import GroupCoordinator, Reaction, reaction, way_out
 from pykafka4.core.group.heartbeats import HeartbeatTimer
 from pykafka4.core.group.leadership import Leadership
 from pykafka4.core.group.protocol import Assignee, CommitsInFlight
-from pykafka4.core.group.requests import fit_leave, heartbeat_request, join_request, leave_request, sync_request
+from pykafka4.core.group.requests import failed_because, fit_leave, heartbeat_request, join_request, leave_request, sync_request
+from pykafka4.core.group.states import MOVES, OUT, MemberState
 from pykafka4.core.group.strategies import Strategies, UserData
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import via
 from pykafka4.core.subscription import Credentials
-from pykafka4.errors import DecodeError, KafkaError, broker_error
+from pykafka4.errors import DecodeError, KafkaError, broker_error, short_name
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 
@@ -35,49 +38,8 @@ log = get_log("pykafka4.group")
 JOIN_GRACE: Final = 5.0  # seconds beyond the rebalance time-out until a JoinGroup without a response is abandoned (as in Java)
 COMMITS_FIRST: Final = 5.0  # seconds for which a join waits for commits that were made before the partitions were released
 ASSIGN_SHARE: Final = 0.75  # of the session time-out, after the response to a join, until the leader must have assigned the partitions
+MISMATCH: Final = "received assignment does not match the current subscription"  # the reason for a JoinGroup
 ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # in a commit's response; other errors that are not retriable concern only the commit
-
-
-class MemberState(enum.Enum):
-    """The state of this member. `status()` shows the value as the state, and `meaning` as the reason."""
-
-    UNJOINED = "unjoined"
-    JOINING = "joining"
-    SYNCING = "syncing"
-    STABLE = "stable"
-    REVOKING = "revoking"
-    LEAVING = "leaving"
-    FATAL = "fatal"
-
-    @property
-    def meaning(self) -> str | None:
-        """None in the normal state."""
-        return _MEANINGS.get(self)
-
-
-_MEANINGS = {
-    MemberState.UNJOINED: "not a member",
-    MemberState.JOINING: "waiting for the other members",
-    MemberState.SYNCING: "waiting for its assignment",
-    MemberState.REVOKING: "waiting for the application to release revoked partitions",
-    MemberState.LEAVING: "leaving the group",
-    MemberState.FATAL: "rejected by the group; it joins again when the subscription changes",
-}
-S = MemberState
-
-MOVES = Transitions(
-    "group member",
-    {
-        S.UNJOINED: {S.JOINING, S.LEAVING, S.FATAL},
-        S.JOINING: {S.SYNCING, S.UNJOINED, S.LEAVING, S.FATAL},
-        S.SYNCING: {S.STABLE, S.UNJOINED, S.LEAVING, S.FATAL},
-        S.STABLE: {S.REVOKING, S.UNJOINED, S.LEAVING, S.FATAL},
-        S.REVOKING: {S.UNJOINED, S.LEAVING, S.FATAL},
-        S.LEAVING: {S.UNJOINED, S.FATAL},
-        S.FATAL: {S.UNJOINED},
-    },
-    {**_MEANINGS, S.STABLE: "has its partitions and sends heartbeats"},
-)
 
 
 class ClassicProtocol:
@@ -104,10 +66,17 @@ class ClassicProtocol:
         self.state = MemberState.UNJOINED
         self.member_id = ""
         self.generation = -1
-        self.credentials: Credentials | None = None  # while partitions are assigned
+        self.credentials: Credentials | None = None  # from an assignment until all partitions are released or lost
+        self._held_since = -1  # the generation that assigned the partitions held
+        self._given_back: set[TopicPartition] = set()  # revoked in this generation
+        self._asked = False  # a JoinGroup was sent since the last assignment
+        self._came_back = False  # the last JoinGroup had no member id
+        self._why = ""  # the reason for the next JoinGroup, as Java words it (KIP-800)
+        self._why_leaving = ""
         self.error: KafkaError | None = None  # the last error
         where = f"{config.client_id}: group {config.group_id}"
         self._strategies = Strategies(config, where, work)
+        self._cooperative = all(assignor.cooperative for assignor in self._strategies.by_name.values())
         self.leadership = Leadership(cluster, where, self._strategies, work)
         self._joined_with: tuple[str, ...] = ()
         self._joined_at: tuple[int, float]  # (coordinator, time) of the last join
@@ -136,7 +105,7 @@ class ClassicProtocol:
         if self._coordinator.node is None:
             self._coordinator.want()
             return INFINITY
-        if self._commits.under_generation:
+        if self._commits.pending(self._given_back) if self.credentials is not None else self._commits.under_generation:
             # The coordinator accepts them until the next generation starts, which this join may cause.
             self._join_by = min(self._join_by, now + COMMITS_FIRST)
             if now < self._join_by:
@@ -145,21 +114,23 @@ class ClassicProtocol:
         return INFINITY
 
     def released(self) -> None:
-        """The application has released all partitions: they are always revoked together."""
-        if self.state is MemberState.REVOKING:
-            self._move(MemberState.UNJOINED)
+        """The application has released partitions."""
+        if self.state is MemberState.REVOKING and self._given_back.isdisjoint(self._assignee.held):
+            self._move(MemberState.REJOINING if self._cooperative else MemberState.UNJOINED)
 
     def drop_out(self) -> None:
         """All partitions are lost, so this generation is over for this member. No request is sent."""
-        self.generation = -1
+        self.generation = self._held_since = -1
+        self._give_up_attempt()
         if self.state is not MemberState.UNJOINED:
             self._move(MemberState.UNJOINED)
 
-    def leave(self, now: float, by: float) -> None:
+    def leave(self, now: float, by: float, reason: str) -> None:
         """Send LeaveGroup, so that the other members need not wait for the session time-out."""
         if self.state is MemberState.LEAVING:
             self._leave_by = min(by, self._leave_by)
             return
+        self._why_leaving = reason
         self.start_over()
         self._give_up_attempt()
         self._move(MemberState.LEAVING)
@@ -202,19 +173,31 @@ class ClassicProtocol:
             return now
         if coordinator is None:  # another request lost it: if it is frozen, it would hold the join until the time-out
             self._coordinator.want()
-        return min(self._assignee.keep_lease(now), self._coordinator.check(now, since), data_due)
+        wake_at = self._live(now)
+        return min(wake_at, self._coordinator.check(now, since), data_due) if self.state is MemberState.JOINING else now
 
     def _syncing(self, now: float) -> float:
         if self.leadership.due < INFINITY:
             self._deal(now)
-        return min(self._assignee.keep_lease(now), self.leadership.due)
+        return min(self._live(now), self.leadership.due)
+
+    def _rejoining(self, now: float) -> float:
+        """Partitions of topics that are no longer subscribed to are released before the join; the others are kept."""
+        strange = [tp for tp in self._assignee.held if tp.topic not in self._assignee.topics]
+        if strange:
+            self._revoke(now, strange, "the subscription changed")
+            return now
+        wake_at = self._live(now)
+        return min(wake_at, self.join(now)) if self.state is MemberState.REJOINING else now
 
     def _stable(self, now: float) -> float:
         if self._joined_with != self._assignee.topics:
-            self._revoke(now, "the subscription changed")
-        elif self.leadership.outgrown():
-            self._revoke(now, "subscribed topics or partitions were added or deleted")
-        elif self.leadership.ask_at <= now and self._coordinator.node is not None:
+            self._rebalance(now, "the subscription changed", "subscription has changed")
+            return now
+        if self.leadership.outgrown():
+            self._rebalance(now, "subscribed topics or partitions were added or deleted", "cached metadata has changed")
+            return now
+        if self.leadership.ask_at <= now and self._coordinator.node is not None:
             self._request_assignment(now, self._coordinator.node)
         ask_at = self.leadership.ask_at
         return min(self._live(now), ask_at if ask_at > now else INFINITY)
@@ -252,22 +235,18 @@ class ClassicProtocol:
         return INFINITY
 
     def _live(self, now: float) -> float:
-        """Heartbeats; returns when to look again."""
-        if not self._holds():
-            return now
+        """Heartbeats, of a member that the coordinator has assigned partitions; returns when to look again."""
+        if self.credentials is None:
+            return self._assignee.keep_lease(now)
         expires = self._alive + self._session
         if now >= expires:
             silence = f"no heartbeat response within session_timeout_ms={self._config.session_timeout_ms:g}"
             self._lost(f"{silence} ({self.error or 'no coordinator'})")
             return now
         lease_ends = self._assignee.keep_lease(now)
-        if not self._holds():
+        if self.state in OUT:
             return now
         return min(lease_ends, expires, self._beat(now))
-
-    def _holds(self) -> bool:
-        """Whether partitions are assigned, so that the coordinator expects heartbeats."""
-        return self.state is MemberState.STABLE or self.state is MemberState.REVOKING
 
     def _beat(self, now: float) -> float:
         if self._beating:
@@ -284,8 +263,8 @@ class ClassicProtocol:
         message = heartbeat_request(self._config, self.member_id, self.generation)
         # A coordinator that hangs must be noticed while there is still time to find a new one.
         patience = min(self._config.request_timeout_ms / 1000, max(self._session / 3, self._heartbeat.interval))
-        credentials = self.credentials
-        self._ask(node, message, now + patience, lambda at, outcome: self._beat_answered(at, now, credentials, node, outcome))
+        sent_as = self.credentials, self.generation
+        self._ask(node, message, now + patience, lambda at, outcome: self._beat_answered(at, now, sent_as, node, outcome))
         return INFINITY
 
     def _ask(self, node: int, message: Any, deadline: float, on_reply: Callable[[float, Outcome], None]) -> None:
@@ -315,7 +294,8 @@ class ClassicProtocol:
         if isinstance(data, KafkaError):
             self._cannot_assign(now, data)
             return
-        message = join_request(self._config, self.member_id, self._joined_with, self._assignee.held, self.generation, data)
+        self._asked, self._came_back = True, not self.member_id
+        message = join_request(self._config, self.member_id, self._joined_with, self._assignee.held, self._held_since, data, self._why)
         patience = max(self._config.request_timeout_ms / 1000, self._rebalance_timeout + JOIN_GRACE)
         self._attempt_with(node, message, now + patience, lambda at, outcome: self._join_answered(at, node, outcome))
 
@@ -330,11 +310,17 @@ class ClassicProtocol:
             self._turned_away(now, node, verdict, self._error(answer.error_code, "joining", "JoinGroup"))
             if verdict is Reaction.NAMED:
                 self.member_id = answer.member_id
+                self._why = f"need to re-join with the given member-id: {answer.member_id}"
             if at_once:
                 self._rest_until = now
             return
-        self.member_id, self.generation = answer.member_id, answer.generation_id
+        if self._missed(answer.generation_id):
+            self._lost(f"the group has rebalanced without this member: generation {answer.generation_id} came after {self.generation}")
+            self._rest_until = now
+            return
+        self.member_id, self.generation, self._why = answer.member_id, answer.generation_id, ""
         self._move(MemberState.SYNCING)
+        self._begin_generation()
         self._assignor = answer.protocol_name
         due = now + min(self._config.request_timeout_ms / 1000, self._session / 2)
         unsupported = self.leadership.decide(answer, due, now + self._session * ASSIGN_SHARE)
@@ -344,6 +330,21 @@ class ClassicProtocol:
             self._deal(now)
         else:
             self._sync(now, {})
+
+    def _missed(self, generation: int) -> bool:
+        """Whether there was a generation between the last one and `generation` that did not wait for this member.
+
+        Only static members stay in the group then. Others may own the partitions: the leader did not know that this member held them.
+        """
+        static = self._config.group_instance_id is not None
+        return static and self.credentials is not None and generation > self.generation + 1
+
+    def _begin_generation(self) -> None:
+        """Commits wait for the assignment from now on. Those of partitions that were given back are not for this generation."""
+        if self.credentials is not None:
+            self.credentials.generation = self.generation
+            self._commits.fail_lost(dict.fromkeys(self._given_back, "the partition was revoked before the commit was accepted"))
+        self._given_back.clear()
 
     def _deal(self, now: float) -> None:
         try:
@@ -396,15 +397,29 @@ class ClassicProtocol:
         # been delayed on its way, so a heartbeat is sent at once.
         self._alive, pause = now, self._heartbeat.interval
         self._heartbeat.start(now + pause if now - sent_at < pause else now)
-        instance = self._config.group_instance_id
-        self.credentials = Credentials(self._config.group_id or "", self.generation, self.member_id, instance)
+        self._held_since, self._asked = self.generation, False
+        if self.credentials is None:
+            instance = self._config.group_instance_id
+            self.credentials = Credentials(self._config.group_id or "", self.generation, self.member_id, instance)
         self._strategies.assigned(self._assignor, tps, self.generation)
-        self._assignee.assigned(tps)
+        self._take(now, tps)
+        if self._came_back and self._config.group_instance_id is not None and any(tp.topic not in self._joined_with for tp in tps):
+            self._rebalance(now, "the assignment belongs to an earlier subscription", MISMATCH)
+
+    def _take(self, now: float, tps: list[TopicPartition]) -> None:
+        """Release what this member holds and was not assigned, and take what is new. An eager member holds nothing here."""
+        held, given = self._assignee.held, set(tps)
+        gone, fresh = [tp for tp in held if tp not in given], [tp for tp in tps if tp not in held]
+        if gone:
+            self._why = "need to revoke partitions and re-join"
+            self._revoke(now, gone, "the group assigned them to other members")
+        self._assignee.assigned(fresh)
 
     # ---------------------------------------------------------------- errors
 
     def _error(self, code: int, what: str, request: str) -> KafkaError:
-        return broker_error(code, f"{what} group {self._config.group_id}", None, request, group=self._config.group_id or "")
+        group = self._config.group_id or ""
+        return broker_error(code, f"{what} group {group}", way_out(self._config, code), request, group=group)
 
     def _unanswered(self, now: float, node: int, outcome: Failed) -> None:
         """A join or sync got no response: there may be a new coordinator."""
@@ -412,7 +427,7 @@ class ClassicProtocol:
             self.fail(outcome.reason)
             return
         self._coordinator.lost(now, node, outcome.reason)
-        self.error = outcome.reason
+        self.error, self._why = outcome.reason, failed_because(outcome.reason)
         self._rejoin(now)
 
     def _turned_away(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
@@ -421,17 +436,21 @@ class ClassicProtocol:
         if verdict is Reaction.FATAL:
             self.fail(error)
             return
+        self._why = failed_because(error)
         if verdict is Reaction.REFIND:
             self._coordinator.lost(now, node, error)
-        elif verdict is Reaction.STRANGER:
-            self.member_id = ""
+        elif verdict in (Reaction.STRANGER, Reaction.OUTDATED):
+            self._cast_out(verdict, error)
         elif verdict is Reaction.DENIED:
             self._assignee.denied(error)
         self._rejoin(now)
 
     def _rejoin(self, now: float) -> None:
+        """Join again after a back-off. A cooperative member keeps its partitions meanwhile."""
         self._give_up_attempt()
-        self._move(MemberState.UNJOINED)
+        to = MemberState.UNJOINED if self.credentials is None else MemberState.REJOINING
+        if self.state is not to:
+            self._move(to)
         self._rest_until = now + self._backoff.next()
 
     def _give_up_attempt(self) -> None:
@@ -441,9 +460,9 @@ class ClassicProtocol:
         self._strategies.abandon()
         self.leadership.abandon()
 
-    def _beat_answered(self, now: float, sent_at: float, credentials: Credentials | None, node: int, outcome: Outcome) -> None:
+    def _beat_answered(self, now: float, sent_at: float, sent_as: tuple[Credentials | None, int], node: int, outcome: Outcome) -> None:
         self._beating = False
-        if credentials is not self.credentials:
+        if sent_as[0] is not self.credentials or sent_as[1] != self.generation:
             return
         if isinstance(outcome, Failed):
             self.error = outcome.reason
@@ -454,7 +473,8 @@ class ClassicProtocol:
         self._verdict(now, sent_at, node, reaction(code), self._error(code, "heartbeat of", "Heartbeat"))
 
     def _verdict(self, now: float, sent_at: float, node: int, verdict: Reaction, error: KafkaError) -> None:
-        if verdict in (Reaction.NONE, Reaction.REJOIN):
+        joins = self._joins_next(verdict)
+        if verdict in (Reaction.NONE, Reaction.REJOIN) or joins:
             self._alive = max(self._alive, sent_at)
             self._coordinator.well()
         if verdict is Reaction.REFIND:
@@ -464,37 +484,66 @@ class ClassicProtocol:
             self._heartbeat.start(now + self._backoff.next())
             if verdict is Reaction.DENIED:  # the coordinator keeps the member until the session time-out: it may be allowed again before
                 self._assignee.denied(error)
-        elif verdict is not Reaction.NONE:
-            self._react(now, verdict, error)
+        elif verdict is not Reaction.NONE and not joins:
+            self._react(now, verdict, error, f"encountered {short_name(error)} from HEARTBEAT response")
         self.error = error if verdict is not Reaction.NONE else None
 
-    def on_commit_verdict(self, now: float, credentials: Credentials, verdict: Reaction, error: KafkaError) -> None:
-        """The response to a commit contained an error that concerns the member."""
+    def _joins_next(self, verdict: Reaction) -> bool:
+        """Whether a stale generation only means that the next one has begun, of which this member learns from the response to its join.
+
+        That response may be lost. If the coordinator did not get the request either, it has removed the member, unless it is static.
+        """
+        if verdict is not Reaction.OUTDATED or not self._asked:
+            return False
+        return self.state is not MemberState.REJOINING or self._config.group_instance_id is None
+
+    def on_commit_verdict(self, now: float, credentials: Credentials, generation: int, verdict: Reaction, error: KafkaError) -> bool:
+        """The response to a commit contained an error that concerns the member. Returns whether to send it again in the next generation."""
         if credentials is not self.credentials:
-            return
+            return False
         if verdict is Reaction.DENIED:  # the next heartbeat is denied, too, if this concerns the member
-            return
-        name = getattr(getattr(error, "code", None), "name", "")
+            return False
+        if verdict is Reaction.OUTDATED and (generation != self.generation or self._joins_next(verdict)):
+            return True
+        name = short_name(error)
         if verdict is not Reaction.FATAL or name == ENDS_MEMBER:
             self.error = error
-            self._react(now, verdict, error)
+            why = "offset commit failed since group is already rebalancing" if verdict is Reaction.REJOIN else ""
+            self._react(now, verdict, error, why or f"encountered {name} from OFFSET_COMMIT response")
+        return verdict is Reaction.REJOIN and self._cooperative
 
-    def _react(self, now: float, verdict: Reaction, error: KafkaError) -> None:
-        """An error of a member that holds partitions."""
+    def _react(self, now: float, verdict: Reaction, error: KafkaError, why: str = "") -> None:
+        """An error of a member that holds partitions; `why` is the reason for the next JoinGroup."""
         if verdict is Reaction.REJOIN:
             if self.state is MemberState.STABLE:
-                self._revoke(now, "the group is rebalancing")
+                self._rebalance(now, "the group is rebalancing", why)
         elif verdict is Reaction.FATAL:
             self.fail(error)
         else:
-            if verdict is Reaction.STRANGER:
-                self.member_id = ""
-            self._lost(str(error))
+            self._why = why
+            self._cast_out(verdict, error)
 
-    def _revoke(self, now: float, reason: str) -> None:
-        """The application has to release the partitions before this member can rejoin."""
+    def _rebalance(self, now: float, reason: str, why: str) -> None:
+        """This member has to join again; `why` is the reason for its JoinGroup. An eager member has to release its partitions before."""
+        self._why = why
+        if not self._cooperative:
+            self._revoke(now, self._assignee.held, reason)
+        elif self.state is MemberState.STABLE:  # a member that waits for the application joins after that
+            log.info("%s: group %s: joining again: %s", self._config.client_id, self._config.group_id, reason)
+            self._move(MemberState.REJOINING)
+
+    def _revoke(self, now: float, partitions: Collection[TopicPartition], reason: str) -> None:
+        """The application has to release `partitions` before this member can rejoin."""
         self._move(MemberState.REVOKING)
-        self._assignee.revoke(self._assignee.held, now + self._rebalance_timeout, reason)
+        self._given_back.update(partitions)
+        self._assignee.revoke(partitions, now + self._rebalance_timeout, reason)
+
+    def _cast_out(self, verdict: Reaction, error: KafkaError) -> None:
+        """The coordinator does not have this member in the generation, or does not know it at all."""
+        if verdict is Reaction.STRANGER:
+            self.member_id = ""
+        if self.credentials is not None:
+            self._lost(str(error))
 
     def _lost(self, reason: str) -> None:
         self._assignee.lost(self._assignee.held, reason)
@@ -509,10 +558,10 @@ class ClassicProtocol:
 
     def _send_leave(self, now: float, node: int) -> None:
         leave = self._leave = object()
-        message = leave_request(self._config, self.member_id)
+        message, fit = leave_request(self._config, self.member_id), partial(fit_leave, self._why_leaving)
         deadline = now + self._config.request_timeout_ms / 1000  # not `_leave_by`: a time-out would close a connection that may be shared
         on_reply = lambda at, outcome: self._leave_answered(leave)  # noqa: E731
-        self._send(Request(via(self._coordinator.lane, node), message, deadline, on_reply, fit=fit_leave))
+        self._send(Request(via(self._coordinator.lane, node), message, deadline, on_reply, fit=fit))
 
     def _leave_answered(self, leave: object) -> None:
         """Whatever the outcome: a coordinator that did not get the request removes the member after the session time-out."""
@@ -530,8 +579,10 @@ class ClassicProtocol:
 
     def _move(self, to: MemberState) -> None:
         self.state = MOVES.move(self.state, to)
-        if not self._holds():
-            self.credentials = None
+        if self.credentials is not None:
+            self.credentials.begins = to is MemberState.SYNCING
+            if to in OUT:
+                self.credentials = None
 
 
 STEPS: Mapping[MemberState, Callable[[ClassicProtocol, float], float]] = {
@@ -540,6 +591,7 @@ STEPS: Mapping[MemberState, Callable[[ClassicProtocol, float], float]] = {
     MemberState.SYNCING: ClassicProtocol._syncing,
     MemberState.STABLE: ClassicProtocol._stable,
     MemberState.REVOKING: ClassicProtocol._live,
+    MemberState.REJOINING: ClassicProtocol._rejoining,
     MemberState.LEAVING: ClassicProtocol._leaving,
     MemberState.FATAL: ClassicProtocol._idle,
 }

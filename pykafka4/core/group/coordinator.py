@@ -17,7 +17,7 @@ from pykafka4.core.network.network import Network, via
 from pykafka4.error_table import Refresh, error_code
 from pykafka4.errors import KafkaError
 
-__all__ = ["GroupCoordinator", "Reaction", "reaction"]
+__all__ = ["GroupCoordinator", "Reaction", "reaction", "way_out"]
 
 CHECK = 10.0  # seconds between checks with other brokers, while the coordinator holds back a response, that it still is the coordinator
 
@@ -58,6 +58,23 @@ def reaction(code: int) -> Reaction:
     if not row.retriable:
         return Reaction.FATAL
     return Reaction.REFIND if row.refresh is Refresh.COORDINATOR else Reaction.RETRY
+
+
+def way_out(config: ConsumerConfig, code: int) -> str | None:
+    """For messages: what the application can do about an error that ends the membership."""
+    name = error_code(code).name
+    if name == "FENCED_INSTANCE_ID":
+        return (
+            f"another consumer has joined with group_instance_id={config.group_instance_id!r}, so this one is out of the group: close it, "
+            "and give each running consumer of the group an id of its own"
+        )
+    if name == "INCONSISTENT_GROUP_PROTOCOL":
+        ours = ", ".join(each if isinstance(each, str) else each.name for each in config.partition_assignment_strategy)
+        return (
+            f"no assignor of this consumer (partition_assignment_strategy: {ours}) is one that all members of the group have: to change "
+            "the assignor of a running group, add the new one to all members before the old one is removed from any"
+        )
+    return None
 
 
 class GroupCoordinator(Coordinator):

@@ -94,7 +94,7 @@ class Membership:
         self._subscribed.replace(topics)
         self.protocol.start_over()
 
-    def leave(self, now: float, patience: float, then: Callable[[], None]) -> None:
+    def leave(self, now: float, patience: float, then: Callable[[], None], reason: str) -> None:
         """Leave the group; `then` is called after LeaveGroup, or after `patience` seconds at the latest."""
         self.gone()
         self._when_left.append(then)
@@ -102,7 +102,7 @@ class Membership:
             self._end(Ended(tuple(self._claims.values()), Ending.LOST, "this consumer left the group"))
         self._claims.clear()
         self._ending.clear()
-        self.protocol.leave(now, now + patience)
+        self.protocol.leave(now, now + patience, reason)
 
     def gone(self) -> None:
         """End the subscription."""
@@ -168,7 +168,7 @@ class Membership:
         log.warning("%s: group %s: leaving: %s", self._config.client_id, self._config.group_id, reason)
         self.lost(self.held, reason)
         self.protocol.drop_out()
-        self.protocol.leave(now, now + LEAVE_SECONDS)
+        self.protocol.leave(now, now + LEAVE_SECONDS, "consumer poll timeout has expired.")
         return now
 
     # ---------------------------------------------------------------- calls of the protocol

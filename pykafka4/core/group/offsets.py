@@ -87,18 +87,19 @@ class Offsets:
         coordinator: GroupCoordinator,
         random: Random,
         send: Callable[[Request], None],
-        on_verdict: Callable[[float, Credentials, Reaction, KafkaError], None],
+        on_verdict: Callable[[float, Credentials, int, Reaction, KafkaError], bool],
         exists: Callable[[str], bool],
     ) -> None:
         """`on_verdict` is called with what the response to a commit says about the member whose credentials the commit carried.
 
-        `exists` is False for topics that do not exist according to the metadata.
+        Its other arguments are the generation with which the commit was sent, and the error. It returns whether to send the commit again:
+        the member goes on in another generation. `exists` is False for topics that do not exist according to the metadata.
         """
         self._config, self._coordinator, self._random, self._exists = config, coordinator, random, exists
         self._send, self._on_verdict = send, on_verdict
         self._no_member = Credentials(config.group_id or "")
         self._line: deque[Commit] = deque()
-        self._sent: tuple[Commit, Places]  # the commit sent last, and its offsets at that time
+        self._sent: tuple[Commit, Places, int]  # the commit sent last, its offsets and generation at that time
         # Of every request, whatever the callers' deadlines: the connection is shared, and is closed when a request times out.
         self._timeout = config.request_timeout_ms / 1000
         backoff, refused = Backoff.retry(config, random), lambda now, error: self._finish(self._sent[0], error)
@@ -119,6 +120,11 @@ class Offsets:
     def under_generation(self) -> bool:
         """Whether a commit of a member is not complete and may still be accepted."""
         return any(commit.credentials is not None and not commit.lost for commit in self._line)
+
+    def pending(self, tps: Collection[TopicPartition]) -> bool:
+        """Whether a commit of a member that includes any of `tps` is not complete and may still be accepted."""
+        waiting = (commit for commit in self._line if commit.credentials is not None and not commit.lost)
+        return any(not commit.offsets.keys().isdisjoint(tps) for commit in waiting)
 
     # ---------------------------------------------------------------- calls
 
@@ -198,7 +204,11 @@ class Offsets:
     def _poll_line(self, now: float) -> float:
         for commit in [c for c in self._line if self._hopeless(c, now)]:
             self._finish(commit, self._why_not(commit, now))
-        return min(self._call.poll(now, self._send), *(commit.deadline for commit in self._line)) if self._line else INFINITY
+        if not self._line:
+            return INFINITY
+        credentials = self._line[0].credentials
+        waits = credentials is not None and credentials.begins and not self._call.in_flight
+        return min(INFINITY if waits else self._call.poll(now, self._send), *(commit.deadline for commit in self._line))
 
     def _hopeless(self, commit: Commit, now: float) -> bool:
         if self._call.in_flight and commit is self._line[0]:
@@ -213,7 +223,8 @@ class Offsets:
 
     def _commit_message(self) -> OffsetCommitRequest:
         commit = self._line[0]
-        self._sent, commit.sent = (commit, dict(commit.offsets)), True
+        credentials = self._credentials_of(commit)
+        self._sent, commit.sent = (commit, dict(commit.offsets), credentials.generation), True
         topics: dict[str, list[OffsetCommitRequest.Topic.Partition]] = {}
         for tp, place in commit.offsets.items():
             topics.setdefault(tp.topic, []).append(
@@ -224,7 +235,6 @@ class Offsets:
                     committed_metadata=place.metadata,
                 )
             )
-        credentials = self._credentials_of(commit)
         return OffsetCommitRequest(
             group_id=credentials.group_id,
             generation_id_or_member_epoch=credentials.generation,
@@ -237,7 +247,7 @@ class Offsets:
         return commit.credentials or self._no_member
 
     def _commit_answered(self, now: float, outcome: Outcome) -> Verdict:
-        commit, asked = self._sent
+        commit, asked, _ = self._sent
         if isinstance(outcome, Failed):
             if outcome.passing:
                 self._late.update(dict.fromkeys(asked, now + LATE_SECONDS))
@@ -281,8 +291,9 @@ class Offsets:
         error = _commit_error(answer, verdicts, worst, hint, self._config.group_id or "")
         if worst in AGAIN:
             return AGAIN[worst], error
+        if self._on_verdict(now, self._credentials_of(commit), self._sent[2], worst, error):
+            return Next.RETRY, error
         self._finish(commit, error)
-        self._on_verdict(now, self._credentials_of(commit), worst, error)
         return None
 
     def _finish(self, commit: Commit, error: KafkaError | None) -> None:

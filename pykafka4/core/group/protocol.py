@@ -64,6 +64,9 @@ class CommitsInFlight(Protocol):
     def under_generation(self) -> bool:
         """Whether a commit of a member is not complete and may still be accepted."""
 
+    def pending(self, tps: Collection[TopicPartition]) -> bool:
+        """Whether this is so for a commit that includes any of `tps`."""
+
     def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
         """These partitions were lost, for these reasons: their commits fail."""
 
@@ -108,8 +111,8 @@ class GroupProtocol(Protocol):
     def drop_out(self) -> None:
         """All partitions are lost, so the member is out of the group. No request is sent."""
 
-    def leave(self, now: float, by: float) -> None:
-        """Send LeaveGroup, at most until `by`; `Assignee.left` follows."""
+    def leave(self, now: float, by: float, reason: str) -> None:
+        """Leave the group, at most until `by`; `Assignee.left` follows. The coordinator logs `reason`."""
 
     def fail(self, error: KafkaError) -> None:
         """An error that is not retriable: the member does nothing more until `start_over` or `leave`."""
@@ -120,5 +123,8 @@ class GroupProtocol(Protocol):
     def gone(self) -> None:
         """The subscription ended, so a leader no longer needs the metadata of the group's topics."""
 
-    def on_commit_verdict(self, now: float, credentials: Credentials, verdict: Reaction, error: KafkaError) -> None:
-        """The response to a commit contained an error that concerns the member."""
+    def on_commit_verdict(self, now: float, credentials: Credentials, generation: int, verdict: Reaction, error: KafkaError) -> bool:
+        """The response to a commit, sent with that generation, contained an error that concerns the member.
+
+        Returns whether to send the commit again: the member keeps its partitions, and goes on in another generation.
+        """

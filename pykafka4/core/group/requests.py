@@ -7,10 +7,11 @@ from typing import Final
 
 from pykafka4.config import ConsumerConfig
 from pykafka4.core.group.assignors import subscription_bytes
+from pykafka4.errors import BrokerError, KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
-__all__ = ["fit_leave", "heartbeat_request", "join_request", "leave_request", "sync_request"]
+__all__ = ["failed_because", "fit_leave", "heartbeat_request", "join_request", "leave_request", "sync_request"]
 
 PROTOCOL: Final = "consumer"
 LEAVE_MANY_FROM: Final = 3  # LeaveGroup takes many members, in other fields, from v3 on
@@ -23,10 +24,11 @@ def join_request(
     owned: Iterable[TopicPartition],
     generation: int,
     user_data: Mapping[str, bytes | None],
+    reason: str,
 ) -> JoinGroupRequest:
-    """Join, or rejoin as `member_id`, with a subscription to `topics`, while holding `owned` since `generation`.
+    """Join, or rejoin as `member_id`, with a subscription to `topics`, while holding `owned`, which `generation` assigned.
 
-    `user_data`: for each assignor, in order of preference, what its members send with it.
+    `user_data`: for each assignor, in order of preference, what its members send with it. The coordinator logs `reason`.
     """
     return JoinGroupRequest(
         group_id=config.group_id or "",
@@ -39,6 +41,7 @@ def join_request(
             JoinGroupRequest.Protocol(name=name, metadata=subscription_bytes(topics, owned, generation, None, data))
             for name, data in user_data.items()
         ],
+        reason=reason,
     )
 
 
@@ -57,6 +60,12 @@ def sync_request(
     )
 
 
+def failed_because(error: KafkaError) -> str:
+    """The reason for a JoinGroup after one that failed, with the name of Java's exception for `error`."""
+    words = str(error.code).split("_") if isinstance(error, BrokerError) else ["Disconnect"]
+    return f"rebalance failed due to {''.join(word.capitalize() for word in words)}Exception"
+
+
 def heartbeat_request(config: ConsumerConfig, member_id: str, generation: int) -> HeartbeatRequest:
     """A heartbeat."""
     return HeartbeatRequest(
@@ -72,8 +81,8 @@ def leave_request(config: ConsumerConfig, member_id: str) -> LeaveGroupRequest:
     return LeaveGroupRequest(group_id=config.group_id or "", member_id=member_id, members=[])
 
 
-def fit_leave(message: LeaveGroupRequest, version: int) -> None:
-    """Move the member id to the field that `version` has for it."""
+def fit_leave(reason: str, message: LeaveGroupRequest, version: int) -> None:
+    """Move the member id to the field that `version` has for it, beside the reason."""
     if version >= LEAVE_MANY_FROM:
-        message.members = [LeaveGroupRequest.Member(member_id=message.member_id)]
+        message.members = [LeaveGroupRequest.Member(member_id=message.member_id, reason=reason)]
         message.member_id = ""

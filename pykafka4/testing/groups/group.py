@@ -162,13 +162,12 @@ class Group:
         """A static member rejoined without its id: it takes over its place under a new id, and the old id is fenced."""
         self._dismiss(old, "FENCED_INSTANCE_ID")
         new_id = self.new_id(request.instance_id or "")
-        unchanged = old.request.protocols == request.protocols
         member = Member(new_id, attrs.evolve(request, member_id=new_id), old.assignment)
         self.members = {(new_id if i == old.id else i): (member if i == old.id else m) for i, m in self.members.items()}
         was_leader = self.leader == old.id
         if was_leader:
             self.leader = new_id
-        if self.state is S.STABLE and unchanged:
+        if self.state is S.STABLE and self._common([])[0] == self.protocol:  # whatever it subscribes to now, and owns
             self.keep_alive(member)
             if was_leader and not request.skips_assignment:  # it must not assign: its old id is reported as the leader
                 return answer(Joined("NONE", self.generation, self.protocol, old.id, new_id))

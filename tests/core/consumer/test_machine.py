@@ -279,7 +279,7 @@ def test_topics_are_wanted_as_long_as_they_are_subscribed_to_or_read() -> None:
     assert set(harness.cluster.users) == {"t"}
     claims = [Claim(tp(0)), Claim(tp(1)), Claim(tp(0, "s"))]
     fetcher.adopt(claims, Start.EARLIEST)
-    membership.leave(harness.now, 0.0, lambda: None)
+    membership.leave(harness.now, 0.0, lambda: None, "")
     assert set(harness.cluster.users) == {"t", "s"}
     fetcher.drop(claims[:1])
     assert set(harness.cluster.users) == {"t", "s"}, "one partition of t is still read"

@@ -219,7 +219,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
-        old="            self.change = Change(list(reader.claims.values()), [], {}, leaves=True)\n            left = self.complete_change(leave_seconds)\n            assert left is not None\n",
+        old="            self.change = Change(list(reader.claims.values()), [], {}, reason)\n            left = self.complete_change(leave_seconds)\n            assert left is not None\n",
         new="            left = self.complete_change(leave_seconds)\n            if left is None:\n                return\n",
         breaks="a listener that subscribes during unsubscribe leaves a member that nobody polls",
         tests=(
@@ -256,7 +256,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
-        old="        left = self._leave_group(leave_seconds) if leaves else None\n",
+        old="        left = self._leave_group(leave_seconds, leaves) if leaves else None\n",
         new="        left = None\n",
         breaks="close does not leave the group",
         tests=("tests/consumer/test_rebalance.py::test_members_share_out_partitions_and_take_over_from_each_other",),
@@ -286,8 +286,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
-        old="        self.change = Change(claims, [], {}, leaves=True)\n        try:\n            reader.purge(claims)\n",
-        new="        reader.purge(claims)\n        self.change = Change(claims, [], {}, leaves=True)\n        try:\n",
+        old="        self.change = Change(claims, [], {}, reason)\n        try:\n            reader.purge(claims)\n",
+        new="        reader.purge(claims)\n        self.change = Change(claims, [], {}, reason)\n        try:\n",
         breaks="after an interrupted unsubscribe buffered records are skipped",
         tests=("tests/consumer/test_interrupts.py::test_no_record_is_skipped_after_an_interrupted_end_of_an_assignment",),
     ),
@@ -307,7 +307,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
-        old="left: Promise[None] = self._attachment.promise()\n        self._attachment.post(lambda now: self._attachment.machine.leave(now, timeout, lambda: left.set_result(None)))",
+        old="left: Promise[None] = self._attachment.promise()\n        self._attachment.post(lambda now: self._attachment.machine.leave(now, timeout, lambda: left.set_result(None), reason))",
         new="left: Promise[None] = self._attachment.promise()\n        left.set_result(None)",
         breaks="a consumer that closes does not leave the group",
         tests=("tests/consumer/test_close.py::test_close_leaves_the_group_at_once",),
