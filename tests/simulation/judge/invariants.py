@@ -251,7 +251,8 @@ class Watch:
     def accept(self, sent: Sent, delivery: Delivery) -> None:
         """`send` returned."""
         sent.accepted, sent.taken, sent.parked = True, self._clock(), delivery.partition is None
-        error = delivery.exception(0) if delivery.done() else None
+        sent.looked_at = delivery.done()
+        error = delivery.exception(0) if sent.looked_at else None
         if isinstance(error, DeliveryFailed) and error.code in SHED:
             self._shed(sent, delivery, error)
             return
