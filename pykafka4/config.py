@@ -388,6 +388,7 @@ class ConsumerConfig(ClientConfig):
     auto_offset_reset: str = choice(
         "latest", ("earliest", "latest", "none"), "Where to start when there is no committed offset, or it is out of range."
     )
+    exclude_internal_topics: bool = flag(True, "Whether a subscription by pattern leaves out the topics that brokers use themselves.")
     enable_auto_commit: bool = flag(
         True, "Commit finished records every auto_commit_interval_ms, before partitions are revoked, and on close."
     )

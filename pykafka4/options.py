@@ -108,6 +108,7 @@ class ConsumerOptions(ClientOptions, total=False):
     max_poll_interval_ms: float
     partition_assignment_strategy: str | Assignor | Iterable[str | Assignor]
     auto_offset_reset: str
+    exclude_internal_topics: bool
     enable_auto_commit: bool
     auto_commit_interval_ms: float
     isolation_level: str

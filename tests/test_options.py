@@ -507,6 +507,16 @@ def _(wire: Wire) -> None:
         assert consumer.position(("t", 0), SECONDS) == expected
 
 
+@shows("exclude_internal_topics")
+def _(wire: Wire) -> None:
+    wire.server.create_topic("__consumer_offsets", 1)
+    for excludes, expected in ((True, {"t"}), (False, {"t", "__consumer_offsets"})):
+        consumer = wire.consumer(group_id=f"group-{excludes}", exclude_internal_topics=excludes)
+        consumer.subscribe("t|__.*")
+        until(lambda consumer=consumer: (consumer.poll(0.05), consumer.assignment())[1], "an assignment")
+        assert consumer.subscription() == expected
+
+
 @shows("enable_auto_commit", "auto_commit_interval_ms")
 def _(wire: Wire) -> None:
     for group, options, expected in (("auto", {"auto_commit_interval_ms": 50}, True), ("manual", {"enable_auto_commit": False}, False)):

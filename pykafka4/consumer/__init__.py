@@ -7,7 +7,7 @@ heartbeats and commits on the loop (`core.consumer.machine`). They meet in `core
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from functools import partial
 from itertools import chain
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from pykafka4.client import Client
 from pykafka4.config import ConsumerConfig
-from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, SeekOffsets, as_seek_offsets
+from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, SeekOffsets, Topics, as_seek_offsets
 from pykafka4.consumer.session import API_SECONDS, Session
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.core.subscription import Start
@@ -76,14 +76,19 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
     # -- what to read
 
-    def subscribe(self, topics: Sequence[str], listener: object | None = None) -> None:
+    def subscribe(self, topics: Topics, listener: object | None = None, exclude: Topics | None = None) -> None:
         """Read `topics` as a member of the group, instead of the topics subscribed before. The next poll joins the group.
+
+        `topics` is a list of names, or a pattern: a text or `re.Pattern`. An item of a list is a name, unless it is an `re.Pattern`.
+        A pattern means all topics, also later ones, whose whole name matches and that `exclude` does not name (a pattern, or a list
+        as for `topics`). Internal topics are left out (exclude_internal_topics). New topics are noticed within metadata_max_age_ms.
 
         `listener` has at least one of the methods on_partitions_assigned, on_partitions_revoked, on_partitions_lost; each is called with a
         list of TopicPartitions. Without on_partitions_lost, on_partitions_revoked is called instead.
-        Raises ConfigError without a group_id, or for a topic of which partitions are assigned by `assign`.
+        Raises ConfigError without a group_id, for a topic of which partitions are assigned by `assign`, for what is no regular expression,
+        and for one that could take exponential time.
         """
-        self._session.assignment.subscribe(topics, listener)
+        self._session.assignment.subscribe(topics, listener, exclude)
 
     def unsubscribe(self) -> None:
         """Leave the group and release all partitions, also those of `assign`. With enable_auto_commit, finished records are committed."""
@@ -102,8 +107,8 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         return set(self._session.reader.claims)
 
     def subscription(self) -> set[str]:
-        """The subscribed topics."""
-        return set(self._session.selection.topics)
+        """The subscribed topics; with a pattern, those that match it, as far as that is known."""
+        return self._session.assignment.subscription()
 
     # -- records
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from pykafka4.core.group.topic_filter import TopicFilter
 from pykafka4.errors import ConfigError, KafkaError, shown
 from pykafka4.misuse import as_offset, as_offsets, check_count, check_timeout, check_topic, topic_partition
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -15,11 +17,12 @@ __all__ = [
     "OnDone",
     "Partitions",
     "SeekOffsets",
+    "Topics",
     "as_offset",
     "as_offsets",
     "as_partitions",
     "as_seek_offsets",
-    "as_topics",
+    "as_subscription",
     "check_limit",
     "check_listener",
     "check_on_done",
@@ -28,8 +31,10 @@ __all__ = [
 ]
 
 SEEK_OFFSET: Final = "offset (use seek_to_beginning or seek_to_end for the ends)"
+REGEX: Final = re.compile(r"[\\^$*+?()\[\]{}|]")  # characters of patterns that no topic name has
 LISTENS: Final = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
 
+Topics = str | re.Pattern[str] | Iterable[str | re.Pattern[str]]
 Partitions = Iterable["TopicPartition | tuple[str, int]"]
 Offsets = Mapping[Any, "int | OffsetAndMetadata"]
 SeekOffsets = Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
@@ -54,17 +59,57 @@ def check_on_done(on_done: object) -> None:
         raise TypeError(f"on_done must be callable, not {on_done!r}")
 
 
-def as_topics(topics: object) -> tuple[str, ...]:
-    """The topics to subscribe to, without duplicates."""
-    if isinstance(topics, str):
-        raise ConfigError(f"subscribe({topics!r}): takes a list of topic names, such as subscribe([{topics!r}])")
-    if not isinstance(topics, Iterable):
-        raise TypeError(f"subscribe takes a list of topic names, not {topics!r}")
-    names = tuple(check_topic(topic) for topic in topics)
-    if not names:
+def as_subscription(topics: object, exclude: object, *, with_internal: bool) -> tuple[tuple[str, ...], TopicFilter | None]:
+    """The topics to subscribe to by name, without duplicates, and those by pattern.
+
+    A text is a pattern, an item of a list is a name; a compiled pattern is a pattern in both places.
+    """
+    names, patterns = _names_and_patterns(topics, "subscribe")
+    if not names and not patterns:
         raise ConfigError("subscribe([]): no topics; call unsubscribe() to leave the group")
     _refuse_duplicates(names, "topic")
-    return names
+    excluded, exclude_patterns = _names_and_patterns(() if exclude is None else exclude, "exclude")
+    if not patterns:
+        if excluded or exclude_patterns:
+            raise ConfigError(f"exclude={shown(exclude)} without a pattern: subscribe to a pattern, or leave the topics out of the list")
+        return tuple(names), None
+    chosen = TopicFilter(tuple(patterns), tuple(exclude_patterns), frozenset(excluded), with_internal)
+    chosen.check_names(names)
+    return tuple(names), chosen
+
+
+def _names_and_patterns(topics: object, what: str) -> tuple[list[str], list[re.Pattern[str]]]:
+    if isinstance(topics, str | re.Pattern):
+        return [], [_pattern(topics, what)]
+    if not isinstance(topics, Iterable) or isinstance(topics, bytes):
+        raise TypeError(f"{what} takes a list of topic names, or a pattern, not {shown(topics)}")
+    names, patterns = [], []
+    for topic in topics:
+        if isinstance(topic, re.Pattern):
+            patterns.append(_pattern(topic, what))
+        else:
+            names.append(_name(topic, what))
+    return names, patterns
+
+
+def _name(topic: object, what: str) -> str:
+    try:
+        return check_topic(topic)
+    except ConfigError as error:
+        if isinstance(topic, str) and REGEX.search(topic):
+            raise ConfigError(f"{what}: {error}; an item of a list is a name: for a pattern pass re.compile({topic!r}) instead") from None
+        raise
+
+
+def _pattern(pattern: str | re.Pattern[Any], what: str) -> re.Pattern[str]:
+    if isinstance(pattern, str):
+        try:
+            return re.compile(pattern)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise ConfigError(f"{what}: {pattern!r} is not a regular expression: {error}") from None
+    if not isinstance(pattern.pattern, str):
+        raise TypeError(f"{what}: {pattern!r} is a pattern of bytes; topic names are text")
+    return pattern
 
 
 def as_partitions(partitions: object) -> dict[TopicPartition, None]:
@@ -101,8 +146,14 @@ def check_listener(listener: object | None) -> None:
         raise ConfigError(f"listener={listener!r} has none of the methods {', '.join(LISTENS)}")
 
 
-def check_overlap(topics: Iterable[str], tps: Iterable[TopicPartition]) -> None:
+def check_overlap(topics: Iterable[str], filter: TopicFilter | None, tps: Iterable[TopicPartition]) -> None:
     """Reject a topic that is both subscribed and assigned."""
-    both = sorted({tp.topic for tp in tps} & set(topics))
+    by_hand, names = {tp.topic for tp in tps}, set(topics)
+    both = sorted(topic for topic in by_hand if topic in names or (filter is not None and filter.matches(topic)))
+    if both and both[0] not in names:
+        raise ConfigError(
+            f"topic {both[0]!r} matches the pattern of the subscription and is assigned; its partitions would be read twice: "
+            "pass it to subscribe in exclude"
+        )
     if both:
         raise ConfigError(f"topic {both[0]!r} is both subscribed and assigned; its partitions would be read twice")

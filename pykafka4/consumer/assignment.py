@@ -8,12 +8,12 @@ not repeat what was done. What waits is `Steps`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from pykafka4.attachment import Attachment
 from pykafka4.config import ConsumerConfig
-from pykafka4.consumer.arguments import Partitions, as_partitions, as_topics, check_listener, check_overlap
+from pykafka4.consumer.arguments import Partitions, Topics, as_partitions, as_subscription, check_listener, check_overlap
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.selection import Selection
@@ -66,24 +66,33 @@ class Assignment:
     # ---------------------------------------------------------------- calls of the application
 
     @call
-    def subscribe(self, topics: Sequence[str], listener: object | None) -> None:
+    def subscribe(self, topics: Topics, listener: object | None, exclude: Topics | None) -> None:
         """See Consumer.subscribe."""
-        names, selection = as_topics(topics), self._selection
+        selection = self._selection
+        names, chosen = as_subscription(topics, exclude, with_internal=not self._config.exclude_internal_topics)
         if self._config.group_id is None:
             raise ConfigError("subscribe needs a group_id: the group assigns the partitions; without a group use assign")
         check_listener(listener)
-        check_overlap(names, selection.by_hand)
+        check_overlap(names, chosen, selection.by_hand)
         with self.guard.using("subscribe"):
             self.complete_change()
             self._reader.drain()
-            selection.topics, selection.listener, self._reader.fatal = names, listener, None
-            self._attachment.post(lambda _: self._attachment.machine.membership.subscribe(names))
+            selection.topics, selection.filter, selection.listener, self._reader.fatal = names, chosen, listener, None
+            self._attachment.post(lambda _: self._attachment.machine.membership.subscribe(names, chosen))
+
+    def subscription(self) -> set[str]:
+        """See Consumer.subscription."""
+        selection, membership = self._selection, self._attachment.machine.membership
+        names = set(selection.topics)
+        if selection.filter is not None and membership.filter is selection.filter:  # otherwise the loop has not begun with it
+            names |= membership.matching
+        return names
 
     @call
     def assign(self, partitions: Partitions) -> None:
         """See Consumer.assign."""
         tps, selection = as_partitions(partitions), self._selection
-        check_overlap(selection.topics, tps)
+        check_overlap(selection.topics, selection.filter, tps)
         with self.guard.using("assign"):
             self.complete_change()
             reader = self._reader
@@ -129,7 +138,8 @@ class Assignment:
             self._reader.drain()
             for event in self._reader.events:
                 event.reported = True  # the listener of the next subscription has nothing to do with it
-            self._selection.topics, self._selection.listener, self._reader.fatal = (), None, None
+            selection, self._reader.fatal = self._selection, None
+            selection.topics, selection.filter, selection.listener = (), None, None
 
     # ---------------------------------------------------------------- events of the group, on the thread that polls
 

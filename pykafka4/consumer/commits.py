@@ -105,7 +105,7 @@ class Commits:
     def _check(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """A consumer that is subscribed commits only partitions that it has."""
         claims, selection = self._reader.claims, self._selection
-        if not selection.topics:
+        if not selection.subscribed:
             return
         strange = [tp for tp in places if tp not in claims]
         if len(claims) == len(selection.by_hand) and (strange or selection.lost):

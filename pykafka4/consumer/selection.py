@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from pykafka4.core.group.topic_filter import TopicFilter
 from pykafka4.records import TopicPartition
 
 __all__ = ["Selection"]
@@ -13,7 +14,13 @@ __all__ = ["Selection"]
 class Selection:
     """The subscribed topics with their listener, and the partitions of `assign`."""
 
-    topics: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()  # by name
+    filter: TopicFilter | None = None  # by pattern
     listener: object | None = None
     by_hand: dict[TopicPartition, None] = attrs.Factory(dict)
     lost: str = ""  # why the partitions of the group were lost, until there are new ones
+
+    @property
+    def subscribed(self) -> bool:
+        """Whether there is a subscription, by name or by pattern."""
+        return bool(self.topics) or self.filter is not None

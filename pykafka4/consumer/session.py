@@ -156,7 +156,7 @@ class Session(Attachment[ConsumerMachine]):
         """Records returned by earlier polls are finished; those of this one will be in the hands of `reads`, a thread or task."""
         reader = self.reader
         self.assignment.complete_change()
-        if not self.selection.topics and not self.selection.by_hand:
+        if not self.selection.subscribed and not self.selection.by_hand:
             raise ConfigError("poll: no topics or partitions; call subscribe or assign first")
         reader.enter()
         self._reads = reads

@@ -84,7 +84,7 @@ class TransactionalReads:
         """The same for a block, which stores what `take` returned."""
         self._attachment.check()
         with self.guard.using("group_metadata"):
-            subscribed = bool(self._selection.topics)
+            subscribed = self._selection.subscribed
             member = self._attachment.runtime.loop.ask(self._credentials, SHORT, "the group's membership") if subscribed else None
         return self._membership(member)
 
@@ -103,7 +103,7 @@ class TransactionalReads:
         group = self._config.group_id
         if group is None:
             raise ConfigError("group_metadata needs a group_id")
-        if not self._selection.topics:
+        if not self._selection.subscribed:
             return ConsumerGroupMetadata(group)
         if member is None or member.generation < 0 or self._selection.lost:
             why = f"{self._selection.lost}; poll rejoins the group" if self._selection.lost else "poll joins the group"

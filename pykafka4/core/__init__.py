@@ -87,6 +87,8 @@ class Request:
     `max_version` limits the negotiated version (a request with topic names stays below the versions with topic ids). `fit(message,
     version)` removes what that version cannot carry: it is called when the message is encoded, because no version is known before there is
     a connection. A request without a response (Produce with acks=0) gets `Reply(None, …)` after its last byte was handed to the socket.
+    `decode(version, frame)` makes the message of the `Reply`, for a response that is too large to be decoded on the loop; the frame is
+    valid during the call only.
     """
 
     node: int
@@ -95,6 +97,7 @@ class Request:
     on_reply: Callable[[float, Outcome], None]
     max_version: int | None = None
     fit: Callable[[Any, int], None] | None = None
+    decode: Callable[[int, Any], Any] | None = None
     expects_reply: bool = True
     asked_at: float | None = None  # when the network took it
 

@@ -227,11 +227,15 @@ class ConsumerHarness:
         return fresh
 
     def work(self) -> None:
-        """Run the only job, as a helper does, and let the member react."""
-        (job,) = self.jobs
-        self.jobs.clear()
-        job.then(self.now, job.run())
-        self.run()
+        """Run the jobs of the helper executor."""
+        while self.jobs:
+            job = self.jobs.pop(0)
+            try:
+                result = job.run()
+            except BaseException as error:
+                result = error
+            job.then(self.now, result)
+            self.run()
 
     def pending(self, kind: type) -> list[Request]:
         return [request for request in self.sent if isinstance(request.message, kind)]

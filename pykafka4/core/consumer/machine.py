@@ -12,6 +12,7 @@ from pykafka4.core.consumer.fetcher import Fetcher
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.group.classic import ClassicProtocol
 from pykafka4.core.group.coordinator import GroupCoordinator
+from pykafka4.core.group.discovery import Discovery
 from pykafka4.core.group.membership import Membership
 from pykafka4.core.group.offsets import Commit, Offsets
 from pykafka4.core.metadata.cluster import MISSING, Cluster
@@ -54,6 +55,7 @@ class ConsumerMachine:
             reader,
             self.fetcher,
             self.offsets,
+            Discovery(config, network, random, send, work),
             lambda member: ClassicProtocol(config, self.coordinator, cluster, member, random, send, work, self.offsets),
         )
         self._next_auto = 0.0 if config.enable_auto_commit and config.group_id is not None else INFINITY
@@ -113,7 +115,7 @@ class ConsumerMachine:
     def commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline: float, done: Callable[[KafkaError | None], None]) -> None:
         """Commit `offsets`, as a member of the group if topics are subscribed to."""
         credentials, lost = None, ""
-        if self.membership.topics:
+        if self.membership.subscribed:
             credentials, losses = self.membership.protocol.credentials, self.membership.losses()
             lost = next((losses[tp] for tp in offsets if tp in losses), "" if credentials else "this consumer is not in the group now")
         self.offsets.commit(Commit(offsets, credentials, deadline, done, lost))
@@ -135,7 +137,7 @@ class ConsumerMachine:
         if now < self._next_auto:
             return self._next_auto
         self._next_auto = now + self._config.auto_commit_interval_ms / 1000
-        if self._auto_under_way or (self.membership.topics and self.membership.protocol.credentials is None):
+        if self._auto_under_way or (self.membership.subscribed and self.membership.protocol.credentials is None):
             return self._next_auto
         ending = self.membership.ending()
         fresh = {
@@ -167,6 +169,7 @@ class ConsumerMachine:
             "member_id": protocol.member_id,
             "generation": protocol.generation,
             "coordinator": coordinator.node,
+            "pattern": None if membership.filter is None else str(membership.filter),
             "reason": str(trouble) if trouble is not None else membership.state.meaning,
             "partitions": {str(tp): self.fetcher.status(position) for tp, position in sorted(self.fetcher.positions.items())},
             "unknown_topics": [topic for topic in membership.topics if not self._cluster.partitions(topic)],
@@ -174,6 +177,8 @@ class ConsumerMachine:
 
     def _exists(self, topic: str) -> bool:
         """False if brokers reported that the topic does not exist. Only topics that are subscribed or read are requested from them."""
+        if self.membership.has_deleted(topic):
+            return False
         error = self._cluster.topic_error(topic)
         return error is None or error.code not in MISSING
 

@@ -8,11 +8,14 @@ Modules; each line imports only from lines below it:
     heartbeats    when the next heartbeat is due
     requests      the requests of the classic protocol
     topics        the subscribed topics, and which of their partitions are new
+    discovery     finds the topics of a subscription by pattern among those that exist
     protocol      the interface between `membership` and a protocol
     leadership    what only the leader of a group does: assigns partitions, and notices when their topics change
     dealing       runs an assignor, and checks what it returns
     strategies    the assignors of a member, and the user data that they send
     assignors     subscriptions and assignments as bytes
+    topic_filter  which topics a subscription by pattern means
+    patterns      whether a name matches, in a bounded number of steps
     offsets       commits, and lookups of committed offsets
     coordinator   finds the group's coordinator; the table of what each error code means for a member
 """

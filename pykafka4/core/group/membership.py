@@ -11,7 +11,9 @@ from typing import Final, Protocol
 
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY
+from pykafka4.core.group.discovery import Discovery
 from pykafka4.core.group.protocol import Assignee, CommitsInFlight, GroupProtocol, State
+from pykafka4.core.group.topic_filter import TopicFilter
 from pykafka4.core.group.topics import SubscribedTopics
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Start, Trouble
@@ -61,12 +63,13 @@ class Membership:
         application: Application,
         partitions: Partitions,
         commits: CommitsInFlight,
+        discovery: Discovery,
         protocol: Callable[[Assignee], GroupProtocol],
     ) -> None:
-        """`protocol` makes the protocol of this member."""
+        """`discovery` finds the topics of a subscription by pattern; `protocol` makes the protocol of this member."""
         self._config, self._application, self._partitions, self._commits = config, application, partitions, commits
         self._max_poll = config.max_poll_interval_ms / 1000
-        self._subscribed = SubscribedTopics(config, cluster, application)
+        self._subscribed = SubscribedTopics(config, cluster, application, discovery)
         self._claims: dict[TopicPartition, Claim] = {}  # until the application has released them
         self._ending: list[Ended] = []  # the events that it has not released yet
         self._when_left: list[Callable[[], None]] = []
@@ -87,11 +90,30 @@ class Membership:
         """The topics that the application is subscribed to."""
         return self._subscribed.names
 
+    @property
+    def subscribed(self) -> bool:
+        """Whether there is a subscription. By pattern it may have no topics."""
+        return self._subscribed.active
+
+    @property
+    def filter(self) -> TopicFilter | None:
+        """The patterns of the subscription, if it has any."""
+        return self._subscribed.filter
+
+    @property
+    def matching(self) -> frozenset[str]:
+        """The topics that the filter selects, as far as that is known."""
+        return self._subscribed.matching or frozenset()
+
+    def has_deleted(self, topic: str) -> bool:
+        """Whether `topic` left a subscription by pattern because it is gone."""
+        return topic in self._subscribed.deleted
+
     # ---------------------------------------------------------------- calls of the application
 
-    def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Be a member with a subscription to `topics`."""
-        self._subscribed.replace(topics)
+    def subscribe(self, topics: tuple[str, ...], filter: TopicFilter | None = None) -> None:
+        """Be a member with a subscription to `topics`, and to those that `filter` selects."""
+        self._subscribed.replace(topics, filter)
         self.protocol.start_over()
 
     def leave(self, now: float, patience: float, then: Callable[[], None], reason: str) -> None:
@@ -129,7 +151,10 @@ class Membership:
 
     def poll(self, now: float) -> float:
         """Do what is due; returns when to be polled again."""
-        self._subscribed.look()
+        look_at = self._subscribed.poll(now)
+        return min(look_at, self._poll_protocol(now))
+
+    def _poll_protocol(self, now: float) -> float:
         if self.protocol.is_out:
             return self._join(now)
         release_by = min((ended.deadline for ended in self._ending), default=INFINITY)
@@ -142,7 +167,7 @@ class Membership:
         return min(self.protocol.poll(now), release_by)
 
     def _join(self, now: float) -> float:
-        if not self.topics or self._claims or self._ending:
+        if not self.subscribed or not self._subscribed.known or self._claims or self._ending:
             return INFINITY
         if self._lease_ends(now) <= now:
             self._application.loop_wanted = True
@@ -227,7 +252,7 @@ class Membership:
 
     def on_fatal(self, error: KafkaError) -> None:
         """Finding the coordinator failed with an error that is not retriable, or was denied: then the protocol goes on asking."""
-        if self.topics and isinstance(error, AuthorizationError):
+        if self.subscribed and isinstance(error, AuthorizationError):
             self.denied(error)
-        elif self.topics:
+        elif self.subscribed:
             self.protocol.fail(error)

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from pykafka4.core.group.coordinator import Reaction
+from pykafka4.core.group.topic_filter import TopicFilter
 from pykafka4.core.subscription import Credentials
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
@@ -25,7 +26,11 @@ class Assignee(Protocol):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics that the application is subscribed to."""
+        """The topics that the application is subscribed to, those that match its patterns included."""
+
+    @property
+    def filter(self) -> TopicFilter | None:
+        """The patterns of the subscription. `topics` has what they select, so a protocol may ignore them."""
 
     @property
     def held(self) -> Collection[TopicPartition]:

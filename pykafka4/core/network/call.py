@@ -19,6 +19,7 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.endpoint import broker_of
 from pykafka4.core.network.network import Network
 from pykafka4.errors import KafkaError, KafkaTimeoutError
+from pykafka4.wire.buffers import Buffer
 
 __all__ = ["PATIENCE", "AnyBroker", "Call", "Next", "Target", "Verdict", "unanswered"]
 
@@ -92,6 +93,7 @@ class Call:
     _gave_up: Callable[[float, KafkaError], None]
     _max_version: int | None = None
     _fit: Callable[[Any, int], None] | None = None
+    _decode: Callable[[int, Buffer], Any] | None = None
     _first: int = 0  # number of the first request since the call last ended
     _current: int = 0  # numbers of the requests that are waited for: from `_current` to `_latest`
     _latest: int = 0
@@ -115,7 +117,7 @@ class Call:
         self._repeat_at = now + PATIENCE if node == ANY else INFINITY
         number = self._latest
         on_reply = lambda at, outcome: self._ended(at, number, node, outcome)  # noqa: E731
-        send(Request(node, self._message(), now + self._timeout, on_reply, self._max_version, self._fit))
+        send(Request(node, self._message(), now + self._timeout, on_reply, self._max_version, self._fit, self._decode))
         return self._repeat_at
 
     def rest(self, now: float, reason: KafkaError) -> None:

@@ -499,6 +499,8 @@ class Connection:
 
     def _decode(self, flight: Flight, frame: Buffer) -> Any:
         """The message in `frame`. If the first ApiVersions response cannot be decoded, the request is repeated in version 0."""
+        if flight.request.decode is not None:
+            return flight.request.decode(flight.version, frame)
         try:
             return frames.decode_response(type(flight.request.message), flight.version, frame)[1]
         except DecodeError:

@@ -95,14 +95,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/arguments.py",
-        old="    if isinstance(topics, str):",
-        new="    if False:",
+        old="    if isinstance(topics, str | re.Pattern):",
+        new="    if isinstance(topics, re.Pattern):",
         breaks="subscribing to a text subscribes to its letters",
-        tests=("tests/consumer/test_misuse.py::test_misuse_is_answered_with_the_right_way",),
+        tests=("tests/consumer/test_patterns.py::test_a_pattern_means_the_topics_whose_whole_name_matches",),
     ),
     Mutant(
         file="pykafka4/consumer/arguments.py",
-        old='    if not names:\n        raise ConfigError("subscribe([]): no topics; call unsubscribe() to leave the group")\n',
+        old='    if not names and not patterns:\n        raise ConfigError("subscribe([]): no topics; call unsubscribe() to leave the group")\n',
         new="",
         breaks="an empty subscription is taken",
         tests=("tests/consumer/test_misuse.py::test_misuse_is_answered_with_the_right_way",),
@@ -148,6 +148,13 @@ MUTANTS: Final = (
         new="if isinstance(partitions, str) or not",
         breaks="one partition is taken for a list of them",
         tests=("tests/consumer/test_misuse.py::test_wrong_arguments_of_commits_assignments_and_sharing_are_named",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/arguments.py",
+        old="if topic in names or (filter is not None and filter.matches(topic)))",
+        new="if topic in names)",
+        breaks="partitions of a topic are read by pattern and by assign",
+        tests=("tests/consumer/test_patterns.py::test_what_matches_a_pattern_cannot_be_assigned",),
     ),
     Mutant(
         file="pykafka4/consumer/arguments.py",

@@ -312,7 +312,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/machine.py",
-        old="if self._auto_under_way or (self.membership.topics and self.membership.protocol.credentials is None):",
+        old="if self._auto_under_way or (self.membership.subscribed and self.membership.protocol.credentials is None):",
         new="if self._auto_under_way:",
         breaks="a subscribed consumer auto-commits before it is a member",
         tests=("tests/core/group/test_offsets.py::test_auto_commit_of_a_subscribed_consumer_waits_until_it_is_a_member",),
