@@ -55,7 +55,12 @@ def _acks(value: object) -> int:
     return table[value]
 
 
-ASSIGNORS: Final = ("range", "roundrobin")  # those of `assignors.builtin`, which is not imported here: producers do not need it
+ASSIGNORS: Final = (
+    "range",
+    "roundrobin",
+    "sticky",
+    "cooperative-sticky",
+)  # those of `assignors.builtin`, which is not imported here: producers do not need it
 
 
 def _strategies(value: Any) -> tuple[str | Assignor, ...]:

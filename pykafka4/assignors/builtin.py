@@ -8,8 +8,9 @@ from typing import Final
 from pykafka4.assignors.interface import Assignor
 from pykafka4.assignors.range import RangeAssignor
 from pykafka4.assignors.round_robin import RoundRobinAssignor
+from pykafka4.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
 
 __all__ = ["ASSIGNORS"]
 
-_ALL: tuple[Assignor, ...] = (RangeAssignor(), RoundRobinAssignor())
+_ALL: tuple[Assignor, ...] = (RangeAssignor(), RoundRobinAssignor(), StickyAssignor(), CooperativeStickyAssignor())
 ASSIGNORS: Final[Mapping[str, Assignor]] = {assignor.name: assignor for assignor in _ALL}

@@ -1,12 +1,23 @@
-"""Java's orders. Rule: members are ranked as Java ranks them, because ranks decide which member gets what."""
+"""Java's orders. Rule: members are taken in the order in which Java takes them, because that order decides which member gets what.
+
+Java ranks members by string comparison. Where it does not rank them, it takes them in the order of a `HashMap`, which is the same in every
+Java process: it follows from the hash codes of the strings, the number of entries, and for equal places the order of insertion.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeVar
 
 from pykafka4.assignors.interface import GroupMember
+from pykafka4.records import TopicPartition
 
-__all__ = ["ranked", "utf16"]
+__all__ = ["PartitionSet", "hash_order", "ranked", "utf16"]
+
+T = TypeVar("T")
+
+LEAST_PLACES: Final = 16  # of a HashMap
+WORD: Final = 0xFFFF_FFFF
 
 
 def utf16(text: str) -> bytes:
@@ -22,3 +33,59 @@ def ranked(members: Iterable[GroupMember]) -> list[GroupMember]:
 def _rank(member: GroupMember) -> tuple[bool, bytes]:
     name = member.member_id if member.instance_id is None else member.instance_id
     return member.instance_id is None, utf16(name)
+
+
+def hash_order(members: Sequence[GroupMember]) -> list[GroupMember]:
+    """The members, inserted in this order, as a `HashMap` with member ids as keys returns them.
+
+    Not reproduced: eight member ids in one place, which become a tree. Ids end in random UUIDs.
+    """
+    last = _places(len(members)) - 1
+    return sorted(members, key=lambda member: _spread(_hash(member.member_id)) & last)
+
+
+class PartitionSet:
+    """A `HashSet` of partitions of one topic: only which one comes first matters."""
+
+    __slots__ = ("_most", "_tps")
+
+    def __init__(self) -> None:
+        self._tps: dict[TopicPartition, int] = {}  # in order of insertion, with their hashes
+        self._most = 0  # a HashSet never shrinks
+
+    def __len__(self) -> int:
+        return len(self._tps)
+
+    def add(self, tp: TopicPartition) -> None:
+        """Add `tp`, which is not in it."""
+        self._tps[tp] = _spread((31 * (31 + tp.partition) + _hash(tp.topic)) & WORD)
+        self._most = max(self._most, len(self._tps))
+
+    def remove(self, tp: TopicPartition) -> None:
+        """Remove `tp`."""
+        del self._tps[tp]
+
+    def first(self) -> TopicPartition:
+        """What its iterator returns first."""
+        last = _places(self._most) - 1
+        return min(self._tps, key=lambda tp: self._tps[tp] & last)
+
+
+def _hash(text: str) -> int:
+    """`String.hashCode` as an unsigned number."""
+    found, units = 0, utf16(text)
+    for high, low in zip(units[::2], units[1::2]):
+        found = (31 * found + (high << 8) + low) & WORD
+    return found
+
+
+def _spread(code: int) -> int:
+    return code ^ (code >> 16)
+
+
+def _places(entries: int) -> int:
+    """The places of a HashMap after so many insertions: twice as many as soon as three quarters are exceeded."""
+    places = LEAST_PLACES
+    while entries > places * 3 // 4:
+        places *= 2
+    return places

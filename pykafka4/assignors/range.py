@@ -1,12 +1,19 @@
-"""Range assignor. Rule: of each topic, a member gets a contiguous range of partitions; the first members may get one more."""
+"""Range assignor. Rule: of each topic, a member gets a contiguous range of partitions; the first members may get one more.
+
+With racks (KIP-881) ranges are no longer contiguous: what can be in the rack of its member is assigned first. The number of partitions of
+each member stays the same, and topics with the same members and as many partitions are still assigned alike.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from pykafka4.assignors.interface import GroupMember, Topics
+import attrs
+
+from pykafka4.assignors.interface import GroupMember, PartitionInfo, Topics
 from pykafka4.assignors.java import ranked, utf16
+from pykafka4.assignors.racks import racks_matter
 from pykafka4.records import TopicPartition
 
 __all__ = ["RangeAssignor"]
@@ -14,24 +21,100 @@ __all__ = ["RangeAssignor"]
 
 class RangeAssignor:
     """Per topic, a contiguous range of partitions for each subscriber. Topics with as many partitions and the same subscribers are
-    assigned alike, so that a member gets the same partition numbers of them."""
+    assigned alike, so that a member gets the same partition numbers of them. If members and brokers have racks, members get
+    partitions with a replica in their own rack, as far as that changes no number of partitions."""
 
     name: Final = "range"
     cooperative: Final = False
 
     def assign(self, members: Sequence[GroupMember], topics: Topics) -> dict[str, list[TopicPartition]]:
         """See `Assignor.assign`."""
-        result: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
         in_rank = ranked(members)
-        for topic in sorted(topics, key=utf16):
-            takers = [member for member in in_rank if topic in member.topics]
-            for member, numbers in zip(takers, _ranges(len(topics[topic]), len(takers))):
-                result[member.member_id] += [TopicPartition(topic, number) for number in numbers]
+        states = [
+            TopicState(topics[topic], [member for member in in_rank if topic in member.topics]) for topic in sorted(topics, key=utf16)
+        ]
+        if any(state.by_racks for state in states):
+            _assign_by_racks(states)
+        result: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
+        for state in states:
+            state.assign_ranges(lambda member, partition: True)
+            for name, numbers in state.assigned.items():
+                result[name] += [state.partitions[number].tp for number in sorted(numbers)]
         return result
 
 
-def _ranges(count: int, takers: int) -> Iterable[range]:
-    each, extra = divmod(count, takers)
-    for i in range(takers):
-        first = i * each + min(i, extra)
-        yield range(first, first + each + (i < extra))
+@attrs.define(eq=False)
+class TopicState:
+    """What is assigned of a topic."""
+
+    partitions: Sequence[PartitionInfo]
+    members: list[GroupMember]  # its subscribers, in rank
+    each: int = attrs.field(init=False)  # partitions of every member, at least
+    extra: int = attrs.field(init=False)  # members that can still get one more
+    left: list[int] = attrs.field(init=False)  # partitions, in order
+    assigned: dict[str, list[int]] = attrs.field(init=False)
+    by_racks: bool = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        count = len(self.partitions)
+        self.each, self.extra = divmod(count, len(self.members)) if self.members else (0, 0)
+        self.left = list(range(count))
+        self.assigned = {member.member_id: [] for member in self.members}
+        self.by_racks = racks_matter({member.rack for member in self.members if member.rack}, self.partitions)
+
+    def room(self, member: GroupMember) -> int:
+        """How many partitions the member can still get."""
+        return max(0, self.each + (self.extra > 0) - len(self.assigned[member.member_id]))
+
+    def in_rack(self, member: GroupMember, partition: int) -> bool:
+        """Whether the member may get the partition as far as racks are concerned."""
+        return member.rack is None or member.rack in self.partitions[partition].racks
+
+    def give(self, member: GroupMember, partitions: Sequence[int]) -> None:
+        """Assign these."""
+        mine = self.assigned[member.member_id]
+        mine += partitions
+        if len(mine) > self.each:
+            self.extra -= 1
+        given = set(partitions)
+        self.left = [number for number in self.left if number not in given]
+
+    def assign_ranges(self, fits: Callable[[GroupMember, int], bool]) -> None:
+        """Give each member the first partitions that fit, as many as it can get."""
+        for member in self.members:
+            if not self.left:
+                break
+            room = self.room(member)
+            if fitting := _first(room, (number for number in self.left if fits(member, number))):
+                self.give(member, fitting)
+
+
+def _first(count: int, numbers: Iterable[int]) -> list[int]:
+    return [number for _, number in zip(range(count), numbers)]
+
+
+def _assign_by_racks(states: Sequence[TopicState]) -> None:
+    """Topics with the same subscribers and as many partitions go together."""
+    alike: dict[tuple[frozenset[str], int], list[TopicState]] = {}
+    for state in states:
+        alike.setdefault((frozenset(state.assigned), len(state.partitions)), []).append(state)
+    for group in alike.values():
+        if len(group) > 1:
+            _assign_alike(group)
+        elif group[0].by_racks:
+            group[0].assign_ranges(group[0].in_rack)
+
+
+def _assign_alike(states: Sequence[TopicState]) -> None:
+    """Each partition number to the first member that is in the rack of that partition of all topics."""
+    if not any(member.rack for member in states[0].members):
+        return
+    remaining = list(states[0].members)
+    for number in range(len(states[0].partitions)):
+        member = next((m for m in remaining if all(state.in_rack(m, number) and state.room(m) for state in states)), None)
+        if member is None:
+            continue
+        for state in states:
+            state.give(member, [number])
+        if not any(state.room(member) for state in states):
+            remaining.remove(member)

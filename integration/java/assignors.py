@@ -1,0 +1,30 @@
+"""Java's assignors. Rule: `Assignors.java` gives them what Java's consumer would; it knows nothing of ours.
+
+A group is a dict: `topics`, a list of `[name, racks of each partition]`, where the racks are one letter each ("ab"; "" for none); and
+`members`, in the coordinator's order, each a dict with `id`, `instance`, `topics` (places in the list of topics), `rack`, `owned` (list of
+`[topic, partitions]`), `generation`, and the user data of its sticky assignors as hex (`sticky`, `cooperative-sticky`), or None.
+`only`: the assignor to run. The answer has for each assignor a list for each topic, with the place of each partition's owner in the list of
+members, -1 for none; or a text: the exception, or "invalid" and why. `nanos`: how long each took.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from integration.java.client import JVM, classes, java
+from integration.kafka.jars import classpath, kafka_jars
+
+__all__ = ["java_assign"]
+
+PROGRAM = Path(__file__).with_name("Assignors.java")
+TIMEOUT = 600.0
+
+
+def java_assign(groups: Iterable[dict[str, Any]], jvm: Iterable[str] = JVM) -> list[dict[str, Any]]:
+    """What Kafka's assignors make of each group."""
+    lines = "".join(json.dumps(group) + "\n" for group in groups)
+    told = java([*jvm, "-cp", f"{classes(PROGRAM)}:{classpath(kafka_jars())}", "Assignors"], lines, TIMEOUT)
+    return [json.loads(line) for line in told.splitlines()]

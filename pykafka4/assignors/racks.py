@@ -1,0 +1,58 @@
+"""Racks of members and partitions (KIP-881). Rule: racks count only if a member can be in the rack of some partitions and not of others.
+
+If every partition has a replica in every rack, or no replica is in a member's rack, an assignment by racks would change nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
+
+from pykafka4.assignors.interface import GroupMember, PartitionInfo, Topics
+from pykafka4.records import TopicPartition
+
+__all__ = ["Racks", "racks_matter"]
+
+
+def racks_matter(member_racks: Collection[str], partitions: Iterable[PartitionInfo]) -> bool:
+    """Whether partitions are to be assigned by racks (`AbstractPartitionAssignor.useRackAwareAssignment`)."""
+    if not member_racks:
+        return False
+    different = {partition.racks for partition in partitions}
+    everywhere = frozenset[str]().union(*different)
+    return not everywhere.isdisjoint(member_racks) and any(racks != everywhere for racks in different)
+
+
+class Racks:
+    """What the sticky assignors know of racks."""
+
+    __slots__ = ("_takers", "members", "partitions")
+
+    def __init__(self, members: Collection[GroupMember], topics: Topics) -> None:
+        found = {member.member_id: member.rack for member in members if member.rack}
+        counts = Counter(found.values())
+        every = [partition for partitions in topics.values() for partition in partitions] if found else []
+        self._takers = {each.tp: sum(counts[rack] for rack in each.racks) for each in every}  # also if racks do not matter, as in Java
+        matter = racks_matter(counts, every)
+        self.members: Mapping[str, str] = found if matter else {}  # empty: racks do not matter
+        self.partitions: Mapping[TopicPartition, frozenset[str]] = {each.tp: each.racks for each in every} if matter else {}
+
+    def differ(self, member_id: str, tp: TopicPartition) -> bool:
+        """Whether the member has a rack, and `tp` no replica in it."""
+        rack = self.members.get(member_id)
+        return rack is not None and rack not in self.partitions[tp]
+
+    def by_takers(self, tps: list[TopicPartition]) -> list[TopicPartition]:
+        """Those that few members share a rack with first."""
+        takers = self._takers
+        return sorted(tps, key=lambda tp: takers[tp]) if takers else tps
+
+    def next_member(self, tp: TopicPartition, members: Sequence[str], start: int) -> int:
+        """The place of the first member in a rack of `tp`, from `start` on and around; -1: there is none."""
+        racks = self.partitions[tp]
+        if racks:
+            for place in chain(range(start, len(members)), range(min(start, len(members)))):
+                if self.members.get(members[place]) in racks:
+                    return place
+        return -1
