@@ -67,10 +67,10 @@ def test_consume_goes_on_where_ctrl_c_stopped_it(cluster: Cluster, tmp_path: Pat
     assert 6 <= len(second) <= 7, "six new ones, and at most the one in hand when it was stopped"
 
 
-def interrupted(out: Path, lines: int, *where: str) -> list[str]:
-    """Let consume.py print so many lines, then press Ctrl-C."""
+def interrupted(out: Path, lines: int, *where: str, name: str = "consume.py") -> list[str]:
+    """Let it print so many lines, then press Ctrl-C."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background ignores it, and so would the child
-    with out.open("w") as file, subprocess.Popen(command("consume.py", *where), env=environment(), stdout=file) as child:
+    with out.open("w") as file, subprocess.Popen(command(name, *where), env=environment(), stdout=file) as child:
         signal.signal(signal.SIGINT, before)
         try:
             until(lambda: len(out.read_text().splitlines()) >= lines, 60.0, f"{lines} records")
@@ -79,6 +79,20 @@ def interrupted(out: Path, lines: int, *where: str) -> list[str]:
         finally:
             child.kill()
     return out.read_text().splitlines()
+
+
+@pytest.mark.cluster
+def test_consume_asyncio_goes_on_where_ctrl_c_stopped_it(cluster: Cluster, tmp_path: Path) -> None:
+    where = [*at(cluster, tmp_path), "--topic", "soft"]
+    assert run("produce.py", *where, "--count", "20").returncode == 0
+    first = interrupted(tmp_path / "first", 2, *where, "--to", "loud", name="consume_asyncio.py")
+    assert first[0].startswith("reads soft-0")
+    assert run("produce.py", *where, "--count", "5").returncode == 0
+    rest = run("consume_asyncio.py", *where, "--to", "loud", "--count", "6")
+    assert rest.returncode == 0, rest.stderr
+    read = run("consume.py", *at(cluster, tmp_path), "--topic", "loud", "--count", "27")
+    assert read.stdout.count("GREETING 4'") == 2
+    assert "GREETING 19'" in read.stdout
 
 
 # ---------------------------------------------------------------- the main job

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from pykafka4.aio.tasks import Home, TaskLatch
-from pykafka4.aio.transactions import Transaction, TransactionTasks
+from pykafka4.aio.transactions import ReadingTaskConsumer, Transaction, TransactionTasks
 from pykafka4.client import Client
 from pykafka4.config import ProducerConfig
 from pykafka4.core.producer.ledger import ProducerStats
@@ -24,7 +24,6 @@ from pykafka4.errors import BufferFull, ConfigError, KafkaTimeoutError
 from pykafka4.frames import empty_frames, guarded
 from pykafka4.misuse import check_count, check_timeout, check_topic, hint, refuse_pickling
 from pykafka4.net import system
-from pykafka4.net.handoff.waiting import Promise
 from pykafka4.options import ProducerOptions
 from pykafka4.peers import PRODUCER_METHODS
 from pykafka4.producer.attempts import For, WouldBlock
@@ -267,24 +266,11 @@ class Producer:
         return undelivered
 
     async def _end(self) -> list[ProducerRecord]:
-        """Fail the rest and wait for the end of the client's thread: on a thread of its own, because a stuck client takes seconds."""
+        """Fail the rest and wait for the end of the client's thread."""
         core = self._core
         if core.runtime.loop.forked:
             return core.close(0)
-        closed: Promise[list[ProducerRecord]] = Promise(core.config.client_id)
-
-        def end() -> None:
-            try:
-                closed.set_result(core.close(0.0))
-            except BaseException as error:
-                closed.set_exception(error)
-
-        try:
-            system.Thread(target=end, name="pykafka4-close", daemon=True).start()
-        except RuntimeError:  # the system is out of threads, or the interpreter shuts down
-            end()
-        await self._home.done(closed, None)
-        return closed.result(0)
+        return await self._home.aside(lambda: core.close(0.0), core.config.client_id)
 
     async def __aenter__(self) -> Self:
         self._home.enter()
@@ -351,12 +337,13 @@ class Producer:
         """See pykafka4.Producer.send_offsets_to_transaction."""
         await self._transactions.send_offsets(offsets, group_metadata, check_timeout(timeout))
 
-    def transaction(self, timeout: float | None = None) -> Transaction:
+    def transaction(self, consumer: ReadingTaskConsumer | None = None, timeout: float | None = None) -> Transaction:
         """An `async with` block that is one transaction. Leaving it normally commits, by an exception (or a cancellation) aborts.
 
-        `timeout` (seconds, default `max_block_ms`) is that of each step.
+        With a `consumer`, an aio.Consumer, it is as with pykafka4.Producer.transaction: what it has handed out becomes part of the
+        transaction, and is read again after an abort. `timeout` (seconds, default `max_block_ms`) is that of each step.
         """
-        return Transaction(self, self._transactions, check_timeout(timeout))
+        return Transaction(self, self._transactions, consumer, check_timeout(timeout))
 
     def purge(self, *, in_flight: bool = False) -> int:
         """See pykafka4.Producer.purge. Waits for a turn of the client's thread."""

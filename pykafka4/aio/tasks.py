@@ -1,4 +1,4 @@
-"""Tasks that wait. Rule: a task sleeps on a future of its own loop; whoever wakes it, on any thread, never blocks.
+"""Tasks that wait. Rule: a task sleeps on a future of its own loop; whatever wakes it, on any thread, never blocks.
 
 The counterpart of `net.handoff`'s latches, which threads sleep on.
 """
@@ -9,13 +9,16 @@ import asyncio
 import inspect
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.producer.deliveries import Tasks
 
 __all__ = ["Home", "TaskLatch"]
+
+T = TypeVar("T")
+INSTEAD = {"on_delivery": "await the Delivery instead", "on_done": "await commit instead"}
 
 
 class TaskLatch:
@@ -67,10 +70,10 @@ class TaskLatch:
 class Home:
     """The event loop that a handle belongs to: the first one that it is used on, until that is closed."""
 
-    __slots__ = ("_loop", "_what", "tasks")
+    __slots__ = ("_loop", "_name", "_what", "tasks")
 
     def __init__(self, what: str) -> None:
-        self._what = what
+        self._what, self._name = what, what.removeprefix("aio.")
         self._loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
         self.tasks: Tasks
 
@@ -81,8 +84,36 @@ class Home:
         if known is loop:
             return
         if known is not None and not known.is_closed():
-            raise RuntimeError(f"this {self._what} is used on another event loop; create one for each loop, or use pykafka4.{self._what}")
+            raise RuntimeError(f"this {self._what} is used on another event loop; create one for each loop, or use pykafka4.{self._name}")
         self._loop, self.tasks = weakref.ref(loop), Tasks(loop)
+
+    def visit(self) -> None:
+        """Called by methods that wait for nothing; also allowed while no event loop runs, before the first and between two."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = None
+        known = None if self._loop is None else self._loop()
+        if known is None or known is loop or known.is_closed() or (loop is None and not known.is_running()):
+            return
+        raise RuntimeError(f"this {self._what} is used on another event loop or thread; create one for each, or use pykafka4.{self._name}")
+
+    async def aside(self, fn: Callable[[], T], client_id: str) -> T:
+        """Run `fn`, which waits for the end of the client's thread, on a thread of its own: a stuck client takes seconds."""
+        ended: Promise[T] = Promise(client_id)
+
+        def end() -> None:
+            try:
+                ended.set_result(fn())
+            except BaseException as error:
+                ended.set_exception(error)
+
+        try:
+            system.Thread(target=end, name="pykafka4-close", daemon=True).start()
+        except RuntimeError:  # the system is out of threads, or the interpreter shuts down
+            end()
+        await self.done(ended, None)
+        return ended.result(0)
 
     async def until(self, latch: TaskLatch, predicate: Callable[[], bool], deadline: float | None) -> bool:
         """Sleep on `latch` until `predicate()` is true, at most until `deadline`; returns its last value."""
@@ -97,23 +128,23 @@ class Home:
         promise.add_done_callback(lambda _: latch.release())
         return await self.until(latch, promise.done, deadline)
 
-    def call_back(self, fn: Callable[[Any], object]) -> Callable[[Any], None]:
-        """`fn` as a callback that may be called on any thread: it runs on the event loop, as its own callbacks do.
+    def call_back(self, fn: Callable[..., object], name: str = "on_delivery") -> Callable[..., None]:
+        """`fn`, the argument `name`, as a callback that may be called on any thread: it runs on the event loop, as its own callbacks do.
 
         TypeError if it is a coroutine function, which nobody would await.
         """
         if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004
-            raise TypeError(f"on_delivery must be a plain function, not the coroutine function {fn!r}; await the Delivery instead")
+            raise TypeError(f"{name} must be a plain function, not the coroutine function {fn!r}; {INSTEAD[name]}")
 
-        def run(argument: Any) -> None:
+        def run(*arguments: Any) -> None:
             try:
-                result = fn(argument)
+                result = fn(*arguments)
                 if inspect.iscoroutine(result):  # of a lambda, or a partial
                     result.close()
-                    raise TypeError(f"on_delivery must be a plain function; {fn!r} returned a coroutine, which nobody awaits")
+                    raise TypeError(f"{name} must be a plain function; {fn!r} returned a coroutine, which nobody awaits")
             except Exception as error:
                 loop = asyncio.get_running_loop()
                 message = f"a callback of a pykafka4 {self._what} raised an exception"
                 loop.call_exception_handler({"message": message, "exception": error})
 
-        return lambda argument: self.tasks.wake(lambda: run(argument))
+        return lambda *arguments: self.tasks.wake(lambda: run(*arguments))

@@ -5,17 +5,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
+from pykafka4.aio.session import TaskSession
 from pykafka4.aio.tasks import Home
+from pykafka4.aio.waits import run
 from pykafka4.attachment import SHORT
-from pykafka4.errors import ConfigError, KafkaError, KafkaTimeoutError, ProducerFencedError, TransactionAborted, TransactionError
+from pykafka4.consumer.transactional import Reading
+from pykafka4.errors import ConfigError, KafkaError, KafkaTimeoutError, ProducerFencedError, TransactionAborted, TransactionError, shown
 from pykafka4.net import system
 from pykafka4.producer.core import Core
+from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["Transaction", "TransactionTasks"]
+__all__ = ["ReadingTaskConsumer", "TaskReads", "Transaction", "TransactionTasks"]
 
 
 class TransactionTasks:
@@ -51,6 +56,10 @@ class TransactionTasks:
             if self._busy != what:  # otherwise another task is in it
                 self._calls.forget(what)
 
+    def read(self, reading: Reading) -> None:
+        """The open transaction processes this."""
+        self._calls.reading = reading
+
     async def leave(self, deadline: float) -> None:
         """The producer closes: abort the open transaction, or wait for the end of one that ends already."""
         if self._core.config.transactional_id is not None and self._core.runtime.loop.alive:
@@ -80,27 +89,135 @@ class TransactionTasks:
             self._busy = ""
 
 
+class TaskReads:
+    """What a transaction needs of the consumer whose records it processes: `consumer.transactional`, for a task."""
+
+    def __init__(self, session: TaskSession) -> None:
+        self._session, self._reads = session, session.transactional
+
+    async def begin(self, timeout: float | None) -> Reading:
+        """See TransactionalReads.begin."""
+        self._session.enter()
+        with self._session.guard.exclusive("transaction"):
+            return await run(self._reads.beginning(timeout))
+
+    def announce(self) -> None:
+        """See TransactionalReads.announce."""
+        self._reads.announce()
+
+    def refuse(self) -> None:
+        """See TransactionalReads.refuse."""
+        self._reads.refuse()
+
+    def take(self, reading: Reading) -> dict[TopicPartition, OffsetAndMetadata]:
+        """See TransactionalReads.take."""
+        with self._session.guard.exclusive("transaction"):
+            return self._reads.take(reading)
+
+    async def membership(self) -> ConsumerGroupMetadata:
+        """See TransactionalReads.membership."""
+        return await run(self._reads.finding_membership())
+
+    def settle(self, reading: Reading) -> None:
+        """See TransactionalReads.settle."""
+        self._reads.settle(reading)
+
+    async def fail(self, reading: Reading, timeout: float | None) -> None:
+        """See TransactionalReads.fail."""
+        with self._session.guard.exclusive("transaction"):
+            await run(self._reads.failing(reading, timeout))
+
+
+class ReadingTaskConsumer(Protocol):
+    """An aio.Consumer."""
+
+    def _in_task_transaction(self) -> TaskReads:
+        """Raises ConfigError if its offsets cannot be part of a transaction."""
+
+
+def _reads_of(consumer: ReadingTaskConsumer) -> TaskReads:
+    if getattr(consumer, "_in_task_transaction", None) is None:
+        if getattr(consumer, "_in_transaction", None) is not None:
+            raise ConfigError("transaction(consumer): a pykafka4.Consumer would block the event loop; use a pykafka4.aio.Consumer")
+        raise TypeError(f"transaction: consumer must be an aio.Consumer, not {shown(consumer)}")
+    return consumer._in_task_transaction()
+
+
 class Transaction:
     """An `async with` block that is one transaction: see Producer.transaction."""
 
-    def __init__(self, producer: Any, calls: TransactionTasks, timeout: float | None) -> None:
+    def __init__(self, producer: Any, calls: TransactionTasks, consumer: ReadingTaskConsumer | None, timeout: float | None) -> None:
         self._producer, self._calls, self._timeout = producer, calls, timeout
+        self._reads = None if consumer is None else _reads_of(consumer)
+        self._reading: Any = None
+        if self._reads is not None:
+            self._reads.announce()  # last: then `__aenter__` begins it, or it never begins
 
     async def __aenter__(self) -> Any:
-        await self._calls.begin()
-        return self._producer
+        begun = False
+        try:
+            await self._calls.begin()
+            begun = True
+            if self._reads is not None:
+                self._reading = await self._reads.begin(self._timeout)
+                self._calls.read(self._reading)
+            return self._producer
+        except BaseException:  # also if it is cancelled
+            if self._reads is not None:
+                self._reads.refuse()
+            if begun:
+                with contextlib.suppress(KafkaError):
+                    await self._calls.abort(self._timeout)  # it is empty, so this costs nothing
+            raise
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is None:
-            try:
-                await self._calls.commit(self._timeout)
-            except (TransactionAborted, ConfigError) as failure:
-                await self._abort_after(failure)
-                raise
-        elif not isinstance(error, ProducerFencedError):
-            await self._abort_after(error)
+            await self._add_offsets()
+            await self._commit()
+        else:
+            await self._give_up(error)
 
-    async def _abort_after(self, error: BaseException) -> None:
+    async def _add_offsets(self) -> None:
+        if self._reads is None:
+            return
+        try:
+            if offsets := self._reads.take(self._reading):
+                await self._calls.send_offsets(offsets, await self._reads.membership(), self._timeout)
+        except BaseException as error:  # also a timeout, or if it is cancelled: the commit has not been asked for
+            await self._give_up(error)
+            raise
+
+    async def _commit(self) -> None:
+        try:
+            await self._calls.commit(self._timeout)
+        except (TransactionAborted, ConfigError) as error:
+            await self._give_up(error)
+            raise
+        except KafkaTimeoutError:
+            raise  # the next commit_transaction tells the outcome
+        except KafkaError as error:
+            await self._rewind(error)
+            raise
+        if self._reads is not None:
+            self._reads.settle(self._reading)
+
+    async def _give_up(self, error: BaseException) -> None:
+        """Abort because of `error`, and read again what was read for this transaction, whatever becomes of the abort."""
+        try:
+            if not isinstance(error, ProducerFencedError):
+                await self._abort(error)
+        finally:
+            await self._rewind(error)
+
+    async def _rewind(self, error: BaseException) -> None:
+        if self._reads is None:
+            return
+        try:
+            await self._reads.fail(self._reading, self._timeout)
+        except KafkaError as failure:
+            error.add_note(f"pykafka4: rewinding the consumer failed; the next transaction with it tries again first: {failure}")
+
+    async def _abort(self, error: BaseException) -> None:
         try:
             await self._calls.abort(self._timeout)
         except ProducerFencedError as fenced:

@@ -33,6 +33,8 @@ FAST: ProducerOptions = {"bootstrap_servers": ["localhost:9092"], "linger_ms": 0
 client = Client(**KAFKA)
 producer = Producer(**KAFKA)
 consumer = Consumer(**KAFKA, group_id="g")
+from pykafka4 import aio
+tasks = aio.Consumer(**KAFKA, group_id="g")
 """
 GOOD = """
 Producer(**KAFKA, linger_ms=5, acks="all", compression_type="zstd")
@@ -58,6 +60,18 @@ consumer.seek({("t", 0): 5, TopicPartition("t", 1): 6})
 consumer.seek({partition: 0 for partition in consumer.assignment()})
 records = consumer.poll(0.1, 5)
 print(records[0].key, pykafka4.__version__, producer.stats().acked, client.status())
+async def main() -> None:
+    async with aio.Producer(**KAFKA, transactional_id="x") as sends, aio.Consumer(client=client, group_id="g") as reads:
+        reads.subscribe(["t"])
+        async for record in reads:
+            print(record.offset + 1)
+        async for records in reads.batches(1.0):
+            async with sends.transaction(reads):
+                await sends.send_many("t", [record.value for record in records])
+        one = await reads.committed(("t", 0))
+        print(one.offset if one is not None else await reads.position(("t", 0)))
+        await reads.commit({("t", 0): 5})
+        await reads.close(timeout=1)
 """
 # (a line, a word of what each checker says about it)
 BAD = [
@@ -98,6 +112,14 @@ BAD = [
     ("producer.send('t', b'v', on_delivery=lambda: None)", "on_delivery"),
     ("producer.flush('1')", "flush"),
     ("TopicPartition('t', '0')", "int"),
+    ("tasks.pol()", "pol"),
+    ("tasks.poll().count(1)", "count"),
+    ("for record in tasks: pass", "iter"),
+    ("with tasks: pass", "enter"),
+    ("tasks.seek('t', 0)", "seek"),
+    ("aio.Consumer(**KAFKA, batch_size=5)", "batch_size"),
+    ("aio.Producer(**KAFKA).transaction(consumer)", "Consumer"),
+    ("producer.transaction(tasks)", "Consumer"),
 ]
 
 Findings: TypeAlias = dict[tuple[str, int], list[str]]  # by file and line

@@ -410,4 +410,13 @@ MUTANTS: Final = (
         breaks="a second thread resumes partitions during a poll",
         tests=("tests/consumer/test_guard.py::test_guarded_methods_refuse_a_second_thread",),
     ),
+    Mutant(
+        file="pykafka4/consumer/assignment.py",
+        old="            if not self._waits.listening:  #",
+        new="            if True:  #",
+        breaks="partitions are released while their listener still runs",
+        tests=(
+            "tests/aio/test_aio_listeners.py::test_cancelling_a_poll_does_not_cancel_the_listener_and_the_next_poll_waits_for_it[revoked]",
+        ),
+    ),
 )

@@ -1,0 +1,61 @@
+"""Read a topic in a group with asyncio, hand each record to a coroutine, and write the results to another topic.
+
+    python examples/consume_asyncio.py --bootstrap-servers localhost:9092 --topic greetings --to loud-greetings --group loud
+
+Start it several times: the members of a group share the topic's partitions. Ctrl-C ends it; the next start goes on where this one stopped.
+The results are delivered before the records that they were made of are committed, so a crash repeats some results and loses none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from pykafka4 import Record, TopicPartition, aio
+
+
+class Listener:
+    """Methods of a listener are coroutines or plain functions."""
+
+    async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+        print("reads", *sorted(f"{tp.topic}-{tp.partition}" for tp in partitions), flush=True)
+
+
+async def handle(record: Record) -> bytes:
+    """Stands for a call of a service or database."""
+    await asyncio.sleep(0)
+    return (record.value or b"").upper()
+
+
+async def main(options: argparse.Namespace) -> None:
+    own = {"group_id": options.group, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    async with (
+        aio.Producer.from_properties(options.config, bootstrap_servers=options.bootstrap_servers) as producer,
+        aio.Consumer.from_properties(options.config, bootstrap_servers=options.bootstrap_servers, **own) as consumer,
+    ):
+        consumer.subscribe([options.topic], Listener())
+        done = 0
+        async for records in consumer.batches(timeout=1.0, max_records=100):
+            results = await asyncio.gather(*map(handle, records))
+            for delivery in await producer.send_many(options.to, results):
+                await delivery
+            if records:
+                await consumer.commit()
+                print(f"{records[-1].topic}-{records[-1].partition}: up to {records[-1].offset}", flush=True)
+            done += len(records)
+            if options.count is not None and done >= options.count:
+                break
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Copy a topic in capitals.")
+    parser.add_argument("--bootstrap-servers", default="localhost:9092")
+    parser.add_argument("--topic", default="greetings")
+    parser.add_argument("--to", default="loud-greetings")
+    parser.add_argument("--group", default="loud")
+    parser.add_argument("--count", type=int, help="stop after this many records")
+    parser.add_argument("--config", default={}, help="a .properties file as Java's clients take it, with security.protocol and so on")
+    try:
+        asyncio.run(main(parser.parse_args()))
+    except KeyboardInterrupt:
+        pass  # asyncio cancels `main`, and leaving the blocks closes both clients

@@ -1,0 +1,271 @@
+"""Consumer for asyncio. Rule: what is awaited does not block the event loop, and a call that is cancelled loses no record.
+
+This is the handle; `aio.session` has the calls that wait, and `consumer.session` what they do.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack, overload
+
+from pykafka4.aio.session import TaskSession
+from pykafka4.aio.transactions import TaskReads
+from pykafka4.client import Client
+from pykafka4.config import ConsumerConfig
+from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, SeekOffsets, Topics, as_seek_offsets
+from pykafka4.consumer.session import API_SECONDS
+from pykafka4.core.subscription import Start
+from pykafka4.errors import ConfigError
+from pykafka4.frames import guarded
+from pykafka4.misuse import check_timeout, hint, refuse_pickling, topic_partition
+from pykafka4.options import ConsumerOptions
+from pykafka4.peers import CONSUMER_METHODS
+from pykafka4.properties import Properties, create, passed
+from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from pykafka4.wire.records.hot import Record
+
+__all__ = ["Consumer"]
+
+PLAIN_PRODUCER: Final = (
+    "transaction(consumer): a pykafka4.aio.Consumer waits on its event loop, which a transaction of pykafka4.Producer would block; "
+    "use it with pykafka4.aio.Producer, or pykafka4.Consumer here"
+)
+
+
+class Consumer:
+    """The consumer for asyncio: `async for record in consumer`, `await consumer.poll()`; the methods that wait are awaited.
+
+    Options are those of `pykafka4.Consumer`; `client` may be shared with other producers and consumers. It belongs to the event loop that
+    it is first used on. One task at a time polls; other tasks may call the other methods meanwhile. Methods of a rebalance listener may be
+    coroutines or plain functions; they run inside `poll` and iteration. Partitions are `TopicPartition`s or (topic, partition) pairs,
+    timeouts are seconds.
+    """
+
+    @guarded
+    def __init__(self, client: Client | None = None, **options: Unpack[ConsumerOptions]) -> None:
+        """Raises ConfigError for an invalid option. Connecting happens in the background, as soon as there is something to read.
+
+        It waits only for the client's thread to start. May be called without a running event loop.
+        """
+        self._session = session = TaskSession(client, options)
+        self._finalizer = weakref.finalize(self, TaskSession.forgotten, session)
+        self._finalizer.atexit = False  # the client drains at exit
+
+    @classmethod
+    @guarded
+    def from_properties(cls, properties: Properties, /, client: Client | None = None, **options: Unpack[ConsumerOptions]) -> Self:
+        """See pykafka4.Consumer.from_properties."""
+        return create(cls, ConsumerConfig, properties, passed(options, client=client))
+
+    # -- what to read
+
+    def subscribe(self, topics: Topics, listener: object | None = None, exclude: Topics | None = None) -> None:
+        """Read `topics`, names or a pattern, as a member of the group; the next poll joins it. See pykafka4.Consumer.subscribe.
+
+        Each method of `listener` is a coroutine function or a plain function. A poll waits for its end. Cancelling the poll does not cancel
+        the coroutine: it runs in a task of its own, and the next poll waits for it.
+        """
+        self._plain().assignment.subscribe(topics, listener, exclude)
+
+    async def unsubscribe(self) -> None:
+        """Leave the group and release all partitions, also those of `assign`. With enable_auto_commit, finished records are committed.
+
+        If it is cancelled, the partitions are released all the same; whether the last commit is carried out is not known then.
+        """
+        await self._session.await_unsubscribe()
+
+    def assign(self, partitions: Partitions) -> None:
+        """See pykafka4.Consumer.assign."""
+        self._plain().assignment.assign(partitions)
+
+    def assignment(self) -> set[TopicPartition]:
+        """See pykafka4.Consumer.assignment."""
+        return set(self._session.reader.claims)
+
+    def subscription(self) -> set[str]:
+        """See pykafka4.Consumer.subscription."""
+        return self._session.assignment.subscription()
+
+    # -- records
+
+    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Record]:
+        """A list of up to `max_records` records (default max_poll_records); empty if none arrived within `timeout` seconds.
+
+        See pykafka4.Consumer.poll for the errors. It decodes for about a millisecond and returns what it has by then. If it is cancelled,
+        the next poll returns the same records, and records returned by earlier polls count as finished.
+        Raises KafkaError if another task is in `poll`.
+        """
+        return await self._session.next_list(timeout, max_records)
+
+    def wakeup(self) -> None:
+        """Make the running poll, or the next one if none is running, return immediately: with [] if there are no records.
+
+        May be called from any thread and from signal handlers. Iteration continues; `close` ends it.
+        """
+        self._session.wakeup()
+
+    def __aiter__(self) -> AsyncIterator[Record]:
+        """An endless loop over single records. Each counts as finished when the next one is requested."""
+        return self._records()
+
+    async def _records(self) -> AsyncIterator[Record]:
+        session = self._session
+        while True:
+            for record in await session.next_list(None, None, session.reader.take_one_by_one):
+                yield record
+
+    def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> AsyncIterator[list[Record]]:
+        """An endless loop over the lists that `poll` returns; also empty ones, so that the loop body runs regularly."""
+        return Batches(self, timeout, max_records)
+
+    # -- positions
+
+    @overload
+    def seek(self, partition: TopicPartition | tuple[str, int], offset: int) -> None: ...
+
+    @overload
+    def seek(self, partition: SeekOffsets) -> None: ...
+
+    def seek(self, partition: TopicPartition | tuple[str, int] | SeekOffsets, offset: int | None = None) -> None:
+        """See pykafka4.Consumer.seek."""
+        self._plain().seek(as_seek_offsets(partition, offset))
+
+    def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
+        """See pykafka4.Consumer.seek_to_beginning."""
+        self._plain().seek_to(partitions, Start.EARLIEST, "seek_to_beginning")
+
+    def seek_to_end(self, partitions: Partitions | None = None) -> None:
+        """See pykafka4.Consumer.seek_to_end."""
+        self._plain().seek_to(partitions, Start.LATEST, "seek_to_end")
+
+    async def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
+        """See pykafka4.Consumer.position."""
+        return await self._session.await_position(topic_partition(partition), _limit(timeout))
+
+    def lag(self, partition: TopicPartition | tuple[str, int]) -> int | None:
+        """See pykafka4.Consumer.lag."""
+        return self._plain().lag(topic_partition(partition))
+
+    def pause(self, partitions: Partitions) -> None:
+        """See pykafka4.Consumer.pause."""
+        self._plain().pause(partitions)
+
+    def resume(self, partitions: Partitions) -> None:
+        """See pykafka4.Consumer.resume."""
+        self._plain().resume(partitions)
+
+    def paused(self) -> set[TopicPartition]:
+        """See pykafka4.Consumer.paused."""
+        return set(self._session.reader.paused)
+
+    # -- commits
+
+    async def commit(self, offsets: Offsets | None = None, timeout: float | None = None) -> None:
+        """Commit offsets for the group; returns when the coordinator has stored them. See pykafka4.Consumer.commit.
+
+        If it is cancelled, the commit may be carried out or not; the CancelledError has a note that says so, where it is caught in the same
+        task.
+        """
+        await self._session.await_commit(offsets, _limit(timeout))
+
+    def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None) -> None:
+        """As `commit`, without waiting; `on_done(offsets, error)` is called on the event loop, with error None on success.
+
+        `on_done` is a plain function. Without it a failure is logged as a warning.
+        Commits reach the coordinator in the order of the calls. At most 1,000 can wait for it; further ones fail.
+        """
+        self._session.commit_async(offsets, on_done)
+
+    @overload
+    async def committed(self, partitions: TopicPartition | tuple[str, int], timeout: float | None = None) -> OffsetAndMetadata | None: ...
+
+    @overload
+    async def committed(self, partitions: Partitions, timeout: float | None = None) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
+
+    async def committed(
+        self, partitions: TopicPartition | tuple[str, int] | Partitions, timeout: float | None = None
+    ) -> OffsetAndMetadata | dict[TopicPartition, OffsetAndMetadata | None] | None:
+        """See pykafka4.Consumer.committed."""
+        limit = _limit(timeout)
+        if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
+            return (await self._session.await_committed((partitions,), limit))[topic_partition(partitions)]
+        return await self._session.await_committed(partitions, limit)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """See pykafka4.Consumer.group_metadata. Waits for a turn of the client's thread."""
+        return self._plain().transactional.group_metadata()
+
+    # -- the rest
+
+    def status(self) -> dict[str, Any]:
+        """See pykafka4.Consumer.status. Waits for turns of the client's thread; if that is stuck, for 5 s."""
+        return {**self._session.runtime.status(), "consumer": self._session.status()}
+
+    def stats(self) -> dict[str, int]:
+        """See pykafka4.Consumer.stats."""
+        return self._session.stats()
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Commit finished records (with enable_auto_commit), call the listener, leave the group, release everything.
+
+        Takes at most `timeout` seconds (default 10) plus the time of the listener. See pykafka4.Consumer.close for what is finished then;
+        another task counts like another thread there. Closing twice, in a listener or from another task is allowed; a `poll` that is
+        running then raises ClosedError. If it is cancelled, closing continues in the background, and the next call waits for its end.
+        """
+        await self._close(check_timeout(timeout))
+
+    async def _close(self, timeout: float | None = None, *, failed: bool | None = None) -> None:
+        await self._session.end(timeout, failed=failed)
+        self._finalizer.detach()
+
+    async def __aenter__(self) -> Self:
+        self._session.enter()
+        self._session.check()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._close(failed=error is not None)
+
+    def _plain(self) -> TaskSession:
+        """For methods that wait for nothing."""
+        self._session.home.visit()
+        return self._session
+
+    def _in_task_transaction(self) -> TaskReads:
+        """For `aio.Producer.transaction`."""
+        self._session.transactional.check()
+        return TaskReads(self._session)
+
+    def __repr__(self) -> str:
+        return f"<aio.Consumer of group {self._session.config.group_id!r} at {self._session.runtime!r}>"
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def _in_transaction(self) -> Any:
+            raise ConfigError(PLAIN_PRODUCER)
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(hint("aio.Consumer", name, CONSUMER_METHODS, dir(type(self))))
+
+    def __reduce__(self) -> Any:
+        return refuse_pickling("aio.Consumer")
+
+
+class Batches:
+    """See Consumer.batches. Not a generator, which would end with the first exception."""
+
+    def __init__(self, consumer: Consumer, timeout: float | None, max_records: int | None) -> None:
+        self._consumer, self._timeout, self._max_records = consumer, timeout, max_records
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> list[Record]:
+        return await self._consumer.poll(self._timeout, self._max_records)
+
+
+def _limit(timeout: float | None) -> float:
+    limit = check_timeout(timeout)
+    return API_SECONDS if limit is None else limit

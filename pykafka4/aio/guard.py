@@ -1,0 +1,135 @@
+"""Guard of tasks. Rule: one task at a time polls, unsubscribes or closes; what does not wait may be called by any task of the event loop.
+
+Tasks take turns only where they await. So between two awaits nothing but a signal handler or a destructor can call, and `check_whole`
+refuses those in the middle of a step. A listener may use the consumer: it, and the tasks that it starts, are recognized by a scope in their
+context, because a coroutine of the listener runs in a task of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.consumer.guard import Guard
+from pykafka4.core.consumer.reader import Reader
+from pykafka4.errors import KafkaError
+from pykafka4.net import system
+from pykafka4.net.handoff.waiting import Signal
+
+__all__ = ["SCOPES", "TaskGuard"]
+
+SCOPES: Final[ContextVar[tuple[object, ...]]] = ContextVar("pykafka4_scopes", default=())  # the calls that the running code is part of
+
+
+@attrs.frozen(eq=False)
+class Holder:
+    """The task that has a consumer for itself, and the call it is in."""
+
+    task: asyncio.Task[Any]
+    what: str
+
+    @property
+    def over(self) -> bool:
+        """Whether that call never goes on: its task has ended, or its event loop is closed."""
+        return self.task.done() or self.task.get_loop().is_closed()
+
+    @property
+    def stuck(self) -> bool:
+        """Whether that call cannot go on while this thread waits."""
+        loop = self.task.get_loop()
+        return self.over or not loop.is_running() or loop is asyncio._get_running_loop()
+
+
+class TaskGuard(Guard):
+    """Which task uses a consumer, and which one closes it."""
+
+    def __init__(self, reader: Reader, signal: Signal, check: Callable[[], None]) -> None:
+        super().__init__(reader, signal, check)
+        self._holder: Holder | None = None
+        self._closing_scope: object = None
+        self.listener_scope: object = None  # of the method of the listener that is running
+        self.detached = False  # a thread closes the consumer without its event loop
+
+    def enter(self, what: str) -> bool:
+        """Begin a step that does not wait; False, as there is nothing to leave."""
+        if self.detached:
+            return super().enter(what)
+        self._check()
+        self.check_whole(what)
+        return False
+
+    def check_whole(self, what: str) -> None:
+        """See Guard.check_whole."""
+        if self._reader.changing:
+            if self._inside(system.current_thread()):
+                raise KafkaError(f"a signal handler or destructor called {what} during another call of this consumer: call wakeup() there")
+            self._reader.changing = False  # Ctrl-C may have left it set
+
+    def in_listener(self) -> bool:
+        """Whether this code is part of the method of the listener that is running."""
+        return self.listener_scope is not None and self.listener_scope in SCOPES.get()
+
+    @contextlib.contextmanager
+    def exclusive(self, what: str, *, within: bool = False) -> Iterator[Holder]:
+        """A block, with awaits, that one task at a time is in. `within`: this code is part of the listener of such a block."""
+        self.enter(what)
+        task = asyncio.current_task()
+        assert task is not None
+        mine, other = Holder(task, what), self._holder
+        if within and other is not None:
+            yield other
+            return
+        if other is not None and not other.over:
+            raise KafkaError(
+                f"task {task.get_name()!r} called {what} while task {other.task.get_name()!r} is in {other.what}: "
+                "poll from one task at a time, or use one consumer per task"
+            )
+        self._holder = mine
+        try:
+            yield mine
+        finally:
+            if self.holds(mine):
+                self._holder = None
+            if self.closing:
+                self._signal.notify()
+
+    def holds(self, holder: Holder) -> bool:
+        """Whether it still has the consumer: no other task took over after its event loop was closed."""
+        return self._holder is holder
+
+    # ---------------------------------------------------------------- closing
+
+    def begin_closing(self) -> bool:
+        """Refuse all other tasks from now on. The caller, and what it starts, is recognized by its scope."""
+        if self.detached:
+            return super().begin_closing()
+        self._closing_scope = object()
+        SCOPES.set((*SCOPES.get(), self._closing_scope))
+        self.closing = True
+        return True
+
+    def shut(self) -> bool:
+        """See Guard.shut."""
+        if self.detached:
+            return super().shut()
+        return self.closing and self._closing_scope not in SCOPES.get() and not self.in_listener()
+
+    def end_closing(self) -> None:
+        """See Guard.end_closing."""
+        super().end_closing()
+        self._closing_scope = None
+
+    @contextlib.contextmanager
+    def use_last(self, timeout: float) -> Iterator[None]:
+        """See Guard.use_last; for a thread that closes the consumer without its event loop."""
+        self._signal.wait(lambda: self.unused() or self._holder is None or self._holder.stuck, timeout)
+        yield
+
+    def unused(self) -> bool:
+        """Whether no task has the consumer for itself."""
+        return self._holder is None or self._holder.over

@@ -1,0 +1,221 @@
+"""Session of tasks. Rule: a cancelled call loses no record and returns none twice; nothing is awaited between decoding and the return.
+
+`consumer.session` does the work; here are the calls that wait, each for a task. A poll decodes for about a millisecond and returns what it
+has by then, and lets other tasks run if none could for that long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from operator import length_hint
+from typing import Any, Final
+
+from pykafka4.aio.guard import TaskGuard
+from pykafka4.aio.tasks import Home
+from pykafka4.aio.waits import TaskWaits, run
+from pykafka4.client import Client
+from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, check_limit, check_timeout
+from pykafka4.consumer.assignment import LEAVE_SECONDS
+from pykafka4.consumer.guard import call
+from pykafka4.consumer.session import CLOSE_SECONDS, Session
+from pykafka4.core import INFINITY
+from pykafka4.core.consumer.machine import CLOSING
+from pykafka4.errors import KafkaError
+from pykafka4.net import system
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.runtime import warn_unclosed
+from pykafka4.wire.records.hot import Record
+
+__all__ = ["TaskSession"]
+
+SLICE_SECONDS: Final = 0.001  # how long a poll may decode, and how long tasks that only poll may keep others waiting
+FIRST_SLICE: Final = 256  # records, until it is known how many take that long
+LEAST_SLICE: Final = 32  # a thread that does not get the processor makes any number look slow
+
+
+class TaskSession(Session):
+    """Everything of a consumer for asyncio but its handle."""
+
+    guard: TaskGuard
+    waits: TaskWaits
+
+    def __init__(self, client: Client | None, options: Mapping[str, Any]) -> None:
+        self.home = Home("aio.Consumer")
+        super().__init__(client, None, options)
+        self._now = self.runtime.loop.now
+        self._slice = FIRST_SLICE  # as many records as were decoded within SLICE_SECONDS
+        self._turned = -INFINITY  # when other tasks could run last
+        self._ending: asyncio.Task[None] | None = None  # the close
+
+    def _new_guard(self) -> TaskGuard:
+        return TaskGuard(self.reader, self.signal, self.check)
+
+    def _new_waits(self) -> TaskWaits:
+        return TaskWaits(self.home, self.signal, self.guard)
+
+    def enter(self) -> None:
+        """Called by every method that waits."""
+        if self.runtime.loop.forked:
+            self.check()  # first: in the child, the event loop is another one
+        self.home.enter()
+
+    # ---------------------------------------------------------------- polling
+
+    @call
+    async def next_list(
+        self, timeout: float | None, max_records: int | None, take: Callable[[int], Iterable[Record]] | None = None
+    ) -> list[Record]:
+        """See aio.Consumer.poll."""
+        limit, take = check_limit(max_records, self.config.max_poll_records), take or self.reader.take
+        timeout = check_timeout(timeout)
+        self.enter()
+        if self.guard.in_listener():
+            raise KafkaError(f"poll must not be called inside {self.waits.method}: the running poll continues when the listener returns")
+        reader, entered = self.reader, False
+        with self.guard.exclusive("poll") as holder:
+            await self._let_others_run()
+            try:
+                self._begin_poll(holder.task)
+                entered = True
+                records = await self._await_records(INFINITY if timeout is None else self._now() + timeout, limit, take)
+                self._woken = False
+                reader.leave()
+                return records  # type: ignore[return-value]
+            except BaseException:  # including CancelledError: the next poll returns what was decoded
+                if self.guard.holds(holder):
+                    if entered:
+                        reader.take_back()
+                    reader.leave()
+                raise
+
+    async def _let_others_run(self) -> None:
+        if self._now() - self._turned > SLICE_SECONDS:
+            await asyncio.sleep(0)
+            self._turned = self._now()
+
+    async def _await_records(self, deadline: float, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
+        """As `_wait_for_records`."""
+        reader = self.reader
+        while True:
+            if reader.ready:
+                reader.drain()
+                if reader.events:
+                    await run(self._handle_events())
+                    self.check()
+            if length_hint(records := self._take_slice(limit, take)):
+                return records
+            left = deadline - self._now()
+            if left <= 0 or self._woken:
+                return []
+            await run(self.waits.until(self._has_news, None if left == INFINITY else left))
+            self._turned = self._now()
+            self.check()
+
+    def _take_slice(self, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
+        """Up to `limit` records, or as many as can be decoded in about SLICE_SECONDS."""
+        most, began = min(limit, self._slice), self._now()
+        records = self._take(most, take)
+        count, seconds = length_hint(records), self._now() - began
+        if seconds > SLICE_SECONDS:
+            self._slice = max(LEAST_SLICE, int(most * SLICE_SECONDS / seconds))
+        elif count == self._slice and seconds < SLICE_SECONDS / 2:
+            self._slice *= 2
+        return records
+
+    # ---------------------------------------------------------------- other calls that wait
+
+    @call
+    async def await_position(self, tp: TopicPartition, timeout: float) -> int:
+        """See aio.Consumer.position."""
+        self.enter()
+        self.guard.enter("position")
+        return await run(self.finding_position(tp, timeout))
+
+    @call
+    async def await_commit(self, offsets: Offsets | None, timeout: float) -> None:
+        """See aio.Consumer.commit."""
+        self.enter()
+        try:
+            await run(self.commits.committing(offsets, timeout))
+        except asyncio.CancelledError as error:
+            error.add_note("pykafka4: the commit was under way; it may be carried out or not")
+            raise
+
+    @call
+    async def await_committed(self, partitions: Partitions, timeout: float) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """See aio.Consumer.committed."""
+        self.enter()
+        return await run(self.commits.looking_up(partitions, timeout))
+
+    @call
+    async def await_unsubscribe(self) -> None:
+        """See aio.Consumer.unsubscribe."""
+        self.enter()
+        with self.guard.exclusive("unsubscribe", within=self.guard.in_listener()):
+            await run(self.assignment.unsubscribing())
+
+    def commit_async(self, offsets: Offsets | None, on_done: OnDone | None) -> None:
+        """See aio.Consumer.commit_async."""
+        self.enter()
+        if callable(on_done):
+            on_done = self.home.call_back(on_done, "on_done")
+        self.commits.commit_async(offsets, on_done)
+
+    # ---------------------------------------------------------------- the end
+
+    @call
+    async def end(self, timeout: float | None, *, failed: bool | None = None) -> None:
+        """See aio.Consumer.close. The work has a task of its own, so that cancelling this call does not end it half-way."""
+        if self.closed or self.runtime.loop.forked:
+            return
+        self.home.enter()
+        self.guard.check_whole("close")
+        ending = self._ending
+        if ending is None or ending.get_loop().is_closed():
+            interrupted = self._interrupted() if failed is None else failed
+            in_hand = not interrupted and self._reads is asyncio.current_task()
+            seconds = CLOSE_SECONDS if timeout is None else timeout
+            self._ending = ending = asyncio.ensure_future(self._end(seconds, in_hand=in_hand))
+        elif not self.guard.shut():
+            return  # a listener that runs because of the close
+        await asyncio.wait([ending])
+        ending.result()
+
+    async def _end(self, timeout: float, *, in_hand: bool) -> None:
+        deadline, inside = system.monotonic() + timeout, self.guard.in_listener()
+        self.guard.begin_closing()
+        self.reader.interrupt()
+        self.signal.notify()
+        async with contextlib.AsyncExitStack() as ends:  # whatever ends one step, the others are done: the event loop may cancel this task
+            ends.callback(self._ended)
+            ends.push_async_callback(self.home.aside, self.disconnect, self.config.client_id)
+            ends.push_async_callback(self._release_all, deadline, in_hand=in_hand)
+            if not inside:
+                await run(self.waits.until(self.guard.unused, timeout))
+
+    async def _release_all(self, deadline: float, *, in_hand: bool) -> None:
+        if self.runtime.loop.alive:  # after a crash nothing would execute it
+            until = self.runtime.loop.now() + max(0.0, deadline - system.monotonic())
+            await run(self.assignment.release_all(until, CLOSING, in_hand=in_hand))
+
+    def _ended(self) -> None:
+        self.closed = True
+        self.guard.end_closing()
+
+    def close(self, timeout: float | None = None, *, failed: bool | None = None) -> None:
+        """Close it without its event loop: for `Client.close`, the exit of the interpreter, and handles that were forgotten.
+
+        No listener is called, as coroutines could not run. The last list does not count as finished.
+        """
+        self.guard.detached = self.waits.detached = True
+        self.selection.listener = None
+        super().close(timeout, failed=True)
+
+    @staticmethod
+    def forgotten(core: Session) -> None:
+        """See Session.forgotten."""
+        if not core.closed and core.runtime.loop.alive:
+            warn_unclosed("aio.Consumer")
+            core.runtime.callbacks.post(lambda: core.close(LEAVE_SECONDS))

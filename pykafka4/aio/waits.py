@@ -1,0 +1,106 @@
+"""How a consumer waits in tasks. Rule: cancelling a call ends its wait at once; a method of the listener that has begun runs to its end.
+
+A coroutine of the listener has a task of its own, so that cancelling a poll does not cancel it: the next call that needs its end waits for
+it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from types import coroutine
+from typing import Any, TypeVar
+
+from pykafka4.aio.guard import SCOPES, TaskGuard
+from pykafka4.aio.tasks import Home, TaskLatch
+from pykafka4.consumer.waits import Listen, Steps, ThreadWaits
+from pykafka4.core.subscription import Assigned, Ended
+from pykafka4.errors import KafkaTimeoutError
+from pykafka4.net import system
+from pykafka4.net.handoff.waiting import Promise, Signal
+from pykafka4.records import TopicPartition
+
+__all__ = ["TaskWaits", "run"]
+
+T = TypeVar("T")
+
+
+@coroutine
+def run(steps: Steps[T]) -> Steps[T]:
+    """`await run(steps)`: run steps of a consumer in a task."""
+    return (yield from steps)
+
+
+class TaskWaits(ThreadWaits):
+    """Waits of tasks; of a thread, once the consumer is `detached` from its event loop."""
+
+    def __init__(self, home: Home, signal: Signal, guard: TaskGuard) -> None:
+        super().__init__(signal, lambda fn: fn())  # of `fn`, which `Home.call_back` has made
+        self._home, self._guard = home, guard
+        self._running: asyncio.Future[Any] | None = None  # a method of the listener
+        self.method = ""  # its name
+        self.detached = False
+
+    @property
+    def listening(self) -> bool:
+        """See Waits.listening."""
+        if self._running is not None and self._running.get_loop().is_closed():
+            self._running = None
+        return self._running is not None and not self._guard.in_listener()
+
+    def result(self, promise: Promise[T], timeout: float) -> Steps[T]:
+        """See Waits.result."""
+        if self.detached:
+            return (yield from super().result(promise, timeout))
+        if not (yield from self._home.done(promise, system.monotonic() + timeout).__await__()):
+            raise KafkaTimeoutError(f"no result within {timeout:g} s")
+        return promise.result(0.0)
+
+    def until(self, predicate: Callable[[], bool], timeout: float | None) -> Steps[bool]:
+        """See Waits.until."""
+        if self.detached:
+            return (yield from super().until(predicate, timeout))
+        return (yield from self._until(predicate, timeout).__await__())
+
+    async def _until(self, predicate: Callable[[], bool], timeout: float | None) -> bool:
+        latch = TaskLatch(self._home)
+        with self._signal.opening(latch):
+            return await self._home.until(latch, predicate, None if timeout is None else system.monotonic() + timeout)
+
+    def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
+        """See Waits.listen."""
+        if self._guard.in_listener():  # a listener that unsubscribes or closes; it has a task of its own already
+            event.reported = True
+            if isawaitable(result := method(tps)):
+                yield from result.__await__()
+            return
+        yield from self.rest()
+        self._guard.listener_scope, self.method = object(), getattr(method, "__name__", "a listener")
+        before = SCOPES.set((*SCOPES.get(), self._guard.listener_scope))
+        try:
+            event.reported = True
+            result = method(tps)
+            if isawaitable(result):
+                self._running = asyncio.ensure_future(result)  # with this context, and so do the tasks that it starts
+        finally:
+            SCOPES.reset(before)
+            if self._running is None:
+                self._guard.listener_scope = None
+        yield from self.rest()
+
+    def rest(self) -> Steps[None]:
+        """See Waits.rest."""
+        if not self.listening:
+            return
+        running = self._running
+        assert running is not None
+        yield from _ended(running).__await__()
+        self._running = self._guard.listener_scope = None
+        if not running.cancelled():  # otherwise the event loop has been stopped, or the application did that
+            running.result()
+
+
+async def _ended(running: Awaitable[Any]) -> None:
+    """Wait until it has ended. Cancelling this leaves it alone."""
+    await asyncio.wait([asyncio.ensure_future(running)])

@@ -1,0 +1,162 @@
+"""Transactions with a consumer, for asyncio: what was read is committed with what was written, or it is read again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from net_helpers import SECONDS, until
+from tasking import cancelled, consumer_of, every_wait, producer_of, run
+
+from pykafka4 import ConfigError, Consumer, KafkaError, Producer, TransactionAborted
+from pykafka4 import aio as package
+from pykafka4.testing import ModelServer
+
+IN = ("in", 0)
+
+
+@pytest.fixture(params=["4.4", "3.9"])
+def server(request: pytest.FixtureRequest) -> Iterator[ModelServer]:
+    """One broker of a release with transaction.version 2, or 1; topic `in` with ten records in one partition, and topic `out`."""
+    with ModelServer(brokers=1, release=request.param) as server:
+        server.create_topic("in", 1)
+        server.create_topic("out", 1)
+        server.produce("in", *(b"%d" % n for n in range(10)), partition=0)
+        yield server
+
+
+def reading(server: ModelServer, **options: Any) -> package.Consumer:
+    consumer = consumer_of(server, **{"group_id": "g", "isolation_level": "read_committed", "enable_auto_commit": False, **options})
+    consumer.subscribe(["in"])
+    return consumer
+
+
+async def writing(server: ModelServer, **options: Any) -> package.Producer:
+    producer = producer_of(server, **{"transactional_id": "copy", "linger_ms": 0, "retry_backoff_ms": 10, **options})
+    await producer.init_transactions()
+    return producer
+
+
+async def take(consumer: package.Consumer, count: int) -> list[bytes]:
+    found: list[bytes] = []
+    async with asyncio.timeout(SECONDS):
+        while len(found) < count:
+            found += [record.value or b"" for record in await consumer.poll(0.05, count - len(found))]
+    return found
+
+
+def written(server: ModelServer) -> list[bytes]:
+    """What is committed in `out`."""
+    with Consumer(bootstrap_servers=server.bootstrap_servers, auto_offset_reset="earliest", isolation_level="read_committed") as reader:
+        reader.assign([("out", 0)])
+        found: list[bytes] = []
+
+        def read() -> bool:
+            found.extend(record.value or b"" for record in reader.poll(0.05))
+            return reader.lag(("out", 0)) == 0
+
+        until(read)
+        return found
+
+
+async def copy(producer: package.Producer, consumer: package.Consumer, count: int) -> None:
+    """The next records, in a transaction. All others were copied before."""
+    values = [record.value for record in await consumer.poll(SECONDS, count)]  # one poll: what it returns is part of the transaction
+    assert len(values) == count
+    async with producer.transaction(consumer):
+        await producer.send_many("out", values)
+
+
+def test_records_are_copied_exactly_once_and_read_again_after_an_abort(server: ModelServer) -> None:
+    async def main() -> None:
+        async with await writing(server) as producer, reading(server) as consumer:
+            await copy(producer, consumer, 4)
+            with pytest.raises(ZeroDivisionError):
+                async with producer.transaction(consumer):
+                    await producer.send_many("out", await take(consumer, 3))
+                    raise ZeroDivisionError
+            await copy(producer, consumer, 6)
+
+    run(main())
+    assert written(server) == [b"%d" % n for n in range(10)]
+    assert server.committed("g") == {IN: 10}
+
+
+def test_records_are_copied_exactly_once_wherever_a_transaction_is_cancelled(server: ModelServer) -> None:
+    async def main() -> None:
+        producer = await writing(server)
+        async with reading(server) as consumer:
+            copied = 0
+            for at, when in every_wait():
+                values = [b"%d" % n for n in range(copied, copied + 2)]
+                if copied >= 10:
+                    server.produce("in", *values, partition=0)
+                reached, _ = await cancelled(copy(producer, consumer, 2), at, when)
+                for call in (producer.commit_transaction, producer.abort_transaction):  # the one whose outcome is not known
+                    with contextlib.suppress(KafkaError):
+                        await call()
+                copied += 2
+                while written(server) != [b"%d" % n for n in range(copied)]:
+                    with contextlib.suppress(TransactionAborted):  # poll first: the consumer has gone back
+                        await copy(producer, consumer, 2)
+                assert (await consumer.committed(IN)).offset == copied, (at, when)  # type: ignore[union-attr]
+                if not reached and at > 5:
+                    break
+        assert await producer.close() == []
+
+    run(main())
+
+
+def test_offsets_can_be_stored_by_hand(server: ModelServer) -> None:
+    async def main() -> None:
+        async with await writing(server) as producer, reading(server) as consumer:
+            await take(consumer, 4)
+            await producer.begin_transaction()
+            await producer.send_offsets_to_transaction({IN: 4}, consumer.group_metadata())
+            await producer.commit_transaction()
+
+    run(main())
+    assert server.committed("g") == {IN: 4}
+
+
+def test_the_wrong_kind_of_consumer_or_producer_is_refused(server: ModelServer) -> None:
+    async def main() -> None:
+        async with await writing(server) as producer:
+            plain = Consumer(bootstrap_servers=server.bootstrap_servers, group_id="g", enable_auto_commit=False)
+            with pytest.raises(ConfigError, match=r"a pykafka4\.Consumer would block the event loop; use a pykafka4\.aio\.Consumer"):
+                producer.transaction(plain)  # type: ignore[arg-type]
+            plain.close()
+            with pytest.raises(TypeError, match=r"consumer must be an aio\.Consumer, not 5"):
+                producer.transaction(5)  # type: ignore[arg-type]
+            async with reading(server, enable_auto_commit=True) as consumer:
+                with pytest.raises(ConfigError, match="the consumer commits by itself"):
+                    producer.transaction(consumer)
+                plain_producer = Producer(bootstrap_servers=server.bootstrap_servers, transactional_id="plain")
+                with pytest.raises(ConfigError, match=r"use it with pykafka4\.aio\.Producer, or pykafka4\.Consumer here"):
+                    plain_producer.transaction(consumer)  # type: ignore[arg-type]
+                plain_producer.close()
+
+    run(main())
+
+
+def test_a_transaction_is_refused_while_another_task_polls(server: ModelServer) -> None:
+    async def main() -> None:
+        async with await writing(server) as producer, reading(server) as consumer:
+            await take(consumer, 10)
+            polling = asyncio.create_task(consumer.poll(None), name="other")
+            await asyncio.sleep(0.01)
+            with pytest.raises(KafkaError, match="called transaction while task 'other' is in poll"):
+                async with producer.transaction(consumer):
+                    pass
+            consumer.wakeup()
+            assert await polling == []
+            with pytest.raises(TransactionAborted, match="poll reads them again"):  # what was read for the one that could not begin
+                async with producer.transaction(consumer):
+                    pass
+            await copy(producer, consumer, 10)
+
+    run(main())
+    assert (written(server), server.committed("g")) == ([b"%d" % n for n in range(10)], {IN: 10})
