@@ -373,6 +373,9 @@ class ConsumerConfig(ClientConfig):
 
     group_id: str | None = text(None, "Consumer group; None: no group, no commits, partitions by `assign`.")
     group_instance_id: str | None = text(None, "Id of a static member, which may restart within session_timeout_ms without a rebalance.")
+    client_rack: str | None = text(
+        None, "Rack of this consumer: assignors prefer partitions with a replica in it. Records are fetched from leaders all the same."
+    )
     session_timeout_ms: float = millis(45_000, "A member that sends no heartbeat for this long is removed from the group.", low=1)
     heartbeat_interval_ms: float = millis(
         3_000, "Longest interval of heartbeats to the group coordinator; shorter by as much as recent ones were late.", low=1

@@ -103,6 +103,7 @@ class ConsumerOptions(ClientOptions, total=False):
 
     group_id: str | None
     group_instance_id: str | None
+    client_rack: str | None
     session_timeout_ms: float
     heartbeat_interval_ms: float
     max_poll_interval_ms: float

@@ -147,7 +147,6 @@ OPTIONS: Final[dict[str, str]] = {
     "buffer_memory_allocation_strategy": Harmless("buffers of batches start small and grow"),
     "builtin_features": _LATER,
     "client_dns_lookup": Harmless("all addresses of a name are tried"),
-    "client_rack": Harmless("this version fetches from leaders only"),
     "compression_gzip_level": _LEVEL,
     "compression_lz4_level": _LEVEL,
     "compression_zstd_level": _LEVEL,

@@ -46,6 +46,7 @@ ASSIGNORS: Final = {
     "CooperativeStickyAssignor": "cooperative-sticky",
 }
 
+RACK_OF_PRODUCER: Final = Harmless("producers choose partitions without regard to racks")
 PARTITIONERS: Final = {  # Java's classes
     "DefaultPartitioner": "murmur2",
     "UniformStickyPartitioner": "random",
@@ -176,6 +177,8 @@ class Translation:
             security(self, item)
             return
         ours = plain if plain in OURS else OPTIONS.get(plain) or _harmless(plain)
+        if ours == "client_rack" and not issubclass(self.kind, ConsumerConfig):
+            ours = RACK_OF_PRODUCER
         if isinstance(ours, Needless):
             self._without(item, plain, ours)
         elif ours is None or ours not in OURS or isinstance(ours, Similar):

@@ -22,6 +22,7 @@ from proxy_servers import SERVERS
 
 from pykafka4 import BufferFull, Client, ConfigError, Consumer, DeliveryFailed, KafkaTimeoutError, Producer, RecordTooLarge
 from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig
+from pykafka4.core.group.assignors import group_member
 from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest
 from pykafka4.wire.records.compression import CODECS
@@ -491,6 +492,12 @@ def _(wire: Wire) -> None:
     asked = wire.join(partition_assignment_strategy=["roundrobin", "range"])
     assert [protocol.name for protocol in asked.protocols] == ["roundrobin", "range"]
     refused(Consumer, "partition_assignment_strategy", "uniform")
+
+
+@shows("client_rack")
+def _(wire: Wire) -> None:
+    (protocol,) = wire.join(client_rack="east").protocols
+    assert group_member("m", None, protocol.metadata, "").rack == "east"
 
 
 @shows("group_instance_id")

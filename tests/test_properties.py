@@ -280,7 +280,14 @@ def test_every_other_name_of_an_option_sets_it(name: str, option: str) -> None:
         (
             ConsumerConfig,
             {"partition.assignment.strategy": "RangeAssignor, org.apache.kafka.clients.consumer.CooperativeStickyAssignor"},
-            {"partition_assignment_strategy": "range"},
+            {"partition_assignment_strategy": "range,cooperative-sticky"},
+        ),
+        (ConsumerConfig, {"client.rack": "east"}, {"client_rack": "east"}),
+        (ProducerConfig, {"client.rack": "east"}, {}),
+        (
+            ConsumerConfig,
+            {"partition.assignment.strategy": "RoundRobinAssignor,StickyAssignor,com.shop.OurAssignor"},
+            {"partition_assignment_strategy": "roundrobin,sticky"},
         ),
         (ClientConfig, {"metadata.broker.list": "a, b:1"}, {"bootstrap_servers": "a, b:1"}),
         (ClientConfig, {"client.id": 5}, {"client_id": "5"}),
@@ -311,7 +318,7 @@ def test_names_units_and_values_are_converted(kind: Any, properties: dict[str, A
         (ClientConfig, {"bootstrap.servers": ["a:1"]}, "must be text, not a list"),
         (ConsumerConfig, {"auto.offset.reset": "by_duration:PT1H"}, "must be one of earliest, latest, none"),
         (ConsumerConfig, {"isolation.level": "snapshot"}, "isolation.level='snapshot': must be one of read_uncommitted, read_committed"),
-        (ConsumerConfig, {"partition.assignment.strategy": "x.StickyAssignor"}, "this version has only range"),
+        (ConsumerConfig, {"partition.assignment.strategy": "x.OurAssignor"}, "this version has only range"),
         (
             ClientConfig,
             {"metadata.max.age.ms": 5, "topic.metadata.refresh.interval.ms": 6},

@@ -30,17 +30,32 @@ class RangeAssignor:
     def assign(self, members: Sequence[GroupMember], topics: Topics) -> dict[str, list[TopicPartition]]:
         """See `Assignor.assign`."""
         in_rank = ranked(members)
-        states = [
-            TopicState(topics[topic], [member for member in in_rank if topic in member.topics]) for topic in sorted(topics, key=utf16)
-        ]
+        result: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
+        takers = {topic: [member for member in in_rank if topic in member.topics] for topic in sorted(topics, key=utf16)}
+        states = [TopicState(topics[topic], subscribers) for topic, subscribers in takers.items()] if _have_racks(members) else []
         if any(state.by_racks for state in states):
             _assign_by_racks(states)
-        result: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
-        for state in states:
-            state.assign_ranges(lambda member, partition: True)
-            for name, numbers in state.assigned.items():
-                result[name] += [state.partitions[number].tp for number in sorted(numbers)]
+            for state in states:
+                for name, numbers in state.assigned.items():
+                    result[name] += [state.partitions[number].tp for number in sorted(numbers)]
+            return result
+        for topic, subscribers in takers.items():
+            tps = [partition.tp for partition in topics[topic]]
+            for member, share in zip(subscribers, _ranges(len(tps), len(subscribers))):
+                result[member.member_id] += tps[share]
         return result
+
+
+def _have_racks(members: Sequence[GroupMember]) -> bool:
+    return any(member.rack for member in members)
+
+
+def _ranges(count: int, takers: int) -> Iterable[slice]:
+    """The ranges that are not empty."""
+    each, extra = divmod(count, takers) if takers else (0, 0)
+    for i in range(takers if each else extra):
+        first = i * each + min(i, extra)
+        yield slice(first, first + each + (i < extra))
 
 
 @attrs.define(eq=False)
@@ -94,7 +109,7 @@ def _first(count: int, numbers: Iterable[int]) -> list[int]:
 
 
 def _assign_by_racks(states: Sequence[TopicState]) -> None:
-    """Topics with the same subscribers and as many partitions go together."""
+    """What can be in the rack of its member first; topics with the same subscribers and as many partitions together. Then the rest."""
     alike: dict[tuple[frozenset[str], int], list[TopicState]] = {}
     for state in states:
         alike.setdefault((frozenset(state.assigned), len(state.partitions)), []).append(state)
@@ -103,6 +118,8 @@ def _assign_by_racks(states: Sequence[TopicState]) -> None:
             _assign_alike(group)
         elif group[0].by_racks:
             group[0].assign_ranges(group[0].in_rack)
+    for state in states:
+        state.assign_ranges(lambda member, partition: True)
 
 
 def _assign_alike(states: Sequence[TopicState]) -> None:

@@ -65,7 +65,8 @@ class Cluster:
     names: dict[Any, str] = attrs.Factory(dict)  # of all ids there ever were
     errors: dict[str, ErrorCode] = attrs.Factory(dict)
     epochs: dict[TopicPartition, int] = attrs.Factory(dict)
-    brokers: dict[int, Any] = attrs.Factory(lambda: {1: SimpleNamespace(rack=None), 2: SimpleNamespace(rack=None)})
+    in_racks: dict[str, list[frozenset[str]]] = attrs.Factory(dict)  # of the replicas of each partition
+    brokers: dict[int, Any] = attrs.Factory(lambda: {1: None, 2: None})
     version: int = 0
     on_change: list[Callable[[Change], None]] = attrs.Factory(list)
     wanted: list[str] = attrs.Factory(list)
@@ -112,6 +113,9 @@ class Cluster:
 
     def leaders(self, topic: str) -> list[Leader | None]:
         return [self.leader(TopicPartition(topic, p)) for p in range(self.partitions(topic))]
+
+    def racks(self, topic: str) -> list[frozenset[str]]:
+        return self.in_racks.get(topic, [])
 
     def topic_id(self, topic: str) -> Any:
         return self.ids.get(topic)

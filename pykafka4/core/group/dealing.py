@@ -7,6 +7,7 @@ everything for that, and nothing that the loop changes meanwhile.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Final
 
 import attrs
@@ -23,15 +24,16 @@ __all__ = ["Deal", "Placement"]
 
 log = get_log("pykafka4.group")
 
+NO_RACKS: Final = frozenset[str]()
 SMALL: Final = 500  # members and partitions together that are dealt out on the loop: a millisecond or two
 
 
 @attrs.frozen(eq=False)
 class Placement:
-    """Where the partitions of a topic are: leaders, and the brokers with a replica (empty: no broker has a rack)."""
+    """Where the partitions of a topic are: their leaders, and the racks of their replicas (empty: no broker has a rack)."""
 
     leaders: Sequence[Leader | None]
-    replicas: Sequence[Sequence[int]] = ()
+    racks: Sequence[frozenset[str]] = ()
 
 
 @attrs.frozen(eq=False)
@@ -41,7 +43,6 @@ class Deal:
     assignor: Assignor
     members: tuple[GroupMember, ...]
     placements: Mapping[str, Placement]
-    racks: Mapping[int, str]  # of brokers
     where: str
 
     @property
@@ -52,7 +53,7 @@ class Deal:
 
     def attempt(self) -> dict[str, bytes] | KafkaError:
         """The assignment of each member, or why there is none."""
-        topics = {name: self._partitions(name, placement) for name, placement in self.placements.items()}
+        topics = {name: _partitions(name, placement) for name, placement in self.placements.items()}
         try:
             dealt = self.assignor.assign(self.members, topics)
         except BaseException as error:  # `SystemExit` of an application's assignor ends this assignment, not the helper's thread
@@ -63,15 +64,6 @@ class Deal:
         except _Nonsense as error:
             return self.refusal(str(error))
         return {member_id: assignment_bytes(tps) for member_id, tps in shares.items()}
-
-    def _partitions(self, name: str, placement: Placement) -> list[PartitionInfo]:
-        if not placement.replicas:
-            return [PartitionInfo(name, p, None if leader is None else leader.node) for p, leader in enumerate(placement.leaders)]
-        racks = self.racks
-        return [
-            PartitionInfo(name, p, None if leader is None else leader.node, frozenset(racks[node] for node in replicas if node in racks))
-            for p, (leader, replicas) in enumerate(zip(placement.leaders, placement.replicas))
-        ]
 
     def refusal(self, why: str) -> KafkaError:
         """There is no assignment."""
@@ -115,6 +107,11 @@ class Deal:
                 if owners.get(tp, member.member_id) != member.member_id:
                     owned = f"gave {tp} to member {owners[tp]} while {member.member_id} owns it"
                     raise _Nonsense(f"is cooperative, and {owned}; it has to leave it out first")
+
+
+def _partitions(topic: str, placement: Placement) -> list[PartitionInfo]:
+    rows = zip_longest(placement.leaders, placement.racks, fillvalue=None)
+    return [PartitionInfo(topic, p, leader.node if leader else None, racks or NO_RACKS) for p, (leader, racks) in enumerate(rows)]
 
 
 class _Nonsense(Exception):

@@ -1,5 +1,7 @@
 """Leadership. Rule: the leader assigns the partitions of all subscribed topics, and starts a rebalance when their number changes.
 
+A leader with a `client_rack` does so as well when replicas move to other racks (as in Java).
+
 A static leader that rejoins keeps the assignment (`skip_assignment`, from Kafka 3.2 on). It does not know the assignment that was made
 before: it requests it from the coordinator, because partitions may have been added in between.
 """
@@ -40,6 +42,7 @@ class Leadership:
         "_dealt",
         "_different",
         "_members",
+        "_racks",
         "_shares",
         "_silent",
         "_strategies",
@@ -66,10 +69,11 @@ class Leadership:
         self._members: tuple[GroupMember, ...] = ()
         self.ask_at = INFINITY  # when to send `question`
         self._dealt: dict[str, int] | None = None  # partitions per topic in the last assignment; None: unknown
+        self._racks: dict[str, list[frozenset[str]]] = {}  # of the partitions in the last assignment; empty unless this member has a rack
         self._deals = True  # False: a static leader that rejoined keeps the assignment
         self._topics: list[str] = []  # all topics that members are subscribed to
         self._silent: set[str] = set()  # those of them that were not looked up yet
-        self._different: set[str] = set()  # those of them whose number of partitions differs from that in the assignment
+        self._different: set[str] = set()  # those of them whose number of partitions, or whose racks, differ from the assignment
         self._changes: TopicChanges | None = None  # while this member is the leader
 
     def decide(self, response: JoinGroupResponse, due: float, assign_by: float) -> str | None:
@@ -103,6 +107,7 @@ class Leadership:
         """
         if not self._deals:
             self._dealt, self.due, self.ask_at = None, INFINITY, now
+            self._racks = {}
             return {}
         if self._deal is None:
             self._silent -= {topic for topic in self._take_changed() if self._looked_up(topic)}
@@ -113,11 +118,11 @@ class Leadership:
 
     def _begin(self) -> None:
         """Assign: at once, or on a helper."""
+        self._racks = {topic: self._cluster.racks(topic) for topic in self._topics} if self._strategies.rack is not None else {}
         self._note_dealt(self._sizes())
         assert self._assignor is not None
         placements = {topic: self._placement(topic) for topic in self._topics if self._cluster.partitions(topic)}
-        racks = {node: broker.rack for node, broker in self._cluster.brokers.items() if broker.rack}
-        deal = self._deal = Deal(self._assignor, self._members, placements, racks, self._where)
+        deal = self._deal = Deal(self._assignor, self._members, placements, self._where)
         if deal.may_run_here:
             self._shares = deal.attempt()
             return
@@ -148,7 +153,7 @@ class Leadership:
         return shares
 
     def _placement(self, topic: str) -> Placement:
-        return Placement(self._cluster.leaders(topic))
+        return Placement(self._cluster.leaders(topic), self._cluster.racks(topic))
 
     def question(self, now: float, group: str) -> DescribeGroupsRequest:
         """The request for the current assignment; `learn` takes the response."""
@@ -198,7 +203,8 @@ class Leadership:
 
     def _compare(self, dealt: Mapping[str, int], topics: list[str]) -> None:
         for topic in topics:
-            if topic in dealt and self._cluster.partitions(topic) != dealt[topic]:
+            moved = topic in self._racks and self._cluster.racks(topic) != self._racks[topic]
+            if topic in dealt and (moved or self._cluster.partitions(topic) != dealt[topic]):
                 self._different.add(topic)
             else:
                 self._different.discard(topic)

@@ -38,7 +38,7 @@ def join_request(
         group_instance_id=config.group_instance_id,
         protocol_type=PROTOCOL,
         protocols=[
-            JoinGroupRequest.Protocol(name=name, metadata=subscription_bytes(topics, owned, generation, None, data))
+            JoinGroupRequest.Protocol(name=name, metadata=subscription_bytes(topics, owned, generation, config.client_rack, data))
             for name, data in user_data.items()
         ],
         reason=reason,

@@ -32,13 +32,27 @@ def is_builtin(assignor: Assignor) -> bool:
 class Strategies:
     """The assignors of `partition_assignment_strategy`, in order of preference, and what this member was assigned last."""
 
-    __slots__ = ("_generation", "_last", "_listens", "_makes_data", "_patience", "_previous", "_stuck", "_where", "_work", "by_name", "due")
+    __slots__ = (
+        "_generation",
+        "_last",
+        "_listens",
+        "_makes_data",
+        "_patience",
+        "_previous",
+        "_stuck",
+        "_where",
+        "_work",
+        "by_name",
+        "due",
+        "rack",
+    )
 
     def __init__(self, config: ConsumerConfig, where: str, work: Callable[[Job], None]) -> None:
         """`where` precedes log lines: the client id and the group. `work` starts a job."""
         self._where, self._work = where, work
         self._patience = config.session_timeout_ms / 1000 * PATIENCE
         listed = [ASSIGNORS[each] if isinstance(each, str) else each for each in config.partition_assignment_strategy]
+        self.rack = config.client_rack
         self.by_name: dict[str, Assignor] = {assignor.name: assignor for assignor in listed}
         self._makes_data = {name: each for name, each in self.by_name.items() if isinstance(each, SendsUserData)}
         self._last: str | None = None  # the assignor of the last assignment

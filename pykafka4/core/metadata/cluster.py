@@ -134,6 +134,12 @@ class Cluster:
         known = self._topics.get(topic)
         return [] if known is None else list(known.leaders)
 
+    def racks(self, topic: str) -> list[frozenset[str]]:
+        """The racks of the replicas of each partition; empty: no broker has a rack, or the topic is unknown."""
+        known, brokers = self._topics.get(topic), self.brokers
+        racks = {node: broker.rack for node, broker in brokers.items() if broker.rack is not None}
+        return [] if known is None else [frozenset(racks[node] for node in nodes if node in racks) for nodes in known.replicas]
+
     def topic_id(self, topic: str) -> UUID | None:
         """The id of `topic`; None if it is unknown, or the brokers are too old for topic ids."""
         known = self._topics.get(topic)
@@ -553,6 +559,9 @@ class Cluster:
         known.resize(1 + max((p.partition_index for p in partitions), default=-1))
         epochs = {p.partition_index: p.leader_epoch if version >= EPOCHS_FROM else -1 for p in partitions}
         known.compare(now, epochs)
+        if any(broker.rack is not None for broker in self.brokers.values()):
+            nodes = {p.partition_index: p.replica_nodes for p in partitions}
+            known.replicas = tuple(nodes.get(partition, ()) for partition in range(len(known.leaders)))
         for p in partitions:
             epoch = epochs[p.partition_index]
             known.lead(p.partition_index, p.leader_id if p.leader_id in self.brokers else None, epoch)

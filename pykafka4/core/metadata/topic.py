@@ -5,7 +5,7 @@ The metadata of one topic; `Cluster` sends the requests, and stores their respon
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from uuid import UUID
 
 import attrs
@@ -37,6 +37,7 @@ class Topic:
     former_ids: frozenset[UUID] = frozenset()
     leaders: list[Leader | None] = attrs.Factory(list)
     epochs: list[int] = attrs.Factory(list)  # the highest seen, also of leaderless partitions
+    replicas: tuple[Sequence[int], ...] = ()  # brokers with a replica of each partition; empty while no broker has a rack
     available: list[int] = attrs.Factory(list)
     error: ErrorCode | None = None
     judged: int = 0  # number of the request with whose response the error, or its absence, came
@@ -66,7 +67,7 @@ class Topic:
 
     def visible(self) -> tuple[object, ...]:
         """What users of the cluster can see of the topic."""
-        return self.topic_id, tuple(self.leaders), self.error
+        return self.topic_id, tuple(self.leaders), self.error, self.replicas
 
     def lead(self, partition: int, node: int | None, epoch: int) -> None:
         """Store the leader, unless `epoch` is lower than the known one. Old brokers return none (-1): it counts while no other is known.

@@ -34,7 +34,7 @@ class Mine:
 
 def deal(assignor: Any, members: tuple[GroupMember, ...] = MEMBERS, **more: Any) -> Deal:
     placements = {"t": Placement([Leader(1, 0), None]), "u": Placement([Leader(2, 5)])}
-    return Deal(assignor, members, **{"placements": placements, "racks": {}, "where": "c: group g", **more})
+    return Deal(assignor, members, **{"placements": placements, "where": "c: group g", **more})
 
 
 def dealt(assignor: Any) -> dict[str, Any]:
@@ -45,8 +45,8 @@ def dealt(assignor: Any) -> dict[str, Any]:
 
 def test_an_assignor_gets_the_members_and_all_partitions_with_leaders_and_racks() -> None:
     seen: list[Any] = []
-    placements = {"t": Placement([Leader(1, 0), None, Leader(3, 0)], [[1, 2], [], [3, 9]])}
-    deal(Mine(lambda *args: seen.append(args) or {}), placements=placements, racks={1: "a", 2: "b", 3: "a"}).attempt()
+    placements = {"t": Placement([Leader(1, 0), None, Leader(3, 0)], [frozenset("ab"), frozenset(), frozenset("a")])}
+    deal(Mine(lambda *args: seen.append(args) or {}), placements=placements).attempt()
     ((members, topics),) = seen
     assert members == MEMBERS
     assert topics == {

@@ -21,11 +21,10 @@ def answer(leader: str = "m", protocol: str | None = "range", **members: list[st
     return JoinGroupResponse(error_code=0, protocol_name=protocol, leader=leader, member_id="m", members=rows)
 
 
-def lead(cluster: Any, strategies: Any = ("range",), work: Any = None) -> Leadership:
-    """The leadership of a member with these assignors; it starts no job unless there is a list for them."""
-    options = config(partition_assignment_strategy=strategies)
-    jobs = work if work is not None else []
-    return Leadership(cluster, "c: group g", Strategies(options, "c: group g", jobs.append), jobs.append)
+def lead(cluster: Any, **options: Any) -> Leadership:
+    """The leadership of a member with these options."""
+    jobs: list[Any] = []
+    return Leadership(cluster, "c: group g", Strategies(config(**options), "c: group g", jobs.append), jobs.append)
 
 
 @pytest.fixture
@@ -76,6 +75,19 @@ def test_a_rebalance_is_needed_when_topics_are_created_deleted_or_get_partitions
         for topic, leaders in change.items():
             cluster.set(topic, leaders)
         assert leadership.outgrown()
+
+
+@pytest.mark.parametrize("rack", [None, "a"])
+def test_a_leader_with_a_rack_starts_a_rebalance_when_replicas_move_to_other_racks(cluster: Any, rack: str | None) -> None:
+    cluster.in_racks["t"] = [frozenset("a"), frozenset("b"), frozenset("b")]
+    leadership = lead(cluster, client_rack=rack)
+    leadership.decide(answer(m=["t"]), 5.0, 9.0)
+    leadership.deal(0.0)
+    cluster.change("t")
+    assert not leadership.outgrown()
+    cluster.in_racks["t"] = [frozenset("a"), frozenset("a"), frozenset("b")]
+    cluster.change("t")
+    assert leadership.outgrown() is (rack is not None)
 
 
 def test_a_change_between_the_lookup_and_the_assignment_is_noticed(cluster: Any) -> None:

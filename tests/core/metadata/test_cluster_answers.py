@@ -292,3 +292,28 @@ def test_hints_about_the_unknown_are_ignored() -> None:
     world.engine.cluster.hint(TopicPartition("x", 0), 1, 9)
     world.engine.cluster.hint(TopicPartition("t", 77), 1, 9)
     assert world.engine.cluster.leader(TopicPartition("x", 0)) is None
+
+
+# -- racks
+
+
+def test_racks_of_replicas_are_known_once_brokers_have_racks_and_a_move_is_a_change() -> None:
+    world = knowing()
+    cluster = world.engine.cluster
+    assert cluster.racks("t") == []
+    assert [leader and leader.node for leader in cluster.leaders("t")] == [1, 2]
+    told = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    for broker, rack in zip(told.brokers, ("a", "b", None), strict=True):
+        broker.rack = rack
+    for partition, nodes in zip(told.topics[0].partitions, ([1, 2], [2, 3, 9]), strict=True):
+        partition.replica_nodes = nodes
+    answer_metadata(world, told)
+    assert cluster.racks("t") == [frozenset("ab"), frozenset("b")]
+    version = cluster.version
+    answer_metadata(world, told)
+    assert cluster.version == version
+    told.topics[0].partitions[1].replica_nodes = [1]
+    answer_metadata(world, told)
+    assert cluster.version == version + 1
+    assert cluster.racks("t") == [frozenset("ab"), frozenset("a")]
+    assert cluster.racks("unknown") == cluster.leaders("unknown") == []

@@ -454,4 +454,18 @@ MUTANTS: Final = (
         breaks="after a SyncGroup that failed a member claims to own its partitions in a generation that did not assign them",
         tests=("tests/core/group/test_cooperative.py::test_a_rebalance_that_fails_is_repeated_with_the_partitions_of_the_last_assignment",),
     ),
+    Mutant(
+        file="pykafka4/core/group/leadership.py",
+        old="if topic in dealt and (moved or ",
+        new="if topic in dealt and (",
+        breaks="a leader with a rack does not notice that replicas have moved",
+        tests=("tests/core/group/test_leadership.py::test_a_leader_with_a_rack_starts_a_rebalance_when_replicas_move_to_other_racks",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/requests.py",
+        old="generation, config.client_rack, data)",
+        new="generation, None, data)",
+        breaks="client_rack is ignored",
+        tests=("tests/test_options.py::test_the_option_reaches_the_wire_or_the_behaviour[client_rack]",),
+    ),
 )
