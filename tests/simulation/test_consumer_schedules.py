@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 
 SCHEDULES = max(10, PRODUCERS // 10)
 FLOOR = 185  # of 232 pairs; 150 schedules reach as many
-STATES = ("starting", "unjoined", "joining", "syncing", "stable", "revoking", "leaving", "nobody")
+STATES = ("starting", "unjoined", "joining", "syncing", "stable", "revoking", "rejoining", "leaving", "nobody")
 # Not in every run. A member is fatal only where a late JoinGroup of a killed process fences its static successor, in one of some thousand
 # schedules; tests/core/consumer/test_consumer_codes.py has every answer that ends a membership for good.
 RARE = {"fatal"}

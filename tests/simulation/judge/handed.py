@@ -42,8 +42,9 @@ class Place:
 class Reading:
     """One application's partitions."""
 
-    def __init__(self, sim: ConsumerSimulation, name: str, policy: str, *, in_group: bool = True) -> None:
-        self._sim, self.name, self._policy, self._in_group = sim, name, policy, in_group
+    def __init__(self, sim: ConsumerSimulation, name: str, policy: str, *, in_group: bool = True, keeps: bool = False) -> None:
+        """`keeps`: partitions that do not move are read on while the group rebalances."""
+        self._sim, self.name, self._policy, self._in_group, self._keeps = sim, name, policy, in_group, keeps
         self.owned: dict[TopicPartition, Place] = {}
         self.paused: set[TopicPartition] = set()
         self._looked = 0.0
@@ -227,7 +228,8 @@ class Reading:
 
     def _check_patience(self, tp: TopicPartition, place: Place, dry: float, now: float) -> None:
         sim = self._sim
-        since, base = max(dry, sim.unstable_at if self._in_group else dry), sim.disturbances.base
+        waits_for_group = self._in_group and not (self._keeps and place.at is not None)
+        since, base = max(dry, sim.unstable_at if waits_for_group else dry), sim.disturbances.base
         if now - since <= base:
             return
         calm = sim.calm_time(tp if place.at is not None else None, since, now, grouped=self._in_group)

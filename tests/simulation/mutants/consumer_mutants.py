@@ -7,8 +7,10 @@ from typing import Any
 
 import attrs
 import pytest
+from consumer_plan import COOPERATIVE
 from schedules import Hunt, Patch, around
 
+from pykafka4.assignors import sticky
 from pykafka4.consumer.assignment import Assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.session import Session
@@ -207,6 +209,20 @@ def leave_a_partition_out(patch: pytest.MonkeyPatch) -> None:
     around(patch, Deal, "_checked", all_but_one)
 
 
+def give_before_the_release(patch: pytest.MonkeyPatch) -> None:
+    """The leader of a cooperative group gives a partition to its next owner while the last one holds it."""
+
+    def assign(original: Any, self: Any, members: Any, topics: Any) -> Any:
+        return sticky._assign(members, topics, sticky._sent_as_owned)[0]
+
+    around(patch, sticky.CooperativeStickyAssignor, "assign", assign)
+
+
+def tell_nobody_of_a_revocation(patch: pytest.MonkeyPatch) -> None:
+    """An application reads on what its member has given back, as far as it knows."""
+    around(patch, Assignment, "_report_end", lambda original, self, ended: ())
+
+
 def raise_what_passes(patch: pytest.MonkeyPatch) -> None:
     """Errors that a new leader cures are raised by `poll`."""
 
@@ -346,6 +362,7 @@ def seek_after_a_crash(patch: pytest.MonkeyPatch) -> None:
 UNFINISHED = "nothing unfinished is committed"
 SKIP = "positions never skip"
 NEEDLESS = "no needless failure"
+TWO = "one owner per generation"
 CALM = {"trouble": 45.0, "crash": "", "sick": False}
 
 MUTANTS: dict[Patch, Hunt] = {
@@ -361,6 +378,16 @@ MUTANTS: dict[Patch, Hunt] = {
     ),
     never_commit: Hunt({"progress", "a commit that returned is stored"}, says="(committed, finished, end): "),
     give_everybody_everything: Hunt({"one owner per generation"}, says="generation "),
+    give_before_the_release: Hunt(
+        {TWO}, faults=("member closes", "member joins"), every=0.6, says=" goes to ", plan={"strategies": (COOPERATIVE,), "members": 3}
+    ),
+    tell_nobody_of_a_revocation: Hunt(
+        {TWO, "listeners are told the truth"},
+        faults=("member closes", "member joins"),
+        every=0.6,
+        says=" reads them",
+        plan={"strategies": (COOPERATIVE,), "members": 3},
+    ),
     never_rest: Hunt({"no hot loop"}, says=" turns in a row "),
     ask_again_at_once: Hunt({"no hot loop"}, says=" requests of "),
     stay_out: Hunt({"progress", "every partition has an owner"}, says=": nobody since ", first=9),

@@ -29,9 +29,13 @@ if TYPE_CHECKING:
     from consumers import ConsumerSimulation
     from members import Member
 
-__all__ = ["CONSUMER_FAULTS", "GROUP", "ConsumerPlan", "draw_consumers"]
+__all__ = ["CONSUMER_FAULTS", "COOPERATIVE", "GROUP", "ConsumerPlan", "draw_consumers"]
 
 GROUP: Final = "g"
+EAGER: Final = ("range", "cooperative-sticky")  # the default
+COOPERATIVE: Final = ("cooperative-sticky",)
+# All members alike, or one of the two steps of an upgrade: first the new assignor is added, then the old one removed.
+STRATEGIES: Final = ((EAGER,), (EAGER, ("range",)), (COOPERATIVE,), (COOPERATIVE,), (COOPERATIVE, ("cooperative-sticky", "range")))
 LONGEST_JOIN: Final = 10.0  # seconds that a member may wait for an answer to JoinGroup that never comes
 
 
@@ -60,6 +64,7 @@ class ConsumerPlan:
     aim: str = ""  # faults come while a member is in this state, not at any time
     sick: bool = False  # everything goes wrong at one broker or partition, so that all others have to go on
     fetch_sessions: int = 1000  # that a broker has room for
+    strategies: tuple[tuple[str, ...], ...] = (EAGER,)  # the assignors of the members, in turn
 
 
 def draw_consumers(seed: int) -> ConsumerPlan:
@@ -115,6 +120,7 @@ def _of_a_kind(plan: ConsumerPlan, r: Random) -> ConsumerPlan:
     if r.random() < 0.2:
         options["auto_offset_reset"] = "none"
     changes: dict[str, Any] = {"options": options, "replication": r.choice((0.0, 0.0, 0.02, 0.3)), "companion": r.random() < 0.1}
+    changes["strategies"] = Random(plan.seed ^ 0xC00B).choice(STRATEGIES)
     changes["fetch_sessions"] = Random(plan.seed ^ 0x5E55).choice((0, 1, 1000, 1000, 1000))
     if kind in ("calm", "sick"):
         options.update(fetch_max_wait_ms=500, heartbeat_interval_ms=1_000)
@@ -334,7 +340,7 @@ SICKNESS: Final = (
     "leadership lost after append",
     "follower is slow",
 )
-AIMS: Final = ("starting", "unjoined", "joining", "syncing", "revoking", "leaving", "nobody")
+AIMS: Final = ("starting", "unjoined", "joining", "syncing", "revoking", "rejoining", "leaving", "nobody")
 LATER: Final = (
     "answer damaged",
     "broker is deaf",

@@ -21,7 +21,7 @@ from weather import VirtualTransport, Weather
 
 from integration.faults.catalog import CONSUMERS as LASTS
 from pykafka4.core import INFINITY
-from pykafka4.core.group.assignors import assigned_partitions
+from pykafka4.core.group.assignors import assigned_partitions, group_member
 from pykafka4.errors import ConnectionLost, GroupError, KafkaError, KafkaTimeoutError
 from pykafka4.records import TopicPartition
 from pykafka4.testing.faults.controls import Fault, Injected
@@ -293,8 +293,30 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         dealt = [tp for data in assignments.values() for tp in assigned_partitions(data)]
         if len(dealt) != len(set(dealt)):
             raise Broken("one owner per generation", f"generation {generation}: {sorted(dealt)}")
+        self._check_claims(generation, assignments)
         for tp in dealt:
             self._least.setdefault(tp, []).append(self.cluster.log(*tp).high_watermark)
+
+    def _check_claims(self, generation: int, assignments: dict[str, bytes]) -> None:
+        """A partition that a member said it owned when it joined goes to no other member, unless that one said so, too."""
+        group = self.cluster.group(GROUP)
+        owners: dict[TopicPartition, set[str]] = {}
+        for member in group.members.values():
+            claims = group_member(member.id, None, member.metadata(group.protocol or ""), "")
+            for tp in claims.owned:
+                owners.setdefault(tp, set()).add(member.id)
+        for member_id, data in assignments.items():
+            for tp in assigned_partitions(data):
+                if member_id not in owners.get(tp, {member_id}):
+                    raise Broken("one owner per generation", f"{tp} goes to {member_id} in {generation}, owned by {owners[tp]}")
+
+    def check_alone(self, member: Member, tps: list[TopicPartition]) -> None:
+        """`member` begins to read these: no other member of its generation has them."""
+        generation = member.generation()
+        for other in self.members:
+            both = set(tps).intersection(other.reading.owned) if other is not member and other.alive else set()
+            if both and generation == other.generation() != -1:
+                raise Broken("one owner per generation", f"{member.name} begins {sorted(both)} while {other.name} reads them")
 
     def _check_owners(self) -> None:
         """Every partition has an owner, some time after members came or went, or a fault was over."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from applications import judge_time, timed
 from companion import Companion
+from consumer_plan import COOPERATIVE
 from crashes import Crashed
 from handed import Reading
 from invariants import Broken
@@ -52,7 +53,8 @@ class Member:
         self.weather = Weather(sim.timeline, sim.random, sim.cluster, sim.plan.climate, sim.note)
         self.weather.on_failed = lambda node: sim.disturb(0.0, node=node)
         self.transport: VirtualTransport | None = None
-        self.reading = Reading(sim, self.name, sim.policy)
+        self.strategies = sim.plan.strategies[(number - 1) % len(sim.plan.strategies)]
+        self.reading = Reading(sim, self.name, sim.policy, keeps=self.strategies == COOPERATIVE)
         self.in_hand: list[Record] = []
         self.alive = True
         self.ending = False
@@ -87,6 +89,7 @@ class Member:
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         """They are ours."""
         self.sim.note(f"{self.name} gets {[str(tp) for tp in partitions]}")
+        self.sim.check_alone(self, partitions)
         self.reading.begin(partitions)
         self._perhaps_raise()
 
@@ -135,7 +138,7 @@ class Member:
 
     def _open(self) -> Consumer:
         sim = self.sim
-        options = {**sim.plan.options, "client_id": self.name}
+        options = {**sim.plan.options, "client_id": self.name, "partition_assignment_strategy": list(self.strategies)}
         if self.instance is not None:
             options["group_instance_id"] = self.instance
         if sim.plan.companion and self.number == 1:
@@ -462,6 +465,11 @@ class Member:
     def state(self) -> str:
         """What its membership is in the middle of."""
         return self._core.machine.membership.state.name.lower() if self._core is not None else "starting"
+
+    def generation(self) -> int:
+        """The generation that the client is in; -1 out of the group."""
+        credentials = None if self._core is None else self._core.machine.membership.protocol.credentials
+        return -1 if credentials is None else int(credentials.generation)
 
     def status(self) -> object:
         """For the message of a broken promise."""
