@@ -384,7 +384,7 @@ class ConsumerConfig(ClientConfig):
         300_000, "Maximum time between two polls, or two records of a `for` loop, before the member leaves the group.", low=1
     )
     partition_assignment_strategy: tuple[str | Assignor, ...] = attrs.field(
-        default=("range",),
+        default=("range", "cooperative-sticky"),
         converter=_strategies,
         validator=_check_strategies,
         metadata={
