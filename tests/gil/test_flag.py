@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import selectors
 import signal
 import socket
@@ -26,6 +25,7 @@ PACE = 0.0004  # for so long after a thread gave way nobody asks
 NOTICED = 20e-6  # what takes less found nobody who asked, or did not look: who has the GIL back late twice does not give way for a while
 UNHEARD = 0.11  # a bit more than that while
 ROUNDS = 20
+MANY = 16  # turns
 
 
 @pytest.fixture
@@ -136,10 +136,11 @@ def test_giving_way_ends_when_the_other_thread_has_taken_the_gil(stubborn: None,
 
 
 def test_one_who_computes_is_asked_no_more_often_than_every_400_microseconds(stubborn: None, waiter: Waiter) -> None:
+    """On a busy machine a thread loses the processor, and four turns that are overdue may then come in a row: so many are looked at."""
     for _ in range(200):
         waiter.wake(give_way)
-    turns = waiter.ran[1:]
-    assert statistics.quantiles([b - a for a, b in itertools.pairwise(turns)], n=4)[0] > PACE / 2
+    took = [b - a for a, b in zip(waiter.ran[1:], waiter.ran[1 + MANY :], strict=False)]
+    assert statistics.quantiles(took, n=4)[0] > MANY / 2 * PACE
 
 
 def test_who_waits_runs_sooner_if_those_that_compute_give_way(waiter: Waiter) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any
 
@@ -16,15 +17,15 @@ from net_helpers import SECONDS
 from pykafka4.gil.flag import compiled
 
 MOST = 0.001  # seconds that a thread gives way if nobody takes the GIL
-ATTEMPTS = 2
+ATTEMPTS = 20
 UNHEARD = 0.1  # seconds for which nobody gives way after it was in vain twice
 
 if compiled is None or sys.platform != "linux":
     pytest.skip("the compiled flag is not used here", allow_module_level=True)
 
 
-def wait_after_giving_way(fd: int) -> float:
-    """Give way to a thread, then wait for it; returns how long that took. It needs 0.1 ms."""
+def wait_after(fd: int, meanwhile: Callable[[], object]) -> float:
+    """Do `meanwhile` until another thread asks, then wait for it; returns how long that took. It needs 0.1 ms."""
     began, asked = threading.Event(), list[bool]()
     lock: Any = compiled.Lock()
     lock.acquire()
@@ -41,7 +42,7 @@ def wait_after_giving_way(fd: int) -> float:
     thread.start()
     began.set()
     while not asked:
-        compiled.give_way_to_others()
+        meanwhile()
     before = time.perf_counter()
     assert lock.acquire(True, SECONDS)
     took = time.perf_counter() - before
@@ -52,11 +53,15 @@ def wait_after_giving_way(fd: int) -> float:
 def test_a_thread_that_gave_way_and_waits_then_is_woken_at_once() -> None:
     reader, writer = os.pipe()
     try:
-        usual = min(median(wait_after_giving_way(reader) for _ in range(50)) for _ in range(4))  # the machine may be busy
+        for _ in range(ATTEMPTS):  # the machine may be busy: then every wait takes longer
+            usual = median(wait_after(reader, lambda: None) for _ in range(50))
+            found = median(wait_after(reader, compiled.give_way_to_others) for _ in range(50))
+            if found < max(0.00035, usual + 0.0002):
+                return
     finally:
         os.close(reader)
         os.close(writer)
-    assert usual < 0.00035
+    pytest.fail(f"it is usually woken after {found * 1e6:.0f} us, and after {usual * 1e6:.0f} us if it has not given way")
 
 
 # -- giving way in vain: another thread computes, and takes the GIL instead
@@ -99,6 +104,13 @@ def aside() -> float:
     return time.perf_counter() - began
 
 
+def slept_aside() -> bool:
+    """Whether this thread gives way now: it sleeps. (By the clock it does so, too, when a busy machine takes the processor away.)"""
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+    compiled.give_way_to_others()
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw > before
+
+
 @pytest.fixture
 def burner() -> Iterator[Burner]:
     """With the flag up, though nobody takes the GIL, and threads that give way as if nothing had been in vain."""
@@ -119,11 +131,11 @@ def burner() -> Iterator[Burner]:
 
 def test_a_thread_that_gives_way_in_vain_twice_keeps_the_gil_for_a_while(burner: Burner) -> None:
     with burner:
-        assert min(aside() for _ in range(20)) < MOST / 2
+        assert not all(slept_aside() for _ in range(20))
 
 
 def test_giving_way_in_vain_once_may_be_chance(burner: Burner) -> None:
-    """On a busy machine a second time may follow that is the system's doing: then it is tried again, but not often."""
+    """On a busy machine a second time often follows that is the system's doing: then it is tried again."""
     assert any(gives_way_after_once(burner) for _ in range(ATTEMPTS))
 
 
@@ -135,4 +147,4 @@ def gives_way_after_once(burner: Burner) -> bool:
         while aside() < 4 * MOST:
             assert time.monotonic() < deadline
         since = time.monotonic()
-    return max(aside() for _ in range(5)) > MOST / 2 and time.monotonic() < since + UNHEARD / 2
+    return any(slept_aside() for _ in range(5)) and time.monotonic() < since + UNHEARD / 2
