@@ -296,7 +296,7 @@ CONSUMER_METHODS: Final[dict[str, str]] = {
     "get_watermark_offsets": "lag",
     "end_offsets": "lag",
     "beginning_offsets": Needless("this version cannot look up offsets; use seek_to_beginning"),
-    "offsets_for_times": Needless("this version cannot look up offsets by time"),
+    "offsets_for_times": "seek_to_time",
     "incremental_assign": "assign",
     "incremental_unassign": "assign",
     "highwater": "lag",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import AsyncIterator
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack, overload
 
@@ -14,9 +15,9 @@ from pykafka4.aio.session import TaskSession
 from pykafka4.aio.transactions import TaskReads
 from pykafka4.client import Client
 from pykafka4.config import ConsumerConfig
-from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, SeekOffsets, Topics, as_seek_offsets
+from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, SeekOffsets, Topics, as_seek_offsets, as_timestamp, check_lease
 from pykafka4.consumer.session import API_SECONDS
-from pykafka4.core.subscription import Start
+from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import ConfigError
 from pykafka4.frames import guarded
 from pykafka4.misuse import check_timeout, hint, refuse_pickling, topic_partition
@@ -106,6 +107,10 @@ class Consumer:
         """
         self._session.wakeup()
 
+    async def extend_lease(self, seconds: float) -> None:
+        """Work on the records in hand beyond max_poll_interval_ms. See pykafka4.Consumer.extend_lease."""
+        await self._session.await_extend_lease(check_lease(seconds))
+
     def __aiter__(self) -> AsyncIterator[Record]:
         """An endless loop over single records. Each counts as finished when the next one is requested."""
         return self._records()
@@ -140,6 +145,10 @@ class Consumer:
         """See pykafka4.Consumer.seek_to_end."""
         self._plain().seek_to(partitions, Start.LATEST, "seek_to_end")
 
+    def seek_to_time(self, time: int | datetime, partitions: Partitions | None = None) -> None:
+        """See pykafka4.Consumer.seek_to_time."""
+        self._plain().seek_to(partitions, Since(as_timestamp(time)), "seek_to_time")
+
     async def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
         """See pykafka4.Consumer.position."""
         return await self._session.await_position(topic_partition(partition), _limit(timeout))
@@ -162,21 +171,21 @@ class Consumer:
 
     # -- commits
 
-    async def commit(self, offsets: Offsets | None = None, timeout: float | None = None) -> None:
+    async def commit(self, offsets: Offsets | None = None, timeout: float | None = None, *, topic: str | None = None) -> None:
         """Commit offsets for the group; returns when the coordinator has stored them. See pykafka4.Consumer.commit.
 
         If it is cancelled, the commit may be carried out or not; the CancelledError has a note that says so, where it is caught in the same
         task.
         """
-        await self._session.await_commit(offsets, _limit(timeout))
+        await self._session.await_commit(offsets, _limit(timeout), topic)
 
-    def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None) -> None:
+    def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None, *, topic: str | None = None) -> None:
         """As `commit`, without waiting; `on_done(offsets, error)` is called on the event loop, with error None on success.
 
         `on_done` is a plain function. Without it a failure is logged as a warning.
         Commits reach the coordinator in the order of the calls. At most 1,000 can wait for it; further ones fail.
         """
-        self._session.commit_async(offsets, on_done)
+        self._session.commit_async(offsets, on_done, topic)
 
     @overload
     async def committed(self, partitions: TopicPartition | tuple[str, int], timeout: float | None = None) -> OffsetAndMetadata | None: ...

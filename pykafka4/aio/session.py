@@ -134,11 +134,11 @@ class TaskSession(Session):
         return await run(self.finding_position(tp, timeout))
 
     @call
-    async def await_commit(self, offsets: Offsets | None, timeout: float) -> None:
+    async def await_commit(self, offsets: Offsets | None, timeout: float, topic: str | None) -> None:
         """See aio.Consumer.commit."""
         self.enter()
         try:
-            await run(self.commits.committing(offsets, timeout))
+            await run(self.commits.committing(offsets, timeout, topic))
         except asyncio.CancelledError as error:
             error.add_note("pykafka4: the commit was under way; it may be carried out or not")
             raise
@@ -149,6 +149,11 @@ class TaskSession(Session):
         self.enter()
         return await run(self.commits.looking_up(partitions, timeout))
 
+    async def await_extend_lease(self, seconds: float) -> None:
+        """See aio.Consumer.extend_lease."""
+        self.enter()
+        await run(self.assignment.extending_lease(seconds))
+
     @call
     async def await_unsubscribe(self) -> None:
         """See aio.Consumer.unsubscribe."""
@@ -156,12 +161,12 @@ class TaskSession(Session):
         with self.guard.exclusive("unsubscribe", within=self.guard.in_listener()):
             await run(self.assignment.unsubscribing())
 
-    def commit_async(self, offsets: Offsets | None, on_done: OnDone | None) -> None:
+    def commit_async(self, offsets: Offsets | None, on_done: OnDone | None, topic: str | None) -> None:
         """See aio.Consumer.commit_async."""
         self.enter()
         if callable(on_done):
             on_done = self.home.call_back(on_done, "on_done")
-        self.commits.commit_async(offsets, on_done)
+        self.commits.commit_async(offsets, on_done, topic)
 
     # ---------------------------------------------------------------- the end
 

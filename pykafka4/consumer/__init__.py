@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from datetime import datetime
 from functools import partial
 from itertools import chain
 from types import TracebackType
@@ -16,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from pykafka4.client import Client
 from pykafka4.config import ConsumerConfig
-from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, SeekOffsets, Topics, as_seek_offsets
+from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, SeekOffsets, Topics, as_seek_offsets, as_timestamp, check_lease
 from pykafka4.consumer.session import API_SECONDS, Session
 from pykafka4.consumer.transactional import TransactionalReads
-from pykafka4.core.subscription import Start
+from pykafka4.core.subscription import Since, Start
 from pykafka4.frames import guarded
 from pykafka4.misuse import ShortCuts, check_timeout, hint, refuse_pickling, topic_partition
 from pykafka4.options import ConsumerOptions
@@ -138,6 +139,18 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         """
         self._session.wakeup()
 
+    def extend_lease(self, seconds: float) -> None:
+        """Work on the records in hand for up to `seconds` from now, beyond max_poll_interval_ms, without losing the partitions.
+
+        It ends with the next poll, or the next record of a `for` loop. A later call replaces an earlier one, but never shortens
+        max_poll_interval_ms. At most a day. May be called from any thread, also while another one is in a call.
+        If the group rebalances meanwhile, the other members wait for max_poll_interval_ms only; then the partitions are lost.
+
+        Raises ConfigError without a subscription; GroupError if the lease is over, so that another member may have the partitions, or if
+        the group is rebalancing and does not wait for so long.
+        """
+        self._session.assignment.extend_lease(check_lease(seconds))
+
     def __iter__(self) -> Iterator[Record]:
         """An endless loop over single records. Each counts as finished when the next one is requested."""
         return chain.from_iterable(self._lists())
@@ -176,6 +189,15 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         """Continue at the end of the log. None: of all assigned partitions. Raises ConfigError for one that is not assigned."""
         self._session.seek_to(partitions, Start.LATEST, "seek_to_end")
 
+    def seek_to_time(self, time: int | datetime, partitions: Partitions | None = None) -> None:
+        """Continue at the first record whose timestamp is `time` or later; without one, at the end of the log.
+
+        `time` is in milliseconds since 1970, or a datetime with a time zone. None: in all assigned partitions. The offset is looked up by
+        the next poll; `position` waits for it.
+        Raises ConfigError for a partition that is not assigned, or a datetime without a time zone.
+        """
+        self._session.seek_to(partitions, Since(as_timestamp(time)), "seek_to_time")
+
     def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
         """The offset of the next record to return. Waits up to `timeout` seconds (default 60) until it is known.
 
@@ -201,17 +223,18 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
     # -- commits
 
-    def commit(self, offsets: Offsets | None = None, timeout: float | None = None) -> None:
+    def commit(self, offsets: Offsets | None = None, timeout: float | None = None, *, topic: str | None = None) -> None:
         """Commit offsets for the group; returns when the coordinator has stored them.
 
         Without `offsets`: everything that `poll` has returned; inside a `for` loop, everything before the current record.
+        With `topic`, only what is of that topic.
         `offsets` maps partitions to the offset of the next record to read (an int or OffsetAndMetadata).
         Raises ConfigError without a group_id; GroupError if partitions are not assigned to this member (a consumer that has not subscribed
         may commit any); KafkaTimeoutError after `timeout` seconds (default 60): then the outcome is unknown.
         """
-        self._session.commits.commit(offsets, _limit(timeout))
+        self._session.commits.commit(offsets, _limit(timeout), topic)
 
-    def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None) -> None:
+    def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None, *, topic: str | None = None) -> None:
         """As `commit`, without waiting; `on_done(offsets, error)` is called on the callback executor, with error None on success.
 
         Without `on_done` a failure is logged as a warning.
@@ -219,7 +242,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         Commits reach the coordinator in the order of the calls. At most 1,000 can wait for it; further ones fail.
         Raises BufferFull while 10,000 callbacks wait to run.
         """
-        self._session.commits.commit_async(offsets, on_done)
+        self._session.commits.commit_async(offsets, on_done, topic)
 
     @overload
     def committed(self, partitions: TopicPartition | tuple[str, int], timeout: float | None = None) -> OffsetAndMetadata | None: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pykafka4.core.group.topic_filter import TopicFilter
@@ -23,6 +24,8 @@ __all__ = [
     "as_partitions",
     "as_seek_offsets",
     "as_subscription",
+    "as_timestamp",
+    "check_lease",
     "check_limit",
     "check_listener",
     "check_on_done",
@@ -32,6 +35,8 @@ __all__ = [
 
 SEEK_OFFSET: Final = "offset (use seek_to_beginning or seek_to_end for the ends)"
 REGEX: Final = re.compile(r"[\\^$*+?()\[\]{}|]")  # characters of patterns that no topic name has
+LONGEST_LEASE: Final = 86_400  # seconds; a larger number is one of milliseconds
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LISTENS: Final = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
 
 Topics = str | re.Pattern[str] | Iterable[str | re.Pattern[str]]
@@ -51,6 +56,15 @@ def as_seek_offsets(partition: object, offset: object) -> dict[TopicPartition, i
     if offset is None:
         raise TypeError(f"seek needs the offset of {tp}: seek({tuple(tp)!r}, offset), or seek({{{tuple(tp)!r}: offset}})")
     return {tp: check_count(offset, SEEK_OFFSET)}
+
+
+def as_timestamp(time: object) -> int:
+    """Milliseconds since 1970."""
+    if isinstance(time, datetime):
+        if time.tzinfo is None:
+            raise ConfigError(f"time={time!r}: a datetime without a time zone; add one, such as time.replace(tzinfo=timezone.utc)")
+        return check_count((time - EPOCH) // timedelta(milliseconds=1), "time")
+    return check_count(time, "time (milliseconds since 1970, or a datetime)")
 
 
 def check_on_done(on_done: object) -> None:
@@ -138,6 +152,13 @@ def check_limit(max_records: int | None, default: int) -> int:
     if not isinstance(max_records, int) or isinstance(max_records, bool) or max_records < 1:
         raise ConfigError(f"max_records={max_records!r}: must be an int of at least 1, or None for max_poll_records")
     return max_records
+
+
+def check_lease(seconds: object) -> float:
+    """The time for which a lease is extended."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_LEASE:
+        raise ConfigError(f"extend_lease({shown(seconds)}): takes seconds, more than 0 and at most {LONGEST_LEASE:,} (a day)")
+    return float(seconds)
 
 
 def check_listener(listener: object | None) -> None:

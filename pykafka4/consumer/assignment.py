@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from pykafka4.attachment import Attachment
+from pykafka4.attachment import SHORT, Attachment
 from pykafka4.config import ConsumerConfig
 from pykafka4.consumer.arguments import Partitions, Topics, as_partitions, as_subscription, check_listener, check_overlap
-from pykafka4.consumer.commits import Commits
+from pykafka4.consumer.commits import ILLEGAL_GENERATION, Commits
 from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.selection import Selection
 from pykafka4.consumer.waits import Listen, Steps, Waits, at_once, settled
 from pykafka4.core.consumer.machine import COMMIT_SECONDS, UNSUBSCRIBING, ConsumerMachine
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Start
-from pykafka4.errors import ConfigError, KafkaError
+from pykafka4.errors import ConfigError, GroupError, KafkaError
 from pykafka4.net.handoff.waiting import Promise, Signal
 from pykafka4.records import TopicPartition
 
@@ -87,6 +87,22 @@ class Assignment:
         if selection.filter is not None and membership.filter is selection.filter:  # otherwise the loop has not begun with it
             names |= membership.matching
         return names
+
+    def extend_lease(self, seconds: float) -> None:
+        """See Consumer.extend_lease."""
+        at_once(self.extending_lease(seconds))
+
+    def extending_lease(self, seconds: float) -> Steps[None]:
+        """See Consumer.extend_lease."""
+        attachment = self._attachment
+        attachment.check()
+        if not self._selection.subscribed:
+            raise ConfigError("extend_lease needs subscribe: partitions of assign are not taken away")
+        answer: Promise[str | None] = attachment.promise()
+        attachment.post(lambda now: answer.set_result(attachment.machine.membership.extend_lease(now, seconds)))
+        refusal = yield from self._waits.result(answer, SHORT)
+        if refusal is not None:
+            raise GroupError(ILLEGAL_GENERATION, "extend_lease", refusal)
 
     @call
     def assign(self, partitions: Partitions) -> None:

@@ -23,7 +23,7 @@ from pykafka4.logs import get_log
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
-__all__ = ["Commits"]
+__all__ = ["ILLEGAL_GENERATION", "Commits"]
 
 log = get_log("pykafka4.group")
 
@@ -48,13 +48,13 @@ class Commits:
         self._owed: deque[None] = deque()  # one for each commit_async callback that has not begun
 
     @call
-    def commit(self, offsets: Offsets | None, timeout: float) -> None:
+    def commit(self, offsets: Offsets | None, timeout: float, topic: str | None = None) -> None:
         """See Consumer.commit."""
-        at_once(self.committing(offsets, timeout))
+        at_once(self.committing(offsets, timeout, topic))
 
-    def committing(self, offsets: Offsets | None, timeout: float) -> Steps[None]:
+    def committing(self, offsets: Offsets | None, timeout: float, topic: str | None = None) -> Steps[None]:
         """See Consumer.commit."""
-        places = self._places(offsets)
+        places = self._places(offsets, topic)
         self._check(places)
         if not places:
             return
@@ -67,12 +67,12 @@ class Commits:
                 del error, promise  # a cycle of error, traceback and this frame would keep a forgotten consumer open
 
     @call
-    def commit_async(self, offsets: Offsets | None, on_done: OnDone | None) -> None:
+    def commit_async(self, offsets: Offsets | None, on_done: OnDone | None, topic: str | None = None) -> None:
         """See Consumer.commit_async."""
         check_on_done(on_done)
         if on_done is not None and len(self._owed) >= MOST_OWED:
             raise BufferFull(f"{MOST_OWED:,} commit_async callbacks are waiting: the callback executor is busy or blocked")
-        places = self._places(offsets)
+        places = self._places(offsets, topic)
         self._check(places)
         promise = self._send(places, COMMIT_SECONDS)
         if on_done is None:
@@ -89,18 +89,32 @@ class Commits:
         self._owed.pop()
         on_done(places, _outcome(promise))
 
-    def _places(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
+    def _places(self, offsets: Offsets | None, topic: str | None) -> dict[TopicPartition, OffsetAndMetadata]:
         self._attachment.check()
         if self._config.group_id is None:
             raise ConfigError("commit needs a group_id: offsets are stored per group")
+        if topic is not None:
+            self._check_topic(offsets, topic)
         if offsets is None:
             with self.guard.using("commit"):
-                reached = self._reader.reached()
+                reached = {tp: place for tp, place in self._reader.reached().items() if topic is None or tp.topic == topic}
                 self._reader.finished.update(reached)  # committed explicitly; otherwise the next auto-commit would go back
                 return _places(reached)
         places = as_offsets(offsets)
         self._reader.finished.update({tp: (at.offset, at.leader_epoch) for tp, at in places.items() if tp in self._reader.claims})
         return places
+
+    def _check_topic(self, offsets: Offsets | None, topic: str) -> None:
+        if offsets is not None:
+            raise ConfigError(f"commit takes offsets or topic={topic!r}, not both: offsets name their topics")
+        claims, selection = self._reader.claims, self._selection
+        if topic not in selection.topics and not any(tp.topic == topic for tp in claims) and not self._may_match(topic):
+            raise ConfigError(f"commit(topic={topic!r}): this consumer does not read that topic; subscription() and assignment() say what")
+
+    def _may_match(self, topic: str) -> bool:
+        """Whether it is a topic of the pattern, although this member has no partitions of it."""
+        chosen = self._selection.filter
+        return chosen is not None and chosen.matches(topic)
 
     def _check(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """A consumer that is subscribed commits only partitions that it has."""

@@ -29,7 +29,7 @@ from pykafka4.consumer.waits import Steps, ThreadWaits, Waits, at_once
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import CLOSING, ConsumerMachine
 from pykafka4.core.consumer.reader import Reader
-from pykafka4.core.subscription import Assigned, Move, Start
+from pykafka4.core.subscription import Assigned, Move, Since, Start
 from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal
@@ -269,8 +269,8 @@ class Session(Attachment[ConsumerMachine]):
             self.reader.seek_each(offsets)
 
     @call
-    def seek_to(self, partitions: Partitions | None, start: Start, what: str) -> None:
-        """See Consumer.seek_to_beginning and Consumer.seek_to_end."""
+    def seek_to(self, partitions: Partitions | None, start: Start | Since, what: str) -> None:
+        """See Consumer.seek_to_beginning, Consumer.seek_to_end and Consumer.seek_to_time."""
         with self.guard.using(what):
             self.reader.seek_all(self._assigned(partitions, what), start)
 

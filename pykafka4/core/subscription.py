@@ -27,6 +27,7 @@ __all__ = [
     "Located",
     "Move",
     "Position",
+    "Since",
     "Stage",
     "Start",
     "Trouble",
@@ -43,6 +44,18 @@ class Start(enum.Enum):
     NONE = "none"  # auto_offset_reset=none: raise an error instead
 
     __hash__ = object.__hash__  # `Enum.__hash__` is Python code, and each offset lookup uses a Start as a dict key
+
+
+@attrs.frozen
+class Since:
+    """Reading starts at the first record whose timestamp is this or later; without one, at the end of the log."""
+
+    timestamp_ms: int
+
+    @property
+    def value(self) -> str:
+        """For messages, as that of a `Start`."""
+        return f"time {self.timestamp_ms}"
 
 
 class Claim:
@@ -68,7 +81,7 @@ class Claim:
         # True, so only one of them may write it at any time.
         self.troubled = False
 
-    def successor(self, start: Start | int, epoch: int = -1) -> Claim:
+    def successor(self, start: Start | Since | int, epoch: int = -1) -> Claim:
         """The claim that replaces this one when reading continues at `start`; `epoch` is the leader epoch of the record before it."""
         new = Claim(self.tp, self)
         if isinstance(start, int):
@@ -80,7 +93,7 @@ class Claim:
         return f"<Claim of {self.tp} at {self.position}>"
 
 
-Move: TypeAlias = tuple[Claim, Claim, Start | int]  # the old claim, its successor, where reading continues
+Move: TypeAlias = tuple[Claim, Claim, Start | Since | int]  # the old claim, its successor, where reading continues
 
 
 class Ending(enum.Enum):
@@ -235,13 +248,14 @@ class Position:
         "turn",
     )
 
-    def __init__(self, claim: Claim, start: Start | int, fallback: Start, limit: int) -> None:
+    def __init__(self, claim: Claim, start: Start | Since | int, fallback: Start, limit: int) -> None:
         """`fallback` is where to start without a committed offset; `limit` is the maximum number of bytes per Fetch."""
         self.claim, self.tp = claim, claim.tp
         self.fallback, self.limit = fallback, limit
-        if isinstance(start, Start):
+        self.target: Start | Since  # what a reset looks up
+        if not isinstance(start, int):
             self.stage = Stage.UNKNOWN if start is Start.COMMITTED else Stage.RESETTING
-            self.target = start  # what a reset looks up
+            self.target = start
             self.offset = -1
             self.epoch = -1  # leader epoch of the last batch fetched
         else:

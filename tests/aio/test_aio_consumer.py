@@ -652,7 +652,7 @@ def test_misuse_is_named(server: ModelServer) -> None:
 
 PLAIN = {  # methods of aio.Consumer that are not awaited
     *("subscribe", "assign", "assignment", "subscription", "wakeup", "batches", "seek", "seek_to_beginning", "seek_to_end"),
-    *("lag", "pause", "resume", "paused", "commit_async", "group_metadata", "status", "stats"),
+    *("seek_to_time", "lag", "pause", "resume", "paused", "commit_async", "group_metadata", "status", "stats"),
 }
 
 
@@ -672,3 +672,23 @@ def test_it_has_the_methods_of_the_threaded_consumer_with_the_same_arguments() -
     returns = {name: inspect.signature(method).return_annotation for name, method in ours.items()}
     for name in ours.keys() - {"batches", "from_properties"}:
         assert returns[name] == inspect.signature(getattr(Consumer, name)).return_annotation, name
+
+
+def test_a_lease_is_extended_and_the_records_of_one_topic_are_committed(server: ModelServer) -> None:
+    topic(server, 3)
+
+    async def main() -> None:
+        async with consumer_of(server) as alone:
+            with pytest.raises(ConfigError, match="needs subscribe"):
+                await alone.extend_lease(1)
+        async with await member(server, enable_auto_commit=False) as consumer:
+            assert await read(consumer, 3) == [0, 1, 2]
+            await consumer.extend_lease(600)
+            await consumer.commit(topic="t")
+            place = await consumer.committed(T0)
+            assert place is not None
+            assert place.offset == 3
+            consumer.seek_to_time(1_001)
+            assert await consumer.position(T0) == 1
+
+    run(main())

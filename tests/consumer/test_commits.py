@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from consuming import LONG, Maker, poll_until, read, topic
+from consuming import LONG, Maker, fill, numbers, poll_until, read, topic
 
 from integration.waiting import until
 from pykafka4.consumer import Consumer
-from pykafka4.errors import BufferFull, GroupError, KafkaTimeoutError
+from pykafka4.errors import BufferFull, ConfigError, GroupError, KafkaTimeoutError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest
@@ -300,3 +300,60 @@ def test_what_was_finished_of_a_partition_is_committed_when_it_is_no_longer_assi
     consumer.assign([("t", 1)])
     poll_until(consumer, lambda: server.committed("g"))
     assert server.committed("g") == {("t", 0): 5}
+
+
+# -- of one topic, and with metadata
+
+
+def two_topics(server: ModelServer, make: Maker, **options: Any) -> Consumer:
+    topic(server, 5)
+    server.create_topic("u", 1)
+    fill(server, "u", 0, numbers(0, 5))
+    consumer = make(group_id="g", enable_auto_commit=False, **options)
+    consumer.subscribe(["t", "u"])
+    return consumer
+
+
+def offsets_of(consumer: Consumer) -> list[int | None]:
+    found = consumer.committed([("t", 0), ("u", 0)])
+    return [place and place.offset for place in found.values()]
+
+
+def test_a_commit_of_one_topic_leaves_the_others(server: ModelServer, make: Maker) -> None:
+    consumer = two_topics(server, make)
+    read(consumer, 10)
+    consumer.commit(topic="u")
+    assert offsets_of(consumer) == [None, 5]
+    done = threading.Event()
+    consumer.commit_async(topic="t", on_done=lambda *_: done.set())
+    assert done.wait(LONG)
+    assert offsets_of(consumer) == [5, 5]
+
+
+def test_a_commit_of_one_topic_in_a_loop_covers_the_records_before_the_current_one(server: ModelServer, make: Maker) -> None:
+    consumer = two_topics(server, make)
+    seen = {"t": 0, "u": 0}
+    for record in consumer:
+        if sum(seen.values()) == 7:
+            break
+        seen[record.topic] += 1
+    consumer.commit(topic="t")
+    assert offsets_of(consumer) == [seen["t"], None]
+
+
+def test_a_commit_of_a_topic_that_is_not_read_is_named(server: ModelServer, make: Maker) -> None:
+    consumer = two_topics(server, make)
+    with pytest.raises(ConfigError, match=r"'v'.*: this consumer does not read that topic"):
+        consumer.commit(topic="v")
+    with pytest.raises(ConfigError, match="offsets or topic='t', not both"):
+        consumer.commit_async({("t", 0): 1}, topic="t")
+    consumer.subscribe("t.*")
+    consumer.commit(topic="t2")
+
+
+def test_metadata_of_a_commit_is_returned(server: ModelServer, make: Maker) -> None:
+    consumer = two_topics(server, make)
+    read(consumer, 10)
+    consumer.commit({("t", 0): OffsetAndMetadata(3, -1, "checkpoint 7"), ("u", 0): 4})
+    assert consumer.committed(("t", 0)) == OffsetAndMetadata(3, -1, "checkpoint 7")
+    assert offsets_of(consumer) == [3, 4]

@@ -27,6 +27,7 @@ GUARDED: dict[str, tuple[Any, ...]] = {  # arguments of each
     "seek": (T0, 0),
     "seek_to_beginning": ([T0],),
     "seek_to_end": ([T0],),
+    "seek_to_time": (0, [T0]),
     "position": (T0, 0),
     "lag": (T0,),
     "pause": ([T0],),
@@ -36,6 +37,7 @@ GUARDED: dict[str, tuple[Any, ...]] = {  # arguments of each
 }
 FREE = {
     "wakeup": "for other threads and signal handlers",
+    "extend_lease": "for other threads, while the thread that polls works",
     "close": "waits for the call of another thread",
     "committed": "asks the coordinator, whatever the consumer does",
     "batches": "each of its lists is a poll",

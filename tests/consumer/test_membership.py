@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -12,7 +13,7 @@ from pykafka4.consumer import Consumer
 from pykafka4.consumer.waits import at_once
 from pykafka4.core.group.classic import MemberState
 from pykafka4.core.subscription import Assigned, Claim
-from pykafka4.errors import AuthorizationError, BrokerError, ConnectionLost, GroupError
+from pykafka4.errors import AuthorizationError, BrokerError, ConfigError, ConnectionLost, GroupError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, MetadataRequest
@@ -271,3 +272,64 @@ def test_a_listener_that_hangs_does_not_hold_its_partitions(server: ModelServer,
     assert told.kinds == ["assigned", "lost", "assigned"]
     fill(server, "t", 0, numbers(0, 3))
     assert [r.offset for r in read(consumer, 3)] == [0, 1, 2]
+
+
+# -- an extended lease
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["by the thread that polls", "by another thread"])
+def test_an_extended_lease_outlasts_max_poll_interval_ms(server: ModelServer, make: Maker, elsewhere: bool) -> None:
+    topic(server, 0)
+    consumer, told = make(group_id="g", max_poll_interval_ms=200), Listener()
+    consumer.subscribe(["t"], told)
+    poll_until(consumer, consumer.assignment)
+    extend = threading.Thread(target=consumer.extend_lease, args=(LONG,)) if elsewhere else None
+    if extend is None:
+        consumer.extend_lease(LONG)
+    else:
+        extend.start()
+        extend.join(LONG)
+    beats = server.do(lambda cluster: cluster.requests["Heartbeat"])
+    server.wait_for(lambda cluster: cluster.requests["Heartbeat"] >= beats + 12)  # three times the interval
+    consumer.commit({("t", 0): 1})
+    consumer.poll(0)
+    assert told.kinds == ["assigned"]
+    server.wait_for(lambda cluster: not cluster.group("g").members)  # the poll has ended the extension
+    with pytest.raises(GroupError, match=r"extend_lease: .*max_poll_interval_ms=200 exceeded"):
+        consumer.extend_lease(1)
+    poll_until(consumer, lambda: told.kinds == ["assigned", "lost", "assigned"])
+
+
+def test_a_lease_is_extended_for_one_record_of_a_loop(server: ModelServer, make: Maker) -> None:
+    topic(server, 3)
+    consumer, told = make(group_id="g", max_poll_interval_ms=200), Listener()
+    consumer.subscribe(["t"], told)
+    seen = []
+    for record in consumer:
+        seen.append(record.offset)
+        if len(seen) == 1:
+            consumer.extend_lease(LONG)
+            beats = server.do(lambda cluster: cluster.requests["Heartbeat"])
+            server.wait_for(lambda cluster, beats=beats: cluster.requests["Heartbeat"] >= beats + 12)
+            assert "lost" not in told.kinds
+        if len(seen) == 2:
+            server.wait_for(lambda cluster: not cluster.group("g").members)
+        if len(seen) > 2:
+            break
+    assert seen[:2] == [0, 1]
+    assert told.kinds == ["assigned", "lost", "assigned"]
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), 300_000, True, "5", None])
+def test_a_wrong_time_for_a_lease_is_refused(make: Maker, seconds: Any) -> None:
+    with pytest.raises(ConfigError, match=r"extend_lease\(.*takes seconds, more than 0 and at most 86,400"):
+        make(group_id="g").extend_lease(seconds)
+
+
+def test_there_is_a_lease_only_with_a_subscription_and_from_the_first_poll_on(make: Maker) -> None:
+    consumer = make(group_id="g")
+    with pytest.raises(ConfigError, match="needs subscribe"):
+        consumer.extend_lease(1)
+    consumer.subscribe(["t"])
+    with pytest.raises(GroupError, match="the lease begins with the first poll"):
+        consumer.extend_lease(1)

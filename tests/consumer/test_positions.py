@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
 from threading import Event
 from typing import Any
 
@@ -241,3 +242,41 @@ def test_a_paused_partition_is_not_fetched_until_it_is_resumed(server: ModelServ
     assert not positions[TopicPartition("t", 1)].paused
     consumer.resume([("t", 0)])
     poll_until(consumer, lambda: not positions[TopicPartition("t", 0)].paused)
+
+
+# -- seek_to_time: record n of the tests has timestamp 1000 + n
+
+
+@pytest.mark.parametrize(("time_ms", "offset"), [(0, 0), (1_000, 0), (1_042, 42), (1_099, 99), (1_100, 100)])
+def test_seek_to_time_continues_at_the_first_record_that_is_not_older(server: ModelServer, make: Maker, time_ms: int, offset: int) -> None:
+    topic(server, 100)
+    consumer = make.assigned(0)
+    read(consumer, 10, max_records=10)
+    consumer.seek_to_time(time_ms)
+    assert consumer.position(("t", 0), LONG) == offset
+    assert [r.offset for r in read(consumer, 100 - offset)] == list(range(offset, 100))
+
+
+def test_seek_to_time_takes_a_datetime_and_partitions(server: ModelServer, make: Maker) -> None:
+    topic(server, 100, 100)
+    consumer = make.assigned(0, 1)
+    read(consumer, 200)
+    consumer.seek_to_time(datetime(1970, 1, 1, 1, 0, 1, 95_000, tzinfo=timezone(timedelta(hours=1))), [("t", 1)])
+    assert [(r.partition, r.offset) for r in read(consumer, 5)] == [(1, n) for n in range(95, 100)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "match"),
+    [
+        (datetime(2024, 1, 1), ConfigError, "without a time zone"),
+        (-1, ConfigError, "must be from 0 to"),
+        ("now", TypeError, "milliseconds since 1970, or a datetime"),
+    ],
+)
+def test_a_wrong_time_is_refused(server: ModelServer, make: Maker, wrong: Any, error: type[Exception], match: str) -> None:
+    topic(server, 1)
+    consumer = make.assigned(0)
+    with pytest.raises(error, match=match):
+        consumer.seek_to_time(wrong)
+    with pytest.raises(ConfigError, match="t-7 is not assigned"):
+        consumer.seek_to_time(0, [("t", 7)])

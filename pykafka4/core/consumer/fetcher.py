@@ -29,7 +29,7 @@ from pykafka4.core.group.offsets import Offsets
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import SLACK, SLACK_PART, Recovery
-from pykafka4.core.subscription import Claim, Move, Position, Start
+from pykafka4.core.subscription import Claim, Move, Position, Since, Start
 from pykafka4.core.timers import Timers
 from pykafka4.records import TopicPartition
 
@@ -151,7 +151,7 @@ class Fetcher:
             position.paused = paused
             self.positions.touch(claim.tp)
 
-    def _place(self, claim: Claim, start: Start | int, fallback: Start) -> Position:
+    def _place(self, claim: Claim, start: Start | Since | int, fallback: Start) -> Position:
         position = Position(claim, start, fallback, self._config.max_partition_fetch_bytes)
         self.positions.put(position)
         position.topic_id, position.asked = self._cluster.topic_id(claim.tp.topic), self._cluster.asked

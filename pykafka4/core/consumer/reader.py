@@ -1,8 +1,8 @@
 """Reader. Rule: only records that were returned and are finished are committed, never buffered or current ones.
 
-The application's side of a consumer, without waiting. `put`, `news`, `idle_since` and `progress` are called on the loop thread, everything
-else on the thread that polls. Shared state is written by one side only: `arrivals` (a deque: append there, popleft here) and plain
-attributes.
+The application's side of a consumer, without waiting. `put`, `news`, `idle_since`, `mark` and `progress` are called on the loop thread,
+everything else on the thread that polls. Shared state is written by one side only: `arrivals` (a deque: append there, popleft here) and
+plain attributes.
 
 Ctrl-C (an exception of any signal handler) can arrive after every call and in every pass of a loop. Therefore nothing is removed from one
 place before it is in the next, and each step can be repeated: the next poll completes an interrupted one. A signal handler that calls the
@@ -22,7 +22,7 @@ from pykafka4.core import INFINITY
 from pykafka4.core.consumer.fetch_buffer import FetchBuffer
 from pykafka4.core.consumer.handed_over import HandedOver
 from pykafka4.core.consumer.places import Place, later, within
-from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Move, Start, Trouble, Truncated
+from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Move, Since, Start, Trouble, Truncated
 from pykafka4.errors import AuthorizationError, ConfigError, CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
@@ -75,6 +75,7 @@ class Reader:
         # written by the application, read by the loop
         self.finished: dict[TopicPartition, Place] = {}
         self.idle: float | None = -INFINITY
+        self._polls = 0  # begun so far
         # used by the application's thread only
         self.changing = False  # during a step
         self.claims: dict[TopicPartition, Claim] = {}
@@ -132,6 +133,11 @@ class Reader:
             self._seen, self._seen_at = seen, self._clock()
         return max(idle, self._seen_at)
 
+    def mark(self) -> object:
+        """Equal to an earlier one while the application has neither begun another poll nor taken another record of a `for` loop."""
+        iterator = self._iterator
+        return self._polls, -1 if iterator is None or self._held != IN_LOOP else iterator.given
+
     def progress(self) -> dict[TopicPartition, Place]:
         """The finished place of each partition; in a `for` loop everything before the current record is finished."""
         finished, iterator, handed = self.finished.copy(), self._iterator, self._handed.copy()
@@ -144,6 +150,7 @@ class Reader:
 
     def enter(self) -> None:
         """A poll begins: records returned by earlier ones are finished."""
+        self._polls += 1
         self.idle = None
         self._out, self._islice_from = None, -1
         self._complete_replacement()
@@ -377,16 +384,16 @@ class Reader:
                 claim.position = first[claim.tp][0]
         records[given:] = [r for r in rest if (r.topic, r.partition) not in tps]
 
-    def seek(self, tp: TopicPartition, start: Start | int) -> None:
+    def seek(self, tp: TopicPartition, start: Start | Since | int) -> None:
         """Continue at `start`: buffered records are dropped, and records before an offset count as finished."""
         self.seek_each({tp: start})
 
-    def seek_all(self, tps: Iterable[TopicPartition], start: Start | int) -> None:
+    def seek_all(self, tps: Iterable[TopicPartition], start: Start | Since | int) -> None:
         """The same for several partitions."""
         self.seek_each(dict.fromkeys(tps, start))
 
     @_whole
-    def seek_each(self, starts: Mapping[TopicPartition, Start | int]) -> None:
+    def seek_each(self, starts: Mapping[TopicPartition, Start | Since | int]) -> None:
         """The same for several partitions, each with its own start; the loop gets one call."""
         self._complete_replacement()  # an interrupted seek: it replaces claims
         for tp in starts:
@@ -400,7 +407,7 @@ class Reader:
         self._jump(offsets)
         self.handed_over.forget()
 
-    def _jump(self, starts: Mapping[TopicPartition, Start | int]) -> None:
+    def _jump(self, starts: Mapping[TopicPartition, Start | Since | int]) -> None:
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()]
         for _, claim, start in moves:
             claim.start = start if isinstance(start, int) else None

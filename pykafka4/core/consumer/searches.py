@@ -1,4 +1,4 @@
-"""Searches. Rule: earliest and latest offsets are requested from the partition's leader, until there is a result or nobody wants it."""
+"""Searches. Rule: offsets of ends and times are requested from the partition's leader, until there is a result or nobody wants it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pykafka4.config import ConsumerConfig
 from pykafka4.core import Failed, Outcome, Request
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
-from pykafka4.core.subscription import Start
+from pykafka4.core.subscription import Since, Start
 from pykafka4.error_table import error_code
 from pykafka4.errors import KafkaError, broker_error
 from pykafka4.records import TopicPartition
@@ -28,7 +28,7 @@ class Search(ABC):
 
     __slots__ = ("in_flight", "leader_epoch", "target", "tp")
 
-    def __init__(self, tp: TopicPartition, target: Start) -> None:
+    def __init__(self, tp: TopicPartition, target: Start | Since) -> None:
         self.tp, self.target = tp, target
         self.in_flight = False
         self.leader_epoch = -1  # of the leader that is asked
@@ -40,6 +40,10 @@ class Search(ABC):
     @abstractmethod
     def found(self, now: float, offset: int, epoch: int) -> None:
         """The result. The look-up has ended; it may begin again, with another target."""
+
+    def absent(self) -> bool:
+        """No record is as late as the target. Whether the look-up goes on, with another target."""
+        return False
 
     @abstractmethod
     def refused(self, now: float, error: KafkaError) -> None:
@@ -112,7 +116,7 @@ class Searches:
             search.in_flight = True
             topics.setdefault(search.tp.topic, []).append(
                 ListOffsetsRequest.Topic.Partition(
-                    partition_index=search.tp.partition, current_leader_epoch=search.leader_epoch, timestamp=TIMESTAMPS[search.target]
+                    partition_index=search.tp.partition, current_leader_epoch=search.leader_epoch, timestamp=_timestamp(search.target)
                 )
             )
         message = ListOffsetsRequest(
@@ -145,6 +149,8 @@ class Searches:
             error = broker_error(row.error_code, what, None, "ListOffsets", topic=search.tp.topic)
             code = error_code(row.error_code)
             self._failed(now, search, error, code.retriable or code.name == "UNKNOWN_SERVER_ERROR")  # transient, as for Fetch
+        elif row.offset < 0 and search.absent():
+            self._recovery.healthy(search.tp)
         elif row.offset < 0:
             self._failed(now, search, KafkaError(f"{search.tp}: the leader returned no {search.target.value} offset"), True)
         else:
@@ -167,6 +173,10 @@ class Searches:
             del of_topic[search.tp]
             if not of_topic:
                 del self._of_topic[search.tp.topic]
+
+
+def _timestamp(target: Start | Since) -> int:
+    return target.timestamp_ms if isinstance(target, Since) else TIMESTAMPS[target]
 
 
 def _fit(message: ListOffsetsRequest, version: int) -> None:

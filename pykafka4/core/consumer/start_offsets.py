@@ -15,7 +15,7 @@ from pykafka4.core.consumer.positions import Positions
 from pykafka4.core.consumer.searches import Search, Searches
 from pykafka4.core.group.offsets import Found, Offsets
 from pykafka4.core.metadata.cluster import Cluster
-from pykafka4.core.subscription import Position, Stage, Start
+from pykafka4.core.subscription import Position, Since, Stage, Start
 from pykafka4.core.timers import Timers
 from pykafka4.error_table import ErrorCode
 from pykafka4.errors import InvalidOffset, KafkaError, NoOffsetForPartition, OffsetOutOfRange
@@ -33,7 +33,7 @@ class PositionSearch(Search):
 
     __slots__ = ("_owner", "_position")
 
-    def __init__(self, position: Position, target: Start, owner: StartOffsets) -> None:
+    def __init__(self, position: Position, target: Start | Since, owner: StartOffsets) -> None:
         super().__init__(position.tp, target)
         self._position, self._owner = position, owner
 
@@ -60,6 +60,36 @@ class StartSearch(PositionSearch):
         self._position.search = None
         log.info("%s: %s: reading from offset %d, the %s", self._owner.client_id, self.tp, offset, self.target.value)
         self._owner.positions.locate(self._position, offset, -1)
+
+
+class TimeSearch(StartSearch):
+    """For the first record since a time; without one, for the end of the log.
+
+    After the end the time is looked up again: a record that was written between the two requests lies before that end.
+    """
+
+    __slots__ = ("_end", "_since")
+
+    def __init__(self, position: Position, target: Since, owner: StartOffsets) -> None:
+        super().__init__(position, target, owner)
+        self._since, self._end = target, -1
+
+    def found(self, now: float, offset: int, epoch: int) -> None:
+        """Look up the time again after the end, or read from there."""
+        if self.target is Start.LATEST:
+            self._end, self.target = offset, self._since
+            self._owner.searches.begin(self)
+        else:
+            super().found(now, offset, epoch)
+
+    def absent(self) -> bool:
+        """All records are older."""
+        if self._end < 0:
+            self.target = Start.LATEST
+        else:
+            self._position.search = None
+            self._owner.positions.locate(self._position, self._end, -1)
+        return True
 
 
 class RangeSearch(PositionSearch):
@@ -181,7 +211,8 @@ class StartOffsets:
     # ---------------------------------------------------------------- earliest and latest offsets
 
     def _search(self, position: Position) -> None:
-        position.search = search = StartSearch(position, position.target, self)
+        target = position.target
+        position.search = search = TimeSearch(position, target, self) if isinstance(target, Since) else StartSearch(position, target, self)
         self.searches.begin(search)
 
     def _explain_range(self, position: Position) -> None:

@@ -36,6 +36,9 @@ class Application(Protocol):
     def idle_since(self) -> float | None:
         """When the last poll returned; None during a poll, -INFINITY before the first."""
 
+    def mark(self) -> object:
+        """Equal to an earlier one while the application works on the same records."""
+
     def put(self, item: object) -> None:
         """Pass on an event, in order with the data."""
 
@@ -70,6 +73,7 @@ class Membership:
         self._config, self._application, self._partitions, self._commits = config, application, partitions, commits
         self._max_poll = config.max_poll_interval_ms / 1000
         self._subscribed = SubscribedTopics(config, cluster, application, discovery)
+        self._extension: tuple[float, object] = (-INFINITY, None)  # until when the lease was extended, and the application's mark then
         self._claims: dict[TopicPartition, Claim] = {}  # until the application has released them
         self._ending: list[Ended] = []  # the events that it has not released yet
         self._when_left: list[Callable[[], None]] = []
@@ -178,8 +182,26 @@ class Membership:
 
     def _lease_ends(self, now: float) -> float:
         """The time by which the application must poll again."""
-        idle = self._application.idle_since()
-        return (now if idle is None else idle) + self._max_poll
+        idle, (until, mark) = self._application.idle_since(), self._extension
+        ends = (now if idle is None else idle) + self._max_poll
+        return until if until > ends and mark == self._application.mark() else ends
+
+    def extend_lease(self, now: float, seconds: float) -> str | None:
+        """Wait for the application for `seconds` from now on, unless it takes other records before that.
+
+        Returns why that is not possible: the lease is over or has not begun, or the group rebalances, which cannot wait for so long.
+        """
+        if (idle := self._application.idle_since()) == -INFINITY:
+            return "the lease begins with the first poll"
+        if losses := self.losses():
+            return f"{next(iter(losses.values()))}; poll rejoins the group"
+        if idle is not None and self._lease_ends(now) <= now:
+            return f"max_poll_interval_ms={self._config.max_poll_interval_ms:g} exceeded; poll rejoins the group"
+        left = min((ended.deadline for ended in self._ending), default=INFINITY) - now
+        if seconds > left:
+            return f"the group is rebalancing, and waits for this member for {left:.3g} s more; poll takes part in the rebalance"
+        self._extension = (now + seconds, self._application.mark())
+        return None
 
     def keep_lease(self, now: float) -> float:
         """Leave the group if the application has stopped polling: its partitions have to go to other members."""
@@ -188,7 +210,7 @@ class Membership:
             return ends
         reason = (
             f"max_poll_interval_ms={self._config.max_poll_interval_ms:g} exceeded: the application did not call poll or take the next "
-            "record of a loop in time; raise that option, or lower max_poll_records"
+            "record of a loop in time; raise that option, lower max_poll_records, or call extend_lease during long work"
         )
         log.warning("%s: group %s: leaving: %s", self._config.client_id, self._config.group_id, reason)
         self.lost(self.held, reason)

@@ -9,7 +9,7 @@ import pytest
 from consumer_harness import ConsumerHarness, batch, fetched_epoch, fetching, tp
 
 from pykafka4.core.consumer.start_offsets import RETRY_LOOKUP
-from pykafka4.core.subscription import Start
+from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import AuthorizationError, BrokerError, KafkaError
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import OffsetFetchRequest
@@ -212,3 +212,35 @@ def test_what_was_refused_before_a_position_is_not_told_to_it() -> None:
     harness.run()
     with pytest.raises(AuthorizationError, match="topic 'secret'"):
         harness.poll()
+
+
+# -- the first record since a time
+
+
+def timestamps(harness: ConsumerHarness) -> list[int]:
+    return [r.message.topics[0].partitions[0].timestamp for r in harness.pending(ListOffsetsRequest)]
+
+
+def test_a_record_that_is_written_while_the_end_is_looked_up_is_not_skipped(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), start=5)
+    harness.reader.seek(tp(0), Since(1_000))
+    harness.run()
+    assert timestamps(harness) == [1_000]
+    harness.ends(-1)
+    assert timestamps(harness) == [-1], "no record since: the end"
+    harness.ends(42)
+    assert timestamps(harness) == [1_000], "a record may have been written before the end was looked up"
+    harness.ends(41)
+    harness.poll()
+    assert harness.reader.positions() == {tp(0): 41}
+
+
+def test_without_a_record_since_the_time_reading_continues_at_the_end(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), start=5)
+    harness.reader.seek(tp(0), Since(1_000))
+    harness.run()
+    for offset in (-1, 42, -1):
+        harness.ends(offset)
+    assert not harness.pending(ListOffsetsRequest)
+    harness.poll()
+    assert harness.reader.positions() == {tp(0): 42}

@@ -6,8 +6,8 @@ import logging
 from typing import Any
 
 import pytest
-from consumer_harness import ConsumerHarness, tp
-from member_harness import events, keep_alive, release, state
+from consumer_harness import ConsumerHarness, batch, tp
+from member_harness import ending, events, keep_alive, release, state
 
 from pykafka4.core.group.assignors import subscription_bytes
 from pykafka4.core.group.classic import MemberState
@@ -295,3 +295,74 @@ def test_an_assignment_that_ended_before_it_was_seen_is_marked(harness: Consumer
     assigned, ended = events(harness)
     assert [claim.ended for claim in assigned.claims] == [True]
     assert ended.claims == assigned.claims
+
+
+# -- a lease that is extended
+
+
+def test_an_extended_lease_lasts_until_the_application_polls_again(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0))
+    membership = harness.machine.membership
+    harness.reader.leave()
+    assert membership.extend_lease(harness.now, 100.0) is None
+    assert membership.keep_lease(harness.now + 99) == harness.now + 100
+    harness.poll()
+    assert membership.keep_lease(harness.now) == harness.now + 60
+
+
+def test_the_next_record_of_a_loop_ends_the_extension(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0))
+    membership = harness.machine.membership
+    harness.committed()
+    harness.ends()
+    harness.fetched(harness.fetch_at(1), {tp(0): batch(0, 3)})
+    harness.reader.enter()
+    harness.reader.drain()
+    records = harness.reader.take_one_by_one(10)
+    harness.reader.leave()
+    next(records)
+    assert membership.extend_lease(harness.now, 100.0) is None
+    assert membership.keep_lease(harness.now) == harness.now + 100
+    next(records)
+    assert membership.keep_lease(harness.now) == harness.now + 60
+
+
+def test_an_extension_never_shortens_the_lease_and_the_last_one_counts(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0))
+    membership = harness.machine.membership
+    harness.reader.leave()
+    for seconds, expected in ((1.0, 60), (500.0, 500), (100.0, 100)):
+        assert membership.extend_lease(harness.now, seconds) is None
+        assert membership.keep_lease(harness.now) == harness.now + expected
+
+
+def test_a_lease_that_is_over_cannot_be_extended(harness: ConsumerHarness) -> None:
+    membership = harness.machine.membership
+    assert membership.extend_lease(harness.now, 100.0) == "the lease begins with the first poll"
+    harness.stable(tp(0))
+    harness.reader.leave()
+    harness.now += 61
+    assert membership.extend_lease(harness.now, 100.0) == "max_poll_interval_ms=60000 exceeded; poll rejoins the group"
+    harness.run()
+    assert membership.extend_lease(harness.now, 100.0) == (
+        "no heartbeat response within session_timeout_ms=10000 (no coordinator); poll rejoins the group"
+    )
+
+
+def test_an_extension_does_not_delay_the_end_of_a_revocation(harness: ConsumerHarness) -> None:
+    """The other members wait for max_poll_interval_ms only."""
+    harness.stable(tp(0))
+    membership = harness.machine.membership
+    harness.reader.leave()
+    assert membership.extend_lease(harness.now, 1000.0) is None
+    membership.subscribe(("u",))
+    harness.run()
+    (ended,) = ending(harness)
+    assert ended.deadline == harness.now + 60
+    harness.now += 20
+    assert membership.extend_lease(harness.now, 41.0) == (
+        "the group is rebalancing, and waits for this member for 40 s more; poll takes part in the rebalance"
+    )
+    assert membership.extend_lease(harness.now, 39.0) is None
+    membership.poll(harness.now + 40)
+    assert ended.ending is Ending.LOST

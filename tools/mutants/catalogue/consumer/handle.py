@@ -164,6 +164,13 @@ MUTANTS: Final = (
         tests=("tests/consumer/test_misuse.py::test_wrong_arguments_of_commits_assignments_and_sharing_are_named",),
     ),
     Mutant(
+        file="pykafka4/consumer/arguments.py",
+        old="        if time.tzinfo is None:\n",
+        new="        if False:\n",
+        breaks="a time without a time zone is taken",
+        tests=("tests/consumer/test_positions.py::test_a_wrong_time_is_refused",),
+    ),
+    Mutant(
         file="pykafka4/consumer/guard.py",
         old="        if self._reader.changing and holder is not None",
         new="        if False and holder is not None",

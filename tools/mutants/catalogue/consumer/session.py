@@ -419,4 +419,11 @@ MUTANTS: Final = (
             "tests/aio/test_aio_listeners.py::test_cancelling_a_poll_does_not_cancel_the_listener_and_the_next_poll_waits_for_it[revoked]",
         ),
     ),
+    Mutant(
+        file="pykafka4/consumer/commits.py",
+        old=".items() if topic is None or tp.topic == topic}\n",
+        new=".items()}\n",
+        breaks="a commit of one topic commits all",
+        tests=("tests/consumer/test_commits.py::test_a_commit_of_one_topic_leaves_the_others",),
+    ),
 )

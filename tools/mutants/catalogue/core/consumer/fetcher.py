@@ -361,4 +361,11 @@ MUTANTS: Final = (
         breaks="status does not say that reading waits for the end of a transaction",
         tests=("tests/consumer/test_read_committed.py::test_what_follows_an_open_transaction_waits_and_status_says_so",),
     ),
+    Mutant(
+        file="pykafka4/core/consumer/start_offsets.py",
+        old="            self._end, self.target = offset, self._since\n            self._owner.searches.begin(self)\n",
+        new="            super().found(now, offset, epoch)\n",
+        breaks="a record is skipped that was written while seek_to_time looked up the end",
+        tests=("tests/core/consumer/test_start_offsets.py::test_a_record_that_is_written_while_the_end_is_looked_up_is_not_skipped",),
+    ),
 )

@@ -270,7 +270,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/searches.py",
-        old="timestamp=TIMESTAMPS[search.target]",
+        old="timestamp=_timestamp(search.target)",
         new="timestamp=-1",
         breaks="the earliest offset is never asked for",
         tests=("tests/core/consumer/test_searches.py::test_two_questions_about_one_partition_go_one_after_the_other",),

@@ -18,6 +18,30 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/membership.py",
+        old="        return until if until > ends and mark == self._application.mark() else ends\n",
+        new="        return max(until, ends)\n",
+        breaks="an extended lease outlasts the record for which it was extended",
+        tests=(
+            "tests/core/group/test_membership.py::test_an_extended_lease_lasts_until_the_application_polls_again",
+            "tests/core/group/test_membership.py::test_the_next_record_of_a_loop_ends_the_extension",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/group/membership.py",
+        old="        return until if until > ends and mark == self._application.mark() else ends\n",
+        new="        return until if mark == self._application.mark() else ends\n",
+        breaks="an extension shortens max_poll_interval_ms",
+        tests=("tests/core/group/test_membership.py::test_an_extension_never_shortens_the_lease_and_the_last_one_counts",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/membership.py",
+        old="        if idle is not None and self._lease_ends(now) <= now:\n",
+        new="        if False:\n",
+        breaks="a lease is extended that is over",
+        tests=("tests/core/group/test_membership.py::test_a_lease_that_is_over_cannot_be_extended",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/membership.py",
         old="        if now >= release_by:\n",
         new="        if False:\n",
         breaks="a revocation waits for ever",

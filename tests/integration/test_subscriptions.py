@@ -1,0 +1,140 @@
+"""Subscriptions on real brokers: patterns, topics and partitions that come later, an extended lease, commits of one topic, times."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from reading import GROUP, LONG, SECONDS, Notes, poll_until, produce, read, values
+
+from integration.cluster import Cluster
+from integration.waiting import Deadline
+from pykafka4 import Consumer, GroupError, Producer, Record
+
+pytestmark = pytest.mark.cluster
+
+SOON = {"metadata_max_age_ms": 1_000}
+LATEST = {**GROUP, "auto_offset_reset": "latest"}
+
+
+def test_topics_come_and_go_under_a_pattern_and_no_record_is_skipped(cluster: Cluster, topic: str) -> None:
+    """With latest. The records of each new topic are written before the consumer can know of it."""
+    cluster.create_topic(f"{topic}-1", 2)
+    cluster.create_topic(f"{topic}-old", 1)
+    produce(cluster, f"{topic}-1", 0, 50)
+    with Consumer(**cluster.client, **LATEST, **SOON, group_id=topic) as consumer:
+        consumer.subscribe(f"{topic}-.*", exclude=[f"{topic}-old"])
+        poll_until(consumer, lambda: len(consumer.assignment()) == 2)
+        assert sum(consumer.position(tp, LONG) for tp in consumer.assignment()) == 50
+        cluster.create_topic(f"{topic}-2", 3)
+        produce(cluster, f"{topic}-2", 0, 100)
+        produce(cluster, f"{topic}-1", 100, 200)
+        assert values(read(consumer, 200)) == list(range(200))
+        assert consumer.subscription() == {f"{topic}-1", f"{topic}-2"}
+        cluster.delete_topic(f"{topic}-1")
+        poll_until(consumer, lambda: {tp.topic for tp in consumer.assignment()} == {f"{topic}-2"}, SECONDS + SECONDS)
+        produce(cluster, f"{topic}-2", 200, 300)
+        assert values(read(consumer, 100)) == list(range(200, 300))
+        cluster.create_topic(f"{topic}-1", 1)
+        produce(cluster, f"{topic}-1", 300, 310)
+        assert values(read(consumer, 10)) == list(range(300, 310))
+
+
+def test_internal_topics_match_only_if_they_are_wanted(cluster: Cluster, topic: str) -> None:
+    cluster.create_topic(topic, 1)
+    for excluded, expected in ((True, set()), (False, {"__consumer_offsets"})):
+        with Consumer(**cluster.client, **GROUP, group_id=f"{topic}-{excluded}", exclude_internal_topics=excluded) as consumer:
+            consumer.subscribe(f"{topic}|__consumer_offsets")
+            poll_until(consumer, consumer.assignment)
+            assert consumer.subscription() == {topic} | expected
+
+
+def test_a_group_by_pattern_reads_a_topic_that_comes_later_once_each_record(cluster: Cluster, topic: str) -> None:
+    cluster.create_topic(f"{topic}-1", 2)
+    with (
+        Consumer(**cluster.client, **LATEST, **SOON, group_id=topic) as first,
+        Consumer(**cluster.client, **LATEST, **SOON, group_id=topic) as second,
+    ):
+        members, records, deadline = (first, second), [], Deadline(LONG)
+        for member in members:
+            member.subscribe(f"{topic}-.*")
+
+        def polled_until_each_has(partitions: int, count: int) -> None:
+            while not (all(len(member.assignment()) == partitions for member in members) and len(records) >= count):
+                assert not deadline.passed(), [member.status() for member in members]
+                for member in members:
+                    records.extend(member.poll(0.1))
+
+        polled_until_each_has(1, 0)
+        cluster.create_topic(f"{topic}-2", 2)
+        produce(cluster, f"{topic}-2", 0, 100)
+        polled_until_each_has(2, 100)
+    assert values(records) == list(range(100))
+
+
+@pytest.mark.parametrize("by_pattern", [False, True], ids=["by name", "by pattern"])
+def test_records_of_partitions_that_are_added_are_all_read_with_latest(cluster: Cluster, topic: str, by_pattern: bool) -> None:
+    """They are written before the consumer can know of the partitions (KAFKA-12478)."""
+    cluster.create_topic(topic, 1)
+    produce(cluster, topic, 0, 20)
+    with Consumer(**cluster.client, **LATEST, metadata_max_age_ms=3_000, group_id=topic) as consumer:
+        consumer.subscribe(topic if by_pattern else [topic])
+        poll_until(consumer, consumer.assignment)
+        assert consumer.position((topic, 0), LONG) == 20
+        cluster.add_partitions(topic, 3)
+        for partition in range(3):
+            produce(cluster, topic, 100 * partition, 100 * partition + 100, partition)
+        assert values(read(consumer, 300)) == list(range(300))
+        assert len(consumer.assignment()) == 3
+
+
+def test_an_extended_lease_keeps_the_partitions_until_a_rebalance(cluster: Cluster, topic: str) -> None:
+    cluster.create_topic(topic, 2)
+    options = {**GROUP, "max_poll_interval_ms": 2_000, "group_id": topic}
+    notes = Notes()
+    with Consumer(**cluster.client, **options) as consumer:
+        consumer.subscribe([topic], notes)
+        poll_until(consumer, lambda: len(consumer.assignment()) == 2)
+        consumer.extend_lease(LONG)
+        time.sleep(5)  # two and a half times max_poll_interval_ms: what is tested is that nothing happens
+        consumer.commit({(topic, 0): 0})
+        consumer.poll(0)
+        assert notes.kinds == ["assigned"]
+        consumer.extend_lease(LONG)
+        with Consumer(**cluster.client, **options) as other:
+            other.subscribe([topic])
+            poll_until(other, lambda: len(other.assignment()) == 2, SECONDS)  # it has waited for max_poll_interval_ms only
+            with pytest.raises(GroupError):
+                consumer.extend_lease(LONG)
+            with pytest.raises(GroupError):
+                consumer.commit({(topic, 0): 0})
+        poll_until(consumer, lambda: notes.kinds[:3] == ["assigned", "lost", "assigned"])
+
+
+def test_a_commit_of_one_topic_leaves_the_others(cluster: Cluster, topic: str) -> None:
+    topics = [f"{topic}-1", f"{topic}-2"]
+    for name in topics:
+        cluster.create_topic(name, 1)
+        produce(cluster, name, 0, 10, 0)
+    with Consumer(**cluster.client, **GROUP, group_id=topic, enable_auto_commit=False) as consumer:
+        consumer.subscribe(topics)
+        read(consumer, 20)
+        consumer.commit(topic=topics[1])
+        places = consumer.committed([(name, 0) for name in topics])
+        assert [place and place.offset for place in places.values()] == [None, 10]
+
+
+def test_seek_to_time_finds_the_first_record_that_is_not_older(cluster: Cluster, topic: str) -> None:
+    cluster.create_topic(topic, 1)
+    now = int(time.time() * 1000)
+    with Producer(**cluster.client) as producer:
+        for n in range(10):
+            producer.send(topic, b"%d" % n, timestamp_ms=now - 10_000 + 1_000 * n)
+    with Consumer(**cluster.client, auto_offset_reset="earliest") as consumer:
+        consumer.assign([(topic, 0)])
+        for time_ms, offset in ((0, 0), (now - 5_500, 5), (now - 5_000, 5), (now, 10)):
+            consumer.seek_to_time(time_ms)
+            assert consumer.position((topic, 0), LONG) == offset
+        consumer.seek_to_time(now - 2_000)
+        records: list[Record] = read(consumer, 2)
+        assert values(records) == [8, 9]
