@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 import pytest
@@ -17,6 +20,8 @@ import pytest
 from integration.cluster import Cluster
 from integration.kafka.settings import write_properties
 from integration.waiting import until
+from pykafka4 import Consumer
+from pykafka4.assignors import GroupMember, PartitionInfo
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
@@ -330,3 +335,62 @@ def test_records_that_were_handed_out_again_are_not_taken_for_others(pipeline, t
     assert not pipeline.caught_up(run, 4)
     run.files[1].write_text(line(0, 1, 7) + line(1, 0, 7) + line(1, 1, 7))
     assert pipeline.caught_up(run, 4)
+
+
+# ---------------------------------------------------------------- leader_range.py
+
+
+def leader_range() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("leader_range", EXAMPLES / "leader_range.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def led_by(topic: str, *leaders: int | None) -> list[PartitionInfo]:
+    return [PartitionInfo(topic, number, leader) for number, leader in enumerate(leaders)]
+
+
+def test_leader_range_gives_each_member_the_partitions_of_few_brokers() -> None:
+    members = [GroupMember(name, frozenset({"t", "u"})) for name in "cab"]
+    topics = {"t": led_by("t", 1, 2, 3, 1, 2, 3), "u": led_by("u", 3, 2, 1)}
+    result = leader_range().LeaderRangeAssignor().assign(members, topics)
+    leaders = {partition.tp: partition.leader for partitions in topics.values() for partition in partitions}
+    assert {name: {leaders[tp] for tp in tps} for name, tps in result.items()} == {"a": {1}, "b": {2}, "c": {3}}
+    assert [len(tps) for tps in result.values()] == [3, 3, 3]
+
+
+def test_leader_range_assigns_everything_once_to_members_that_want_it() -> None:
+    members = [GroupMember("a", frozenset({"t"})), GroupMember("b", frozenset({"t", "u"})), GroupMember("c", frozenset(), "static")]
+    topics = {"t": led_by("t", None, 2, 1), "u": led_by("u", 2)}
+    result = leader_range().LeaderRangeAssignor().assign(members, topics)
+    assert sorted(tp for tps in result.values() for tp in tps) == [("t", 0), ("t", 1), ("t", 2), ("u", 0)]
+    assert result["c"] == []
+    assert ("u", 0) in result["b"]
+    assert (
+        Consumer(bootstrap_servers="localhost:1", group_id="g", partition_assignment_strategy=leader_range().LeaderRangeAssignor()).close()
+        is None
+    )
+
+
+@pytest.mark.cluster
+def test_two_consumers_with_leader_range_share_the_topic_and_read_from_few_brokers(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("clustered", 6)
+    where = [*at(cluster, tmp_path), "--topic", "clustered", "--group", "clustered"]
+    assert run("produce.py", *where[:-2], "--count", "20").returncode == 0
+    outs = [tmp_path / "one", tmp_path / "two"]
+    with contextlib.ExitStack() as ends:
+        for out in outs:
+            child = subprocess.Popen(command("leader_range.py", *where), env=environment(), stdout=ends.enter_context(out.open("w")))
+            ends.callback(child.wait, 30.0)
+            ends.callback(child.kill)
+
+        def shares() -> list[set[int]]:
+            told = [[line for line in out.read_text().splitlines() if line.startswith("assigned ")] for out in outs]
+            return [{int(number) for number in re.findall(r"clustered-(\d+)", lines[-1])} for lines in told if lines]
+
+        until(lambda: sorted(map(len, shares())) == [3, 3] and set.union(*shares()) == set(range(6)), 60.0, "three partitions for each")
+    brokers = [{cluster.leader("clustered", number) for number in share} for share in shares()]
+    assert len(brokers[0] & brokers[1]) <= 1, "only the broker at the border of both ranges is read by both"

@@ -14,7 +14,7 @@ the leader, so an assignor is an agreement between implementations.
     interface             what an assignor gets, and returns
 """
 
-from pykafka4.assignors.interface import Assignor, GroupMember, PartitionInfo, SendsUserData
+from pykafka4.assignors.interface import Assignor, GroupMember, PartitionInfo, SendsUserData, Topics
 from pykafka4.assignors.range import RangeAssignor
 from pykafka4.assignors.round_robin import RoundRobinAssignor
 from pykafka4.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
@@ -28,4 +28,5 @@ __all__ = [
     "RoundRobinAssignor",
     "SendsUserData",
     "StickyAssignor",
+    "Topics",
 ]
