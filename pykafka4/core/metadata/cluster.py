@@ -17,7 +17,8 @@ import attrs
 from pykafka4.config import ClientConfig
 from pykafka4.core import ANY, INFINITY, Effects, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
-from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved, MetadataChanged
+from pykafka4.core.metadata.brokers import Broker, changes_of
+from pykafka4.core.metadata.events import MetadataChanged
 from pykafka4.core.metadata.metadata_queue import ROTATES_AFTER, MetadataQueue
 from pykafka4.core.metadata.topic import Leader, Topic
 from pykafka4.core.network.call import PATIENCE
@@ -30,7 +31,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataResponse
 from pykafka4.wire.protocol.schema import NO_UUID
 
-__all__ = ["MISSING", "Broker", "Change", "Cluster", "Waiter"]
+__all__ = ["MISSING", "Change", "Cluster", "Waiter"]
 
 log = get_log("pykafka4.cluster")
 BROKERS = ""  # stands for the list of brokers among the names to request; no topic has this name
@@ -45,16 +46,6 @@ REBOOTSTRAP = BY_NAME["REBOOTSTRAP_REQUIRED"].code
 # created it at once. UNKNOWN_SERVER_ERROR: a broker failed to create it; a retry does no harm.
 NOT_YET = {"INVALID_REPLICATION_FACTOR", "TOPIC_ALREADY_EXISTS", "UNKNOWN_SERVER_ERROR"}
 Then: TypeAlias = Callable[["KafkaError | None"], None]
-
-
-@attrs.frozen
-class Broker:
-    """A broker and its address."""
-
-    node: int
-    host: str
-    port: int
-    rack: str | None = None
 
 
 @attrs.frozen
@@ -572,7 +563,7 @@ class Cluster:
 
     def _address(self, node: int) -> tuple[str, int] | None:
         broker = self.brokers.get(node)
-        return None if broker is None else (broker.host, broker.port)
+        return None if broker is None else broker.address
 
     def _set_brokers(self, now: float, brokers: dict[int, Broker], controller: int | None) -> bool:
         before, self.brokers = self.brokers, brokers
@@ -586,13 +577,8 @@ class Cluster:
         return True
 
     def _announce(self, before: Mapping[int, Broker]) -> None:
-        """Emit an event for each broker removed or added; a broker with a new address is both."""
-        for broker in before.values():
-            if self._address(broker.node) != (broker.host, broker.port):
-                self._emit(BrokerRemoved(broker.node, broker.host, broker.port))
-        for broker in self.brokers.values():
-            if (was := before.get(broker.node)) is None or (was.host, was.port) != (broker.host, broker.port):
-                self._emit(BrokerAdded(broker.node, broker.host, broker.port))
+        for event in changes_of(before, self.brokers):
+            self._emit(event)
 
     def _unseat(self) -> frozenset[str]:
         """Partitions led by a broker that left the cluster become leaderless, and their topics are requested again.
@@ -610,7 +596,7 @@ class Cluster:
         return frozenset(unseated)
 
     def _place(self, now: float) -> None:
-        self._network.set_addresses(now, {broker.node: (broker.host, broker.port) for broker in self.brokers.values()})
+        self._network.set_addresses(now, {broker.node: broker.address for broker in self.brokers.values()})
 
     def _changed(self, topics: frozenset[str], brokers: bool) -> None:
         self.version += 1

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from heapq import heappop, heappush, heapreplace
-from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +21,7 @@ import attrs
 from pykafka4.config import ClientConfig
 from pykafka4.core import ANY, CONTROLLER, INFINITY, Close, Connect, Failed, Job, Request
 from pykafka4.core.backoff import Backoff
+from pykafka4.core.network.alarms import Alarms
 from pykafka4.core.network.chooser import BrokerChooser, least_failed
 from pykafka4.core.network.connection import Answer, Connection, ConnectionState
 from pykafka4.core.network.endpoint import LANE, Endpoint, LinkStatus, broker_of, via
@@ -84,8 +83,7 @@ class Network:
         self._answers: list[Answer] = []
         self._connect: list[Connect] = []
         self._close: list[Close] = []
-        self._alarms: list[tuple[float, int, Endpoint]] = []  # a heap; an endpoint has one that counts, its `alarm`
-        self._ties = count()
+        self._alarms = Alarms()
         self._wake_at = INFINITY
         self._nothing = NetworkEffects()
         self._configured = [self._add(-number, host, port) for number, (host, port) in enumerate(config.bootstrap_servers, 1)]
@@ -304,7 +302,7 @@ class Network:
             any_due = INFINITY
         for endpoint in touched:
             self._set_alarm(endpoint, endpoint.due())
-        self._wake_at = min(self._wake_at, max(any_due, now), self._next_alarm(), *self._muted.values())
+        self._wake_at = min(self._wake_at, max(any_due, now), self._alarms.next(), *self._muted.values())
         connect, self._connect = tuple(self._connect), []
         close, self._close = tuple(self._close), []
         jobs = self._jobs.start()
@@ -406,9 +404,7 @@ class Network:
         """The endpoints with something to do, and those whose time has come."""
         if now >= self._wake_at:
             self._wake_at = INFINITY
-            while self._next_alarm() <= now:
-                endpoint = heappop(self._alarms)[2]
-                endpoint.alarm = INFINITY
+            for endpoint in self._alarms.take(now):
                 self._dirty[endpoint.node] = endpoint
         touched = list(self._dirty.values())
         self._dirty.clear()
@@ -417,25 +413,8 @@ class Network:
     def _set_alarm(self, endpoint: Endpoint, when: float) -> None:
         """Look at `endpoint` at `when` at the latest."""
         if when < endpoint.alarm:
-            endpoint.alarm = when
-            heappush(self._alarms, (when, next(self._ties), endpoint))
+            self._alarms.set(endpoint, when)
             self._wake_at = min(self._wake_at, when)
-
-    def _next_alarm(self) -> float:
-        """When the first endpoint is due. What an alarm was set for may be over by now: the first is corrected until it counts."""
-        alarms = self._alarms
-        while alarms:
-            when, tie, endpoint = alarms[0]
-            due = endpoint.due() if endpoint.alarm == when else INFINITY  # else an earlier one was set in its place
-            if due <= when:
-                return when
-            if endpoint.alarm == when:
-                endpoint.alarm = due
-            if due == INFINITY:
-                heappop(alarms)
-            else:
-                heapreplace(alarms, (due, tie, endpoint))
-        return INFINITY
 
     def _step(self, now: float, endpoint: Endpoint) -> tuple[int, list[Buffer]] | None:
         if endpoint.connection is None:

@@ -11,7 +11,8 @@ from scripted_brokers import World, metadata
 
 from pykafka4.core import INFINITY, Failed
 from pykafka4.core.backoff import Backoff
-from pykafka4.core.metadata.cluster import BrokerAdded, BrokerRemoved, Change, MetadataChanged
+from pykafka4.core.metadata.cluster import Change
+from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved, MetadataChanged
 from pykafka4.core.metadata.topic import CONTRADICTED, Leader, Topic
 from pykafka4.error_table import Written
 from pykafka4.errors import ConfigError, ConnectionLost, KafkaError, UnsupportedVersion

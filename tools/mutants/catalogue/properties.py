@@ -70,7 +70,7 @@ MUTANTS: Final = (
         old="        if option in self.given:\n            return\n",
         new="",
         breaks="a keyword does not win over credentials in the file",
-        tests=("tests/test_properties.py::test_names_of_tls_and_sasl_become_options",),
+        tests=("tests/test_properties_security.py::test_names_of_tls_and_sasl_become_options",),
     ),
     Mutant(
         file="pykafka4/properties.py",
@@ -147,14 +147,14 @@ MUTANTS: Final = (
         old='property {shown(item.name)}; {hint}")',
         new='property {item.name}={shown(item.value)}; {hint}")',
         breaks="the value of a misspelt name is shown",
-        tests=("tests/test_properties.py::test_a_secret_is_in_no_error_log_line_or_repr",),
+        tests=("tests/test_properties_security.py::test_a_secret_is_in_no_error_log_line_or_repr",),
     ),
     Mutant(
         file="pykafka4/properties.py",
         old="    options: dict[str, Any] = attrs.field(factory=dict, repr=False)",
         new="    options: dict[str, Any] = attrs.field(factory=dict)",
         breaks="a translation shows passwords",
-        tests=("tests/test_properties.py::test_a_secret_is_in_no_error_log_line_or_repr",),
+        tests=("tests/test_properties_security.py::test_a_secret_is_in_no_error_log_line_or_repr",),
     ),
     Mutant(
         file="pykafka4/properties.py",

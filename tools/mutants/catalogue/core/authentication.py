@@ -101,7 +101,7 @@ MUTANTS: Final = (
         old="max(0, response.session_lifetime_ms)",
         new="response.session_lifetime_ms * 0",
         breaks="sessions are taken to last for ever",
-        tests=("tests/core/network/test_authentication.py::test_it_authenticates_itself_again_at_85_percent_of_the_lifetime",),
+        tests=("tests/core/network/test_reauthentication.py::test_it_authenticates_itself_again_at_85_percent_of_the_lifetime",),
     ),
     Mutant(
         file="pykafka4/core/network/authentication.py",

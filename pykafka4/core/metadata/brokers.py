@@ -1,0 +1,36 @@
+"""Brokers. Rule: a broker with a new address counts as one that was removed and one that was added."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved
+
+__all__ = ["Broker", "changes_of"]
+
+
+@attrs.frozen
+class Broker:
+    """A broker and its address."""
+
+    node: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """(host, port)."""
+        return self.host, self.port
+
+
+def changes_of(before: Mapping[int, Broker], after: Mapping[int, Broker]) -> list[BrokerAdded | BrokerRemoved]:
+    """An event for each broker that was removed or added."""
+
+    def missing(those: Mapping[int, Broker], others: Mapping[int, Broker]) -> list[Broker]:
+        return [b for b in those.values() if b.node not in others or others[b.node].address != b.address]
+
+    removed = [BrokerRemoved(b.node, *b.address) for b in missing(before, after)]
+    return [*removed, *(BrokerAdded(b.node, *b.address) for b in missing(after, before))]
