@@ -122,8 +122,7 @@ def test_giving_way_ends_after_a_millisecond_if_nobody_comes(quiet: int) -> None
             break
         time.sleep(UNHEARD)
     assert len(waited) >= 10, "nearly all calls returned at once"
-    assert min(took) < 50 * LONGEST
-    assert statistics.median(waited) > 0.8 * LONGEST, "it waits for the thread that asked"
+    assert 0.8 * LONGEST < statistics.median(waited) < 50 * LONGEST, "it waits for the thread that asked, but not for long"
     assert not raised(), "the thread no longer asks"
 
 
