@@ -20,6 +20,7 @@ from pykafka4.wire.protocol.messages_admin import CreateTopicsRequest, DeleteGro
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 from pykafka4.wire.protocol.messages_group import (
+    ConsumerGroupHeartbeatRequest,
     DescribeGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
@@ -193,6 +194,7 @@ def requests() -> dict[str, tuple[Request[Any], int]]:
         "AddOffsetsToTxn": (AddOffsetsToTxnRequest(transactional_id="x", producer_id=1, producer_epoch=0, group_id="g"), 3),
         "EndTxn": (EndTxnRequest(transactional_id="x", producer_id=1, producer_epoch=0, committed=True), 3),
         "TxnOffsetCommit": (pending, 3),
+        "ConsumerGroupHeartbeat": (ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1), 1),
         "DescribeGroups": (DescribeGroupsRequest(groups=["g"]), 5),
         "DeleteGroups": (DeleteGroupsRequest(groups_names=["g"]), 2),
     }

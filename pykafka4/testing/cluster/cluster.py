@@ -71,7 +71,7 @@ class Cluster:
         self.metadata = Metadata(self.brokers, self.topics, timeline)
         self.replication = Replication(self.brokers, self.topics, timeline, random)
         self.replication.waits_below_min = behaviour.waits_below_min
-        self.coordinators = Coordinators(self.brokers, timeline, random, behaviour.interrupts_sync, behaviour.replication_lag)
+        self.coordinators = Coordinators(self.brokers, self.topics, timeline, random, behaviour.interrupts_sync, behaviour.replication_lag)
         markers = MarkerWriter(self.brokers, self.topics, timeline, self.appended, self._settle_offsets)
         self.transactions = TransactionCoordinators(self.brokers, timeline, random, self.new_producer_id, markers)
         self.transaction_version = behaviour.transaction_version  # the finalized level of this feature

@@ -1,4 +1,5 @@
-"""Consumer groups: the classic protocol (`group`), and which broker coordinates each group (`coordinators`).
+"""Consumer groups: the classic protocol and offsets (`group`), the consumer protocol (`modern`, `assigning`), and which broker
+coordinates each group (`coordinators`).
 
 Rules:
 * `Group` does not depend on requests or brokers: it takes plain values and responds through callables.

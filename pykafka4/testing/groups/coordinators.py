@@ -7,7 +7,9 @@ from uuid import UUID
 
 from pykafka4.testing.broker import Brokers
 from pykafka4.testing.groups.group import Group
+from pykafka4.testing.groups.modern import ModernGroup
 from pykafka4.testing.placement import Placement
+from pykafka4.testing.storage.partition import Topics
 from pykafka4.testing.timeline import Timeline
 
 __all__ = ["Coordinators"]
@@ -16,15 +18,20 @@ __all__ = ["Coordinators"]
 class Coordinators(Placement):
     """`interrupts_sync`: see `Group`. `replication_lag`: seconds until a new coordinator returns the offsets committed last."""
 
-    def __init__(self, brokers: Brokers, timeline: Timeline, random: Random, interrupts_sync: bool, replication_lag: float) -> None:
+    def __init__(
+        self, brokers: Brokers, topics: Topics, timeline: Timeline, random: Random, interrupts_sync: bool, replication_lag: float
+    ) -> None:
         super().__init__(brokers, timeline, random)
-        self._interrupts_sync, self._replication_lag = interrupts_sync, replication_lag
+        self._topics, self._interrupts_sync, self._replication_lag = topics, interrupts_sync, replication_lag
+        self.session_timeout = 45.0  # of groups that use the consumer protocol, as the interval
+        self.heartbeat_interval = 5.0
         self.groups: dict[str, Group] = {}
 
     def group(self, name: str) -> Group:
         """The group; it is created if it does not exist."""
         if name not in self.groups:
-            self.groups[name] = Group(name, self._timeline, self._member_id, self._interrupts_sync)
+            modern = ModernGroup(self._timeline, self._topics, self.session_timeout)
+            self.groups[name] = Group(name, self._timeline, self._member_id, self._interrupts_sync, modern)
         return self.groups[name]
 
     def _member_id(self, prefix: str) -> str:

@@ -13,6 +13,8 @@ import attrs
 
 from pykafka4.core import Transitions
 from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.testing.groups.modern import Beat, GroupHeartbeat, ModernGroup
+from pykafka4.testing.storage.partition import Topics
 from pykafka4.testing.timeline import NEVER, Moment, Timeline
 
 __all__ = ["Group", "GroupState", "JoinRequest", "Joined", "Member", "Synced"]
@@ -94,12 +96,13 @@ class Member:
 
 @attrs.define(eq=False)
 class Group:
-    """A classic consumer group and its committed offsets."""
+    """A consumer group and its committed offsets. Its members are those of the classic protocol, or of the consumer protocol (`modern`)."""
 
     id: str
     timeline: Timeline
     new_id: Callable[[str], str]
     interrupts_sync: bool = False  # as before 2.4: heartbeats and commits get REBALANCE_IN_PROGRESS until the leader's assignment arrives
+    modern: ModernGroup = attrs.field(default=attrs.Factory(lambda self: ModernGroup(self.timeline, Topics()), takes_self=True))
     state: GroupState = GroupState.EMPTY
     generation: int = 0
     protocol: str | None = None
@@ -134,6 +137,8 @@ class Group:
         return self._join_again(member, request, answer)
 
     def _join_refusal(self, request: JoinRequest) -> str | None:
+        if self.modern.members:
+            return "INCONSISTENT_GROUP_PROTOCOL"
         known = request.member_id in self.members or request.member_id in self.expected
         if request.member_id and not known and self._static(request.instance_id) is None:
             return "UNKNOWN_MEMBER_ID"
@@ -312,6 +317,14 @@ class Group:
         self._after_drop()
         return "NONE"
 
+    # ---- ConsumerGroupHeartbeat
+
+    def group_heartbeat(self, beat: GroupHeartbeat) -> Beat:
+        """Join, stay in or leave a group that uses the consumer protocol. The model does not convert groups that have classic members."""
+        if self.members:
+            return Beat("GROUP_ID_NOT_FOUND", message=f"Group {self.id} is not a consumer group.")
+        return self.modern.heartbeat(beat)
+
     # ---- sessions
 
     def keep_alive(self, member: Member) -> None:
@@ -347,6 +360,8 @@ class Group:
 
     def may_commit(self, generation: int, member_id: str, instance_id: str | None) -> str | None:
         """The error for a commit, or None: members commit in their generation, others only to an empty group."""
+        if self.modern.members:
+            return self.modern.stale(member_id, generation)
         if self.interrupts_sync and self.state is S.COMPLETING:
             return "REBALANCE_IN_PROGRESS"
         if generation < 0 and not member_id:
@@ -355,6 +370,10 @@ class Group:
         if error is None and self.state is S.COMPLETING:
             return "REBALANCE_IN_PROGRESS"
         return error
+
+    def may_look_up(self, generation: int, member_id: str) -> str | None:
+        """The error for a lookup of offsets by a member, or None: one without a member is always allowed."""
+        return self.modern.stale(member_id, generation) if member_id and self.modern.members else None
 
     def commit(self, tp: TopicPartition, position: OffsetAndMetadata) -> None:
         """Store an offset after `may_commit` has allowed it."""
@@ -380,6 +399,9 @@ class Group:
             return "INVALID_PRODUCER_EPOCH"
         if generation < 0 and not member_id and instance_id is None:
             return None
+        if self.modern.members:
+            error = self.modern.stale(member_id, generation)
+            return "ILLEGAL_GENERATION" if error == "STALE_MEMBER_EPOCH" else error
         return self.refusal(generation, member_id, instance_id)
 
     def pend(self, producer: tuple[int, int], tp: TopicPartition, position: OffsetAndMetadata) -> None:
@@ -405,6 +427,7 @@ class Group:
         The new one needs `behind` seconds to learn that the other replicas have all of its log.
         """
         self._behind_until = self.timeline.now + behind
+        self.modern.moved()
         for member in self.members.values():
             self._dismiss(member, "NOT_COORDINATOR")
             self.keep_alive(member)

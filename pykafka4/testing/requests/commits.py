@@ -24,7 +24,7 @@ def commit(call: Call) -> OffsetCommitResponse:
     refused = refusal(call, message.group_id)
     group = call.cluster.group(message.group_id)
     refused = refused or group.may_commit(message.generation_id_or_member_epoch, message.member_id, message.group_instance_id)
-    if refused is None and message.member_id:
+    if refused is None and message.member_id in group.members:
         group.keep_alive(group.members[message.member_id])
     after = "NONE" if refused else error_after(call, "NONE")
     one = partial(_commit_one, call, group, refused, after)
@@ -75,6 +75,7 @@ def fetch_offsets(call: Call) -> OffsetFetchResponse:
 def _fetch_group(call: Call, wanted: OffsetFetchRequest.Group, stable: bool) -> OffsetFetchResponse.Group:
     refused = refusal(call, wanted.group_id, "DESCRIBE")
     group = call.cluster.group(wanted.group_id)
+    refused = refused or group.may_look_up(wanted.member_epoch, wanted.member_id or "")
     one = OffsetFetchResponse.Group.Topic
     answer = OffsetFetchResponse.Group(group_id=wanted.group_id, error_code=code(refused), topics=[])
     if refused:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from pykafka4.testing.faults.controls import When
-from pykafka4.testing.groups.group import Joined, JoinRequest, Member, Synced
+from pykafka4.testing.groups.group import Group, Joined, JoinRequest, Member, Synced
+from pykafka4.testing.groups.modern import Beat, GroupHeartbeat
 from pykafka4.testing.requests.session import LATER, Call, code
 from pykafka4.wire.protocol.messages_admin import DeleteGroupsResponse, ListGroupsResponse
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from pykafka4.wire.protocol.messages_group import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     DescribeGroupsResponse,
     HeartbeatRequest,
     HeartbeatResponse,
@@ -22,7 +26,19 @@ from pykafka4.wire.protocol.messages_group import (
     SyncGroupResponse,
 )
 
-__all__ = ["error_after", "delete_groups", "describe", "find_coordinator", "heartbeat", "join", "leave", "list_groups", "refusal", "sync"]
+__all__ = [
+    "delete_groups",
+    "describe",
+    "error_after",
+    "find_coordinator",
+    "group_heartbeat",
+    "heartbeat",
+    "join",
+    "leave",
+    "list_groups",
+    "refusal",
+    "sync",
+]
 
 KINDS = GROUP_KEY, TRANSACTION_KEY = 0, 1
 
@@ -133,6 +149,50 @@ def leave(call: Call) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=code(error_after(call, "NONE")), members=members)
 
 
+def group_heartbeat(call: Call) -> ConsumerGroupHeartbeatResponse:
+    """Everything that a member of the consumer protocol asks for."""
+    message: ConsumerGroupHeartbeatRequest = call.message
+    refused = refusal(call, message.group_id)
+    if refused:
+        return _beaten(call, Beat(refused))
+    topics, owned = message.subscribed_topic_names, message.topic_partitions
+    for topic in topics or ():
+        if refused := call.denied("topic", topic, "DESCRIBE"):
+            return _beaten(call, Beat(refused))
+    beat = call.cluster.group(message.group_id).group_heartbeat(
+        GroupHeartbeat(
+            message.member_id,
+            message.member_epoch,
+            message.instance_id,
+            call.client_id,
+            None if message.rebalance_timeout_ms < 0 else message.rebalance_timeout_ms / 1000,
+            None if topics is None else tuple(topics),
+            message.server_assignor,
+            None if owned is None else frozenset((part.topic_id, number) for part in owned for number in part.partitions),
+        )
+    )
+    error = error_after(call, beat.error)
+    return _beaten(call, beat if error == beat.error else Beat(error))
+
+
+def _beaten(call: Call, beat: Beat) -> ConsumerGroupHeartbeatResponse:
+    kind = ConsumerGroupHeartbeatResponse.Assignment
+    assignment = None
+    if beat.assignment is not None:
+        by_topic: dict[UUID, list[int]] = {}
+        for topic_id, number in sorted(beat.assignment):
+            by_topic.setdefault(topic_id, []).append(number)
+        assignment = kind(topic_partitions=[kind.TopicPartitions(topic_id=topic, partitions=those) for topic, those in by_topic.items()])
+    return ConsumerGroupHeartbeatResponse(
+        error_code=code(beat.error),
+        error_message=beat.message,
+        member_id=beat.member_id,
+        member_epoch=beat.epoch,
+        heartbeat_interval_ms=int(1000 * call.cluster.coordinators.heartbeat_interval),
+        assignment=assignment,
+    )
+
+
 # ---- groups as a whole
 
 
@@ -192,8 +252,14 @@ def _described(member: Member, protocol: str | None) -> DescribeGroupsResponse.G
 def list_groups(call: Call) -> ListGroupsResponse:
     """The groups this broker coordinates."""
     mine = [g for g in call.cluster.groups.values() if call.cluster.coordinator(g.id) == call.broker.node]
-    kind = partial(ListGroupsResponse.Group, group_type="classic")
-    return ListGroupsResponse(groups=[kind(group_id=g.id, protocol_type=g.protocol_type, group_state=g.state.value) for g in mine])
+    return ListGroupsResponse(groups=[_listed(group) for group in mine])
+
+
+def _listed(group: Group) -> ListGroupsResponse.Group:
+    kind = partial(ListGroupsResponse.Group, group_id=group.id)
+    if group.modern.members:
+        return kind(protocol_type="consumer", group_state=group.modern.state, group_type="consumer")
+    return kind(protocol_type=group.protocol_type, group_state=group.state.value, group_type="classic")
 
 
 def delete_groups(call: Call) -> DeleteGroupsResponse:
@@ -206,7 +272,7 @@ def _delete_one(call: Call, name: str) -> str | None:
     refused = refusal(call, name, "DELETE")
     if refused or name not in call.cluster.groups:
         return refused or "GROUP_ID_NOT_FOUND"
-    if call.cluster.groups[name].members:
+    if call.cluster.groups[name].members or call.cluster.groups[name].modern.members:
         return "NON_EMPTY_GROUP"
     del call.cluster.groups[name]
     return None

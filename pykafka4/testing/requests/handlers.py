@@ -33,6 +33,7 @@ _BY_NAME: Final[Mapping[str, Handler]] = {
     "SyncGroup": groups.sync,
     "Heartbeat": groups.heartbeat,
     "LeaveGroup": groups.leave,
+    "ConsumerGroupHeartbeat": groups.group_heartbeat,
     "OffsetCommit": commits.commit,
     "OffsetFetch": commits.fetch_offsets,
     "AddPartitionsToTxn": transactions.add_partitions,

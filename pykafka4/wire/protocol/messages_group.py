@@ -25,6 +25,8 @@ from pykafka4.wire.protocol.schema import (
 )
 
 __all__ = [
+    "ConsumerGroupHeartbeatRequest",
+    "ConsumerGroupHeartbeatResponse",
     "ConsumerProtocolAssignment",
     "ConsumerProtocolSubscription",
     "DescribeGroupsRequest",
@@ -310,6 +312,49 @@ class DescribeGroupsRequest(Request[DescribeGroupsResponse]):
 
     groups: list[str] = wire(array(string))
     include_authorized_operations: bool = wire(boolean, "3+")
+
+
+@response(api_key=68, versions="0-1", flexible="0+")
+class ConsumerGroupHeartbeatResponse(Response):
+    """The member epoch, and the assignment if it is another than in the last response."""
+
+    @struct
+    class Assignment:
+        @struct
+        class TopicPartitions:
+            topic_id: UUID = wire(uuid)
+            partitions: list[int] = wire(array(int32))
+
+        topic_partitions: list[TopicPartitions] = wire(array(TopicPartitions))
+
+    throttle_time_ms: int = wire(int32)
+    error_code: int = wire(int16)
+    error_message: str | None = wire(string, nullable="0+", default=None)
+    member_id: str | None = wire(string, nullable="0+", default=None)
+    member_epoch: int = wire(int32)
+    heartbeat_interval_ms: int = wire(int32)
+    assignment: Assignment | None = wire(Assignment, nullable="0+", default=None)
+
+
+@request(api_key=68, versions="0-1", flexible="0+")
+class ConsumerGroupHeartbeatRequest(Request[ConsumerGroupHeartbeatResponse]):
+    """Join a consumer group, stay in it, acknowledge an assignment, leave it (KIP-848). None: as in the last heartbeat."""
+
+    @struct
+    class TopicPartitions:
+        topic_id: UUID = wire(uuid)
+        partitions: list[int] = wire(array(int32))
+
+    group_id: str = wire(string)
+    member_id: str = wire(string)
+    member_epoch: int = wire(int32)
+    instance_id: str | None = wire(string, nullable="0+", default=None)
+    rack_id: str | None = wire(string, nullable="0+", default=None)
+    rebalance_timeout_ms: int = wire(int32, default=-1)
+    subscribed_topic_names: list[str] | None = wire(array(string), nullable="0+", default=None)
+    subscribed_topic_regex: str | None = wire(string, "1+", nullable="1+", default=None)
+    server_assignor: str | None = wire(string, nullable="0+", default=None)
+    topic_partitions: list[TopicPartitions] | None = wire(array(TopicPartitions), nullable="0+", default=None)
 
 
 @data(versions="0-3")

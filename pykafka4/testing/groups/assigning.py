@@ -1,0 +1,70 @@
+"""The coordinator's assignors. Rule: a partition goes to one member that is subscribed to its topic, and to nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+from uuid import UUID
+
+__all__ = ["DEFAULT", "REMOTE_ASSIGNORS", "Part", "Shares"]
+
+Part: TypeAlias = tuple[UUID, int]  # topic id, partition
+Shares: TypeAlias = dict[str, set[Part]]  # by member id
+Subscribers: TypeAlias = Mapping[UUID, Sequence[str]]  # topic id: ids of the members that are subscribed to it
+
+DEFAULT: Final = "uniform"
+
+
+def uniform(subscribers: Subscribers, sizes: Mapping[UUID, int], before: Shares) -> Shares:
+    """Equal numbers of partitions, of which each member keeps as many as possible."""
+    members = sorted({member for those in subscribers.values() for member in those})
+    shares: Shares = {member: set() for member in members}
+    parts = [(topic, number) for topic in sorted(subscribers) for number in range(sizes[topic]) if subscribers[topic]]
+    most = -(-len(parts) // max(len(members), 1))
+    owners = {part: member for member, owned in before.items() for part in owned}
+    open_ones = []
+    for part in parts:
+        owner = owners.get(part, "")
+        if owner in subscribers[part[0]] and len(shares[owner]) < most:
+            shares[owner].add(part)
+        else:
+            open_ones.append(part)
+    for part in open_ones:
+        member = min(subscribers[part[0]], key=lambda member: (len(shares[member]), member))
+        shares[member].add(part)
+    _level(shares, subscribers)
+    return shares
+
+
+def _level(shares: Shares, subscribers: Subscribers) -> None:
+    """Move single partitions until no member has two more than another that could take one."""
+    while True:
+        for member in sorted(shares, key=lambda member: (-len(shares[member]), member)):
+            moves = (
+                (part, other)
+                for part in sorted(shares[member])
+                for other in subscribers[part[0]]
+                if len(shares[other]) + 1 < len(shares[member])
+            )
+            move = next(moves, None)
+            if move is not None:
+                shares[member].discard(move[0])
+                shares[move[1]].add(move[0])
+                break
+        else:
+            return
+
+
+def range_(subscribers: Subscribers, sizes: Mapping[UUID, int], before: Shares) -> Shares:
+    """Of each topic, neighbouring partitions to each member."""
+    shares: Shares = {member: set() for those in subscribers.values() for member in those}
+    for topic, those in subscribers.items():
+        members, start = sorted(those), 0
+        for number, member in enumerate(members):
+            count = sizes[topic] // len(members) + (number < sizes[topic] % len(members))
+            shares[member].update((topic, partition) for partition in range(start, start + count))
+            start += count
+    return shares
+
+
+REMOTE_ASSIGNORS: Final[Mapping[str, Callable[[Subscribers, Mapping[UUID, int], Shares], Shares]]] = {"uniform": uniform, "range": range_}

@@ -1,0 +1,263 @@
+"""Group coordinator of the consumer protocol (KIP-848). Rule: a partition is with one member at a time, until that one gives it back.
+
+A member's epoch follows the group's when it has given back what it has to; partitions that another member still has come to it later.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import attrs
+
+from pykafka4.testing.groups.assigning import DEFAULT, REMOTE_ASSIGNORS, Part, Shares
+from pykafka4.testing.storage.partition import Topics
+from pykafka4.testing.timeline import NEVER, Moment, Timeline
+
+__all__ = ["Beat", "GroupHeartbeat", "ModernGroup", "ModernMember"]
+
+JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2  # epochs
+
+
+@attrs.frozen
+class GroupHeartbeat:
+    """A ConsumerGroupHeartbeat. None: as in the last one."""
+
+    member_id: str
+    epoch: int
+    instance_id: str | None = None
+    client_id: str = ""
+    rebalance_timeout: float | None = None
+    topics: tuple[str, ...] | None = None
+    assignor: str | None = None
+    owned: frozenset[Part] | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the response has the assignment in any case."""
+        return self.epoch == JOIN or None not in (self.rebalance_timeout, self.topics, self.owned)
+
+
+@attrs.frozen
+class Beat:
+    """The response. `assignment` is None if it is the one of the last response."""
+
+    error: str = "NONE"
+    member_id: str = ""
+    epoch: int = 0
+    assignment: frozenset[Part] | None = None
+    message: str | None = None
+
+
+@attrs.define(eq=False)
+class ModernMember:
+    """One member, as its coordinator sees it."""
+
+    id: str
+    instance_id: str | None = None
+    client_id: str = ""
+    epoch: int = 0
+    previous: int = 0
+    rebalance_timeout: float = 300.0
+    topics: tuple[str, ...] = ()
+    assignor: str | None = None
+    assigned: set[Part] = attrs.Factory(set)
+    pending: set[Part] = attrs.Factory(set)  # to be given back
+    waits: bool = False  # other members have not given back some of its target
+    session: Moment = NEVER
+    revocation: Moment = NEVER
+
+    @property
+    def settled(self) -> bool:
+        """Whether it has what it is to have."""
+        return not self.pending and not self.waits
+
+
+@attrs.define(eq=False)
+class ModernGroup:
+    """The members of a group that uses the consumer protocol."""
+
+    timeline: Timeline
+    cluster_topics: Topics
+    session_timeout: float = 45.0
+    max_size: int | None = None
+    epoch: int = 0
+    members: dict[str, ModernMember] = attrs.Factory(dict)
+    target: Shares = attrs.Factory(dict)
+    on_assigned: Callable[[str, set[Part]], None] = lambda member, parts: None  # called with what a member gains
+    _assigned_for: object = None  # what the target was computed for
+
+    @property
+    def state(self) -> str:
+        """As ListGroups shows it."""
+        if not self.members:
+            return "Empty"
+        done = all(member.settled and member.epoch in (self.epoch, LEAVE_STATIC) for member in self.members.values())
+        return "Stable" if done else "Reconciling"
+
+    def heartbeat(self, beat: GroupHeartbeat) -> Beat:
+        """Join, stay, acknowledge, or leave."""
+        if beat.epoch < 0:
+            return self._leave(beat)
+        member, error, message = self._join(beat) if beat.epoch == JOIN else self._known(beat)
+        if member is None:
+            return Beat(error, message=message)
+        if invalid := self._invalid(beat):
+            return Beat(invalid)
+        before = set(member.assigned)
+        self._note(member, beat)
+        self._compute_target()
+        self._reconcile(member, beat.owned)
+        self._keep_alive(member)
+        changed = beat.is_full or before != member.assigned
+        return Beat("NONE", member.id, member.epoch, frozenset(member.assigned) if changed else None)
+
+    def _invalid(self, beat: GroupHeartbeat) -> str | None:
+        if beat.assignor is not None and beat.assignor not in REMOTE_ASSIGNORS:
+            return "UNSUPPORTED_ASSIGNOR"
+        complete = beat.rebalance_timeout is not None and beat.owned == frozenset() and bool(beat.topics)
+        return "INVALID_REQUEST" if beat.epoch == JOIN and not complete else None
+
+    def _join(self, beat: GroupHeartbeat) -> tuple[ModernMember | None, str, str | None]:
+        old = self._static(beat.instance_id)
+        if old is not None:
+            if old.epoch != LEAVE_STATIC:
+                return None, "UNRELEASED_INSTANCE_ID", f"the instance id is owned by {old.id}"
+            return self._replace(old, beat.member_id), "", None
+        member = self.members.get(beat.member_id)
+        if member is None:
+            if self._invalid(beat):
+                return ModernMember(beat.member_id), "", None  # `heartbeat` refuses it
+            if self.max_size is not None and len(self.members) >= self.max_size:
+                return None, "GROUP_MAX_SIZE_REACHED", f"the group has {self.max_size} members"
+            member = self.members[beat.member_id] = ModernMember(beat.member_id, beat.instance_id)
+        member.client_id = beat.client_id
+        return member, "", None
+
+    def _replace(self, old: ModernMember, member_id: str) -> ModernMember:
+        """A static member came back: it has the place, and the target, of the old one."""
+        self._stop(old)
+        del self.members[old.id]
+        new = self.members[member_id] = attrs.evolve(old, id=member_id, epoch=0, previous=0, pending=set(), session=NEVER, revocation=NEVER)
+        self.target[member_id] = self.target.pop(old.id, set())
+        self._assigned_for = None
+        return new
+
+    def _known(self, beat: GroupHeartbeat) -> tuple[ModernMember | None, str, str | None]:
+        if error := self.refusal(beat.member_id, beat.instance_id):
+            return None, error, None
+        member = self.members[beat.member_id]
+        lost_answer = beat.epoch == member.previous and beat.owned is not None and beat.owned <= member.assigned
+        if beat.epoch != member.epoch and not (beat.epoch < member.epoch and lost_answer):
+            return None, "FENCED_MEMBER_EPOCH", f"the member has epoch {member.epoch}, not {beat.epoch}"
+        return member, "", None
+
+    def _static(self, instance_id: str | None) -> ModernMember | None:
+        if instance_id is None:
+            return None
+        return next((m for m in self.members.values() if m.instance_id == instance_id), None)
+
+    def refusal(self, member_id: str, instance_id: str | None = None) -> str | None:
+        """The error for a request that names a member that is not in the group."""
+        static = self._static(instance_id)
+        if static is not None and static.id != member_id:
+            return "FENCED_INSTANCE_ID"
+        return "UNKNOWN_MEMBER_ID" if member_id not in self.members or (instance_id is not None and static is None) else None
+
+    def stale(self, member_id: str, epoch: int) -> str | None:
+        """The error for offsets of a member."""
+        if member_id not in self.members:
+            return "UNKNOWN_MEMBER_ID"
+        return None if epoch == self.members[member_id].epoch else "STALE_MEMBER_EPOCH"
+
+    # ---- what members are to have
+
+    def _note(self, member: ModernMember, beat: GroupHeartbeat) -> None:
+        if beat.rebalance_timeout is not None:
+            member.rebalance_timeout = beat.rebalance_timeout
+        if beat.topics is not None:
+            member.topics = beat.topics
+        if beat.assignor is not None:
+            member.assignor = beat.assignor
+
+    def _compute_target(self) -> None:
+        """Assign everything anew if members, subscriptions or topics are others than the last time."""
+        known = self.cluster_topics
+        subscribers = {
+            known[name].id: [m.id for m in self.members.values() if name in m.topics]
+            for name in sorted({name for m in self.members.values() for name in m.topics})
+            if name in known
+        }
+        sizes = {topic.id: len(topic.partitions) for topic in known.values()}
+        named = Counter(m.assignor for m in self.members.values() if m.assignor is not None)
+        assignor = max(sorted(named), key=lambda name: named[name], default=DEFAULT)
+        basis = ({topic: (tuple(those), sizes[topic]) for topic, those in subscribers.items()}, assignor, tuple(self.members))
+        if basis == self._assigned_for:
+            return
+        self._assigned_for = basis
+        self.epoch += 1
+        shares = REMOTE_ASSIGNORS[assignor](subscribers, sizes, self.target)
+        self.target = {member: shares.get(member, set()) for member in self.members}
+
+    def _reconcile(self, member: ModernMember, owned: frozenset[Part] | None) -> None:
+        if member.pending:
+            if owned is None or owned & member.pending:
+                return
+            member.pending = set()
+            member.revocation.cancel()
+        target = self.target[member.id]
+        gone = member.assigned - target
+        member.assigned &= target
+        if gone and (owned is None or owned & gone):
+            member.pending = gone
+            member.revocation = self.timeline.after(member.rebalance_timeout, lambda: self._overdue(member))
+            return
+        taken = {part for m in self.members.values() if m is not member for part in m.assigned | m.pending}
+        fresh = target - member.assigned - taken
+        if fresh:
+            self.on_assigned(member.id, fresh)
+        member.assigned |= fresh
+        member.waits = bool(target - member.assigned)
+        if member.epoch != self.epoch:
+            member.previous, member.epoch = member.epoch, self.epoch
+
+    def _overdue(self, member: ModernMember) -> None:
+        if self.members.get(member.id) is member and member.pending:
+            self._remove(member)
+
+    # ---- sessions
+
+    def _keep_alive(self, member: ModernMember) -> None:
+        member.session.cancel()
+        member.session = self.timeline.after(self.session_timeout, lambda: self._expired(member))
+
+    def _expired(self, member: ModernMember) -> None:
+        if self.members.get(member.id) is member:
+            self._remove(member)
+
+    def _leave(self, beat: GroupHeartbeat) -> Beat:
+        if error := self.refusal(beat.member_id, beat.instance_id):
+            return Beat(error)
+        member = self.members[beat.member_id]
+        if beat.epoch == LEAVE_STATIC:
+            member.epoch, member.pending = LEAVE_STATIC, set()
+            member.revocation.cancel()
+            self._keep_alive(member)
+        else:
+            self._remove(member)
+        return Beat("NONE", beat.member_id, beat.epoch)
+
+    def _remove(self, member: ModernMember) -> None:
+        self._stop(member)
+        del self.members[member.id]
+        self.target.pop(member.id, None)
+        self._assigned_for = None
+
+    def _stop(self, member: ModernMember) -> None:
+        member.session.cancel()
+        member.revocation.cancel()
+
+    def moved(self) -> None:
+        """Another broker coordinates the group: sessions begin again."""
+        for member in self.members.values():
+            self._keep_alive(member)
