@@ -20,6 +20,7 @@ from pykafka4.option_fields import (
     bad,
     choice,
     flag,
+    given,
     mapping,
     millis,
     millis_or_off,
@@ -45,6 +46,13 @@ if TYPE_CHECKING:
 __all__ = ["ClientConfig", "ConsumerConfig", "ProducerConfig", "describe", "hide_secrets", "parse_servers", "typed"]
 
 log = logging.getLogger("pykafka4.config")
+
+# options that group_protocol=consumer refuses, and what takes their place
+CLASSIC_ONLY: Final = {
+    "session_timeout_ms": "the coordinator has it, as the group's config consumer.session.timeout.ms",
+    "heartbeat_interval_ms": "the coordinator has it, as the group's config consumer.heartbeat.interval.ms",
+    "partition_assignment_strategy": "the coordinator assigns the partitions; group_remote_assignor names its assignor",
+}
 
 
 def _acks(value: object) -> int:
@@ -376,6 +384,14 @@ class ConsumerConfig(ClientConfig):
     client_rack: str | None = text(
         None, "Rack of this consumer: assignors prefer partitions with a replica in it. Records are fetched from leaders all the same."
     )
+    group_protocol: str = choice(
+        "classic",
+        ("classic", "consumer"),
+        "Who assigns the partitions: `classic`, a member; `consumer`, the coordinator (KIP-848, from Kafka 4.0 on).",
+    )
+    group_remote_assignor: str | None = text(
+        None, "With group_protocol=consumer: the coordinator's assignor, `uniform`, `range` or one of its own. None: it chooses."
+    )
     session_timeout_ms: float = millis(45_000, "A member that sends no heartbeat for this long is removed from the group.", low=1)
     heartbeat_interval_ms: float = millis(
         3_000, "Longest interval of heartbeats to the group coordinator; shorter by as much as recent ones were late.", low=1
@@ -428,11 +444,24 @@ class ConsumerConfig(ClientConfig):
             )
         if self.group_instance_id is not None and self.group_id is None:
             raise ConfigError(f"group_instance_id={self.group_instance_id!r} needs a group_id")
+        self._check_protocol()
         if self.fetch_max_bytes > self.receive_message_max_bytes:
             raise ConfigError(
                 f"fetch_max_bytes={self.fetch_max_bytes} is larger than receive_message_max_bytes={self.receive_message_max_bytes}: "
                 "responses of that size would be rejected; lower the former or raise the latter"
             )
+
+    def _check_protocol(self) -> None:
+        """Refuse options of the other group protocol."""
+        if self.group_protocol == "classic":
+            if self.group_remote_assignor is not None:
+                raise ConfigError(
+                    f"group_remote_assignor={self.group_remote_assignor!r} needs group_protocol='consumer'; with the classic protocol "
+                    "members assign the partitions: use partition_assignment_strategy"
+                )
+            return
+        for name in given(self, CLASSIC_ONLY):
+            raise ConfigError(f"{name} with group_protocol='consumer': {CLASSIC_ONLY[name]}; drop it, or use group_protocol='classic'")
 
     @property
     def reads_committed(self) -> bool:

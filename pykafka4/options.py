@@ -104,6 +104,8 @@ class ConsumerOptions(ClientOptions, total=False):
     group_id: str | None
     group_instance_id: str | None
     client_rack: str | None
+    group_protocol: str
+    group_remote_assignor: str | None
     session_timeout_ms: float
     heartbeat_interval_ms: float
     max_poll_interval_ms: float

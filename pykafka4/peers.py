@@ -63,7 +63,6 @@ _SOCKETS: Final = Harmless("the client sets the options of its sockets itself")
 _KEYLESS: Final = Harmless("a record without a key goes to the partition whose batch is being filled; slow partitions get less")
 _BACKOFF: Final = Harmless("retry_backoff_ms is the back-off of all requests")
 _BOOTSTRAP: Final = Harmless("the bootstrap servers are tried again whenever no broker is connected")
-_REMOTE: Final = Needless("this version has no group protocol `consumer` (KIP-848)")
 _PLUGINS: Final = Needless("this client loads no code that an option names")
 _LATER: Final = Harmless("nothing here corresponds to it")
 
@@ -167,9 +166,7 @@ OPTIONS: Final[dict[str, str]] = {
     "error_cb": _EVENTS,
     "fetch_error_backoff_ms": _BACKOFF,
     "fetch_queue_backoff_ms": Harmless("fetching goes on as soon as there is room in prefetch_bytes"),
-    "group_protocol": _REMOTE,
     "group_protocol_type": Needless("members of a group are consumers"),
-    "group_remote_assignor": _REMOTE,
     "heartbeat_thread_close_timeout_ms": Harmless("pass `timeout` to close"),
     "interceptor_classes": Needless("pass hooks an object with on_send and on_ack"),
     "interceptors": _PLUGINS,
@@ -240,7 +237,6 @@ AS_HERE: Final = {
     "enable_auto_offset_store": "true|t|1",
     "enable_gapless_guarantee": "false|f|0",
     "enable_partition_eof": "false|f|0",
-    "group_protocol": "classic",
     "group_protocol_type": "consumer",
     "offset_store_method": "broker",
     "queuing_strategy": "fifo",

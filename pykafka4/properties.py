@@ -243,6 +243,9 @@ class Translation:
         named = [item for name, item in plain.items() if name == "compression_type" or OPTIONS.get(name) == "compression_type"]
         return named[0].text() if named and not named[0].empty else "none"
 
+    def _lower(self, item: Property, value: str) -> str:
+        return value.lower()
+
     def _reset(self, item: Property, value: str) -> str:
         return RESETS.get(value.lower(), value.lower())
 
@@ -302,6 +305,7 @@ class Translation:
 LEVEL_OF: Final[dict[str, str | None]] = {"compression_level": None, **{f"compression_{codec}_level": codec for codec in LEVELS}}
 _SPELLINGS: Final[dict[str, Callable[[Translation, Property, str], str | None]]] = {
     "auto_offset_reset": Translation._reset,
+    "group_protocol": Translation._lower,
     "partition_assignment_strategy": Translation._assignors,
     "key_serializer": Translation._serializer,
     "partitioner": Translation._partitioner,

@@ -113,6 +113,11 @@ def test_a_wrong_value_is_named_with_what_is_allowed(options: dict[str, Any], sa
     [
         ({"heartbeat_interval_ms": 50_000, "group_id": "g"}, "must be less than session_timeout_ms"),
         ({"group_instance_id": "i"}, "needs a group_id"),
+        ({"group_protocol": "modern"}, "must be one of classic, consumer"),
+        ({"group_remote_assignor": "range"}, "needs group_protocol='consumer'.*partition_assignment_strategy"),
+        ({"group_protocol": "consumer", "session_timeout_ms": 9_000}, "session_timeout_ms with .*consumer.session.timeout.ms.*'classic'"),
+        ({"group_protocol": "consumer", "heartbeat_interval_ms": 9_000}, "heartbeat_interval_ms with .*consumer.heartbeat.interval.ms"),
+        ({"group_protocol": "consumer", "partition_assignment_strategy": "roundrobin"}, "group_remote_assignor names its assignor"),
         ({"partition_assignment_strategy": "stiky"}, "partition_assignment_strategy='stiky': must be one of range, .*or an assignor"),
         ({"partition_assignment_strategy": ""}, "partition_assignment_strategy='': must be one of range"),
         ({"partition_assignment_strategy": ()}, "partition_assignment_strategy is empty: must have at least one of range"),

@@ -505,6 +505,17 @@ def _(wire: Wire) -> None:
     assert wire.join(group_instance_id="host-1").group_instance_id == "host-1"
 
 
+@shows("group_protocol", "group_remote_assignor")
+def _(wire: Wire) -> None:
+    consumer = wire.consumer(group_id="g", group_protocol="consumer", group_remote_assignor="range", client_rack="north")
+    consumer.subscribe(["t"])
+    until(lambda: (consumer.poll(0.05), consumer.assignment())[1], "an assignment")
+    asked = wire.sent("ConsumerGroupHeartbeat")[0]
+    assert (asked.server_assignor, asked.rack_id) == ("range", "north")
+    assert "JoinGroup" not in {name for name, _, _ in list(wire.calls)}
+    refused(Consumer, "group_protocol", "modern")
+
+
 @shows("auto_offset_reset")
 def _(wire: Wire) -> None:
     wire.server.produce("t", b"old")

@@ -326,7 +326,7 @@ def test_names_units_and_values_are_converted(kind: Any, properties: dict[str, A
         (ProducerConfig, {"partitioner": "murmur3"}, "must be one of murmur2, "),
         (ProducerConfig, {"partitioner_cb": print}, "pass partitioner a callable"),
         (ConsumerConfig, {"enable.auto.offset.store": False}, "enable.auto.offset.store=False: commit() commits"),
-        (ConsumerConfig, {"group.protocol": "consumer"}, "KIP-848"),
+        (ConsumerConfig, {"group.protocol": "streams"}, "group.protocol='streams': must be one of classic, consumer"),
         (ClientConfig, {"config.providers": "file"}, "placeholders"),
         (ClientConfig, {"error_cb": print}, "pass a listener to client.events"),
         # unknown names
@@ -438,6 +438,11 @@ def test_every_name_of_librdkafka_is_known() -> None:
 
 def test_a_keyword_replaces_even_a_value_that_is_not_supported() -> None:
     assert options({"isolation.level": "snapshot"}, ConsumerConfig, isolation_level="read_uncommitted") == {}
+
+
+def test_the_group_protocol_and_its_assignor_are_taken_over() -> None:
+    found = options({"group.protocol": "CONSUMER", "group.remote.assignor": "range", "client.rack": "north"}, ConsumerConfig)
+    assert found == {"group_protocol": "consumer", "group_remote_assignor": "range", "client_rack": "north"}
 
 
 def test_the_isolation_level_is_taken_over() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from typing import Any, TypeAlias
+from uuid import UUID
 
 import attrs
 
@@ -116,6 +117,7 @@ class Credentials:
     member_id: str = ""
     instance_id: str | None = None
     begins: bool = False  # the generation waits for its assignment: the coordinator takes no commits until then
+    topic_ids: dict[str, UUID] = attrs.Factory(dict)  # of the topics that the member reads, if its protocol names them by id
 
 
 # ---- what the loop passes to the reader besides chunks

@@ -24,7 +24,8 @@ class Maker:
         self._made: list[Consumer] = []
 
     def __call__(self, **options: Any) -> Consumer:
-        options = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 50, "heartbeat_interval_ms": 50, **options}
+        short = {"fetch_max_wait_ms": 50} if "group_protocol" in options else {"fetch_max_wait_ms": 50, "heartbeat_interval_ms": 50}
+        options = {"auto_offset_reset": "earliest", **short, **options}
         if "client" not in options:
             options["bootstrap_servers"] = self._server.bootstrap_servers
         consumer = Consumer(**options)

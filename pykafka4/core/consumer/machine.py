@@ -11,10 +11,12 @@ from pykafka4.core import INFINITY, Effects, Job, Request
 from pykafka4.core.consumer.fetcher import Fetcher
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.group.classic import ClassicProtocol
+from pykafka4.core.group.consumer_protocol import ConsumerProtocol
 from pykafka4.core.group.coordinator import GroupCoordinator
 from pykafka4.core.group.discovery import Discovery
 from pykafka4.core.group.membership import Membership
 from pykafka4.core.group.offsets import Commit, Offsets
+from pykafka4.core.group.protocol import Assignee, GroupProtocol
 from pykafka4.core.metadata.cluster import MISSING, Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
@@ -44,19 +46,26 @@ class ConsumerMachine:
         self._jobs: list[Job] = []
         send, work = self._requests.append, self._jobs.append
         group_lane, fetch_lane = network.new_lane(), network.new_lane()
+        by_coordinator = config.group_protocol == "consumer"
         self.coordinator = GroupCoordinator(config, network, cluster, group_lane, random, send, self._refused)
         self.offsets = Offsets(
-            config, self.coordinator, random, send, lambda *verdict: self.membership.protocol.on_commit_verdict(*verdict), self._exists
+            config,
+            self.coordinator,
+            random,
+            send,
+            lambda *verdict: self.membership.protocol.on_commit_verdict(*verdict),
+            self._exists,
+            lambda: self.membership.protocol.credentials if by_coordinator else None,
         )
         self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, (fetch_lane, network.new_lane()), random, send)
+
+        def protocol(member: Assignee) -> GroupProtocol:
+            if by_coordinator:
+                return ConsumerProtocol(config, self.coordinator, cluster, member, random, send, self.offsets)
+            return ClassicProtocol(config, self.coordinator, cluster, member, random, send, work, self.offsets)
+
         self.membership = Membership(
-            config,
-            cluster,
-            reader,
-            self.fetcher,
-            self.offsets,
-            Discovery(config, network, random, send, work),
-            lambda member: ClassicProtocol(config, self.coordinator, cluster, member, random, send, work, self.offsets),
+            config, cluster, reader, self.fetcher, self.offsets, Discovery(config, network, random, send, work), protocol
         )
         self._next_auto = 0.0 if config.enable_auto_commit and config.group_id is not None else INFINITY
         self._auto_under_way = False

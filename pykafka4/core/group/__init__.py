@@ -5,6 +5,7 @@ Modules; each line imports only from lines below it:
     membership    the application's side: subscribed topics, whether the application still polls, the partitions held
     classic       the classic protocol, with its states: joins, syncs, sends heartbeats, leaves
     states        the states of a classic member
+    consumer_protocol   the consumer protocol (KIP-848), with its states: the coordinator assigns; `consumer_requests`, its heartbeats
     heartbeats    when the next heartbeat is due
     requests      the requests of the classic protocol
     topics        the subscribed topics, and which of their partitions are new

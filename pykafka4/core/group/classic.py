@@ -480,7 +480,7 @@ class ClassicProtocol:
         if verdict is Reaction.REFIND:
             self._heartbeat.start(now)
             self._coordinator.lost(now, node, error)
-        elif verdict in (Reaction.RETRY, Reaction.DENIED):
+        elif verdict in (Reaction.RETRY, Reaction.STALE, Reaction.DENIED):
             self._heartbeat.start(now + self._backoff.next())
             if verdict is Reaction.DENIED:  # the coordinator keeps the member until the session time-out: it may be allowed again before
                 self._assignee.denied(error)
@@ -501,7 +501,7 @@ class ClassicProtocol:
         """The response to a commit contained an error that concerns the member. Returns whether to send it again in the next generation."""
         if credentials is not self.credentials:
             return False
-        if verdict is Reaction.DENIED:  # the next heartbeat is denied, too, if this concerns the member
+        if verdict in (Reaction.DENIED, Reaction.STALE):  # the next heartbeat is denied, too, if this concerns the member
             return False
         if verdict is Reaction.OUTDATED and (generation != self.generation or self._joins_next(verdict)):
             return True

@@ -27,10 +27,11 @@ class Reaction(enum.Enum):
 
     NONE = "continue"
     RETRY = "retry after a back-off"
+    STALE = "the member has another epoch by now: retry with that one"
     REFIND = "find the coordinator, then retry"
     REJOIN = "the group is rebalancing: revoke the partitions and rejoin"
     STRANGER = "unknown member: the partitions are lost, join as a new member"
-    OUTDATED = "stale generation: the partitions are lost, rejoin"
+    OUTDATED = "stale generation or fenced epoch: the partitions are lost, rejoin"
     NAMED = "rejoin with the member id in the response"
     DENIED = "a right is missing: tell the application, retry after a back-off"
     FATAL = "not retriable"
@@ -41,6 +42,8 @@ _BY_NAME = {
     "REBALANCE_IN_PROGRESS": Reaction.REJOIN,
     "UNKNOWN_MEMBER_ID": Reaction.STRANGER,
     "ILLEGAL_GENERATION": Reaction.OUTDATED,
+    "FENCED_MEMBER_EPOCH": Reaction.OUTDATED,
+    "STALE_MEMBER_EPOCH": Reaction.STALE,
     "MEMBER_ID_REQUIRED": Reaction.NAMED,
     "REQUEST_TIMED_OUT": Reaction.REFIND,  # the coordinator cannot reach its replicas: another may have taken over
     "UNKNOWN_SERVER_ERROR": Reaction.RETRY,  # a transient failure in the broker must not stop a consumer

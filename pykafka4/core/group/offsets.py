@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from random import Random
 from typing import Any, Final
+from uuid import UUID
 
 import attrs
 
@@ -20,10 +21,11 @@ from pykafka4.core.subscription import Credentials
 from pykafka4.errors import ClosedError, GroupError, KafkaError, broker_error
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
+from pykafka4.wire.protocol.schema import NO_UUID
 
 __all__ = ["LATE_SECONDS", "MOST_WAITING", "UNKNOWN_SECONDS", "Commit", "Lookup", "Offsets", "names_of"]
 
-BY_NAME_ONLY: Final = 9  # OffsetCommit identifies topics by id from v10 on
+BY_NAME_ONLY: Final = 9  # OffsetCommit and OffsetFetch identify topics by id from v10 on
 ONE_GROUP: Final = 7  # OffsetFetch takes many groups, in other fields, from v8 on; every broker supports one of 1 to 7
 # `require_stable`: the offsets committed last. Without it a new coordinator may for a moment return older offsets than those that its
 # predecessor acknowledged, and offsets of open transactions would not be waited for.
@@ -35,7 +37,7 @@ LATE_SECONDS: Final = 30.0  # a request whose connection is lost is executed wit
 Places = Mapping[TopicPartition, OffsetAndMetadata]
 Found = Mapping[TopicPartition, OffsetAndMetadata | None]
 Verdicts = Mapping[TopicPartition, Reaction]
-AGAIN: Final = {Reaction.RETRY: Next.RETRY, Reaction.REFIND: Next.ELSEWHERE}  # the other reactions end a call
+AGAIN: Final = {Reaction.RETRY: Next.RETRY, Reaction.STALE: Next.RETRY, Reaction.REFIND: Next.ELSEWHERE}  # others end a call
 
 
 def names_of(tps: Collection[TopicPartition]) -> str:
@@ -54,6 +56,7 @@ class Commit:
     done: Callable[[KafkaError | None], None]
     lost: str = ""  # why some of the partitions were lost
     sent: bool = False
+    ids: dict[str, UUID] = attrs.Factory(dict)  # of the topics, when the commit was made: one created later by that name is another
     unknown_until: float | None = None  # a partition that the coordinator does not know after that time does not exist
 
     @property
@@ -76,6 +79,7 @@ class Lookup:
     done: Callable[[float, Found | KafkaError], None]
     wanted: Callable[[], bool]
     some: Callable[[float, Found], None] | None
+    ids: dict[str, UUID] = attrs.Factory(dict)  # of the topics in the last request
 
 
 class Offsets:
@@ -89,12 +93,15 @@ class Offsets:
         send: Callable[[Request], None],
         on_verdict: Callable[[float, Credentials, int, Reaction, KafkaError], bool],
         exists: Callable[[str], bool],
+        member: Callable[[], Credentials | None] = lambda: None,
     ) -> None:
         """`on_verdict` is called with what the response to a commit says about the member whose credentials the commit carried.
 
         Its other arguments are the generation with which the commit was sent, and the error. It returns whether to send the commit again:
         the member goes on in another generation. `exists` is False for topics that do not exist according to the metadata.
+        `member` returns the credentials that lookups carry.
         """
+        self._member = member
         self._config, self._coordinator, self._random, self._exists = config, coordinator, random, exists
         self._send, self._on_verdict = send, on_verdict
         self._no_member = Credentials(config.group_id or "")
@@ -141,6 +148,8 @@ class Offsets:
                 )
             )
         else:
+            if commit.credentials is not None:
+                commit.ids = _ids_of(commit.offsets, commit.credentials)
             self._line.append(commit)
             for tp in commit.offsets:
                 self.stored.pop(tp, None)  # until the response
@@ -170,7 +179,7 @@ class Offsets:
         if self._ended:
             done(0.0, _unanswered(lookup))
         else:
-            self._lookups[lookup] = Call(self._coordinator, backoff, self._timeout, message, answered, refused, ONE_GROUP, _stable)
+            self._lookups[lookup] = Call(self._coordinator, backoff, self._timeout, message, answered, refused, ONE_GROUP, _fit_lookup)
 
     def poll(self, now: float) -> float:
         """Send what can be sent, fail what has timed out; returns when to be polled again."""
@@ -235,12 +244,16 @@ class Offsets:
                     committed_metadata=place.metadata,
                 )
             )
+        self._call.max_version = None if topics.keys() <= commit.ids.keys() else BY_NAME_ONLY
         return OffsetCommitRequest(
             group_id=credentials.group_id,
             generation_id_or_member_epoch=credentials.generation,
             member_id=credentials.member_id,
             group_instance_id=credentials.instance_id,
-            topics=[OffsetCommitRequest.Topic(name=name, partitions=partitions) for name, partitions in topics.items()],
+            topics=[
+                OffsetCommitRequest.Topic(name=name, topic_id=commit.ids.get(name, NO_UUID), partitions=partitions)
+                for name, partitions in topics.items()
+            ],
         )
 
     def _credentials_of(self, commit: Commit) -> Credentials:
@@ -265,13 +278,11 @@ class Offsets:
 
     def _read_verdicts(self, now: float, commit: Commit, answer: OffsetCommitResponse, asked: Places) -> Verdicts:
         verdicts = dict.fromkeys(asked, Reaction.RETRY)  # partitions missing in the response are not stored
-        for topic in answer.topics:
-            for partition in topic.partitions:
-                tp = TopicPartition(topic.name, partition.partition_index)
-                if tp in verdicts:
-                    verdicts[tp] = reaction(partition.error_code)
-                    if partition.error_code in MISSING and self._is_gone(now, commit, tp):
-                        verdicts[tp] = Reaction.FATAL
+        for tp, error in _errors_of(answer, commit.ids):
+            if tp in verdicts:
+                verdicts[tp] = reaction(error)
+                if error in MISSING and self._is_gone(now, commit, tp):
+                    verdicts[tp] = Reaction.FATAL
         return verdicts
 
     def _is_gone(self, now: float, commit: Commit, tp: TopicPartition) -> bool:
@@ -288,8 +299,10 @@ class Offsets:
             self._finish(commit, None)
             return None
         hint = (_HINTS if commit.credentials is not None else _HINTS_OUTSIDE).get(worst)
-        error = _commit_error(answer, verdicts, worst, hint, self._config.group_id or "")
+        error = _commit_error(_errors_of(answer, commit.ids), verdicts, worst, hint, self._config.group_id or "")
         if worst in AGAIN:
+            if worst is Reaction.STALE:
+                self._on_verdict(now, self._credentials_of(commit), self._sent[2], worst, error)
             return AGAIN[worst], error
         if self._on_verdict(now, self._credentials_of(commit), self._sent[2], worst, error):
             return Next.RETRY, error
@@ -312,34 +325,52 @@ class Offsets:
         return INFINITY
 
     def _lookup_message(self, lookup: Lookup) -> OffsetFetchRequest:
+        """In the form of both layouts, as far as the broker may have either: `_fit_lookup` leaves one."""
         topics: dict[str, list[int]] = {}
         for tp in sorted(lookup.tps):
             topics.setdefault(tp.topic, []).append(tp.partition)
-        return OffsetFetchRequest(
+        member, group, kind = self._member(), OffsetFetchRequest.Group, OffsetFetchRequest.Topic
+        message = OffsetFetchRequest(
             group_id=self._config.group_id or "",
-            topics=[OffsetFetchRequest.Topic(name=name, partition_indexes=numbers) for name, numbers in topics.items()],
+            topics=[kind(name=name, partition_indexes=numbers) for name, numbers in topics.items()],
         )
+        call = self._lookups[lookup]
+        if member is None:
+            lookup.ids, call.max_version = {}, ONE_GROUP
+            return message
+        lookup.ids = _ids_of(lookup.tps, member)
+        call.max_version = None if topics.keys() <= lookup.ids.keys() else BY_NAME_ONLY
+        rows = [
+            group.Topic(name=name, topic_id=lookup.ids.get(name, NO_UUID), partition_indexes=numbers) for name, numbers in topics.items()
+        ]
+        message.groups = [
+            group(group_id=message.group_id, member_id=member.member_id, member_epoch=member.generation, topics=rows),
+        ]
+        return message
 
     def _lookup_answered(self, lookup: Lookup, now: float, outcome: Outcome) -> Verdict:
         if isinstance(outcome, Failed):
             return unanswered(outcome)
-        code, tp = _first_error(outcome.message)
+        answer = _read_lookup(outcome.message, lookup.ids)
+        code, tp = answer.first_error()
         if code == 0:
             self._coordinator.well()
-            self._settle(lookup, now, _found(outcome.message, lookup.tps))
+            self._settle(lookup, now, answer.found(lookup.tps))
             return None
-        self._tell_found(now, lookup, outcome.message)
+        self._tell_found(now, lookup, answer)
         topic, group = "" if tp is None else tp.topic, self._config.group_id or ""
         error = broker_error(code, f"committed offset of {tp or names_of(lookup.tps)}", None, "OffsetFetch", topic=topic, group=group)
+        if lookup.ids and reaction(code) is Reaction.STRANGER:  # heartbeats of a member that was put out hear of it, too
+            return Next.RETRY, error
         return AGAIN.get(reaction(code), Next.GIVE_UP), error
 
-    def _tell_found(self, now: float, lookup: Lookup, answer: OffsetFetchResponse) -> None:
+    def _tell_found(self, now: float, lookup: Lookup, answer: LookupAnswer) -> None:
         """Of a response with errors for some partitions, report the others; `lookup` continues with those that had errors."""
-        refused = frozenset(TopicPartition(t.name, p.partition_index) for t in answer.topics for p in t.partitions if p.error_code)
+        refused = frozenset(tp for tp, row in answer.rows if row.error_code)
         found = lookup.tps - refused
         if lookup.some is not None and not answer.error_code and found and found != lookup.tps:
             lookup.tps &= refused
-            lookup.some(now, _found(answer, found))
+            lookup.some(now, answer.found(found))
 
     def _settle(self, lookup: Lookup, now: float, answer: Found | KafkaError) -> None:
         if self._lookups.pop(lookup, None) is not None:
@@ -362,6 +393,7 @@ def _unanswered(lookup: Lookup) -> ClosedError:
 _SEVERITY = [
     Reaction.NONE,
     Reaction.RETRY,
+    Reaction.STALE,
     Reaction.REFIND,
     Reaction.NAMED,
     Reaction.DENIED,
@@ -384,32 +416,74 @@ _HINTS_OUTSIDE = dict.fromkeys(
 )
 
 
-def _commit_error(answer: OffsetCommitResponse, verdicts: Verdicts, worst: Reaction, hint: str | None, group: str) -> KafkaError:
-    for topic in answer.topics:
-        for partition in topic.partitions:
-            tp = TopicPartition(topic.name, partition.partition_index)
-            if verdicts.get(tp) is worst and partition.error_code:
-                return broker_error(partition.error_code, f"commit of {tp}", hint, "OffsetCommit", topic=tp.topic, group=group)
+def _commit_error(
+    errors: Iterable[tuple[TopicPartition, int]], verdicts: Verdicts, worst: Reaction, hint: str | None, group: str
+) -> KafkaError:
+    for tp, code in errors:
+        if verdicts.get(tp) is worst and code:
+            return broker_error(code, f"commit of {tp}", hint, "OffsetCommit", topic=tp.topic, group=group)
     return KafkaError("the response lacks some of the committed partitions")
 
 
-def _stable(message: OffsetFetchRequest, version: int) -> None:
+def _ids_of(tps: Iterable[TopicPartition], member: Credentials) -> dict[str, UUID]:
+    """The topic ids that the member knows."""
+    return {tp.topic: member.topic_ids[tp.topic] for tp in tps if tp.topic in member.topic_ids}
+
+
+def _errors_of(answer: OffsetCommitResponse, ids: Mapping[str, UUID]) -> list[tuple[TopicPartition, int]]:
+    """The error code of each partition. A response has names or ids; `ids` are those in the request."""
+    names = {topic_id: name for name, topic_id in ids.items()}
+    return [
+        (TopicPartition(topic.name or names.get(topic.topic_id, ""), row.partition_index), row.error_code)
+        for topic in answer.topics
+        for row in topic.partitions
+    ]
+
+
+def _fit_lookup(message: OffsetFetchRequest, version: int) -> None:
+    """Leave the layout that `version` has."""
     message.require_stable = version >= STABLE_FROM
+    if version > ONE_GROUP:
+        message.group_id, message.topics = "", []
+    else:
+        message.groups = []
 
 
-def _first_error(answer: OffsetFetchResponse) -> tuple[int, TopicPartition | None]:
-    """The first error code of `answer` and its partition; None: the error concerns the whole group."""
-    if answer.error_code:
-        return answer.error_code, None
-    rows = ((p.error_code, TopicPartition(t.name, p.partition_index)) for t in answer.topics for p in t.partitions)
-    return next(((code, tp) for code, tp in rows if code), (0, None))
+@attrs.frozen
+class LookupAnswer:
+    """The response to a lookup, in either layout."""
+
+    error_code: int  # of the whole group
+    rows: list[tuple[TopicPartition, Any]]
+
+    def first_error(self) -> tuple[int, TopicPartition | None]:
+        """The first error code and its partition; None: the error concerns the whole group."""
+        if self.error_code:
+            return self.error_code, None
+        return next(((row.error_code, tp) for tp, row in self.rows if row.error_code), (0, None))
+
+    def found(self, tps: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The committed offsets of `tps`."""
+        found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(tps)
+        for tp, row in self.rows:
+            if tp in found and row.committed_offset >= 0:
+                found[tp] = OffsetAndMetadata(row.committed_offset, row.committed_leader_epoch, row.metadata or "")
+        return found
 
 
-def _found(answer: OffsetFetchResponse, tps: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    found: dict[TopicPartition, Any] = dict.fromkeys(tps)
-    for topic in answer.topics:
-        for p in topic.partitions:
-            tp = TopicPartition(topic.name, p.partition_index)
-            if tp in found and p.committed_offset >= 0:
-                found[tp] = OffsetAndMetadata(p.committed_offset, p.committed_leader_epoch, p.metadata or "")
-    return found
+def _read_lookup(answer: OffsetFetchResponse, ids: Mapping[str, UUID]) -> LookupAnswer:
+    names = {topic_id: name for name, topic_id in ids.items()}
+    if not answer.groups:
+        return LookupAnswer(
+            answer.error_code,
+            [(TopicPartition(topic.name, row.partition_index), row) for topic in answer.topics for row in topic.partitions],
+        )
+    (group,) = answer.groups
+    return LookupAnswer(
+        group.error_code,
+        [
+            (TopicPartition(topic.name or names.get(topic.topic_id, ""), row.partition_index), row)
+            for topic in group.topics
+            for row in topic.partitions
+        ],
+    )

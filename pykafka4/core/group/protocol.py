@@ -3,8 +3,8 @@
 A member consists of three things. The *partitions* that it holds are its assignee's (`core.group.membership`): an assignment adds some, a
 revocation or loss takes some. The *credentials* of its commits and its *generation* are its protocol's.
 
-The classic protocol (`classic`) is the only one so far. Another one has to implement `GroupProtocol`, and gets everything that it needs to
-know of the application from `Assignee`.
+There are two: `classic` and `consumer_protocol` (KIP-848). Each implements `GroupProtocol`, and gets everything that it needs to know of
+the application from `Assignee`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests of a classic member. Rule: every request of a static member has its instance id (it never sends LeaveGroup)."""
+"""Requests of a member. Rule: every request of a static member has its instance id (a classic one never sends LeaveGroup)."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Call:
     _message: Callable[[], Any]
     _answered: Callable[[float, Outcome], Verdict]
     _gave_up: Callable[[float, KafkaError], None]
-    _max_version: int | None = None
+    max_version: int | None = None  # `message` may set it for the message that it returns
     _fit: Callable[[Any, int], None] | None = None
     _decode: Callable[[int, Buffer], Any] | None = None
     _first: int = 0  # number of the first request since the call last ended
@@ -117,7 +117,7 @@ class Call:
         self._repeat_at = now + PATIENCE if node == ANY else INFINITY
         number = self._latest
         on_reply = lambda at, outcome: self._ended(at, number, node, outcome)  # noqa: E731
-        send(Request(node, self._message(), now + self._timeout, on_reply, self._max_version, self._fit, self._decode))
+        send(Request(node, self._message(), now + self._timeout, on_reply, self.max_version, self._fit, self._decode))
         return self._repeat_at
 
     def rest(self, now: float, reason: KafkaError) -> None:

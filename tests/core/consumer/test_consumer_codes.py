@@ -28,6 +28,8 @@ GROUP_ONLY = {
     "ILLEGAL_GENERATION": Reaction.OUTDATED,
     "REBALANCE_IN_PROGRESS": Reaction.REJOIN,
     "MEMBER_ID_REQUIRED": Reaction.NAMED,
+    "FENCED_MEMBER_EPOCH": Reaction.OUTDATED,
+    "STALE_MEMBER_EPOCH": Reaction.STALE,
 }
 # RetriableException and its children in Kafka's own clients.
 PASSING = {
@@ -167,7 +169,7 @@ def test_offset_commit(harness: ConsumerHarness, name: str) -> None:
     harness.stable(tp(0))
     outcomes = commit(harness, name)
     meaning, membership = expected(name), harness.machine.membership
-    if meaning in (Reaction.RETRY, Reaction.REFIND):
+    if meaning in (Reaction.RETRY, Reaction.STALE, Reaction.REFIND):
         assert outcomes == []  # it is sent again
         assert harness.pending(OffsetCommitRequest) == []
         assert membership.state is MemberState.STABLE
@@ -196,7 +198,7 @@ def test_offset_fetch(harness: ConsumerHarness, name: str) -> None:
     harness.committed(error=name)
     meaning = expected(name)
     assert harness.pending(OffsetFetchRequest) == []
-    if meaning not in (Reaction.RETRY, Reaction.REFIND):
+    if meaning not in (Reaction.RETRY, Reaction.STALE, Reaction.REFIND):
         assert isinstance(found[0], KafkaError)
         return
     assert found == []

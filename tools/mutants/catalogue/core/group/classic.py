@@ -330,8 +330,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/classic.py",
-        old="in (Reaction.RETRY, Reaction.DENIED):",
-        new="in (Reaction.RETRY,):",
+        old="in (Reaction.RETRY, Reaction.STALE, Reaction.DENIED):",
+        new="in (Reaction.RETRY, Reaction.STALE):",
         breaks="a member whose heartbeat is denied loses its partitions at once",
         tests=("tests/core/group/test_classic.py::test_a_denied_heartbeat_costs_the_partitions_only_when_the_session_is_over",),
     ),
@@ -344,7 +344,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/classic.py",
-        old="        if verdict is Reaction.DENIED:  # the next heartbeat is denied, too, if this concerns the member\n            return False\n",
+        old="        if verdict in (Reaction.DENIED, Reaction.STALE):  # the next heartbeat is denied, too, if this concerns the member\n            return False\n",
         new="",
         breaks="a member loses its partitions with a commit that is denied",
         tests=("tests/core/group/test_offsets.py::test_an_error_of_the_commit_alone_ends_the_commit_only",),

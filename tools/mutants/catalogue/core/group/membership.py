@@ -180,7 +180,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/offsets.py",
-        old="            lookup.some(now, _found(answer, found))\n",
+        old="            lookup.some(now, answer.found(found))\n",
         new="            pass\n",
         breaks="partitions found beside a refused one are never located",
         tests=(
@@ -189,7 +189,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/offsets.py",
-        old="        self._tell_found(now, lookup, outcome.message)\n",
+        old="        self._tell_found(now, lookup, answer)\n",
         new="",
         breaks="a partition whose committed offset is refused keeps the others from being read",
         tests=(
@@ -335,5 +335,26 @@ MUTANTS: Final = (
         new="hint)",
         breaks="a denied commit does not say which right it needs",
         tests=("tests/testing/test_denials.py::test_commits_and_committed_name_what_is_missing",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/offsets.py",
+        old="Reaction.STALE: Next.RETRY, ",
+        new="",
+        breaks="a commit that crosses a new epoch fails",
+        tests=("tests/core/group/test_consumer_protocol.py::test_a_commit_with_an_old_epoch_is_sent_again_with_the_new_one",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/offsets.py",
+        old="member_id=member.member_id, member_epoch=member.generation, topics=rows",
+        new="topics=rows",
+        breaks="lookups do not say whose they are",
+        tests=("tests/core/group/test_consumer_protocol.py::test_lookups_carry_the_members_epoch_and_topic_ids",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/offsets.py",
+        old="topic_id=commit.ids.get(name, NO_UUID), ",
+        new="",
+        breaks="commits name no topic id where brokers want one",
+        tests=("tests/core/group/test_consumer_protocol.py::test_commits_name_topics_by_id_where_brokers_do",),
     ),
 )

@@ -1,0 +1,518 @@
+"""The consumer protocol (KIP-848): what its heartbeats say, when they are sent, and what their responses do."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from consumer_harness import LOST, batch, tp
+from group_member_harness import INTERVAL, UNKNOWN, GroupMember, T, U, owned
+
+from pykafka4.core import Failed
+from pykafka4.core.group.consumer_protocol import COMMITS_FIRST, MOVES, UNRELEASED_SECONDS, ConsumerState
+from pykafka4.error_table import Written
+from pykafka4.errors import AuthorizationError, UnsupportedVersion
+from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
+from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatRequest as Heartbeat
+from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetFetchRequest
+
+
+def state(member: GroupMember) -> ConsumerState:
+    return member.protocol.state
+
+
+# ---- what heartbeats say
+
+
+def test_the_first_heartbeat_joins_with_everything_the_coordinator_has_to_know() -> None:
+    member = GroupMember(client_rack="r1", group_remote_assignor="range", max_poll_interval_ms=60_000, group_instance_id="i")
+    member.find_coordinator()
+    message = member.message
+    assert (message.group_id, message.member_epoch, message.instance_id, message.rack_id) == ("g", 0, "i", "r1")
+    assert (message.rebalance_timeout_ms, message.server_assignor, message.subscribed_topic_names) == (60_000, "range", ["t"])
+    assert owned(message) == {}
+    assert message.member_id == member.protocol.member_id
+    assert len(message.member_id) == 36
+    assert state(member) is ConsumerState.JOINING
+
+
+def test_each_member_makes_an_id_of_its_own_and_keeps_it() -> None:
+    member = GroupMember().joined(0)
+    before = member.protocol.member_id
+    member.next_beat()
+    member.reply(error="UNKNOWN_MEMBER_ID")
+    member.release()
+    assert member.message.member_id == before
+
+
+def test_later_heartbeats_say_only_what_has_changed() -> None:
+    member = GroupMember(group_instance_id="i").joined(0, 1)
+    message = member.next_beat()
+    assert (message.member_epoch, message.rebalance_timeout_ms, message.subscribed_topic_names) == (1, -1, None)
+    assert (owned(message), message.rack_id, message.server_assignor, message.instance_id) == (None, None, None, "i")
+
+
+def test_an_assignment_is_acknowledged_at_once() -> None:
+    member = GroupMember()
+    member.find_coordinator()
+    member.reply(3, 0, 2)
+    message = member.message
+    assert (message.member_epoch, owned(message), message.subscribed_topic_names) == (3, {T: [0, 2]}, None)
+    assert member.take_up() == [[tp(0), tp(2)]]
+    assert state(member) is ConsumerState.STABLE
+
+
+def test_an_empty_first_assignment_reaches_the_listener_once() -> None:
+    member = GroupMember()
+    member.find_coordinator()
+    member.reply(1)
+    assert member.take_up() == [[]]
+    member.next_beat()
+    member.reply(1, same=True)
+    assert member.take_up() == []
+
+
+def test_a_changed_subscription_is_reported_at_once() -> None:
+    member = GroupMember().joined(0)
+    member.cluster.set("u", [1], topic_id=U)
+    member.machine.membership.subscribe(("t", "u"))
+    member.run()
+    assert member.message.subscribed_topic_names == ["t", "u"]
+    assert owned(member.message) is None
+
+
+def test_partitions_of_a_topic_that_is_no_longer_subscribed_are_released_without_waiting_for_the_coordinator() -> None:
+    member = GroupMember().joined(0)
+    member.cluster.set("u", [1], topic_id=U)
+    member.machine.membership.subscribe(("u",))
+    member.run()
+    assert member.ended() == [("revoked", [tp(0)])]
+
+
+def test_the_interval_is_the_coordinators() -> None:
+    member = GroupMember()
+    member.find_coordinator()
+    member.reply(1, heartbeat_interval_ms=1_000)
+    member.run(0.9)
+    assert member.pending(Heartbeat) == []
+    member.run(0.1)
+    assert member.message.member_epoch == 1
+
+
+def test_the_epoch_of_the_response_is_that_of_the_next_heartbeat_and_of_commits() -> None:
+    member = GroupMember().joined(0)
+    credentials = member.protocol.credentials
+    member.next_beat()
+    member.reply(7, same=True)
+    assert member.protocol.credentials is credentials
+    assert member.machine.status(member.now)["generation"] == 7
+    member.commit({0: 5})
+    assert member.one(OffsetCommitRequest).message.generation_id_or_member_epoch == 7
+    assert member.next_beat().member_epoch == 7
+
+
+def test_a_member_without_an_epoch_yet_joins_again_after_the_interval() -> None:
+    member = GroupMember()
+    member.find_coordinator()
+    member.reply(0)
+    assert state(member) is ConsumerState.UNJOINED
+    member.run(INTERVAL)
+    assert (member.message.member_epoch, member.message.subscribed_topic_names) == (0, ["t"])
+
+
+# ---- partitions
+
+
+def test_what_stays_is_read_on_while_others_are_revoked_and_acknowledged() -> None:
+    member = GroupMember().joined(0, 1)
+    member.committed({tp(0): 0, tp(1): 0})
+    kept = member.machine.fetcher.positions[tp(1)]
+    member.next_beat()
+    member.reply(1, 1)
+    assert member.ended() == [("revoked", [tp(0)])]
+    assert state(member) is ConsumerState.REVOKING
+    assert member.pending(Heartbeat) == []  # it still owns the partition
+    member.fetched(member.fetch_at(2), {tp(1): batch(0, 2)})
+    assert [r.offset for r in member.poll()] == [0, 1]
+    member.release()
+    assert (member.message.member_epoch, owned(member.message)) == (1, {T: [1]})
+    assert state(member) is ConsumerState.STABLE
+    member.reply(2, 1, 2)
+    assert member.take_up() == [[tp(2)]]
+    assert member.machine.fetcher.positions[tp(1)] is kept
+
+
+def test_a_member_that_revokes_sends_heartbeats_that_do_not_give_the_partition_back() -> None:
+    member = GroupMember().joined(0)
+    member.next_beat()
+    member.reply(1)
+    message = member.next_beat()
+    assert (message.member_epoch, owned(message)) == (1, None)
+
+
+def test_a_partition_is_given_back_only_after_its_commits_are_complete() -> None:
+    member = GroupMember().joined(0)
+    outcomes = member.commit({0: 5})
+    member.next_beat()
+    member.reply(1)
+    member.release()
+    assert member.pending(Heartbeat) == []
+    assert member.commits() == {tp(0): 5}
+    assert outcomes == [None]
+    assert owned(member.message) == {}
+
+
+def test_a_commit_that_is_not_complete_in_time_fails_before_the_partition_is_given_back() -> None:
+    """Sent again under the next epoch it would overwrite a commit of the next owner."""
+    member = GroupMember().joined(0)
+    outcomes = member.commit({0: 5})
+    member.commits({tp(0): "COORDINATOR_LOAD_IN_PROGRESS"})
+    member.next_beat()
+    member.reply(1)
+    member.release()
+    sent, released_at = 0, member.now
+    while not outcomes:
+        for _ in member.pending(OffsetCommitRequest):
+            sent += 1
+            member.commits({tp(0): "COORDINATOR_LOAD_IN_PROGRESS"})
+        for _ in member.pending(Heartbeat):
+            assert owned(member.message) is None
+            member.reply(1, same=True)
+        member.run(0.5)
+    assert member.now == released_at + COMMITS_FIRST
+    assert sent > 1
+    assert "not complete in time" in str(outcomes[0])
+    member.run(1)
+    assert owned(member.message) == {}
+    assert member.pending(OffsetCommitRequest) == []
+
+
+def test_a_partition_that_comes_back_while_it_is_revoked_is_assigned_after_the_release() -> None:
+    member = GroupMember().joined(0)
+    member.next_beat()
+    member.reply(1)
+    member.next_beat()
+    member.reply(1, 0)
+    assert member.take_up() == []
+    member.release()
+    assert member.take_up() == [[tp(0)]]
+
+
+def test_a_topic_id_without_a_name_waits_for_the_metadata() -> None:
+    member = GroupMember()
+    member.find_coordinator()
+    member.cluster.names.clear()
+    member.reply(1, 0)
+    assert member.take_up() == [[]]
+    assert member.cluster.refreshes == 1
+    member.run(1)
+    assert member.cluster.refreshes == 2
+    member.cluster.names[T] = "t"
+    member.run(1)
+    assert member.take_up() == [[tp(0)]]
+    assert owned(member.message) == {T: [0]}
+
+
+def test_a_recreated_topic_is_another_one() -> None:
+    """The old partition ends before that of the same name begins."""
+    member = GroupMember().joined(0)
+    member.cluster.set("t", [1, 2, 1], topic_id=U)
+    member.next_beat()
+    member.reply(2, 0, topic_id=U)
+    assert member.ended() == [("revoked", [tp(0)])]
+    member.release()
+    assert member.take_up() == [[tp(0)]]
+    assert owned(member.message) == {U: [0]}
+
+
+def test_partitions_of_unknown_topics_do_not_end_those_that_are_held() -> None:
+    member = GroupMember().joined(0)
+    member.cluster.names.clear()
+    member.next_beat()
+    member.reply(1, 0)
+    assert member.ended() == []
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize("error", ["UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH"])
+def test_a_member_that_was_put_out_loses_its_partitions_and_joins_when_they_are_released(error: str) -> None:
+    member = GroupMember().joined(0)
+    member.next_beat()
+    member.reply(error=error)
+    assert member.ended() == [("lost", [tp(0)])]
+    assert state(member) is ConsumerState.UNJOINED
+    assert member.machine.status(member.now)["generation"] == -1
+    assert member.pending(Heartbeat) == []
+    member.release()
+    assert (member.message.member_epoch, owned(member.message)) == (0, {})
+
+
+def test_a_fenced_static_member_gives_up_its_place_before_it_joins_again() -> None:
+    """The coordinator would keep the place, and refuse the join, until the session is over."""
+    member = GroupMember(group_instance_id="i").joined(0)
+    member.next_beat()
+    member.reply(error="FENCED_MEMBER_EPOCH")
+    member.release()
+    assert member.message.member_epoch == -2
+    member.reply(-2, same=True)
+    assert member.message.member_epoch == 0
+
+
+def test_a_join_that_is_fenced_leaves_first() -> None:
+    member = GroupMember()
+    member.find_coordinator()
+    member.reply(error="FENCED_MEMBER_EPOCH")
+    member.run(1)
+    assert member.message.member_epoch == -1
+    member.reply(error="UNKNOWN_MEMBER_ID")
+    member.run(1)
+    assert member.message.member_epoch == 0
+
+
+def test_a_lost_response_makes_the_next_heartbeat_a_full_one_with_the_old_epoch() -> None:
+    member = GroupMember().joined(0)
+    member.next_beat()
+    member.answer(member.beat_sent, LOST)
+    member.run(1)
+    member.find_coordinator(2)
+    message = member.message
+    assert (message.member_epoch, owned(message), message.subscribed_topic_names) == (1, {T: [0]}, ["t"])
+    assert message.rebalance_timeout_ms > 0
+    assert member.ended() == []
+
+
+@pytest.mark.parametrize("error", ["NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"])
+def test_a_coordinator_that_moved_is_found_and_gets_a_full_heartbeat(error: str) -> None:
+    member = GroupMember().joined(0)
+    member.next_beat()
+    member.reply(error=error)
+    assert member.ended() == []
+    member.run(1)
+    member.find_coordinator(2)
+    assert owned(member.message) == {T: [0]}
+
+
+def test_a_coordinator_that_loads_is_asked_again_after_a_back_off() -> None:
+    member = GroupMember().joined(0)
+    member.next_beat()
+    member.reply(error="COORDINATOR_LOAD_IN_PROGRESS")
+    assert member.pending(Heartbeat) == []
+    member.run(0.2)
+    assert owned(member.message) == {T: [0]}
+    assert member.pending(FindCoordinatorRequest) == []
+
+
+def test_a_silent_coordinator_is_given_up_before_the_session_is_over() -> None:
+    member = GroupMember(request_timeout_ms=30_000).joined(0)
+    member.next_beat()
+    assert member.beat_sent.deadline - member.now == 3 * INTERVAL
+
+
+@pytest.mark.parametrize(
+    "error", ["UNSUPPORTED_ASSIGNOR", "GROUP_MAX_SIZE_REACHED", "INVALID_REGULAR_EXPRESSION", "INVALID_REQUEST", "FENCED_INSTANCE_ID"]
+)
+def test_what_no_retry_can_help_is_raised_with_the_coordinators_words(error: str) -> None:
+    member = GroupMember()
+    member.find_coordinator()
+    member.reply(error=error, error_message="because")
+    assert state(member) is ConsumerState.FATAL
+    member.reader.drain()
+    assert error in str(member.reader.fatal)
+    assert "because" in str(member.reader.fatal)
+    assert member.run(60) == []
+    member.machine.membership.subscribe(("t",))
+    member.run()
+    assert member.message.member_epoch == 0
+
+
+def test_a_missing_right_is_raised_and_the_member_goes_on_asking() -> None:
+    member = GroupMember().joined(0)
+    member.next_beat()
+    member.reply(error="TOPIC_AUTHORIZATION_FAILED")
+    member.reader.drain()
+    with pytest.raises(AuthorizationError):
+        member.reader.raise_notice()
+    assert member.ended() == []
+    member.run(1)
+    assert owned(member.message) == {T: [0]}
+
+
+def test_brokers_without_the_protocol_are_named_with_the_way_out() -> None:
+    member = GroupMember()
+    member.find_coordinator()
+    member.answer(member.beat_sent, Failed(UnsupportedVersion("broker 1 does not support it"), Written.NO))
+    member.reader.drain()
+    assert isinstance(member.reader.fatal, UnsupportedVersion)
+    for words in ("group_protocol='consumer'", "group_protocol='classic'", "Kafka 4.0", "broker 1"):
+        assert words in str(member.reader.fatal)
+
+
+def test_brokers_on_which_the_protocol_is_off_are_named_as_well() -> None:
+    member = GroupMember()
+    member.find_coordinator()
+    member.reply(error="UNSUPPORTED_VERSION", error_message="off")
+    member.reader.drain()
+    assert isinstance(member.reader.fatal, UnsupportedVersion)
+    assert "group.coordinator.rebalance.protocols" in str(member.reader.fatal)
+
+
+def test_version_0_is_refused() -> None:
+    member = GroupMember()
+    member.find_coordinator()
+    with pytest.raises(UnsupportedVersion, match="version 1"):
+        member.as_sent(Heartbeat, 0)
+    assert member.as_sent(Heartbeat, 1).member_epoch == 0
+
+
+def test_the_place_of_a_static_member_that_was_killed_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    member = GroupMember(group_instance_id="i")
+    member.find_coordinator()
+    began = member.now
+    with caplog.at_level(logging.WARNING):
+        while member.now < began + UNRELEASED_SECONDS - 10:
+            if member.message.member_epoch == 0:
+                member.reply(error="UNRELEASED_INSTANCE_ID")
+            else:
+                member.reply(error="FENCED_INSTANCE_ID")
+            member.run(2)
+    assert caplog.text.count("UNRELEASED_INSTANCE_ID") == 1
+    if member.message.member_epoch != 0:
+        member.reply(error="FENCED_INSTANCE_ID")
+        member.run(2)
+    member.reply(1, 0)
+    assert member.take_up() == [[tp(0)]]
+
+
+def test_an_instance_id_that_stays_in_use_is_an_error() -> None:
+    member = GroupMember(group_instance_id="i")
+    member.find_coordinator()
+    for _ in range(100):
+        if state(member) is ConsumerState.FATAL:
+            break
+        member.reply(error="UNRELEASED_INSTANCE_ID" if member.message.member_epoch == 0 else "FENCED_INSTANCE_ID")
+        member.run(2)
+    member.reader.drain()
+    assert "UNRELEASED_INSTANCE_ID" in str(member.reader.fatal)
+
+
+# ---- leaving
+
+
+@pytest.mark.parametrize(("options", "epoch"), [({}, -1), ({"group_instance_id": "i"}, -2)])
+def test_leaving_says_whether_the_member_comes_back(options: dict[str, str], epoch: int) -> None:
+    member = GroupMember(**options).joined(0)
+    done: list[bool] = []
+    member.machine.leave(member.now, 5.0, lambda: done.append(True))
+    member.run()
+    assert (member.message.member_epoch, owned(member.message)) == (epoch, None)
+    assert done == []
+    member.reply(epoch, same=True)
+    assert done == [True]
+    assert member.run(100) == []
+
+
+def test_leaving_waits_for_commits_and_goes_without_them_in_the_end() -> None:
+    member = GroupMember().joined(0)
+    member.commit({0: 5})
+    done: list[bool] = []
+    member.machine.leave(member.now, 5.0, lambda: done.append(True))
+    member.run()
+    assert member.pending(Heartbeat) == []
+    member.run(5.0)
+    assert member.message.member_epoch == -1
+    assert done == [True]
+
+
+def test_a_member_that_never_joined_has_nothing_to_leave() -> None:
+    member = GroupMember()
+    done: list[bool] = []
+    member.machine.leave(member.now, 5.0, lambda: done.append(True))
+    member.run()
+    assert done == [True]
+    assert member.pending(Heartbeat) == []
+
+
+def test_an_application_that_stops_polling_leaves(caplog: pytest.LogCaptureFixture) -> None:
+    member = GroupMember(max_poll_interval_ms=20_000).joined(0)
+    member.reader.leave()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(4):
+            assert member.next_beat().member_epoch in (1, -1)
+            if member.message.member_epoch == 1:
+                member.reply(1, same=True)
+    assert member.message.member_epoch == -1
+    assert "max_poll_interval_ms" in caplog.text
+    assert member.ended() == [("lost", [tp(0)])]
+
+
+def test_partitions_that_are_not_released_in_time_are_lost() -> None:
+    member = GroupMember(max_poll_interval_ms=20_000).joined(0, 1)
+    member.next_beat()
+    member.reply(1, 1)
+    for _ in range(4):
+        if member.pending(Heartbeat):
+            member.reply(1, same=True)
+        member.run(INTERVAL)
+    assert state(member) is ConsumerState.UNJOINED
+    assert sorted(parts for _, parts in member.ended()) == [[tp(0)], [tp(1)]]
+
+
+# ---- offsets
+
+
+def test_a_commit_with_an_old_epoch_is_sent_again_with_the_new_one() -> None:
+    member = GroupMember().joined(0)
+    outcomes = member.commit({0: 5})
+    member.commits({tp(0): "STALE_MEMBER_EPOCH"})
+    assert owned(member.message) == {T: [0]}  # a full heartbeat asks for the epoch at once
+    member.reply(2, same=True)
+    member.run(0.2)
+    assert member.one(OffsetCommitRequest).message.generation_id_or_member_epoch == 2
+    member.commits()
+    assert outcomes == [None]
+
+
+def test_a_commit_of_a_member_that_was_put_out_fails_and_the_member_joins_again() -> None:
+    member = GroupMember().joined(0)
+    outcomes = member.commit({0: 5})
+    member.commits({tp(0): "UNKNOWN_MEMBER_ID"})
+    assert "UNKNOWN_MEMBER_ID" in str(outcomes[0])
+    assert member.ended() == [("lost", [tp(0)])]
+    member.release()
+    assert member.message.member_epoch == 0
+
+
+def test_commits_name_topics_by_id_where_brokers_do() -> None:
+    member = GroupMember().joined(0)
+    member.commit({0: 5})
+    request = member.one(OffsetCommitRequest)
+    assert request.max_version is None
+    (topic,) = member.as_sent(OffsetCommitRequest, 10).topics
+    assert topic.topic_id == T
+    assert member.as_sent(OffsetCommitRequest, 9).topics[0].name == "t"
+
+
+def test_lookups_carry_the_members_epoch_and_topic_ids() -> None:
+    member = GroupMember().joined(0, epoch=4)
+    assert member.one(OffsetFetchRequest).max_version is None
+    message = member.as_sent(OffsetFetchRequest, 10)
+    (group,) = message.groups
+    assert (group.group_id, group.member_id, group.member_epoch) == ("g", member.protocol.member_id, 4)
+    assert [(t.topic_id, t.partition_indexes) for t in group.topics] == [(T, [0])]
+    assert (message.topics, message.require_stable) == ([], True)
+
+
+@pytest.mark.parametrize("error", ["STALE_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"])
+def test_a_lookup_of_a_member_that_is_behind_is_repeated(error: str) -> None:
+    member = GroupMember().joined(0)
+    member.committed(error=error)
+    member.run(1)
+    member.committed({tp(0): 3})
+    assert member.machine.fetcher.positions[tp(0)].offset == 3
+
+
+def test_the_table_of_states_has_every_state() -> None:
+    assert set(MOVES.table) == set(ConsumerState)
+    assert UNKNOWN not in (T, U)

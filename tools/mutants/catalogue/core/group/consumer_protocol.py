@@ -1,0 +1,114 @@
+"""Bugs of the consumer protocol (KIP-848)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+SOURCE: Final = "pykafka4/core/group/consumer_protocol.py"
+REQUESTS: Final = "pykafka4/core/group/consumer_requests.py"
+TESTS: Final = "tests/core/group/test_consumer_protocol.py"
+
+MUTANTS: Final = (
+    Mutant(
+        file=SOURCE,
+        old="            elif self._commits.pending((tp,)):\n                continue\n",
+        new="",
+        breaks="a partition is given back while a commit of it is under way",
+        tests=(f"{TESTS}::test_a_partition_is_given_back_only_after_its_commits_are_complete",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old='                self._commits.fail_lost({tp: "the partition was revoked, and the commit was not complete in time"})\n',
+        new="                pass\n",
+        breaks="a commit of a partition that was given back is sent again and overwrites one of the next owner",
+        tests=(f"{TESTS}::test_a_commit_that_is_not_complete_in_time_fails_before_the_partition_is_given_back",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="            self._told = None\n            self._turned_away",
+        new="            self._turned_away",
+        breaks="after an error the coordinator is not told what is owned",
+        tests=(f"{TESTS}::test_a_coordinator_that_moved_is_found_and_gets_a_full_heartbeat",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="        self._told = None\n        reason = ",
+        new="        reason = ",
+        breaks="after a lost response the coordinator is not told what is owned, and fences the member",
+        tests=(f"{TESTS}::test_a_lost_response_makes_the_next_heartbeat_a_full_one_with_the_old_epoch",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="            self.credentials.generation = answer.member_epoch\n",
+        new="            pass\n",
+        breaks="commits carry the epoch of the join",
+        tests=(f"{TESTS}::test_the_epoch_of_the_response_is_that_of_the_next_heartbeat_and_of_commits",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="        self._release_first = self._known and self._config.group_instance_id is not None\n",
+        new="",
+        breaks="a fenced static member waits for the end of its session",
+        tests=(f"{TESTS}::test_a_fenced_static_member_gives_up_its_place_before_it_joins_again",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="        if now >= self._unreleased_since + UNRELEASED_SECONDS:\n",
+        new="        if False:\n",
+        breaks="two processes with one instance id are never told",
+        tests=(f"{TESTS}::test_an_instance_id_that_stays_in_use_is_an_error",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="        return LEAVES if self._config.group_instance_id is None else LEAVES_FOR_A_WHILE\n",
+        new="        return LEAVES\n",
+        breaks="a static member gives up its partitions when it restarts",
+        tests=(f"{TESTS}::test_leaving_says_whether_the_member_comes_back",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="self._settled and self._topics == self._assignee.topics and now < self._look_at",
+        new="self._settled",
+        breaks="a topic that the metadata lacks for a moment is never read",
+        tests=(f"{TESTS}::test_a_topic_id_without_a_name_waits_for_the_metadata",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="(self._target or {}).get(topic_id, ())",
+        new="{number for numbers in (self._target or {}).values() for number in numbers}",
+        breaks="a topic that was created again is taken for the one that was deleted",
+        tests=(f"{TESTS}::test_a_recreated_topic_is_another_one",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="        if verdict is Reaction.STALE:\n            if self._in_flight is None and generation == self.generation:\n",
+        new="        if verdict is Reaction.STALE:\n            if False:\n",
+        breaks="a member that missed its new epoch learns of it only with the next heartbeat",
+        tests=(f"{TESTS}::test_a_commit_with_an_old_epoch_is_sent_again_with_the_new_one",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="max(PATIENCE * self._heartbeat.interval, LEAST_PATIENCE)",
+        new="INFINITY",
+        breaks="a silent coordinator is noticed after the session is over",
+        tests=(f"{TESTS}::test_a_silent_coordinator_is_given_up_before_the_session_is_over",),
+    ),
+    Mutant(
+        file=REQUESTS,
+        old="        message.server_assignor = config.group_remote_assignor\n",
+        new="",
+        breaks="group_remote_assignor is ignored",
+        tests=("tests/test_options.py::test_the_option_reaches_the_wire_or_the_behaviour[group_remote_assignor]",),
+    ),
+    Mutant(
+        file=REQUESTS,
+        old="    if told is None or told.owned != report.owned:\n",
+        new="    if told is None:\n",
+        breaks="assignments are not acknowledged",
+        tests=(f"{TESTS}::test_an_assignment_is_acknowledged_at_once",),
+    ),
+)
