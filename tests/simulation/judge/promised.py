@@ -46,6 +46,7 @@ CONSUMER_PROMISES: Final = {
     "nothing unfinished is committed": "a committed offset is not behind a record that the application has not finished",
     "commits never go back": "a committed offset is not below an earlier one",
     "one owner per generation": "no partition is assigned twice",
+    "one owner at a time": "what the coordinator of a consumer protocol group gives to a member is not read by another one in the group",
     "paused partitions are quiet": "nothing is handed out of a paused partition",
     "a commit that returned is stored": "what `commit` returned for is what the group has stored",
     "listeners are told the truth": "assigned and revoked alternate",

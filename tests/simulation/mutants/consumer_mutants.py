@@ -26,6 +26,8 @@ from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.consumer.start_offsets import StartOffsets
 from pykafka4.core.engine import Engine
 from pykafka4.core.group import offsets
+from pykafka4.core.group.consumer_protocol import Ownership
+from pykafka4.core.group.consumer_requests import Owned
 from pykafka4.core.group.dealing import Deal
 from pykafka4.core.group.membership import Membership
 from pykafka4.core.metadata.coordinators import Coordinator
@@ -359,6 +361,15 @@ def seek_after_a_crash(patch: pytest.MonkeyPatch) -> None:
     around(patch, Session, "seek", seek)
 
 
+def give_back_before_the_release(patch: pytest.MonkeyPatch) -> None:
+    """A member of the consumer protocol reports partitions that the application still reads as given back."""
+
+    def report(original: Any, self: Ownership) -> frozenset[Owned]:
+        return frozenset((topic_id, tp.partition) for tp, topic_id in self.ids.items() if tp not in self.revoking)
+
+    around(patch, Ownership, "report", report)
+
+
 UNFINISHED = "nothing unfinished is committed"
 SKIP = "positions never skip"
 NEEDLESS = "no needless failure"
@@ -377,16 +388,23 @@ MUTANTS: dict[Patch, Hunt] = {
         plan={"iterate": 0.0},
     ),
     never_commit: Hunt({"progress", "a commit that returned is stored"}, says="(committed, finished, end): "),
-    give_everybody_everything: Hunt({"one owner per generation"}, says="generation "),
+    give_everybody_everything: Hunt({"one owner per generation"}, says="generation ", plan={"protocol": "classic"}),
     give_before_the_release: Hunt(
-        {TWO}, faults=("member closes", "member joins"), every=0.6, says=" goes to ", plan={"strategies": (COOPERATIVE,), "members": 3}
+        {TWO}, faults=("member closes", "member joins"), every=0.6, says=" goes to ", plan={"strategies": (COOPERATIVE,), "members": 3, "protocol": "classic"}
     ),
     tell_nobody_of_a_revocation: Hunt(
         {TWO, "listeners are told the truth"},
         faults=("member closes", "member joins"),
         every=0.6,
         says=" reads them",
-        plan={"strategies": (COOPERATIVE,), "members": 3},
+        plan={"strategies": (COOPERATIVE,), "members": 3, "protocol": "classic"},
+    ),
+    give_back_before_the_release: Hunt(
+        {"one owner at a time"},
+        faults=("member joins", "member closes"),
+        every=0.5,
+        says=", and is read by ",
+        plan={"protocol": "consumer", "release": "4.4", "restarts": 1.0},
     ),
     never_rest: Hunt({"no hot loop"}, says=" turns in a row "),
     ask_again_at_once: Hunt({"no hot loop"}, says=" requests of "),
@@ -427,7 +445,9 @@ MUTANTS: dict[Patch, Hunt] = {
         says="; next is ",
         plan={"sick": True, "trouble": 20.0, "topics": {"t": 4}},
     ),
-    leave_a_partition_out: Hunt({"every partition has an owner"}, faults=("move leader",), every=20.0, says=": nobody since ", plan=CALM),
+    leave_a_partition_out: Hunt(
+        {"every partition has an owner"}, faults=("move leader",), every=20.0, says=": nobody since ", plan={**CALM, "protocol": "classic"}
+    ),
     raise_what_passes: Hunt({NEEDLESS}, faults=("fetch error",), says=": poll raised "),
     tell_nobody_of_a_crash: Hunt(
         {"a crash is told"}, {"enable_auto_commit": True}, says=" still waits", plan={"crash": "machine", "iterate": 1.0}

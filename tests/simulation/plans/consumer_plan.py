@@ -17,6 +17,7 @@ from pykafka4.testing.faults.controls import Fault
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, MetadataRequest
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import (
+    ConsumerGroupHeartbeatRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -55,6 +56,7 @@ class ConsumerPlan:
     climate: Climate
     restarts: float  # how likely a member that ends comes again
     static: bool  # members have a group_instance_id
+    protocol: str = "classic"  # of the group
     iterate: float  # how likely a member uses a `for` loop
     calls: float  # how likely a member does something else between two polls
     preempt: float  # how likely a thread that asks for a lock lets another go first
@@ -99,7 +101,15 @@ def draw_consumers(seed: int) -> ConsumerPlan:
         calls=r.choice((0.0, 0.02, 0.2)),
         preempt=r.choice((0.0, 0.02, 0.2)),
     )
-    return _without_growth(_of_a_kind(plan, Random(seed ^ 0xC0DE)))
+    return _with_protocol(_without_growth(_of_a_kind(plan, Random(seed ^ 0xC0DE))), Random(seed ^ 0x848))
+
+
+def _with_protocol(plan: ConsumerPlan, r: Random) -> ConsumerPlan:
+    """Where brokers have it, half of the groups use the consumer protocol (KIP-848)."""
+    if plan.release not in ("4.4", "4.0") or r.random() < 0.5:
+        return plan
+    aim = "revoking" if plan.aim == "syncing" else plan.aim
+    return attrs.evolve(plan, protocol="consumer", aim=aim)
 
 
 def _without_growth(plan: ConsumerPlan) -> ConsumerPlan:
@@ -193,6 +203,16 @@ GROUP_ERRORS: Final[dict[Any, tuple[str, ...]]] = {
     OffsetFetchRequest: COORDINATOR_ERRORS,
     LeaveGroupRequest: COORDINATOR_ERRORS,
 }
+MODERN_ERRORS: Final[dict[Any, tuple[str, ...]]] = {  # of groups that use the consumer protocol
+    FindCoordinatorRequest: ("COORDINATOR_NOT_AVAILABLE",),
+    ConsumerGroupHeartbeatRequest: (*COORDINATOR_ERRORS, "UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH"),
+    OffsetCommitRequest: (*COORDINATOR_ERRORS, "UNKNOWN_MEMBER_ID", "STALE_MEMBER_EPOCH", "REQUEST_TIMED_OUT"),
+    OffsetFetchRequest: (*COORDINATOR_ERRORS, "STALE_MEMBER_EPOCH"),
+}
+
+
+def _group_errors(sim: ConsumerSimulation) -> dict[Any, tuple[str, ...]]:
+    return MODERN_ERRORS if sim.plan.protocol == "consumer" else GROUP_ERRORS
 
 
 def _fetch_error(sim: ConsumerSimulation) -> None:
@@ -208,14 +228,14 @@ def _offsets_error(sim: ConsumerSimulation) -> None:
 
 
 def _group_error(sim: ConsumerSimulation) -> None:
-    api = sim.random.choice(list(GROUP_ERRORS))
-    error = sim.random.choice(GROUP_ERRORS[api])
+    api = sim.random.choice(list(_group_errors(sim)))
+    error = sim.random.choice(_group_errors(sim)[api])
     sim.note(f"the next {api.__name__} is answered {error}")
     sim.cluster.push_error(api, error)
 
 
 def _group_fault(sim: ConsumerSimulation) -> None:
-    api = sim.random.choice(list(GROUP_ERRORS))
+    api = sim.random.choice(list(_group_errors(sim)))
     fault = sim.random.choice((Fault.DROP_BEFORE, Fault.DROP_AFTER, Fault.SWALLOW, Fault.DELAY, Fault.DELAY_REPLY))
     if api is JoinGroupRequest and fault is Fault.SWALLOW and sim.plan.options["max_poll_interval_ms"] > 1_000 * LONGEST_JOIN:
         # A group may take max_poll_interval_ms to gather: as long, nothing tells a member that its answer was lost on a living connection.
@@ -230,7 +250,7 @@ def _metadata_fault(sim: ConsumerSimulation) -> None:
 
 
 def _damage(sim: ConsumerSimulation) -> None:
-    api = sim.random.choice((FetchRequest, ListOffsetsRequest, MetadataRequest, *GROUP_ERRORS))
+    api = sim.random.choice((FetchRequest, ListOffsetsRequest, MetadataRequest, *_group_errors(sim)))
     sim.note(f"the answer to the next {api.__name__} is damaged")
     sim.cluster.inject(api, Fault.GARBAGE)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
+from uuid import UUID
 
 import attrs
 from consumer_plan import CONSUMER_FAULTS, GROUP, ConsumerPlan, draw_consumers
@@ -26,7 +27,7 @@ from pykafka4.errors import ConnectionLost, GroupError, KafkaError, KafkaTimeout
 from pykafka4.records import TopicPartition
 from pykafka4.testing.faults.controls import Fault, Injected
 from pykafka4.testing.groups.group import GroupState
-from pykafka4.wire.protocol.messages_group import JoinGroupRequest
+from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatRequest, JoinGroupRequest
 from pykafka4.wire.records.batch import WireRecord
 
 __all__ = ["ConsumerReport", "ConsumerSimulation"]
@@ -45,6 +46,7 @@ REQUESTS_PER_SECOND: Final = {
     "ApiVersions": 90,
     "FindCoordinator": 25,
     "JoinGroup": 40,
+    "ConsumerGroupHeartbeat": 40,
     "OffsetFetch": 40,
     "ListOffsets": 40,
 }
@@ -89,10 +91,31 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         self._delayed_join = -INFINITY  # when a JoinGroup last reached a coordinator that executed it later
         self._aim_from = INFINITY  # the next fault comes when a member is in the state that the plan aims at, not before this
         self._generation = 0
+        if self.plan.protocol == "consumer":
+            self._coordinate()
         if self.plan.sick:
             partition = self.cluster.topics["t"].partitions[0]
             self.sick = partition.tp, partition.leader
             self.cluster.move_coordinator(GROUP, partition.leader % len(self.cluster.brokers) + 1)
+
+    def _coordinate(self) -> None:
+        """The coordinator has what a classic member's options say."""
+        coordinators, options = self.cluster.coordinators, self.plan.options
+        coordinators.session_timeout = options["session_timeout_ms"] / 1000
+        coordinators.heartbeat_interval = options["heartbeat_interval_ms"] / 1000
+        self.cluster.group(GROUP).modern.on_assigned = self._gained
+
+    def _gained(self, member: str, parts: set[tuple[UUID, int]]) -> None:
+        """The coordinator gives these to a member: nobody else in the group may read them any more."""
+        in_group = self.cluster.group(GROUP).modern.members
+        for topic_id, number in sorted(parts):
+            topic = self.cluster.topics.by_id(topic_id)
+            assert topic is not None
+            tp = TopicPartition(topic.name, number)
+            others = [m for m in self.members if m.alive and m.group_id in in_group and m.group_id != member and tp in m.reading.owned]
+            if others:
+                raise Broken("one owner at a time", f"{tp} goes to {member}, and is read by {[m.name for m in others]}")
+            self._least.setdefault(tp, []).append(self.cluster.log(*tp).high_watermark)
 
     def _report(self) -> ConsumerReport:
         return ConsumerReport(
@@ -221,7 +244,7 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         """An answer was damaged, or a request delayed."""
         if found.fault is Fault.GARBAGE:
             self._garbled.append(self.timeline.now)
-        if found.fault is Fault.DELAY and found.key == JoinGroupRequest.api_key:
+        if found.fault is Fault.DELAY and found.key in (JoinGroupRequest.api_key, ConsumerGroupHeartbeatRequest.api_key):
             self._delayed_join = self.timeline.now
 
     def _led(self, node: int | None) -> frozenset[TopicPartition]:
@@ -283,6 +306,11 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         if self.plan.aim:
             self._aim()
         group = self.cluster.groups.get(GROUP)
+        if group is not None and self.plan.protocol == "consumer":
+            self._generation = group.modern.epoch
+            if group.modern.state != "Stable":
+                self.unstable_at = self.timeline.now
+            return
         if group is None or group.state is not GroupState.STABLE:
             self.unstable_at = self.timeline.now
         while group is not None and self._generation < len(group.history):

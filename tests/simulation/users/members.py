@@ -141,6 +141,9 @@ class Member:
         options = {**sim.plan.options, "client_id": self.name, "partition_assignment_strategy": list(self.strategies)}
         if self.instance is not None:
             options["group_instance_id"] = self.instance
+        if sim.plan.protocol == "consumer":
+            del options["session_timeout_ms"], options["heartbeat_interval_ms"]  # the coordinator has them
+            options["group_protocol"] = "consumer"
         if sim.plan.companion and self.number == 1:
             theirs = {name: options.pop(name) for name in list(options) if name in CLIENT_OPTIONS}
             client = Client(bootstrap_servers=sim.servers, **theirs)
@@ -461,6 +464,11 @@ class Member:
         for tp, at in found.items():
             if at is not None and at.offset > sim.ledger.most.get(tp, -1):
                 raise Broken("nothing unfinished is committed", f"{tp}: committed() says {at.offset}, which nobody committed")
+
+    @property
+    def group_id(self) -> str:
+        """What the group knows it by."""
+        return self._core.machine.membership.protocol.member_id if self._core is not None else ""
 
     def state(self) -> str:
         """What its membership is in the middle of."""
