@@ -390,7 +390,11 @@ MUTANTS: dict[Patch, Hunt] = {
     never_commit: Hunt({"progress", "a commit that returned is stored"}, says="(committed, finished, end): "),
     give_everybody_everything: Hunt({"one owner per generation"}, says="generation ", plan={"protocol": "classic"}),
     give_before_the_release: Hunt(
-        {TWO}, faults=("member closes", "member joins"), every=0.6, says=" goes to ", plan={"strategies": (COOPERATIVE,), "members": 3, "protocol": "classic"}
+        {TWO},
+        faults=("member closes", "member joins"),
+        every=0.6,
+        says=" goes to ",
+        plan={"strategies": (COOPERATIVE,), "members": 3, "protocol": "classic"},
     ),
     tell_nobody_of_a_revocation: Hunt(
         {TWO, "listeners are told the truth"},

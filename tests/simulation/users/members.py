@@ -142,7 +142,8 @@ class Member:
         if self.instance is not None:
             options["group_instance_id"] = self.instance
         if sim.plan.protocol == "consumer":
-            del options["session_timeout_ms"], options["heartbeat_interval_ms"]  # the coordinator has them
+            for name in ("session_timeout_ms", "heartbeat_interval_ms", "partition_assignment_strategy"):  # the coordinator has them
+                del options[name]
             options["group_protocol"] = "consumer"
         if sim.plan.companion and self.number == 1:
             theirs = {name: options.pop(name) for name in list(options) if name in CLIENT_OPTIONS}
