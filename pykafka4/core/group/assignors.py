@@ -15,18 +15,21 @@ from pykafka4.errors import ConfigError, DecodeError
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
 from pykafka4.records import TopicPartition
-from pykafka4.wire.protocol.messages_group import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from pykafka4.wire.protocol.messages_group import ConsumerProtocolAssignment, ConsumerProtocolSubscription, JoinGroupResponse
 from pykafka4.wire.protocol.schema import decode_data, encode_data
 
 __all__ = [
     "assigned_partitions",
     "assignment_bytes",
     "group_member",
+    "group_members",
     "subscription_bytes",
 ]
 
 log = get_log("pykafka4.group")
 
+VERSION_SIZE: Final = 2  # bytes, before the names of topics
+NO_NAMES: Final = bytes(4)  # an empty array
 PROTOCOL_DATA: Final = 3  # version of subscription and assignment bytes; older clients read the fields that they know (as in Java)
 
 
@@ -48,8 +51,8 @@ def subscription_bytes(
     return encode_data(message, PROTOCOL_DATA)
 
 
-def group_member(member_id: str, instance_id: str | None, metadata: bytes, where: str) -> GroupMember:
-    """A member from its subscription in JoinGroup. `where` precedes log lines: the client id and the group."""
+def group_member(member_id: str, instance_id: str | None, metadata: bytes, where: str, topics: frozenset[str] | None = None) -> GroupMember:
+    """A member from its subscription in JoinGroup. `where` precedes log lines: the client id and the group. `topics`: already known."""
     try:
         sent = decode_data(ConsumerProtocolSubscription, metadata)
     except DecodeError as error:
@@ -57,13 +60,37 @@ def group_member(member_id: str, instance_id: str | None, metadata: bytes, where
         return GroupMember(member_id, frozenset(), instance_id)
     return GroupMember(
         member_id,
-        frozenset(topic for topic in sent.topics if _is_valid(member_id, topic, where)),
+        frozenset(topic for topic in sent.topics if _is_valid(member_id, topic, where)) if topics is None else topics,
         instance_id,
         tuple(dict.fromkeys(TopicPartition(t.topic, p) for t in sent.owned_partitions for p in t.partitions)),
         max(sent.generation_id, -1),
         sent.rack_id or None,
         sent.user_data,
     )
+
+
+def group_members(rows: Iterable[JoinGroupResponse.Member], where: str) -> tuple[GroupMember, ...]:
+    """The members in the response to the leader's JoinGroup. Names of topics are decoded only if they differ from those of the member
+    before: a thousand members with a hundred topics each would hold the loop."""
+    found: list[GroupMember] = []
+    names, topics = b"", frozenset[str]()
+    for row in rows:
+        if names and row.metadata.startswith(names, VERSION_SIZE):
+            rest = row.metadata[:VERSION_SIZE] + NO_NAMES + row.metadata[VERSION_SIZE + len(names) :]
+            found.append(group_member(row.member_id, row.group_instance_id, rest, where, topics))
+            continue
+        member = group_member(row.member_id, row.group_instance_id, row.metadata, where)
+        found.append(member)
+        names, topics = _names_in(row.metadata) if member.topics else b"", member.topics
+    return tuple(found)
+
+
+def _names_in(subscription: bytes) -> bytes:
+    """The names of topics, as encoded in a subscription that can be decoded."""
+    end = VERSION_SIZE + len(NO_NAMES)
+    for _ in range(int.from_bytes(subscription[VERSION_SIZE:end], "big")):
+        end += 2 + int.from_bytes(subscription[end : end + 2], "big")
+    return subscription[VERSION_SIZE:end]
 
 
 def _is_valid(member_id: str, topic: str, where: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Final
 
 from pykafka4.assignors.interface import Assignor, GroupMember
 from pykafka4.core import INFINITY, Failed, Job, Outcome
-from pykafka4.core.group.assignors import assigned_partitions, group_member
+from pykafka4.core.group.assignors import assigned_partitions, group_members
 from pykafka4.core.group.dealing import Deal, Placement
 from pykafka4.core.group.strategies import Strategies, is_builtin
 from pykafka4.core.metadata.changes import TopicChanges
@@ -87,7 +87,7 @@ class Leadership:
         if self._assignor is None:
             return response.protocol_name or "(none)"
         before = set(self._topics)
-        self._members = tuple(group_member(m.member_id, m.group_instance_id, m.metadata, self._where) for m in response.members)
+        self._members = group_members(response.members, self._where)
         self._deals = not response.skip_assignment
         self._topics = sorted({topic for member in self._members for topic in member.topics})
         if self._changes is None:

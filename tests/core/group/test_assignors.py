@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pykafka4.assignors import GroupMember
-from pykafka4.core.group.assignors import assigned_partitions, assignment_bytes, group_member, subscription_bytes
+from pykafka4.core.group.assignors import assigned_partitions, assignment_bytes, group_member, group_members, subscription_bytes
 from pykafka4.records import TopicPartition
-from pykafka4.wire.protocol.messages_group import ConsumerProtocolSubscription
+from pykafka4.wire.protocol.messages_group import ConsumerProtocolSubscription, JoinGroupResponse
 from pykafka4.wire.protocol.schema import decode_data, encode_data
 
 OWNED = (TopicPartition("a", 3), TopicPartition("b", 0), TopicPartition("a", 1))
@@ -47,6 +47,23 @@ def test_an_empty_rack_and_a_negative_generation_are_unknown() -> None:
     whole = ConsumerProtocolSubscription(topics=["t"], generation_id=-7, rack_id="")
     member = group_member("m", None, encode_data(whole, 3), "c: group g")
     assert (member.generation, member.rack) == (-1, None)
+
+
+def test_members_with_the_same_topics_are_read_as_if_each_were_the_only_one() -> None:
+    whole = [
+        subscription_bytes(["a", "b"], OWNED, 7, "east", b"data"),
+        subscription_bytes(["a", "b"], OWNED[:1], 8),
+        subscription_bytes(["a", "b"])[:-3],
+        subscription_bytes(["a", "c"], OWNED),
+        subscription_bytes(["a"]),
+        b"\0",
+        subscription_bytes([], OWNED),
+        subscription_bytes(["a"]),
+    ]
+    rows = [JoinGroupResponse.Member(member_id=f"m{n}", metadata=data) for n, data in enumerate(whole)]
+    alone = [group_member(row.member_id, None, row.metadata, "") for row in rows]
+    assert alone[2].topics == frozenset()
+    assert list(group_members(rows, "")) == alone
 
 
 def test_a_member_whose_subscription_cannot_be_read_gets_nothing() -> None:

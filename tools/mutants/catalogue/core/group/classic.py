@@ -468,4 +468,11 @@ MUTANTS: Final = (
         breaks="client_rack is ignored",
         tests=("tests/test_options.py::test_the_option_reaches_the_wire_or_the_behaviour[client_rack]",),
     ),
+    Mutant(
+        file="pykafka4/core/group/assignors.py",
+        old='        names, topics = _names_in(row.metadata) if member.topics else b"", member.topics\n',
+        new='        names, topics = _names_in(row.metadata)[:4] if member.topics else b"", member.topics\n',
+        breaks="members with as many topics count as having the same",
+        tests=("tests/core/group/test_assignors.py::test_members_with_the_same_topics_are_read_as_if_each_were_the_only_one",),
+    ),
 )
