@@ -496,7 +496,7 @@ def _(wire: Wire) -> None:
 
 @shows("client_rack")
 def _(wire: Wire) -> None:
-    (protocol,) = wire.join(client_rack="east").protocols
+    protocol, *_ = wire.join(client_rack="east").protocols
     assert group_member("m", None, protocol.metadata, "").rack == "east"
 
 

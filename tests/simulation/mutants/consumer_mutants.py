@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
-from consumer_plan import COOPERATIVE
+from consumer_plan import COOPERATIVE, EAGER
 from schedules import Hunt, Patch, around
 
 from pykafka4.assignors import sticky
@@ -420,7 +420,7 @@ MUTANTS: dict[Patch, Hunt] = {
         faults=("coordinator moves", "member closes", "member joins"),
         every=0.15,
         says=" is committed, record ",
-        plan={"release": "4.4", "trouble": 20.0},
+        plan={"release": "4.4", "trouble": 20.0, "strategies": (EAGER,)},
         first=10,
     ),
     alter_a_value: Hunt({"records are what was written"}, says=", written "),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from consumers import ConsumerSimulation
     from members import Member
 
-__all__ = ["CONSUMER_FAULTS", "COOPERATIVE", "GROUP", "ConsumerPlan", "draw_consumers"]
+__all__ = ["CONSUMER_FAULTS", "COOPERATIVE", "EAGER", "GROUP", "ConsumerPlan", "draw_consumers"]
 
 GROUP: Final = "g"
 EAGER: Final = ("range", "cooperative-sticky")  # the default
