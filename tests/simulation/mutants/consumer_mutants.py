@@ -146,7 +146,7 @@ def alter_a_value(patch: pytest.MonkeyPatch) -> None:
 
 
 def believe_a_coordinator_that_is_behind(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(offsets, "_stable", lambda message, version: setattr(message, "require_stable", False))
+    patch.setattr(offsets, "STABLE_FROM", 1_000)
 
 
 def pause_nothing(patch: pytest.MonkeyPatch) -> None:
