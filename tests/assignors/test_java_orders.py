@@ -34,8 +34,9 @@ def test_the_first_partition_of_a_set_depends_on_the_most_that_it_had() -> None:
         found = PartitionSet()
         for number in (*others, 0, 14):
             found.add(TopicPartition("t", number))
-        for number in others:
+        for number in (*others, 14):
             found.remove(TopicPartition("t", number))
+        found.add(TopicPartition("t", 14))
         assert len(found) == 2
         return found.first().partition
 

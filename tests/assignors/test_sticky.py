@@ -75,6 +75,8 @@ def test_a_member_without_topics_gets_nothing_whatever_its_place() -> None:
     for name in ("a", "z"):
         assert sticky([member(name), member("m", "t")], t=2) == {name: [], "m": [*tps("t", 0, 1)]}
     assert sticky([member("a")]) == {"a": []}
+    two = [member("m", "t", owned=tps("t", 0, 1, 2, 3)), member("n", "t")]
+    assert sticky([member("a"), *two], t=4) == {"a": [], **sticky(two, t=4)}, "the subscriptions of the others are equal"
 
 
 def test_partitions_that_do_not_exist_are_not_assigned() -> None:
