@@ -39,7 +39,7 @@ log = get_log("pykafka4.group")
 
 FIRST_INTERVAL: Final = 5.0  # seconds between heartbeats until a coordinator names its interval
 PATIENCE: Final = 3  # intervals until a heartbeat without a response is given up: the coordinator's session time-out is several times that
-LEAST_PATIENCE: Final = 5.0  # seconds: the coordinator stores what a heartbeat changes, and waits for the replicas
+LEAST_PATIENCE: Final = 2.0  # seconds: the coordinator stores what a heartbeat changes, and waits for the replicas
 COMMITS_FIRST: Final = 5.0  # seconds for which a released partition is not given back because of commits that are not complete
 LOOK_AGAIN: Final = 1.0  # seconds until the metadata is requested again for a topic id without a name
 # A static member that was killed holds its instance id until its session is over: at most group.consumer.max.session.timeout.ms (60 s)
