@@ -16,7 +16,14 @@ from pykafka4.testing.faults.names import KEYS
 from pykafka4.testing.requests.session import REACTIONS
 from pykafka4.testing.server.orders import PLACES
 from pykafka4.wire.protocol.frame import decode_response, encode_request
-from pykafka4.wire.protocol.messages_admin import CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest
+from pykafka4.wire.protocol.messages_admin import (
+    ConsumerGroupDescribeRequest,
+    CreateTopicsRequest,
+    DeleteGroupsRequest,
+    DeleteTopicsRequest,
+    ListGroupsRequest,
+    OffsetDeleteRequest,
+)
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 from pykafka4.wire.protocol.messages_group import (
@@ -197,6 +204,9 @@ def requests() -> dict[str, tuple[Request[Any], int]]:
         "ConsumerGroupHeartbeat": (ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1), 1),
         "DescribeGroups": (DescribeGroupsRequest(groups=["g"]), 5),
         "DeleteGroups": (DeleteGroupsRequest(groups_names=["g"]), 2),
+        "ListGroups": (ListGroupsRequest(), 4),
+        "ConsumerGroupDescribe": (ConsumerGroupDescribeRequest(group_ids=["g"]), 1),
+        "OffsetDelete": (OffsetDeleteRequest(group_id="g", topics=[]), 0),
     }
 
 

@@ -358,6 +358,16 @@ class Group:
 
     # ---- offsets
 
+    @property
+    def exists(self) -> bool:
+        """Whether brokers would know it: it has or had members, or offsets."""
+        return bool(self.members or self.modern.members or self.generation or self.modern.epoch or self.offsets or self.pending)
+
+    def forget(self, tp: TopicPartition) -> None:
+        """Delete a committed offset."""
+        self.offsets.pop(tp, None)
+        self._before.pop(tp, None)
+
     def may_commit(self, generation: int, member_id: str, instance_id: str | None) -> str | None:
         """The error for a commit, or None: members commit in their generation, others only to an empty group."""
         if self.modern.members:

@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch. Rule: only commits that `Group.may_commit` allows are stored."""
+"""OffsetCommit, OffsetFetch and OffsetDelete. Rule: only commits that `Group.may_commit` allows are stored."""
 
 from __future__ import annotations
 
@@ -9,11 +9,19 @@ from typing import Any, Final
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing.faults.controls import When
 from pykafka4.testing.groups.group import Group
-from pykafka4.testing.requests.groups import error_after, refusal
+from pykafka4.testing.requests.groups import error_after, existing, refusal
 from pykafka4.testing.requests.session import Call, code
-from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
+from pykafka4.wire.protocol.messages_admin import OffsetDeleteRequest, OffsetDeleteResponse
+from pykafka4.wire.protocol.messages_group import (
+    ConsumerProtocolSubscription,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from pykafka4.wire.protocol.schema import NO_UUID, decode_data
 
-__all__ = ["commit", "fetch_offsets"]
+__all__ = ["commit", "delete_offsets", "fetch_offsets"]
 
 METADATA_MAX: Final = 4096  # offset.metadata.max.bytes
 
@@ -81,7 +89,8 @@ def _fetch_group(call: Call, wanted: OffsetFetchRequest.Group, stable: bool) -> 
     if refused:
         return answer
     if wanted.topics is None:
-        names = [(name, indexes, call.cluster.topics[name].id) for name, indexes in _all_of(group)]
+        known = {name: topic.id for name, topic in call.cluster.topics.items()}  # an offset may outlive its topic for a moment
+        names = [(name, indexes, known.get(name, NO_UUID)) for name, indexes in _all_of(group)]
     else:
         names = [(_name_of(call, t), t.partition_indexes, t.topic_id) for t in wanted.topics]
     stored = partial(_stored, call, one.Partition, group, None, stable)
@@ -113,3 +122,35 @@ def _stored(call: Call, kind: Callable[..., Any], group: Group, refused: str | N
         metadata=found.metadata if found else "",
         error_code=code(refused),
     )
+
+
+def delete_offsets(call: Call) -> OffsetDeleteResponse:
+    """Delete committed offsets; not those of topics that members subscribe to."""
+    message: OffsetDeleteRequest = call.message
+    refused = refusal(call, message.group_id, "DELETE")
+    group = existing(call, message.group_id)
+    if refused or group is None:
+        return OffsetDeleteResponse(error_code=code(refused or "GROUP_ID_NOT_FOUND"))
+    subscribed, kind = _subscribed(group), OffsetDeleteResponse.Topic
+    delete = partial(_delete_one, call, group, subscribed)
+    return OffsetDeleteResponse(
+        topics=[kind(name=t.name, partitions=[delete(t.name, part.partition_index) for part in t.partitions]) for t in message.topics]
+    )
+
+
+def _subscribed(group: Group) -> set[str]:
+    decoded = [decode_data(ConsumerProtocolSubscription, member.request.protocols[0][1]) for member in group.members.values()]
+    modern = {topic for member in group.modern.members.values() for topic in member.topics}
+    return modern.union(topic for subscription in decoded for topic in subscription.topics)
+
+
+def _delete_one(call: Call, group: Group, subscribed: set[str], topic: str, partition: int) -> OffsetDeleteResponse.Topic.Partition:
+    found = call.cluster.topics.get(topic)
+    refused = call.denied("topic", topic, "READ")
+    if refused is None and (found is None or partition >= len(found.partitions)):
+        refused = "UNKNOWN_TOPIC_OR_PARTITION"
+    if refused is None and topic in subscribed:
+        refused = "GROUP_SUBSCRIBED_TO_TOPIC"
+    if refused is None:
+        group.forget(TopicPartition(topic, partition))
+    return OffsetDeleteResponse.Topic.Partition(partition_index=partition, error_code=code(refused))

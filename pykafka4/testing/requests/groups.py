@@ -7,10 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from pykafka4.testing.faults.controls import When
+from pykafka4.testing.groups.assigning import DEFAULT, Part
 from pykafka4.testing.groups.group import Group, Joined, JoinRequest, Member, Synced
-from pykafka4.testing.groups.modern import Beat, GroupHeartbeat
+from pykafka4.testing.groups.modern import Beat, GroupHeartbeat, ModernMember
 from pykafka4.testing.requests.session import LATER, Call, code
-from pykafka4.wire.protocol.messages_admin import DeleteGroupsResponse, ListGroupsResponse
+from pykafka4.wire.protocol.messages_admin import ConsumerGroupDescribeResponse, DeleteGroupsResponse, ListGroupsResponse
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from pykafka4.wire.protocol.messages_group import (
     ConsumerGroupHeartbeatRequest,
@@ -29,7 +30,9 @@ from pykafka4.wire.protocol.messages_group import (
 __all__ = [
     "delete_groups",
     "describe",
+    "describe_consumer_groups",
     "error_after",
+    "existing",
     "find_coordinator",
     "group_heartbeat",
     "heartbeat",
@@ -40,6 +43,7 @@ __all__ = [
     "sync",
 ]
 
+NOT_FOUND_FROM = 6  # the version of DescribeGroups with an error for a group that does not exist
 KINDS = GROUP_KEY, TRANSACTION_KEY = 0, 1
 
 
@@ -226,16 +230,27 @@ def describe(call: Call) -> DescribeGroupsResponse:
 
 
 def _describe_one(call: Call, name: str) -> DescribeGroupsResponse.Group:
-    refused = refusal(call, name, "DESCRIBE")
-    group = call.cluster.groups.get(name)
+    refused, detail = refusal(call, name, "DESCRIBE"), None
+    group = existing(call, name)
+    if group is not None and group.modern.members:
+        group = None
+    if group is None and refused is None and call.version >= NOT_FOUND_FROM:
+        refused, detail = "GROUP_ID_NOT_FOUND", f"Group {name} not found."
     return DescribeGroupsResponse.Group(
         error_code=code(refused),
+        error_message=detail,
         group_id=name,
         group_state=group.state.value if group else "Dead",
         protocol_type=group.protocol_type if group else "",
         protocol_data=(group.protocol or "") if group else "",
         members=[_described(member, group.protocol) for member in group.members.values()] if group and not refused else [],
     )
+
+
+def existing(call: Call, name: str) -> Group | None:
+    """The group, unless brokers would not know it."""
+    group = call.cluster.groups.get(name)
+    return group if group is not None and group.exists else None
 
 
 def _described(member: Member, protocol: str | None) -> DescribeGroupsResponse.Group.Member:
@@ -251,8 +266,11 @@ def _described(member: Member, protocol: str | None) -> DescribeGroupsResponse.G
 
 def list_groups(call: Call) -> ListGroupsResponse:
     """The groups this broker coordinates."""
-    mine = [g for g in call.cluster.groups.values() if call.cluster.coordinator(g.id) == call.broker.node]
-    return ListGroupsResponse(groups=[_listed(group) for group in mine])
+    refused = call.ordered_error()
+    if refused:
+        return ListGroupsResponse(error_code=code(refused))
+    mine = [g for g in call.cluster.groups.values() if g.exists and call.cluster.coordinator(g.id) == call.broker.node]
+    return ListGroupsResponse(groups=[_listed(group) for group in mine if not call.denied("group", group.id, "DESCRIBE")])
 
 
 def _listed(group: Group) -> ListGroupsResponse.Group:
@@ -260,6 +278,52 @@ def _listed(group: Group) -> ListGroupsResponse.Group:
     if group.modern.members:
         return kind(protocol_type="consumer", group_state=group.modern.state, group_type="consumer")
     return kind(protocol_type=group.protocol_type, group_state=group.state.value, group_type="classic")
+
+
+def describe_consumer_groups(call: Call) -> ConsumerGroupDescribeResponse:
+    """State and members of groups of the consumer protocol."""
+    return ConsumerGroupDescribeResponse(groups=[_describe_modern(call, name) for name in call.message.group_ids])
+
+
+def _describe_modern(call: Call, name: str) -> ConsumerGroupDescribeResponse.Group:
+    kind, group = ConsumerGroupDescribeResponse.Group, existing(call, name)
+    refused = refusal(call, name, "DESCRIBE")
+    if refused or group is None or not group.modern.members:
+        detail = f"Group {name} is not a consumer group." if group else f"Group {name} not found."
+        return kind(group_id=name, error_code=code(refused or "GROUP_ID_NOT_FOUND"), error_message=None if refused else detail)
+    modern = group.modern
+    return kind(
+        group_id=name,
+        group_state=modern.state,
+        group_epoch=modern.epoch,
+        assignment_epoch=modern.epoch,
+        assignor_name=next((member.assignor for member in modern.members.values() if member.assignor), DEFAULT),
+        members=[_described_modern(call, member, modern.target.get(member.id, set())) for member in modern.members.values()],
+    )
+
+
+def _described_modern(call: Call, member: ModernMember, target: set[Part]) -> ConsumerGroupDescribeResponse.Group.Member:
+    kind = ConsumerGroupDescribeResponse.Group.Member
+
+    def share(parts: set[Part]) -> ConsumerGroupDescribeResponse.Group.Member.Assignment:
+        topics: dict[UUID, list[int]] = {}
+        for topic_id, number in sorted(parts):
+            topics.setdefault(topic_id, []).append(number)
+        found = {topic_id: call.cluster.topics.by_id(topic_id) for topic_id in topics}
+        one = kind.Assignment.TopicPartitions
+        rows = [one(topic_id=t, topic_name=topic.name, partitions=topics[t]) for t, topic in found.items() if topic is not None]
+        return kind.Assignment(topic_partitions=rows)
+
+    return kind(
+        member_id=member.id,
+        instance_id=member.instance_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host="/127.0.0.1",
+        subscribed_topic_names=list(member.topics),
+        assignment=share(member.assigned),
+        target_assignment=share(target),
+    )
 
 
 def delete_groups(call: Call) -> DeleteGroupsResponse:
@@ -270,7 +334,7 @@ def delete_groups(call: Call) -> DeleteGroupsResponse:
 
 def _delete_one(call: Call, name: str) -> str | None:
     refused = refusal(call, name, "DELETE")
-    if refused or name not in call.cluster.groups:
+    if refused or existing(call, name) is None:
         return refused or "GROUP_ID_NOT_FOUND"
     if call.cluster.groups[name].members or call.cluster.groups[name].modern.members:
         return "NON_EMPTY_GROUP"

@@ -25,6 +25,8 @@ from pykafka4.wire.protocol.schema import (
 __all__ = [
     "AlterPartitionReassignmentsRequest",
     "AlterPartitionReassignmentsResponse",
+    "ConsumerGroupDescribeRequest",
+    "ConsumerGroupDescribeResponse",
     "CreatePartitionsRequest",
     "CreatePartitionsResponse",
     "CreateTopicsRequest",
@@ -45,6 +47,8 @@ __all__ = [
     "ListGroupsResponse",
     "ListPartitionReassignmentsRequest",
     "ListPartitionReassignmentsResponse",
+    "OffsetDeleteRequest",
+    "OffsetDeleteResponse",
 ]
 
 
@@ -420,3 +424,91 @@ class DeleteGroupsRequest(Request[DeleteGroupsResponse]):
     """Delete empty groups."""
 
     groups_names: list[str] = wire(array(string))
+
+
+@response(api_key=69, versions="0-1", flexible="0+")
+class ConsumerGroupDescribeResponse(Response):
+    """State and members of groups of the consumer protocol (KIP-848); GROUP_ID_NOT_FOUND for a group of any other protocol."""
+
+    @struct
+    class Group:
+        @struct
+        class Member:
+            @struct
+            class Assignment:
+                @struct
+                class TopicPartitions:
+                    topic_id: UUID = wire(uuid)
+                    topic_name: str = wire(string)
+                    partitions: list[int] = wire(array(int32))
+
+                topic_partitions: list[TopicPartitions] = wire(array(TopicPartitions))
+
+            member_id: str = wire(string)
+            instance_id: str | None = wire(string, nullable="0+", default=None)
+            rack_id: str | None = wire(string, nullable="0+", default=None)
+            member_epoch: int = wire(int32)
+            client_id: str = wire(string)
+            client_host: str = wire(string)
+            subscribed_topic_names: list[str] = wire(array(string))
+            subscribed_topic_regex: str | None = wire(string, nullable="0+", default=None)
+            assignment: Assignment = wire(Assignment)
+            target_assignment: Assignment = wire(Assignment)
+            member_type: int = wire(int8, "1+", default=-1, ignorable=True)
+
+        error_code: int = wire(int16)
+        error_message: str | None = wire(string, nullable="0+", default=None)
+        group_id: str = wire(string)
+        group_state: str = wire(string)
+        group_epoch: int = wire(int32)
+        assignment_epoch: int = wire(int32)
+        assignor_name: str = wire(string)
+        members: list[Member] = wire(array(Member))
+        authorized_operations: int = wire(int32, default=MIN_INT32)
+
+    throttle_time_ms: int = wire(int32)
+    groups: list[Group] = wire(array(Group))
+
+
+@request(api_key=69, versions="0-1", flexible="0+")
+class ConsumerGroupDescribeRequest(Request[ConsumerGroupDescribeResponse]):
+    """Ask for the state and members of groups of the consumer protocol."""
+
+    group_ids: list[str] = wire(array(string))
+    include_authorized_operations: bool = wire(boolean)
+
+
+@response(api_key=47, versions="0")
+class OffsetDeleteResponse(Response):
+    """The result for each partition; `error_code` is that of the whole request."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32)
+            error_code: int = wire(int16)
+
+        name: str = wire(string)
+        partitions: list[Partition] = wire(array(Partition))
+
+    error_code: int = wire(int16)
+    throttle_time_ms: int = wire(int32, ignorable=True)
+    topics: list[Topic] = wire(array(Topic))
+
+
+@request(api_key=47, versions="0")
+class OffsetDeleteRequest(Request[OffsetDeleteResponse]):
+    """Delete committed offsets of a group."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32)
+
+        name: str = wire(string)
+        partitions: list[Partition] = wire(array(Partition))
+
+    group_id: str = wire(string)
+    topics: list[Topic] = wire(array(Topic))
