@@ -6,8 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pykafka4.admin import AdminClient as AdminClient
+    from pykafka4.admin.values import GroupLag as GroupLag
+    from pykafka4.admin.values import GroupList as GroupList
+    from pykafka4.admin.values import OffsetPlan as OffsetPlan
+    from pykafka4.admin.values import PartitionLag as PartitionLag
+    from pykafka4.admin.values import PlannedOffset as PlannedOffset
     from pykafka4.client import Client as Client
     from pykafka4.consumer import Consumer as Consumer
+    from pykafka4.core.admin.values import GroupDescription as GroupDescription
+    from pykafka4.core.admin.values import GroupListing as GroupListing
     from pykafka4.core.metadata.events import BrokerAdded as BrokerAdded
     from pykafka4.core.metadata.events import BrokerRemoved as BrokerRemoved
     from pykafka4.core.metadata.events import MetadataChanged as MetadataChanged
@@ -29,12 +37,14 @@ if TYPE_CHECKING:
     from pykafka4.errors import DeliveryFailed as DeliveryFailed
     from pykafka4.errors import ForkedClientError as ForkedClientError
     from pykafka4.errors import GroupError as GroupError
+    from pykafka4.errors import GroupNotEmpty as GroupNotEmpty
     from pykafka4.errors import InvalidOffset as InvalidOffset
     from pykafka4.errors import KafkaError as KafkaError
     from pykafka4.errors import KafkaTimeoutError as KafkaTimeoutError
     from pykafka4.errors import LogTruncated as LogTruncated
     from pykafka4.errors import NoOffsetForPartition as NoOffsetForPartition
     from pykafka4.errors import OffsetOutOfRange as OffsetOutOfRange
+    from pykafka4.errors import PartialFailure as PartialFailure
     from pykafka4.errors import ProducerFencedError as ProducerFencedError
     from pykafka4.errors import RecordTooLarge as RecordTooLarge
     from pykafka4.errors import TransactionAborted as TransactionAborted
@@ -51,6 +61,7 @@ if TYPE_CHECKING:
     from pykafka4.options import ProducerOptions as ProducerOptions
     from pykafka4.producer import Producer as Producer
     from pykafka4.records import ConsumerGroupMetadata as ConsumerGroupMetadata
+    from pykafka4.records import MemberDescription as MemberDescription
     from pykafka4.records import OffsetAndMetadata as OffsetAndMetadata
     from pykafka4.records import ProducerRecord as ProducerRecord
     from pykafka4.records import RecordMetadata as RecordMetadata
@@ -61,9 +72,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "pykafka4.admin": ("AdminClient",),
+    "pykafka4.admin.values": ("GroupLag", "GroupList", "OffsetPlan", "PartitionLag", "PlannedOffset"),
     "pykafka4.client": ("Client",),
     "pykafka4.consumer": ("Consumer",),
     "pykafka4.producer": ("Producer",),
+    "pykafka4.core.admin.values": ("GroupDescription", "GroupListing"),
     "pykafka4.core.metadata.events": ("BrokerAdded", "BrokerRemoved", "MetadataChanged"),
     "pykafka4.core.producer.ledger": ("ProducerStats",),
     "pykafka4.core.metadata.recovery": ("PartitionOffline", "PartitionOnline"),
@@ -82,12 +96,14 @@ _HOMES = {
         "DeliveryFailed",
         "ForkedClientError",
         "GroupError",
+        "GroupNotEmpty",
         "InvalidOffset",
         "KafkaError",
         "KafkaTimeoutError",
         "LogTruncated",
         "NoOffsetForPartition",
         "OffsetOutOfRange",
+        "PartialFailure",
         "ProducerFencedError",
         "RecordTooLarge",
         "TransactionAborted",
@@ -97,7 +113,14 @@ _HOMES = {
     "pykafka4.hooks": ("BatchOutcome", "OutgoingRecord", "ProducerHooks", "RequestSent", "SealedBatch"),
     "pykafka4.oidc": ("OidcToken",),
     "pykafka4.options": ("ClientOptions", "ConsumerOptions", "ProducerOptions"),
-    "pykafka4.records": ("ConsumerGroupMetadata", "OffsetAndMetadata", "ProducerRecord", "RecordMetadata", "TopicPartition"),
+    "pykafka4.records": (
+        "ConsumerGroupMetadata",
+        "MemberDescription",
+        "OffsetAndMetadata",
+        "ProducerRecord",
+        "RecordMetadata",
+        "TopicPartition",
+    ),
     "pykafka4.wire.records.hot": ("Delivery", "Record"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

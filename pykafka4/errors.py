@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from pykafka4.error_table import BY_NAME, ErrorCode, Written, error_code
-from pykafka4.records import ProducerRecord
+from pykafka4.records import MemberDescription, ProducerRecord, TopicPartition
 from pykafka4.rights import Right, needed
 
 __all__ = [
@@ -21,12 +22,14 @@ __all__ = [
     "DeliveryFailed",
     "ForkedClientError",
     "GroupError",
+    "GroupNotEmpty",
     "InvalidOffset",
     "KafkaError",
     "KafkaTimeoutError",
     "LogTruncated",
     "NoOffsetForPartition",
     "OffsetOutOfRange",
+    "PartialFailure",
     "ProducerFencedError",
     "RecordTooLarge",
     "TransactionAborted",
@@ -44,6 +47,7 @@ E = TypeVar("E", bound="KafkaError")
 SEEK = "auto_offset_reset=none; seek to an offset to continue"
 
 
+SHOWN_MEMBERS = 10  # members of a group, and partitions of each, that a message lists
 SHOWN = 200  # characters of a wrong value that a message repeats
 
 
@@ -297,6 +301,48 @@ class AuthorizationError(BrokerError, PermissionError):
 
 class GroupError(BrokerError):
     """The consumer is no longer (or not yet) a valid member of its group."""
+
+
+class GroupNotEmpty(GroupError):
+    """The group has members, so only these may change its offsets, and it cannot be deleted.
+
+    `group` is its id, `members` are `MemberDescription`s. The message names the members and the way out.
+    """
+
+    group: str
+    members: tuple[MemberDescription, ...]
+
+    @classmethod
+    def with_members(cls, group: str, members: Sequence[MemberDescription], what: str) -> Self:
+        """The error for `what`, which was refused because of these members."""
+        named = [_named(member) for member in members[:SHOWN_MEMBERS]]
+        more = [f"and {len(members) - SHOWN_MEMBERS} more"] if len(members) > SHOWN_MEMBERS else []
+        way_out = "stop them first, or let the owner of a partition call `seek`"
+        error = cls(BY_NAME["NON_EMPTY_GROUP"], what, f"{len(members)} active: {'; '.join([*named, *more])}; {way_out}")
+        error.group, error.members = group, tuple(members)
+        return error
+
+
+def _named(member: MemberDescription) -> str:
+    partitions = ", ".join(map(str, member.partitions[:SHOWN_MEMBERS])) or "no partitions"
+    more = f" and {len(member.partitions) - SHOWN_MEMBERS} more" if len(member.partitions) > SHOWN_MEMBERS else ""
+    return f"{member.member_id} (client {member.client_id}, host {member.host}) with {partitions}{more}"
+
+
+class PartialFailure(KafkaError):
+    """Some of several things failed, or all. `errors` has the error of each."""
+
+    code = "PARTIAL_FAILURE"
+    errors: dict[TopicPartition, KafkaError]
+
+    @classmethod
+    def of(cls, what: str, errors: Mapping[TopicPartition, KafkaError]) -> Self:
+        """The error for `what`, with the errors of partitions."""
+        named = "; ".join(str(error) for error in list(errors.values())[:SHOWN_MEMBERS])
+        more = f"; and {len(errors) - SHOWN_MEMBERS} more" if len(errors) > SHOWN_MEMBERS else ""
+        error = cls(f"{what}: {named}{more}")
+        error.errors = dict(errors)
+        return error
 
 
 class ProducerFencedError(BrokerError):

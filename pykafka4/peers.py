@@ -311,6 +311,7 @@ CONSUMER_METHODS: Final[dict[str, str]] = {
     "memberid": "status",
 }
 
+_TOPICS: Final = Needless("this version administers groups only; Kafka's own tools create and change topics")
 CLIENT_METHODS: Final[dict[str, str]] = {
     "list_topics": Needless("partitions_for returns the partitions of one topic"),
     "partitions_for_topic": "partitions_for",
@@ -320,8 +321,38 @@ CLIENT_METHODS: Final[dict[str, str]] = {
     "cluster": "status",
     "describe_cluster": "status",
     "stop": "close",
-    "create_topics": Needless("this version has no admin client"),
-    "delete_topics": Needless("this version has no admin client"),
+    "create_topics": _TOPICS,
+    "delete_topics": _TOPICS,
+}
+
+ADMIN_METHODS: Final[dict[str, str]] = {
+    "list_consumer_groups": "list_groups",
+    "listConsumerGroups": "list_groups",
+    "listGroups": "list_groups",
+    "describe_consumer_groups": "describe_groups",
+    "describeConsumerGroups": "describe_groups",
+    "list_consumer_group_offsets": "group_offsets",
+    "listConsumerGroupOffsets": "group_offsets",
+    "list_group_offsets": "group_offsets",
+    "alter_consumer_group_offsets": "set_offsets",
+    "alterConsumerGroupOffsets": "set_offsets",
+    "alter_group_offsets": "set_offsets",
+    "reset_group_offsets": "plan_offsets",
+    "delete_consumer_groups": "delete_groups",
+    "deleteConsumerGroups": "delete_groups",
+    "delete_consumer_group_offsets": "delete_offsets",
+    "deleteConsumerGroupOffsets": "delete_offsets",
+    "delete_group_offsets": "delete_offsets",
+    "describe_cluster": "status",
+    "start": Needless("an admin client is ready when it is created"),
+    "stop": "close",
+    "create_topics": _TOPICS,
+    "delete_topics": _TOPICS,
+    "list_topics": _TOPICS,
+    "describe_topics": _TOPICS,
+    "create_partitions": _TOPICS,
+    "describe_configs": _TOPICS,
+    "alter_configs": _TOPICS,
 }
 
 

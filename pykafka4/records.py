@@ -13,6 +13,7 @@ __all__ = [
     "ConsumerGroupMetadata",
     "Headers",
     "HeadersLike",
+    "MemberDescription",
     "OffsetAndMetadata",
     "ProducerRecord",
     "RecordMetadata",
@@ -88,3 +89,22 @@ class ConsumerGroupMetadata:
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+
+
+@attrs.frozen
+class MemberDescription:
+    """A member of a group, as its coordinator describes it.
+
+    `host` is the address from which it is connected. `partitions` are those that it has; `target`, in a group of type `consumer`, those
+    that the coordinator wants it to have, otherwise None. `epoch` is the member epoch of such a group, otherwise -1. `is_readable` is
+    False if its assignment is in a format of its own, so that its partitions are not known.
+    """
+
+    member_id: str
+    client_id: str
+    host: str
+    instance_id: str | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+    target: tuple[TopicPartition, ...] | None = None
+    epoch: int = -1
+    is_readable: bool = True

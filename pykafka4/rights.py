@@ -63,6 +63,13 @@ _OPERATIONS: Final[Mapping[tuple[str, str], str]] = {
     ("OffsetCommit", "topic"): "READ",
     ("OffsetFetch", "group"): "DESCRIBE",
     ("OffsetFetch", "topic"): "DESCRIBE",
+    ("OffsetDelete", "group"): "DELETE",
+    ("OffsetDelete", "topic"): "READ",
+    ("ListGroups", "cluster"): "DESCRIBE",
+    ("DescribeGroups", "group"): "DESCRIBE",
+    ("ConsumerGroupDescribe", "group"): "DESCRIBE",
+    ("ConsumerGroupDescribe", "topic"): "DESCRIBE",
+    ("DeleteGroups", "group"): "DELETE",
 }
 _RESOURCES: Final[Mapping[str, str]] = {
     "TOPIC_AUTHORIZATION_FAILED": "topic",

@@ -8,6 +8,7 @@ Modules; each line imports only from lines below it (`make contracts`):
     engine            polls all machines of one client
     producer/         the producer's machine: sends sealed batches until they are acknowledged
     consumer/         the consumer's machine: positions, fetched data, what waits for `poll`
+    admin/            the machine of an admin client: questions about groups, each to the brokers that can answer it
     group/            membership of a consumer group, its coordinator, commits
     subscription      the partitions that are read, and what `consumer` and `group` report about them to the application
     metadata/         brokers, topics, leaders; partitions that are offline

@@ -58,6 +58,14 @@ consumer.commit({("t", 0): 5})
 consumer.seek(("t", 0), 5)
 consumer.seek({("t", 0): 5, TopicPartition("t", 1): 6})
 consumer.seek({partition: 0 for partition in consumer.assignment()})
+with pykafka4.AdminClient(**KAFKA) as admin:
+    for name, lag in admin.group_lag(["g"]).items():
+        if not isinstance(lag, pykafka4.KafkaError):
+            print(name, lag.lag, [row.owner.client_id for row in lag.partitions if row.owner])
+    admin.set_offsets("g", admin.plan_offsets("g", ["t", ("t", 0), TopicPartition("t", 1)], to="earliest"))
+    admin.set_offsets("g", {("t", 0): 5})
+    admin.set_offsets("g", {TopicPartition("t", 0): 5})
+    admin.plan_offsets("g", to={TopicPartition("t", 0): 5})
 records = consumer.poll(0.1, 5)
 print(records[0].key, pykafka4.__version__, producer.stats().acked, client.status())
 async def main() -> None:

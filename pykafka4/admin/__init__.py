@@ -1,0 +1,216 @@
+"""Administration of groups. Rule: nothing is changed by a look or a plan; a call about several groups has an outcome for each."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Collection, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+
+from pykafka4.admin.arguments import Destination, Targets, as_goal, as_groups, as_targets, check_group
+from pykafka4.admin.desk import Deadline, Desk
+from pykafka4.admin.groups import Groups, raised
+from pykafka4.admin.rewinding import Rewinding
+from pykafka4.admin.values import GroupLag, GroupList, OffsetPlan
+from pykafka4.client import Client
+from pykafka4.config import ClientConfig
+from pykafka4.core.admin.values import GroupDescription
+from pykafka4.errors import ConfigError, KafkaError
+from pykafka4.frames import guarded
+from pykafka4.misuse import as_offsets, check_timeout, hint, refuse_pickling
+from pykafka4.options import ClientOptions
+from pykafka4.peers import ADMIN_METHODS
+from pykafka4.properties import Properties, create, passed
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+
+__all__ = ["AdminClient"]
+
+API_SECONDS: Final = 60.0  # calls without a timeout of their own
+
+
+class AdminClient:
+    """Looks at consumer groups and changes them from outside: offsets, lag, deletion. `python -m pykafka4 groups` is the same as a command.
+
+    `AdminClient(bootstrap_servers="host:9092", **options)` owns a client; `AdminClient(client=client)` shares one. Options are those of
+    `ClientConfig` (docs/options.md). All methods may be called from any thread. `timeout` is in seconds (default 60), for the whole call.
+
+    Calls about several groups return a dict with an outcome for each: what was asked for, or a KafkaError (AuthorizationError,
+    KafkaTimeoutError, GroupNotEmpty, BrokerError). All coordinators are asked at the same time. Calls about one group raise.
+    """
+
+    @guarded
+    def __init__(self, client: Client | None = None, **options: Unpack[ClientOptions]) -> None:
+        """Raises ConfigError for an invalid option. Connecting happens in the background."""
+        self._desk = Desk(client, options)
+        self._groups = Groups(self._desk)
+        self._rewinding = Rewinding(self._desk, self._groups)
+        self._finalizer = weakref.finalize(self, Desk.forgotten, self._desk)
+        self._finalizer.atexit = False  # the client drains at exit
+
+    @classmethod
+    @guarded
+    def from_properties(cls, properties: Properties, /, client: Client | None = None, **options: Unpack[ClientOptions]) -> Self:
+        """An admin client with the options of a file or mapping with the names of Java's or librdkafka's clients.
+
+        See `Client.from_properties`; docs/guide/properties.md.
+        """
+        return create(cls, ClientConfig, properties, passed(options, client=client))
+
+    # -- looking
+
+    def list_groups(
+        self,
+        *,
+        states: Collection[str] = (),
+        types: Collection[str] = (),
+        protocol_types: Collection[str] = (),
+        timeout: float | None = None,
+    ) -> GroupList:
+        """All groups, or those of some `states` (Stable, Empty, …), `types` (classic, consumer, …) and `protocol_types` (consumer, …).
+
+        Every broker is asked. The errors of brokers that could not be asked are in `errors` of the result. Without the right to DESCRIBE a
+        group, brokers leave it out.
+        """
+        wanted = _words("states", states), _words("types", types), _words("protocol_types", protocol_types)
+        return self._groups.listed(*wanted, self._begin(timeout))
+
+    def describe_groups(self, groups: Collection[str], timeout: float | None = None) -> dict[str, GroupDescription | KafkaError]:
+        """State, protocol, coordinator and members of each group, classic ones and those of KIP-848.
+
+        A group that does not exist has the BrokerError GROUP_ID_NOT_FOUND.
+        """
+        return self._groups.describe(as_groups(groups), self._begin(timeout))
+
+    def describe_group(self, group: str, timeout: float | None = None) -> GroupDescription:
+        """The same for one group. Raises its error."""
+        return raised(self._groups.describe([check_group(group)], self._begin(timeout))[group])
+
+    def group_offsets(
+        self, groups: Collection[str], timeout: float | None = None
+    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError]:
+        """The committed offsets of each group; an empty dict for one that does not exist.
+
+        Offsets in a transaction that has not ended are left out: the ones before are returned.
+        """
+        return self._groups.offsets(as_groups(groups), self._begin(timeout), stable=False)
+
+    def group_lag(self, groups: Collection[str], timeout: float | None = None) -> dict[str, GroupLag | KafkaError]:
+        """Each group's partitions: committed offset, end of the log, lag, owner. Partitions are those committed, or that a member has.
+
+        The end is that of read_uncommitted, as for Kafka's tools. A partition whose end could not be found out has an error.
+        """
+        return self._groups.lag(as_groups(groups), self._begin(timeout))
+
+    # -- changing
+
+    def plan_offsets(
+        self,
+        group: str,
+        topics: Targets | None = None,
+        *,
+        to: Destination | None = None,
+        shift: int | None = None,
+        timeout: float | None = None,
+    ) -> OffsetPlan:
+        """What `set_offsets` would do; changes nothing. `topics` are names or (topic, partition) pairs; None: all that is committed.
+
+        `to`: "earliest", "latest", "current", an offset, an aware datetime, a timedelta before now, or a mapping of partitions to offsets
+        (then the default of `topics` is its partitions). `shift`: so many records forward, or back if negative. Offsets outside of the log
+        become its first or last one, with a note in the plan. Sources: `kafka-consumer-groups --reset-offsets`.
+
+        Raises PartialFailure with the errors of partitions; BrokerError, AuthorizationError, KafkaTimeoutError about the group or a topic.
+        An offset in a transaction that has not ended is waited for: it would replace the new one.
+        """
+        goal, targets = as_goal(to, shift), None if topics is None else as_targets(topics)
+        return self._rewinding.plan(check_group(group), targets, goal, self._begin(timeout))
+
+    def set_offsets(self, group: str, offsets: OffsetPlan | Mapping[Any, int | OffsetAndMetadata], timeout: float | None = None) -> None:
+        """Commit `offsets`, a plan or a mapping of partitions to offsets, for a group without members.
+
+        A group that does not exist is created.
+
+        Raises GroupNotEmpty with the members if the group has some: stop them, or have the owner of a partition call `seek`. PartialFailure
+        if it failed for some partitions; KafkaTimeoutError: then the outcome is unknown. The call may be repeated.
+        """
+        if isinstance(offsets, OffsetPlan) and offsets.group_id != group:
+            raise ConfigError(f"the plan is for group {offsets.group_id!r}, not {group!r}")
+        places = as_offsets(offsets.offsets if isinstance(offsets, OffsetPlan) else offsets)
+        deadline = self._begin(timeout)
+        if places:
+            self._groups.commit(check_group(group), places, deadline)
+
+    def create_group(
+        self, group: str, topics: Targets | None = None, *, start: Destination = "earliest", timeout: float | None = None
+    ) -> OffsetPlan:
+        """Create a group by committing where its members will begin: `start` is as `to` of `plan_offsets`. Returns what was committed.
+
+        `topics` may be None if `start` is a mapping. Brokers delete a group that is not used within
+        `offsets.retention.minutes` (7 days). Raises KafkaError if the group exists.
+        """
+        goal, targets, name = as_goal(start, None), None if topics is None else as_targets(topics), check_group(group)
+        if targets is None and goal.offsets is None:
+            raise ConfigError(f"create_group({group!r}): needs topics, as a new group has committed none")
+        deadline = self._begin(timeout)
+        plan = self._rewinding.plan(name, targets, goal, deadline)
+        if plan.description is not None:
+            raise KafkaError(f"group {group} exists already ({plan.description.state}); plan_offsets and set_offsets change its offsets")
+        self._groups.commit(name, as_offsets(plan.offsets), deadline)
+        return plan
+
+    def delete_groups(self, groups: Collection[str], timeout: float | None = None) -> dict[str, KafkaError | None]:
+        """Delete groups with their offsets; None for each that was deleted. GroupNotEmpty, with the members, for one that has some."""
+        return self._groups.delete(as_groups(groups), self._begin(timeout))
+
+    def delete_offsets(self, group: str, topics: Targets, timeout: float | None = None) -> list[TopicPartition]:
+        """Delete the committed offsets of whole topics or single partitions; returns the partitions. Others of the group stay.
+
+        Raises GroupNotEmpty if members subscribe to a topic, PartialFailure with the errors of partitions, BrokerError GROUP_ID_NOT_FOUND.
+        """
+        (names, single), name = as_targets(topics), check_group(group)
+        deadline = self._begin(timeout)
+        committed = raised(self._groups.offsets([name], deadline, stable=False)[name]) if names else {}
+        partitions = sorted({*single, *(tp for tp in committed if tp.topic in names)})
+        if partitions:
+            self._groups.delete_offsets(name, partitions, deadline)
+        return partitions
+
+    # -- the rest
+
+    def status(self) -> dict[str, Any]:
+        """Why nothing is flowing: see `Client.status`."""
+        return self._desk.runtime.status()
+
+    def close(self, timeout: float | None = None) -> None:
+        """End all calls, which raise ClosedError, and release the connections. Closing twice is allowed."""
+        limit = check_timeout(timeout)
+        self._finalizer.detach()
+        self._desk.close(limit)
+
+    def __enter__(self) -> Self:
+        self._desk.check()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<AdminClient at {self._desk.runtime!r}>"
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(hint("AdminClient", name, ADMIN_METHODS, dir(type(self))))
+
+    def __reduce__(self) -> Any:
+        return refuse_pickling("AdminClient")
+
+    def _begin(self, timeout: float | None) -> Deadline:
+        limit = check_timeout(timeout)
+        self._desk.check()
+        return Deadline(API_SECONDS if limit is None else limit)
+
+
+def _words(name: str, value: object) -> list[str]:
+    if isinstance(value, str) or not isinstance(value, Collection) or not all(isinstance(item, str) for item in value):
+        raise ConfigError(f"{name}={value!r}: takes a list of names")
+    return list(value)

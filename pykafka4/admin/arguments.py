@@ -1,0 +1,93 @@
+"""Arguments. Rule: a wrong argument is rejected before any broker is asked, with its value and the correct use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeAlias
+
+import attrs
+
+from pykafka4.errors import ConfigError, shown
+from pykafka4.misuse import check_count, check_topic, topic_partition
+from pykafka4.records import TopicPartition
+
+__all__ = ["Destination", "Goal", "Targets", "as_goal", "as_groups", "as_targets", "check_group"]
+
+Targets: TypeAlias = "Iterable[str | TopicPartition | tuple[str, int]]"
+Destination: TypeAlias = "str | int | datetime | timedelta | Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]"
+WORDS: Final = ("earliest", "latest", "current")
+LARGEST: Final = 2**63 - 1
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def check_group(group: object) -> str:
+    """A group's id, which may be any text but the empty one."""
+    if not isinstance(group, str):
+        raise TypeError(f"a group id must be a str, not {shown(group)}")
+    if not group:
+        raise ConfigError("a group id must not be empty")
+    return str.__str__(group)
+
+
+def as_groups(groups: object) -> list[str]:
+    """Group ids, without duplicates."""
+    if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable):
+        raise ConfigError(f"groups={shown(groups)}: takes a list of group ids")
+    return list(dict.fromkeys(map(check_group, groups)))
+
+
+def as_targets(topics: object) -> tuple[list[str], list[TopicPartition]]:
+    """Whole topics, and single partitions."""
+    if isinstance(topics, (str, bytes, TopicPartition)) or not isinstance(topics, Iterable):
+        raise ConfigError(f"topics={shown(topics)}: takes a list of topic names, or of (topic, partition) pairs")
+    items = list(topics)
+    if not items:
+        raise ConfigError("topics=[]: no topics; None means all that the group has committed")
+    names = [check_topic(item) for item in items if isinstance(item, str)]
+    return list(dict.fromkeys(names)), list(dict.fromkeys(topic_partition(item) for item in items if not isinstance(item, str)))
+
+
+@attrs.frozen
+class Goal:
+    """Where offsets are to be moved: exactly one of the fields is set."""
+
+    word: str | None = None  # one of WORDS
+    offset: int | None = None
+    timestamp: int | None = None  # milliseconds
+    shift: int | None = None
+    offsets: Mapping[TopicPartition, int] | None = None
+
+
+def as_goal(to: object, shift: object) -> Goal:
+    """The goal of `plan_offsets(to=…)` or `plan_offsets(shift=…)`."""
+    if (to is None) == (shift is None):
+        raise ConfigError("give either to= (earliest, latest, current, an offset, a datetime, a timedelta or a mapping) or shift=")
+    if to is None:
+        if isinstance(shift, bool) or not isinstance(shift, int):
+            raise TypeError(f"shift must be an int, not {shown(shift)}")
+        return Goal(shift=int(shift))
+    if isinstance(to, str):
+        if to not in WORDS:
+            raise ConfigError(f"to={shown(to)}: must be {', '.join(WORDS)}, an offset, a datetime, a timedelta or a mapping")
+        return Goal(word=str.__str__(to))
+    if isinstance(to, (datetime, timedelta)):
+        return Goal(timestamp=_timestamp(to))
+    if isinstance(to, Mapping):
+        return Goal(offsets={(tp := topic_partition(item)): check_count(to[item], f"the offset of {tp}") for item in to})
+    return Goal(offset=check_count(to, "to=, as an offset,"))
+
+
+def _timestamp(to: datetime | timedelta) -> int:
+    """Milliseconds since the epoch, of a time or of so long ago."""
+    if isinstance(to, timedelta):
+        if to < timedelta():
+            raise ConfigError(f"to={to!r}: a timedelta is the time before now, so it must not be negative")
+        to = datetime.now(UTC) - to
+    if to.tzinfo is None:
+        raise ConfigError(f"to={to!r}: a datetime needs a time zone, such as datetime(…, tzinfo=timezone.utc)")
+    found = (to - EPOCH) // MILLISECOND
+    if found < 0:
+        raise ConfigError(f"to={to!r}: is before 1970")
+    return found

@@ -1,0 +1,139 @@
+"""Desk. Rule: every call ends at its deadline, however many questions it consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, Final, Generic, TypeVar
+
+from pykafka4.attachment import SHORT, Attachment, read_config
+from pykafka4.client import Client
+from pykafka4.config import ClientConfig
+from pykafka4.core.admin.machine import AdminMachine
+from pykafka4.core.admin.places import Brokers, Leaders, OfGroup
+from pykafka4.core.admin.work import Place, Question
+from pykafka4.errors import ClosedError, KafkaError
+from pykafka4.net import system
+from pykafka4.net.handoff.waiting import Promise
+from pykafka4.records import TopicPartition
+from pykafka4.runtime import warn_unclosed
+
+__all__ = ["Answers", "Deadline", "Desk"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+CLOSED: Final = "this admin client is closed; create a new one"
+
+
+class Deadline:
+    """The end of a call."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self._at = seconds, system.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds until then."""
+        return max(0.0, self._at - system.monotonic())
+
+
+class Answers(Generic[K, V]):
+    """The answers to a question that was asked."""
+
+    def __init__(self, desk: Desk, question: Question[K, V], place: Callable[[], Place[K]], keys: Iterable[K], seconds: float) -> None:
+        """`place` is called on the loop."""
+        self._desk, self._seconds = desk, seconds
+        self._promise: Promise[dict[K, V | KafkaError]] = desk.promise()
+        self._stops: list[Callable[[], None]] = []
+        wanted = list(keys)
+        desk.open[self._promise] = None
+
+        def begin(now: float) -> None:
+            self._stops.append(desk.machine.begin(now, question, place(), wanted, seconds, self._promise.set_result))
+
+        desk.post(begin)
+
+    def wait(self) -> dict[K, V | KafkaError]:
+        """The outcome of each key."""
+        try:
+            return self._promise.result(self._seconds + SHORT)
+        finally:
+            self._desk.open.pop(self._promise, None)
+            self._desk.post(lambda now: [stop() for stop in self._stops])
+
+
+class Desk(Attachment[AdminMachine]):
+    """Everything of an admin client but its handle."""
+
+    def __init__(self, client: Client | None, options: Mapping[str, Any]) -> None:
+        self.config = read_config(ClientConfig, client, None, options)
+        self.connect(client, self.config, None)
+        self.closed = False
+        self.open: dict[Promise[Any], None] = {}
+        self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the admin client")
+        self.runtime.attach(self)
+
+    def _start(self, now: float) -> AdminMachine:
+        engine = self.runtime.engine
+        machine = AdminMachine(self.config, engine.network, engine.cluster, engine.random)
+        engine.add(machine, "admin client")
+        return machine
+
+    def check(self) -> None:
+        """Raise the error that every call would raise, if any."""
+        if self.closed and not self.runtime.loop.forked:
+            raise ClosedError(CLOSED)
+        self.runtime.check()
+        if (failure := self.failure()) is not None:
+            raise failure.again()
+
+    # -- asking
+
+    def of_groups(self, question: Question[str, V], groups: Iterable[str], deadline: Deadline) -> Answers[str, V]:
+        """Ask the coordinators of `groups`."""
+        return Answers(self, question, lambda: self.machine.coordinators, groups, deadline.left)
+
+    def of_group(self, question: Question[K, V], group: str, keys: Iterable[K], deadline: Deadline) -> Answers[K, V]:
+        """Ask the coordinator of one group."""
+        return Answers(self, question, lambda: OfGroup(self.machine.coordinators, group), keys, deadline.left)
+
+    def of_leaders(
+        self, question: Question[TopicPartition, V], partitions: Iterable[TopicPartition], deadline: Deadline
+    ) -> Answers[TopicPartition, V]:
+        """Ask the leaders of `partitions`."""
+        return Answers(self, question, lambda: Leaders(self.machine.cluster), partitions, deadline.left)
+
+    def of_anyone(self, question: Question[K, V], keys: Iterable[K], deadline: Deadline) -> Answers[K, V]:
+        """Ask any broker."""
+        return Answers(self, question, lambda: self.machine.anyone(), keys, deadline.left)
+
+    def of_brokers(self, question: Question[int, V], deadline: Deadline) -> Answers[int, V]:
+        """Ask every broker of the cluster."""
+        self.runtime.refresh_metadata([], deadline.left)
+        nodes = self.runtime.loop.ask(lambda now: list(self.machine.cluster.brokers), SHORT, "the brokers", self.machine)
+        return Answers(self, question, lambda: Brokers(self.machine.cluster), nodes, deadline.left)
+
+    def address(self, node: int) -> str:
+        """Host and port of a broker."""
+        return self.machine.address(node)
+
+    # -- the end
+
+    def close(self, timeout: float | None = None) -> None:
+        """End all calls and release the connections."""
+        if self.closed or self.runtime.loop.forked:
+            return
+        self.closed = True
+        for promise in list(self.open):
+            promise.set_exception(ClosedError(CLOSED))
+        self.disconnect()
+
+    def drain(self, timeout: float) -> None:
+        """The interpreter exits."""
+        self.close(timeout)
+
+    @staticmethod
+    def forgotten(desk: Desk) -> None:
+        """The handle was garbage-collected while open: warn, and close on another thread, because the collector must not wait."""
+        if not desk.closed and desk.runtime.loop.alive:
+            warn_unclosed("AdminClient")
+            desk.runtime.callbacks.post(desk.close)

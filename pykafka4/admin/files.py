@@ -1,0 +1,98 @@
+"""Files of offsets: the CSV of `kafka-consumer-groups --export` and `--from-file`, and JSON. Rule: a line that is not understood is named.
+
+CSV: `topic,partition,offset` for one group, `group,topic,partition,offset` for several, without a header. JSON: a list of objects with
+these keys. Both formats are read whatever their name; JSON begins with `[`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from pykafka4.errors import ConfigError, shown
+from pykafka4.misuse import check_count, topic_partition
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+
+__all__ = ["FIELDS", "from_text", "to_csv", "to_json"]
+
+FIELDS: Final = ("group", "topic", "partition", "offset")
+Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata"]
+
+
+def to_csv(groups: Mapping[str, Offsets]) -> str:
+    """The CSV of Kafka's tool: without the group's id if it is only one."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerows(row[1:] if len(groups) == 1 else row for row in _rows(groups))
+    return out.getvalue()
+
+
+def to_json(groups: Mapping[str, Offsets]) -> str:
+    """A list of objects, always with the group's id."""
+    return json.dumps([dict(zip(FIELDS, row)) for row in _rows(groups)], indent=1) + "\n"
+
+
+def _rows(groups: Mapping[str, Offsets]) -> Iterator[tuple[str, str, int, int]]:
+    for group, offsets in groups.items():
+        for (topic, partition), at in sorted(offsets.items()):
+            yield group, topic, partition, at.offset if isinstance(at, OffsetAndMetadata) else at
+
+
+def from_text(text: str, group: str, where: str) -> dict[TopicPartition, int]:
+    """The offsets of `group` in a file's text. `where` is the file's name, for messages.
+
+    Raises ConfigError for a line that is none of these formats, for a partition that is listed twice, and if nothing is for the group.
+    """
+    rows = _of_json(text, where) if text.lstrip().startswith("[") else _of_csv(text, where)
+    found: dict[TopicPartition, int] = {}
+    others: dict[str, None] = {}
+    for place, of, topic, partition, offset in rows:
+        if of not in (None, group):
+            others[str(of)] = None
+            continue
+        try:
+            tp = topic_partition((topic, partition))
+            found_at = check_count(offset, f"the offset of {tp}")
+        except (ConfigError, TypeError) as error:
+            raise ConfigError(f"{place}: {error}") from None
+        if tp in found:
+            raise ConfigError(f"{place}: {tp} is listed twice")
+        found[tp] = found_at
+    if not found:
+        named = f", only of {', '.join(others)}" if others else ""
+        raise ConfigError(f"{where}: has no offsets of group {group!r}{named}")
+    return found
+
+
+Row = tuple[str, Any, Any, Any, Any]  # place, group or None, topic, partition, offset
+
+
+def _of_csv(text: str, where: str) -> Iterable[Row]:
+    lines = [line for line in text.splitlines() if line.strip()]
+    for number, cells in enumerate(csv.reader(lines), 1):
+        place = f"{where}, line {number}"
+        if len(cells) not in (3, 4):
+            raise ConfigError(f"{place}: {shown(','.join(cells))}: must be topic,partition,offset or group,topic,partition,offset")
+        *group, topic, partition, offset = (cell.strip() for cell in cells)
+        yield place, group[0] if group else None, topic, _number(place, partition), _number(place, offset)
+
+
+def _number(place: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 19:
+        raise ConfigError(f"{place}: {shown(text)} is not a number")
+    return int(text)
+
+
+def _of_json(text: str, where: str) -> Iterable[Row]:
+    try:
+        rows = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{where}: is not valid JSON: {error}") from None
+    for number, row in enumerate(rows, 1):
+        place = f"{where}, item {number}"
+        if not isinstance(row, dict) or not {*FIELDS[1:]} <= row.keys() <= {*FIELDS}:
+            raise ConfigError(f"{place}: {shown(row)}: must be an object with {', '.join(FIELDS[1:])}, and group if there are several")
+        yield place, row.get("group"), row["topic"], row["partition"], row["offset"]

@@ -1,0 +1,98 @@
+"""What an admin client returns. Rule: what could not be found out is None, with the error beside it; it is never a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from pykafka4.core.admin.values import GroupDescription, GroupListing
+from pykafka4.errors import KafkaError
+from pykafka4.records import MemberDescription, OffsetAndMetadata, TopicPartition
+
+__all__ = ["GroupLag", "GroupList", "OffsetPlan", "PartitionLag", "PlannedOffset"]
+
+
+@attrs.frozen
+class GroupList:
+    """The groups of a cluster, by id. `errors`: the brokers that could not be asked, so groups that they coordinate may be missing."""
+
+    groups: tuple[GroupListing, ...]
+    errors: Mapping[int, KafkaError]
+
+    def __iter__(self) -> Iterator[GroupListing]:
+        return iter(self.groups)
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+
+@attrs.frozen
+class PartitionLag:
+    """How far a group has read a partition.
+
+    `committed` is None if nothing is committed, `end` is the offset of the next record to be written, None with an `error`. `lag` is the
+    difference, None if one of them is. `owner` is the member that has the partition, None if there is none.
+    """
+
+    partition: TopicPartition
+    committed: OffsetAndMetadata | None
+    end: int | None
+    owner: MemberDescription | None
+    error: KafkaError | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """The number of offsets from the committed one to the end of the log."""
+        return None if self.committed is None or self.end is None else self.end - self.committed.offset
+
+
+@attrs.frozen
+class GroupLag:
+    """A group, and the partitions that it has committed or that a member has, in order."""
+
+    description: GroupDescription
+    partitions: tuple[PartitionLag, ...]
+
+    @property
+    def lag(self) -> int:
+        """The sum over the partitions whose lag is known."""
+        return sum(row.lag or 0 for row in self.partitions)
+
+
+@attrs.frozen
+class PlannedOffset:
+    """What is to be committed for a partition. `current` is what is committed now, None for nothing; `start` and `end` are the log's.
+
+    `note` says why `new` is not what was asked for; mostly it is empty.
+    """
+
+    partition: TopicPartition
+    current: int | None
+    new: int
+    start: int
+    end: int
+    note: str = ""
+
+
+@attrs.frozen
+class OffsetPlan:
+    """What `set_offsets` would commit. Nothing has been changed yet.
+
+    `description` is None if the group does not exist and would be created.
+    """
+
+    group_id: str
+    rows: tuple[PlannedOffset, ...]
+    description: GroupDescription | None
+
+    @property
+    def offsets(self) -> dict[TopicPartition, int]:
+        """The new offset of each partition."""
+        return {row.partition: row.new for row in self.rows}
+
+    def __iter__(self) -> Iterator[PlannedOffset]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)

@@ -1,0 +1,125 @@
+"""Arguments of commands. Rule: a text that is not understood ends the command as wrong usage, with what would be right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from pykafka4.admin.arguments import Destination
+from pykafka4.admin.files import from_text
+from pykafka4.errors import ConfigError
+from pykafka4.misuse import check_topic
+from pykafka4.records import TopicPartition
+
+__all__ = ["Goal", "duration", "goal_options", "instant", "is_given", "targets"]
+
+UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+SHORT: Final = re.compile(r"(\d{1,9})([smhdw])")
+ISO: Final = re.compile(r"P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.\d+)?S)?)?")
+
+
+def targets(texts: Iterable[str]) -> list[str | TopicPartition]:
+    """`orders`, or `orders:0,1` as for Kafka's tools."""
+    found: list[str | TopicPartition] = []
+    for text in texts:
+        topic, colon, numbers = text.partition(":")
+        try:
+            check_topic(topic)
+        except ConfigError as error:
+            raise click.BadParameter(str(error), param_hint="--topic") from None
+        if not colon:
+            found.append(topic)
+            continue
+        parts = numbers.split(",")
+        if not all(part.isascii() and part.isdigit() and len(part) <= 10 for part in parts):
+            raise click.BadParameter(f"{text!r}: must be a topic, or a topic and partitions: {topic}:0,1", param_hint="--topic")
+        found += [TopicPartition(topic, int(part)) for part in parts]
+    return found
+
+
+def duration(text: str) -> timedelta:
+    """`90s`, `15m`, `2h`, `1d`, or ISO 8601 as for Kafka's tools: `PT1H30M`."""
+    if short := SHORT.fullmatch(text):
+        return timedelta(seconds=int(short[1]) * UNITS[short[2]])
+    iso = ISO.fullmatch(text)
+    if iso is None or not any(iso.groups()):
+        raise click.BadParameter(f"{text!r}: must be such as 90s, 15m, 2h, 1d, or PT1H30M", param_hint="--ago")
+    days, hours, minutes, seconds = (int(part or 0) for part in iso.groups())
+    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+
+
+def instant(text: str) -> datetime:
+    """An ISO 8601 time, UTC without a zone as for Kafka's tools, or milliseconds since 1970."""
+    try:
+        if text.isascii() and text.isdigit():
+            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(text))
+        found = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{text!r}: must be such as 2026-01-31T12:00:00, with a zone (Z, +01:00) or in UTC", param_hint="--to-time"
+        ) from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def is_given(value: object) -> bool:
+    """Whether an option is in the command: 0 is a value."""
+    return value is not None and value is not False
+
+
+class Goal:
+    """Where offsets are to be moved, from the options of a command: exactly one of them."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        given = {name: value for name, value in options.items() if is_given(value)}
+        if len(given) != 1:
+            names = ", ".join(option.opts[0] for option in GOALS)
+            have = f", not {' and '.join('--' + name.replace('_', '-') for name in given)}" if given else ""
+            raise click.UsageError(f"give one of {names}{have}")
+        ((self.name, self._value),) = given.items()
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the offsets are in a file, which says of which partitions."""
+        return self.name == "from_file"
+
+    def options(self, group: str) -> dict[str, Any]:
+        """The arguments for `plan_offsets`."""
+        return {"shift": self._value} if self.name == "shift" else {"to": self._destination(group)}
+
+    def _destination(self, group: str) -> Destination:
+        value = self._value
+        if self.name == "from_file":
+            path = Path(value)
+            try:
+                text = path.read_text(encoding="utf-8-sig")
+            except (OSError, UnicodeDecodeError) as error:
+                raise click.BadParameter(f"{value}: cannot be read: {error}", param_hint="--from-file") from None
+            return from_text(text, group, value)
+        if self.name == "to_time":
+            return instant(value)
+        if self.name == "ago":
+            return duration(value)
+        return int(value) if self.name == "to_offset" else self.name.removeprefix("to_")
+
+
+GOALS: Final = [
+    click.Option(["--to-earliest"], is_flag=True, help="The first offset of each partition."),
+    click.Option(["--to-latest"], is_flag=True, help="The end of each partition."),
+    click.Option(["--to-current"], is_flag=True, help="What is committed now; the end where nothing is."),
+    click.Option(["--to-offset"], type=click.IntRange(0), help="This offset."),
+    click.Option(["--to-time"], metavar="TIME", help="The first record at that time or later: 2026-01-31T12:00:00 (UTC, or with a zone)."),
+    click.Option(["--ago"], metavar="DURATION", help="The same so long before now: 90s, 15m, 2h, 1d, PT1H30M."),
+    click.Option(["--shift"], type=int, metavar="N", help="N records forward, or back if negative."),
+    click.Option(["--from-file"], metavar="FILE", help="Offsets from a CSV of kafka-consumer-groups, or JSON, as `export` writes both."),
+]
+
+
+def goal_options(command: click.Command) -> click.Command:
+    """Add the options that say where offsets are to be moved."""
+    command.params += GOALS
+    return command

@@ -1,0 +1,197 @@
+"""`groups`: the commands that look at groups. Rule: an error of one group is shown beside the others, and makes the exit code 1."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from typing import IO
+
+import click
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from pykafka4.admin import AdminClient
+from pykafka4.admin.files import to_csv, to_json
+from pykafka4.admin.values import GroupLag
+from pykafka4.cli.offsets import create, delete, delete_offsets, rewind
+from pykafka4.cli.session import DONE, FAILED, Session, complain_of, note
+from pykafka4.cli.show import as_json, console, error_json, group_json, lag_json, lag_table, member_table, plain, table
+from pykafka4.core.admin.values import CLASSIC, CONSUMER
+from pykafka4.errors import KafkaError
+
+__all__ = ["groups", "watch"]
+
+PROTOCOLS = ("consumer", "")  # the protocol types of groups that commit offsets of partitions
+Lags = Mapping[str, "GroupLag | KafkaError"]
+
+
+@click.group(short_help="Consumer groups: list, lag, rewind, delete, …")
+def groups() -> None:
+    """Consumer groups: look at them, move their offsets, delete them.
+
+    Nothing is changed without --execute. Groups of both protocols are meant, classic ones and those of KIP-848.
+    """
+
+
+as_json_option = click.option("--json", "json_", is_flag=True, help="JSON instead of a table.")
+all_option = click.option("--all", "all_", is_flag=True, help="All groups of consumers.")
+groups_argument = click.argument("group", nargs=-1)
+
+
+def chosen(admin: AdminClient, session: Session, names: Iterable[str], all_: bool) -> tuple[list[str], int]:
+    """The groups that a command is about, and the exit code of looking for them."""
+    wanted = list(dict.fromkeys(names))
+    if bool(wanted) == all_:
+        raise click.UsageError("give the ids of groups, or --all")
+    if not all_:
+        return wanted, DONE
+    found = admin.list_groups(types=(CLASSIC, CONSUMER), timeout=session.timeout)
+    return [group.group_id for group in found if group.protocol_type in PROTOCOLS], complain_of(found.errors)
+
+
+@groups.command("list")
+@click.option("--state", "states", multiple=True, help="Only groups in this state: Stable, Empty, … Can be repeated.")
+@click.option("--type", "types", multiple=True, help="Only groups of this type: classic, consumer, share, streams. Can be repeated.")
+@click.option("--protocol", "protocols", multiple=True, help="Only groups of this protocol type: consumer, connect, … Can be repeated.")
+@as_json_option
+@click.pass_obj
+def list_(session: Session, states: tuple[str, ...], types: tuple[str, ...], protocols: tuple[str, ...], json_: bool) -> int:
+    """List groups with state, type and coordinator."""
+    with session.admin() as admin:
+        found = admin.list_groups(states=states, types=types, protocol_types=protocols, timeout=session.timeout)
+    if json_:
+        errors = {str(node): error_json(error)["error"] for node, error in found.errors.items()}
+        click.echo(as_json({"groups": [group_json(group) for group in found], "errors": errors}))
+    else:
+        columns = ("group", "state", "type", "protocol", "coordinator")
+        rows = [(g.group_id, g.state, g.type, g.protocol_type, g.coordinator) for g in found]
+        console().print(table(columns, rows))
+    return complain_of(found.errors)
+
+
+@groups.command()
+@groups_argument
+@all_option
+@as_json_option
+@click.pass_obj
+def describe(session: Session, group: tuple[str, ...], all_: bool, json_: bool) -> int:
+    """Show state, protocol, members, and the lag of each partition."""
+    with session.admin() as admin:
+        names, code = chosen(admin, session, group, all_)
+        found = admin.group_lag(names, session.timeout)
+    if json_:
+        click.echo(lags_json(found))
+    else:
+        for one in found.values():
+            if isinstance(one, GroupLag):
+                console().print(described(one))
+    return max(code, complain_of(errors_of(found)), failed_partitions(found))
+
+
+def described(group: GroupLag) -> RenderableType:
+    """A group as a page."""
+    it = group.description
+    lines = [
+        f"group        {plain(it.group_id)}",
+        f"state        {plain(it.state)}",
+        f"type         {plain(it.type)}, protocol {plain(it.protocol_type)}, assignor {plain(it.assignor)}",
+        f"coordinator  {it.coordinator} ({plain(it.coordinator_address)})",
+        *([f"epochs       group {it.epoch}, assignment {it.assignment_epoch}"] if it.type == CONSUMER else []),
+        f"members      {len(it.members)}",
+        f"lag          {group.lag}",
+    ]
+    parts: list[RenderableType] = [Text("\n".join(lines)), Text()]
+    if it.members:
+        parts += [member_table(it), Text()]
+    if group.partitions:
+        parts += [lag_table({it.group_id: group}), Text()]
+    return Group(*parts)
+
+
+@groups.command()
+@groups_argument
+@all_option
+@click.option("--watch", "seconds", type=click.FloatRange(0.1), metavar="SECONDS", help="Look again every so often, until Ctrl-C.")
+@as_json_option
+@click.pass_obj
+def lag(session: Session, group: tuple[str, ...], all_: bool, seconds: float | None, json_: bool) -> int:
+    """Show the lag of each partition, with its owner."""
+    with session.admin() as admin:
+
+        def look() -> tuple[Lags, int]:
+            names, code = chosen(admin, session, group, all_)
+            return admin.group_lag(names, session.timeout), code
+
+        if seconds is not None:
+            return watch(look, seconds, console(), json_)
+        found, code = look()
+    if json_:
+        click.echo(lags_json(found))
+    else:
+        console().print(lag_table({name: one for name, one in found.items() if isinstance(one, GroupLag)}))
+    return max(code, complain_of(errors_of(found)), failed_partitions(found))
+
+
+def watch(
+    look: Callable[[], tuple[Lags, int]], seconds: float, out: Console, json_: bool, wait: Callable[[float], object] = time.sleep
+) -> int:
+    """Show what `look` returns every `seconds`, until Ctrl-C. What fails is shown, and looked at again."""
+    with Live(console=out, auto_refresh=False) if out.is_terminal and not json_ else nullcontext() as live:
+        try:
+            while True:
+                try:
+                    found, _ = look()
+                except KafkaError as error:
+                    found = {"": error}
+                if json_:
+                    click.echo(lags_json(found))
+                elif live is not None:
+                    live.update(lag_table(found, time.strftime("%H:%M:%S")), refresh=True)
+                else:
+                    out.print(lag_table(found))
+                wait(seconds)
+        except KeyboardInterrupt:
+            return DONE
+
+
+def lags_json(found: Lags) -> str:
+    """One document, on one line."""
+    rows = [{"group_id": name, **error_json(one)} if isinstance(one, KafkaError) else lag_json(one) for name, one in found.items()]
+    return as_json({"groups": rows})
+
+
+def errors_of(found: Lags) -> dict[str, KafkaError]:
+    """The groups that are not known."""
+    return {name: one for name, one in found.items() if isinstance(one, KafkaError)}
+
+
+def failed_partitions(found: Lags) -> int:
+    """The exit code that follows from partitions whose end is not known; the table has their errors."""
+    rows = [row for one in found.values() if isinstance(one, GroupLag) for row in one.partitions]
+    return FAILED if any(row.error is not None for row in rows) else DONE
+
+
+@groups.command()
+@groups_argument
+@all_option
+@click.option("--format", "format_", type=click.Choice(["csv", "json"]), default="csv", help="csv is that of kafka-consumer-groups.")
+@click.option("--output", type=click.File("w", encoding="utf-8", lazy=True), default="-", metavar="FILE", help="Default: standard output.")
+@click.pass_obj
+def export(session: Session, group: tuple[str, ...], all_: bool, format_: str, output: IO[str]) -> int:
+    """Write committed offsets, for `rewind --from-file` or for Kafka's own tool."""
+    with session.admin() as admin:
+        names, code = chosen(admin, session, group, all_)
+        found = admin.group_offsets(names, session.timeout)
+    good = {name: one for name, one in found.items() if not isinstance(one, KafkaError)}
+    output.write((to_csv if format_ == "csv" else to_json)(good if len(names) > 1 or good else {}))
+    empty = [name for name, one in good.items() if not one]
+    for name in empty:
+        note(f"group {name} has committed no offsets")
+    errors = {name: one for name, one in found.items() if isinstance(one, KafkaError)}
+    return max(code, complain_of(errors))
+
+
+for command in (create, rewind, delete, delete_offsets):
+    groups.add_command(command)

@@ -1,0 +1,72 @@
+"""The command line's frame. Rule: exit code 0 if all that was asked for is done, 1 if some was refused or failed, 2 for wrong usage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from pykafka4.cli.groups import groups
+from pykafka4.cli.session import DONE, INTERRUPTED, USAGE, Session, complain
+from pykafka4.config import ClientConfig
+from pykafka4.errors import ConfigError, KafkaError
+from pykafka4.properties import translate
+
+__all__ = ["run"]
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    """Options of the form `name=value`."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():  # without the text, which may be a password
+            raise click.BadParameter("must be NAME=VALUE, such as security.protocol=SSL", param_hint="-X")
+        found[name.strip()] = value.strip()
+    return found
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.option("-b", "--bootstrap", metavar="SERVERS", help="Brokers to begin with: host:port, host:port, …")
+@click.option("-c", "--config", metavar="FILE", help="A .properties file with options of the client, such as those of TLS and SASL.")
+@click.option(
+    "-X", "options", multiple=True, metavar="NAME=VALUE", help="An option as in the file; it wins. Passwords belong into the file."
+)
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="For each look or change; default 60.")
+@click.version_option(package_name="pykafka4", prog_name="pykafka4")
+@click.pass_context
+def cli(context: click.Context, bootstrap: str | None, config: str | None, options: tuple[str, ...], timeout: float | None) -> None:
+    """Look at a Kafka cluster and change it.
+
+    Exit codes: 0 all is done, 1 something was refused or failed (the message says what), 2 wrong usage.
+    """
+    given = _pairs(options)
+    if bootstrap is not None:
+        given["bootstrap.servers"] = bootstrap
+    if config is None and not {"bootstrap.servers", "bootstrap_servers"} & given.keys():
+        raise click.UsageError("which cluster? Give --bootstrap host:port, or --config with a file that has bootstrap.servers")
+    try:
+        found = translate(ClientConfig, given, {}).options
+    except ConfigError as error:
+        raise click.UsageError(str(error).removeprefix("the mapping: ")) from None
+    context.obj = Session(config, found, timeout)
+
+
+cli.add_command(groups)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command; returns the exit code."""
+    try:
+        code = cli.main(list(arguments), prog_name="python -m pykafka4", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return USAGE
+    except ConfigError as error:
+        complain(error)
+        return USAGE
+    except (KafkaError, OSError) as error:
+        return complain(error)
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    return code if isinstance(code, int) else DONE

@@ -1,0 +1,161 @@
+"""The commands that change groups. Rule: without `--execute` they show what would be done, and whether it would be refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from pykafka4.admin.values import OffsetPlan
+from pykafka4.cli.arguments import Goal, goal_options, is_given, targets
+from pykafka4.cli.session import DONE, FAILED, Session, complain, note
+from pykafka4.cli.show import as_json, console, error_json, plan_json, plan_table, table
+from pykafka4.core.admin.values import GroupDescription
+from pykafka4.errors import GroupNotEmpty, KafkaError
+
+__all__ = ["create", "delete", "delete_offsets", "rewind"]
+
+execute_option = click.option("--execute", is_flag=True, help="Do it. Without, only what would be done is shown.")
+as_json_option = click.option("--json", "json_", is_flag=True, help="JSON instead of a table.")
+topic_option = click.option(
+    "--topic", "topics", multiple=True, metavar="TOPIC[:0,1,…]", help="A topic, or some of its partitions. Can be repeated."
+)
+
+
+@goal_options
+@click.command()
+@click.argument("group")
+@topic_option
+@click.option("--all-topics", is_flag=True, help="All partitions of which the group has committed an offset.")
+@execute_option
+@as_json_option
+@click.pass_obj
+def rewind(session: Session, /, group: str, topics: tuple[str, ...], all_topics: bool, execute: bool, json_: bool, **goals: Any) -> int:
+    """Move the committed offsets of a group without members.
+
+    An offset that is not in the log becomes the first or the last one. While the group has members this is refused, and they are listed.
+    """
+    goal = Goal(goals)
+    if bool(topics) + all_topics + (goal.is_file and not topics and not all_topics) != 1:
+        raise click.UsageError("of which partitions? Give --topic or --all-topics (with --from-file neither is needed)")
+    wanted = None if not topics else targets(topics)
+    with session.admin() as admin:
+        plan = admin.plan_offsets(group, wanted, **goal.options(group), timeout=session.timeout)
+        error = _obstacle(plan)
+        if execute and error is None:
+            admin.set_offsets(group, plan, session.timeout)
+    return _finish(plan, error, execute, json_)
+
+
+def _obstacle(plan: OffsetPlan) -> KafkaError | None:
+    """Why the plan cannot be carried out."""
+    if not plan.rows:
+        return KafkaError(f"group {plan.group_id} has committed no offsets to move; name topics with --topic")
+    if plan.description is not None and plan.description.is_active:
+        return GroupNotEmpty.with_members(plan.group_id, plan.description.members, f"offsets of group {plan.group_id} cannot be set")
+    return None
+
+
+def _finish(plan: OffsetPlan, error: KafkaError | None, execute: bool, json_: bool) -> int:
+    """Show the plan and what became of it."""
+    if json_:
+        outcome = {"executed": execute and error is None, **(error_json(error) if error is not None else {})}
+        click.echo(as_json({**plan_json(plan), **outcome}))
+    elif plan.rows:
+        console().print(plan_table(plan))
+    if error is not None:
+        return complain(error)
+    note(f"{len(plan)} offsets committed" if execute else "nothing has been changed; --execute commits these offsets")
+    return DONE
+
+
+@goal_options
+@click.command()
+@click.argument("group")
+@topic_option
+@execute_option
+@as_json_option
+@click.pass_obj
+def create(session: Session, /, group: str, topics: tuple[str, ...], execute: bool, json_: bool, **goals: Any) -> int:
+    """Create a group by committing where its members will begin; the default is --to-earliest."""
+    if not any(map(is_given, goals.values())):
+        goals["to_earliest"] = True
+    goal = Goal(goals)
+    if goal.name in ("shift", "to_current"):
+        raise click.UsageError(f"--{goal.name.replace('_', '-')}: a new group has no offsets yet")
+    if not topics and not goal.is_file:
+        raise click.UsageError("of which topics? Give --topic (with --from-file it is not needed)")
+    wanted, start = targets(topics) or None, goal.options(group)["to"]
+    with session.admin() as admin:
+        if execute:
+            return _finish(admin.create_group(group, wanted, start=start, timeout=session.timeout), None, execute, json_)
+        plan = admin.plan_offsets(group, wanted, to=start, timeout=session.timeout)
+    exists = KafkaError(f"group {group} exists already; `rewind` moves its offsets") if plan.description is not None else None
+    return _finish(plan, exists, execute, json_)
+
+
+@click.command()
+@click.argument("group", nargs=-1, required=True)
+@execute_option
+@as_json_option
+@click.pass_obj
+def delete(session: Session, group: tuple[str, ...], execute: bool, json_: bool) -> int:
+    """Delete groups without members, with their offsets."""
+    with session.admin() as admin:
+        described = admin.describe_groups(group, session.timeout)
+        outcomes = {name: _deletion(found) for name, found in described.items()}
+        if execute:
+            possible = [name for name, error in outcomes.items() if error is None]
+            outcomes.update(admin.delete_groups(possible, session.timeout))
+    if json_:
+        rows = [
+            {"group_id": name, "deleted": execute and error is None, **(error_json(error) if error is not None else {})}
+            for name, error in outcomes.items()
+        ]
+        click.echo(as_json({"groups": rows}))
+    else:
+        done = "deleted" if execute else "would be deleted"
+        console().print(table(("group", "outcome"), [(name, done) for name, error in outcomes.items() if error is None]))
+    errors = [error for error in outcomes.values() if error is not None]
+    for error in errors:
+        complain(error)
+    if not execute:
+        note("nothing has been changed; --execute deletes these groups")
+    return FAILED if errors else DONE
+
+
+def _deletion(found: GroupDescription | KafkaError) -> KafkaError | None:
+    """Why a group cannot be deleted."""
+    if isinstance(found, KafkaError):
+        return found
+    if found.is_active:
+        return GroupNotEmpty.with_members(found.group_id, found.members, f"group {found.group_id} cannot be deleted")
+    return None
+
+
+@click.command("delete-offsets")
+@click.argument("group")
+@click.option("--topic", "topics", multiple=True, required=True, metavar="TOPIC[:0,1,…]", help="A topic, or some of its partitions.")
+@execute_option
+@as_json_option
+@click.pass_obj
+def delete_offsets(session: Session, group: str, topics: tuple[str, ...], execute: bool, json_: bool) -> int:
+    """Delete committed offsets of topics or partitions; those of other topics stay."""
+    wanted = targets(topics)
+    with session.admin() as admin:
+        found = admin.group_offsets([group], session.timeout)[group]
+        if isinstance(found, KafkaError):
+            return complain(found)
+        names = {item for item in wanted if isinstance(item, str)}
+        stored = {tp: at.offset for tp, at in found.items() if tp.topic in names or tp in wanted}
+        if not stored:
+            return complain(f"group {group} has committed no offset of {', '.join(map(str, wanted))}")
+        if execute:
+            admin.delete_offsets(group, list(stored), session.timeout)
+    if json_:
+        rows = [{"topic": tp.topic, "partition": tp.partition, "offset": offset} for tp, offset in stored.items()]
+        click.echo(as_json({"group_id": group, "offsets": rows, "executed": execute}))
+    else:
+        console().print(table(("topic", "partition", "committed"), [(*tp, offset) for tp, offset in stored.items()]))
+    note("these offsets are deleted" if execute else "nothing has been changed; --execute deletes these offsets")
+    return DONE

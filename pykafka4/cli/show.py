@@ -1,0 +1,151 @@
+"""Tables and JSON. Rule: what a cluster's users chose, such as a client id, is shown without control characters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pykafka4.admin.values import GroupLag, OffsetPlan, PartitionLag
+from pykafka4.core.admin.values import GroupDescription, GroupListing
+from pykafka4.errors import KafkaError, short_name
+from pykafka4.records import MemberDescription, TopicPartition
+
+__all__ = ["as_json", "console", "error_json", "group_json", "lag_table", "member_table", "plain", "plan_json", "plan_table", "table"]
+
+WIDE: Final = 100_000  # columns: what is no terminal gets whole lines
+NOTHING: Final = "-"
+NUMBERS: Final = {"partition", "committed", "end", "lag", "current", "new", "members", "coordinator", "partitions"}
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where results go. A program that reads them gets whole lines without colours."""
+    found = Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+    return found if found.is_terminal else Console(stderr=stderr, markup=False, highlight=False, emoji=False, width=WIDE)
+
+
+def plain(value: object) -> str:
+    """A value in a cell or message."""
+    if value is None or value == "":
+        return NOTHING
+    text = str(value)
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:
+    """A table without lines, whose columns can be cut by other tools."""
+    found = Table(title=Text(plain(title)) if title else None, title_justify="left", box=box.SIMPLE_HEAD if title else None, pad_edge=False)
+    for column in columns:
+        found.add_column(Text(column.upper(), style="bold"), justify="right" if column in NUMBERS else "left", no_wrap=True)
+    for row in rows:
+        found.add_row(*(cell if isinstance(cell, Text) else Text(plain(cell)) for cell in row))
+    return found
+
+
+def as_json(value: object) -> str:
+    """One document."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def error_json(error: KafkaError) -> dict[str, Any]:
+    """An error, with its short name for programs."""
+    return {"error": {"code": short_name(error), "message": str(error)}}
+
+
+# -- groups
+
+
+def group_json(group: GroupListing | GroupDescription) -> dict[str, Any]:
+    """A group of a list, or with its members."""
+    found = {field.name: getattr(group, field.name) for field in attrs.fields(type(group))}
+    if isinstance(group, GroupDescription):
+        found["members"] = [_member_json(member) for member in group.members]
+    return found
+
+
+def _member_json(member: MemberDescription) -> dict[str, Any]:
+    return {
+        **attrs.asdict(member, recurse=False),
+        "partitions": [_tp_json(tp) for tp in member.partitions],
+        "target": None if member.target is None else [_tp_json(tp) for tp in member.target],
+    }
+
+
+def _tp_json(tp: TopicPartition) -> dict[str, Any]:
+    return {"topic": tp.topic, "partition": tp.partition}
+
+
+def member_table(group: GroupDescription) -> Table:
+    """Its members."""
+    rows = [
+        (m.member_id, m.client_id, m.host, m.instance_id, len(m.partitions), _shares(m) if m.is_readable else "in a format of its own")
+        for m in group.members
+    ]
+    return table(("member", "client", "host", "instance", "partitions", "assigned"), rows)
+
+
+def _shares(member: MemberDescription) -> str:
+    """`orders:0,1 payments:3`, as options of commands take it."""
+    topics: dict[str, list[str]] = {}
+    for tp in member.partitions:
+        topics.setdefault(tp.topic, []).append(str(tp.partition))
+    return " ".join(f"{topic}:{','.join(numbers)}" for topic, numbers in topics.items())
+
+
+# -- lag
+
+
+def lag_table(groups: Mapping[str, GroupLag | KafkaError], title: str = "") -> Table:
+    """The partitions of groups, an error in place of those that are not known."""
+    rows: list[Sequence[object]] = []
+    for name, found in groups.items():
+        if isinstance(found, KafkaError):
+            rows.append((name, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, Text(plain(found), style="red")))
+        else:
+            rows += [_lag_row(name, row) for row in found.partitions]
+    return table(("group", "topic", "partition", "committed", "end", "lag", "owner", "host"), rows, title)
+
+
+def _lag_row(group: str, row: PartitionLag) -> Sequence[object]:
+    committed = None if row.committed is None else row.committed.offset
+    owner, host = (row.owner.member_id, row.owner.host) if row.owner is not None else (None, None)
+    last: object = Text(plain(row.error), style="red") if row.error is not None else host
+    return group, row.partition.topic, row.partition.partition, committed, row.end, row.lag, owner, last
+
+
+def lag_json(found: GroupLag) -> dict[str, Any]:
+    """A group, with its members and partitions."""
+    return {**group_json(found.description), "lag": found.lag, "partitions": [_partition_json(row) for row in found.partitions]}
+
+
+def _partition_json(row: PartitionLag) -> dict[str, Any]:
+    return {
+        **_tp_json(row.partition),
+        "committed": None if row.committed is None else row.committed.offset,
+        "metadata": None if row.committed is None else row.committed.metadata,
+        "end": row.end,
+        "lag": row.lag,
+        "owner": None if row.owner is None else row.owner.member_id,
+        **(error_json(row.error) if row.error is not None else {}),
+    }
+
+
+# -- plans
+
+
+def plan_table(plan: OffsetPlan) -> Table:
+    """What would be committed."""
+    rows = [(row.partition.topic, row.partition.partition, row.current, row.new, row.note) for row in plan]
+    return table(("topic", "partition", "current", "new", "note"), rows)
+
+
+def plan_json(plan: OffsetPlan) -> dict[str, Any]:
+    """The same."""
+    rows = [{**_tp_json(r.partition), "current": r.current, "new": r.new, "start": r.start, "end": r.end, "note": r.note} for r in plan]
+    return {"group_id": plan.group_id, "exists": plan.description is not None, "offsets": rows}

@@ -1,0 +1,186 @@
+"""Questions about groups as a whole. Rule: a group that one protocol does not know may be one of another; only then it does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from pykafka4.core import Reply
+from pykafka4.core.admin.values import CLASSIC, CONSUMER, GroupDescription, GroupListing
+from pykafka4.core.admin.work import Question, Refusal
+from pykafka4.core.group.assignors import assigned_partitions
+from pykafka4.error_table import BY_NAME
+from pykafka4.errors import BrokerError, DecodeError, broker_error
+from pykafka4.records import MemberDescription, TopicPartition
+from pykafka4.wire.protocol.messages_admin import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DeleteGroupsRequest,
+    ListGroupsRequest,
+)
+from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest, DescribeGroupsResponse
+
+__all__ = ["DeleteGroups", "DescribeClassic", "DescribeConsumer", "ListGroups", "no_such_group"]
+
+NOT_FOUND: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
+DEAD: Final = "Dead"  # what DescribeGroups says up to v5 of a group that does not exist, or is of another protocol
+MEMBERS: Final = "consumer"  # the protocol type of groups of consumers, whose assignments can be read
+
+
+def no_such_group(group: str) -> BrokerError:
+    """The error for a group that no protocol knows."""
+    return broker_error(NOT_FOUND, f"group {group}", "there is no such group")
+
+
+class ListGroups(Question[int, tuple[GroupListing, ...]]):
+    """The groups that a broker coordinates; the keys are brokers."""
+
+    api = "ListGroups"
+    most = 1
+
+    def message(self, keys: Sequence[int]) -> ListGroupsRequest:
+        """Without filters, which older brokers do not know."""
+        return ListGroupsRequest()
+
+    def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, tuple[GroupListing, ...] | Refusal]:
+        """Its groups."""
+        if reply.message.error_code:
+            return {keys[0]: Refusal(reply.message.error_code)}
+        rows = reply.message.groups  # state and type are empty from brokers that do not report them
+        found = (GroupListing(g.group_id, g.group_state, g.group_type.lower() or CLASSIC, g.protocol_type, keys[0]) for g in rows)
+        return {keys[0]: tuple(found)}
+
+    def what(self, key: int) -> str:
+        """The broker."""
+        return f"groups of broker {key}"
+
+    def error(self, key: int, refusal: Refusal) -> BrokerError:
+        """With the right that may be missing."""
+        return broker_error(refusal.code, self.what(key), refusal.detail, self.api)
+
+
+class OfGroups(Question[str, "GroupDescription | None"]):
+    """The keys are groups. `address(node)` is host and port of a broker."""
+
+    def __init__(self, address: Callable[[int], str]) -> None:
+        self._address = address
+
+    def what(self, key: str) -> str:
+        """The group."""
+        return f"group {key}"
+
+    def error(self, key: str, refusal: Refusal) -> BrokerError:
+        """With the right that may be missing."""
+        return broker_error(refusal.code, self.what(key), refusal.detail, self.api, group=key)
+
+
+class DescribeClassic(OfGroups):
+    """State and members of classic groups; None for a group that the classic protocol does not know."""
+
+    api = "DescribeGroups"
+
+    def message(self, keys: Sequence[str]) -> DescribeGroupsRequest:
+        """About all."""
+        return DescribeGroupsRequest(groups=list(keys))
+
+    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, GroupDescription | Refusal | None]:
+        """One row for each."""
+        return {row.group_id: self._described(row, reply.node) for row in reply.message.groups}
+
+    def _described(self, row: DescribeGroupsResponse.Group, node: int) -> GroupDescription | Refusal | None:
+        if row.error_code == NOT_FOUND or (not row.error_code and row.group_state == DEAD):
+            return None
+        if row.error_code:
+            return Refusal(row.error_code, row.error_message)
+        return GroupDescription(
+            row.group_id,
+            row.group_state,
+            CLASSIC,
+            row.protocol_type,
+            row.protocol_data,
+            node,
+            self._address(node),
+            tuple(_classic_member(member, row.protocol_type) for member in row.members),
+        )
+
+
+def _classic_member(member: DescribeGroupsResponse.Group.Member, protocol_type: str) -> MemberDescription:
+    partitions: tuple[TopicPartition, ...] = ()
+    readable = protocol_type == MEMBERS
+    if readable:
+        try:
+            partitions = tuple(sorted(assigned_partitions(member.member_assignment)))
+        except DecodeError:  # made by an assignor of another client
+            readable = False
+    host = member.client_host.removeprefix("/")  # as Java prints an address
+    return MemberDescription(member.member_id, member.client_id, host, member.group_instance_id, partitions, is_readable=readable)
+
+
+class DescribeConsumer(OfGroups):
+    """State and members of groups of the consumer protocol (KIP-848); None for a group that it does not know."""
+
+    api = "ConsumerGroupDescribe"
+
+    def message(self, keys: Sequence[str]) -> ConsumerGroupDescribeRequest:
+        """About all."""
+        return ConsumerGroupDescribeRequest(group_ids=list(keys))
+
+    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, GroupDescription | Refusal | None]:
+        """One row for each."""
+        return {row.group_id: self._described(row, reply.node) for row in reply.message.groups}
+
+    def _described(self, row: ConsumerGroupDescribeResponse.Group, node: int) -> GroupDescription | Refusal | None:
+        if row.error_code == NOT_FOUND:
+            return None
+        if row.error_code:
+            return Refusal(row.error_code, row.error_message)
+        return GroupDescription(
+            row.group_id,
+            row.group_state,
+            CONSUMER,
+            MEMBERS,
+            row.assignor_name,
+            node,
+            self._address(node),
+            tuple(map(_consumer_member, row.members)),
+            row.group_epoch,
+            row.assignment_epoch,
+        )
+
+
+def _consumer_member(member: ConsumerGroupDescribeResponse.Group.Member) -> MemberDescription:
+    return MemberDescription(
+        member.member_id,
+        member.client_id,
+        member.client_host.removeprefix("/"),
+        member.instance_id,
+        _partitions(member.assignment),
+        _partitions(member.target_assignment),
+        member.member_epoch,
+    )
+
+
+def _partitions(assignment: ConsumerGroupDescribeResponse.Group.Member.Assignment) -> tuple[TopicPartition, ...]:
+    return tuple(sorted(TopicPartition(topic.topic_name, number) for topic in assignment.topic_partitions for number in topic.partitions))
+
+
+class DeleteGroups(Question[str, bool]):
+    """Deletes groups without members; the keys are groups."""
+
+    api = "DeleteGroups"
+
+    def message(self, keys: Sequence[str]) -> DeleteGroupsRequest:
+        """All of them."""
+        return DeleteGroupsRequest(groups_names=list(keys))
+
+    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, bool | Refusal]:
+        """True for each that was deleted."""
+        return {r.group_id: Refusal(r.error_code, r.error_message) if r.error_code else True for r in reply.message.results}
+
+    def what(self, key: str) -> str:
+        """The group."""
+        return f"group {key}"
+
+    def error(self, key: str, refusal: Refusal) -> BrokerError:
+        """With the right that may be missing."""
+        return broker_error(refusal.code, f"deleting group {key}", refusal.detail, self.api, group=key)

@@ -1,0 +1,109 @@
+"""The machine of an `AdminClient`. Rule: it sends nothing by itself; each question ends, and what it used is released."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from functools import partial
+from random import Random
+from typing import Any, TypeVar
+
+from pykafka4.config import ClientConfig
+from pykafka4.core import INFINITY, NOTHING, Effects, Request
+from pykafka4.core.admin.places import Anyone, Coordinators
+from pykafka4.core.admin.work import Context, Place, Question, Work
+from pykafka4.core.metadata.cluster import Change, Cluster
+from pykafka4.core.network.network import Network
+from pykafka4.errors import KafkaError
+
+__all__ = ["AdminMachine"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class AdminMachine:
+    """Runs questions. It has a connection of its own to each broker: others may hold responses back."""
+
+    def __init__(self, config: ClientConfig, network: Network, cluster: Cluster, random: Random) -> None:
+        self.network, self.cluster = network, cluster
+        self._requests: list[Request] = []
+        self._works: dict[Work, None] = {}  # type: ignore[type-arg]  # of any kind
+        self._context = Context(config, random, network.new_lane(), self._requests.append, network.why_unreachable)
+        self.coordinators = Coordinators(self._context, network, cluster, self._stir)
+        cluster.on_change.append(self._changed)
+
+    def begin(
+        self,
+        now: float,
+        question: Question[K, V],
+        place: Place[K],
+        keys: Iterable[K],
+        seconds: float,
+        done: Callable[[dict[K, V | KafkaError]], None],
+    ) -> Callable[[], None]:
+        """Ask `question` about `keys`; `done` is called with the outcome of each, after `seconds` at the latest.
+
+        Returns what ends it if nobody waits any more.
+        """
+        wanted = list(dict.fromkeys(keys))
+        found: dict[K, V | KafkaError] = {}
+
+        def settled(key: K, outcome: V | KafkaError) -> None:
+            found[key] = outcome
+            if len(found) == len(wanted):
+                done({key: found[key] for key in wanted})
+
+        if not wanted:
+            done({})
+            return lambda: None
+        work = Work(self._context, question, place, settled, now + seconds, seconds)
+        work.add(wanted)
+        self._works[work] = None
+        return partial(self._stop, work)
+
+    def anyone(self) -> Anyone[Any]:
+        """For questions that any broker can answer."""
+        return Anyone(self.network)
+
+    def address(self, node: int) -> str:
+        """Host and port of a broker; empty if it is not in the metadata."""
+        broker = self.cluster.brokers.get(node)
+        return "" if broker is None else f"{broker.host}:{broker.port}"
+
+    def poll(self, now: float) -> Effects:
+        """Send what is due."""
+        if not self._works:
+            self.coordinators.rest()
+            return NOTHING
+        wake_at = INFINITY
+        for work in list(self._works):
+            wake_at = min(wake_at, work.poll(now))
+            if not work.open:
+                del self._works[work]
+        wake_at = min(wake_at, self.coordinators.poll(now))
+        requests = tuple(self._requests)
+        self._requests.clear()
+        return Effects(requests, wake_at=wake_at)
+
+    def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
+        """Callers wait on promises, which fail with the machine."""
+        return ()
+
+    def gone(self) -> None:
+        """The client is closed: close the connections."""
+        for work in list(self._works):
+            self._stop(work)
+        self.cluster.on_change.remove(self._changed)
+        self.network.drop_lane(self._context.lane)
+
+    def _stop(self, work: Work) -> None:  # type: ignore[type-arg]
+        self._works.pop(work, None)
+        work.drop()
+
+    def _stir(self) -> None:
+        for work in self._works:
+            work.stir()
+
+    def _changed(self, change: Change) -> None:
+        self._stir()
+        self.coordinators.stir()

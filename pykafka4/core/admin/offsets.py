@@ -1,0 +1,226 @@
+"""Questions about offsets. Rule: what is committed without a member is committed only to a group that has none; its coordinator checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any, Final
+
+from pykafka4.core import Reply
+from pykafka4.core.admin.work import Question, Refusal
+from pykafka4.error_table import BY_NAME
+from pykafka4.errors import BrokerError, broker_error
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.wire.protocol.messages_admin import OffsetDeleteRequest
+from pykafka4.wire.protocol.messages_cluster import MetadataRequest
+from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
+from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetFetchRequest
+
+__all__ = ["EARLIEST", "LATEST", "CommitOffsets", "CountPartitions", "DeleteOffsets", "FetchOffsets", "ListOffsets", "Unstable"]
+
+LATEST, EARLIEST = -1, -2  # timestamps with a meaning of their own
+CLIENT: Final = -1  # the replica id of clients
+MOST: Final = 1_000  # partitions in a request
+TOPIC_NAMES: Final = 9  # the last version of OffsetCommit and OffsetFetch with names of topics; later ones have ids
+UNSTABLE: Final = BY_NAME["UNSTABLE_OFFSET_COMMIT"].code
+NONE_YET: Final = BY_NAME["OFFSET_NOT_AVAILABLE"].code
+
+Committed = dict[TopicPartition, OffsetAndMetadata]
+
+
+def _by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    topics: dict[str, list[TopicPartition]] = {}
+    for key in keys:
+        topics.setdefault(key.topic, []).append(key)
+    return topics
+
+
+class Unstable(Enum):
+    """What is done about offsets in a transaction that has not ended, which would replace those that are committed."""
+
+    WAIT = "ask again until the transaction has ended"
+    REPORT = "the outcome of the group is UNSTABLE"
+    IGNORE = "return those before; a new coordinator may return even older ones (see `core.group.offsets`)"
+
+
+class FetchOffsets(Question[str, "Committed | Unstable"]):
+    """All committed offsets of groups; the keys are groups. One at a time with brokers before 3.0 (KIP-709)."""
+
+    api = "OffsetFetch"
+    many_from = 8
+    max_version = TOPIC_NAMES
+
+    def __init__(self, unstable: Unstable) -> None:
+        self._unstable = unstable
+
+    def message(self, keys: Sequence[str]) -> OffsetFetchRequest:
+        """About many, all topics of each."""
+        groups = [OffsetFetchRequest.Group(group_id=key, topics=None) for key in keys]
+        return OffsetFetchRequest(topics=[], groups=groups, require_stable=self._unstable is not Unstable.IGNORE)
+
+    def fit(self, message: OffsetFetchRequest, version: int) -> None:
+        """About the first; without `require_stable` for brokers that do not know it."""
+        if version < self.many_from:
+            message.group_id, message.topics, message.groups = message.groups[0].group_id, None, []
+        if version < 7:
+            message.require_stable = False
+
+    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, Committed | Unstable | Refusal]:
+        """The offsets of each."""
+        if reply.version < self.many_from:
+            return {keys[0]: self._found(reply.message)}
+        return {group.group_id: self._found(group) for group in reply.message.groups}
+
+    def _found(self, group: Any) -> Committed | Unstable | Refusal:
+        found = _committed(group)
+        reports = self._unstable is Unstable.REPORT and isinstance(found, Refusal) and found.code == UNSTABLE
+        return Unstable.REPORT if reports else found
+
+    def what(self, key: str) -> str:
+        """The group."""
+        return f"committed offsets of group {key}"
+
+    def error(self, key: str, refusal: Refusal) -> BrokerError:
+        """With the right that may be missing."""
+        return broker_error(refusal.code, self.what(key), refusal.detail, self.api, group=key)
+
+
+def _committed(group: Any) -> Committed | Refusal:
+    if group.error_code:
+        return Refusal(group.error_code)
+    found: Committed = {}
+    for topic in group.topics:
+        for row in topic.partitions:
+            if row.error_code:
+                return Refusal(row.error_code, f"{topic.name}-{row.partition_index}")
+            if row.committed_offset >= 0:
+                tp = TopicPartition(topic.name, row.partition_index)
+                found[tp] = OffsetAndMetadata(row.committed_offset, row.committed_leader_epoch, row.metadata or "")
+    return found
+
+
+class OfPartitions(Question[TopicPartition, Any]):
+    """The keys are partitions, with the offsets of one group, or of none."""
+
+    most = MOST
+
+    def __init__(self, group: str = "") -> None:
+        self._group = group
+
+    def what(self, key: TopicPartition) -> str:
+        """The partition."""
+        return f"group {self._group}, {key}" if self._group else str(key)
+
+    def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
+        """With the right that may be missing."""
+        return broker_error(refusal.code, self.what(key), refusal.detail, self.api, topic=key.topic, group=self._group)
+
+
+class ListOffsets(OfPartitions):
+    """The first offset of each partition whose record has at least `timestamp`, None if there is none; or EARLIEST, LATEST."""
+
+    api = "ListOffsets"
+
+    def __init__(self, timestamp: int) -> None:
+        super().__init__()
+        self._timestamp = timestamp
+
+    def message(self, keys: Sequence[TopicPartition]) -> ListOffsetsRequest:
+        """About the partitions of one leader. Of open transactions, too: their records count for the lag, as for Kafka's tools."""
+        kind = ListOffsetsRequest.Topic
+        topics = [
+            kind(name=name, partitions=[kind.Partition(partition_index=tp.partition, timestamp=self._timestamp) for tp in tps])
+            for name, tps in _by_topic(keys).items()
+        ]
+        return ListOffsetsRequest(replica_id=CLIENT, topics=topics)
+
+    def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, int | Refusal | None]:
+        """The offset of each."""
+        rows = {TopicPartition(topic.name, row.partition_index): row for topic in reply.message.topics for row in topic.partitions}
+        return {tp: Refusal(row.error_code) if row.error_code else self._found(row.offset) for tp, row in rows.items()}
+
+    def _found(self, offset: int) -> int | Refusal | None:
+        if offset >= 0:
+            return offset
+        return Refusal(NONE_YET) if self._timestamp < 0 else None
+
+
+class CommitOffsets(OfPartitions):
+    """Commits offsets without being a member, which creates a group that does not exist."""
+
+    api = "OffsetCommit"
+    max_version = TOPIC_NAMES
+
+    def __init__(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        super().__init__(group)
+        self._offsets = offsets
+
+    def message(self, keys: Sequence[TopicPartition]) -> OffsetCommitRequest:
+        """Of no generation and no member."""
+        kind = OffsetCommitRequest.Topic
+        topics = [kind(name=name, partitions=[self._part(tp) for tp in tps]) for name, tps in _by_topic(keys).items()]
+        return OffsetCommitRequest(group_id=self._group, topics=topics)
+
+    def _part(self, tp: TopicPartition) -> OffsetCommitRequest.Topic.Partition:
+        at = self._offsets[tp]
+        return OffsetCommitRequest.Topic.Partition(
+            partition_index=tp.partition,
+            committed_offset=at.offset,
+            committed_leader_epoch=at.leader_epoch,
+            committed_metadata=at.metadata,
+        )
+
+    def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, bool | Refusal]:
+        """True for each that is stored."""
+        return _outcomes(reply.message.topics)
+
+
+class DeleteOffsets(OfPartitions):
+    """Deletes committed offsets of a group."""
+
+    api = "OffsetDelete"
+
+    def message(self, keys: Sequence[TopicPartition]) -> OffsetDeleteRequest:
+        """Of these partitions."""
+        kind = OffsetDeleteRequest.Topic
+        topics = [
+            kind(name=n, partitions=[kind.Partition(partition_index=tp.partition) for tp in tps]) for n, tps in _by_topic(keys).items()
+        ]
+        return OffsetDeleteRequest(group_id=self._group, topics=topics)
+
+    def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, bool | Refusal]:
+        """True for each that is deleted."""
+        if reply.message.error_code:
+            return dict.fromkeys(keys, Refusal(reply.message.error_code))
+        return _outcomes(reply.message.topics)
+
+
+def _outcomes(topics: Iterable[Any]) -> dict[TopicPartition, bool | Refusal]:
+    return {
+        TopicPartition(topic.name, row.partition_index): Refusal(row.error_code) if row.error_code else True
+        for topic in topics
+        for row in topic.partitions
+    }
+
+
+class CountPartitions(Question[str, int]):
+    """The numbers of partitions of topics, which are the keys. No topic is created by asking."""
+
+    api = "Metadata"
+    most = MOST
+
+    def message(self, keys: Sequence[str]) -> MetadataRequest:
+        """About all."""
+        return MetadataRequest(topics=[MetadataRequest.Topic(name=key) for key in keys], allow_auto_topic_creation=False)
+
+    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, int | Refusal]:
+        """The number of each."""
+        return {row.name: Refusal(row.error_code) if row.error_code else len(row.partitions) for row in reply.message.topics}
+
+    def what(self, key: str) -> str:
+        """The topic."""
+        return f"topic {key}"
+
+    def error(self, key: str, refusal: Refusal) -> BrokerError:
+        """With the right that may be missing."""
+        return broker_error(refusal.code, self.what(key), refusal.detail, self.api, topic=key)

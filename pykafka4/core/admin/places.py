@@ -1,0 +1,239 @@
+"""Places. Rule: a broker that was asked in vain is asked again only after its place was looked up again.
+
+Groups are asked about at their coordinators, partitions at their leaders. What is known of coordinators is kept between questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeVar
+
+from pykafka4.core import ANY, Reply
+from pykafka4.core.admin.work import MISSING_SECONDS, Context, Place, Question, Refusal, Work
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.metadata.coordinators import GROUP
+from pykafka4.core.network.network import Network
+from pykafka4.error_table import BY_NAME, Refresh
+from pykafka4.errors import BrokerError, ConfigError, KafkaError, broker_error
+from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
+
+__all__ = ["Anyone", "Brokers", "Coordinators", "Leaders", "OfGroup"]
+
+K = TypeVar("K", bound=Hashable)
+UNPLACED_SECONDS: Final = 1.0  # after which a coordinator that is not in the metadata is looked up again
+NO_TOPIC: Final = BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code
+
+
+class Anyone(Place[K]):
+    """Any broker can answer."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    def node(self, key: K) -> int:
+        """Any."""
+        return ANY
+
+    def lost(self, now: float, key: K, node: int, reason: KafkaError) -> None:
+        """Ask others first, if it is known which broker this was."""
+        if node != ANY:
+            self._network.avoid(now, node)
+
+
+class Brokers(Place[int]):
+    """The keys are brokers."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def outcome(self, now: float, key: int) -> KafkaError | None:
+        """An error for a broker that left the cluster: other brokers have taken over what it coordinated."""
+        return None if key in self._cluster.brokers else KafkaError(f"broker {key} has left the cluster; ask again")
+
+    def node(self, key: int) -> int:
+        """The broker itself."""
+        return key
+
+    def lost(self, now: float, key: int, node: int, reason: KafkaError) -> None:
+        """It may have left the cluster."""
+        self._cluster.refresh(now)
+
+
+class FindCoordinators(Question[str, int]):
+    """FindCoordinator for many groups; one at a time with brokers before 3.0 (KIP-699)."""
+
+    api = "FindCoordinator"
+    many_from = 4
+
+    def message(self, keys: Sequence[str]) -> FindCoordinatorRequest:
+        """About many."""
+        return FindCoordinatorRequest(key_type=GROUP, coordinator_keys=list(keys))
+
+    def fit(self, message: FindCoordinatorRequest, version: int) -> None:
+        """About the first."""
+        if version < self.many_from:
+            message.key, message.coordinator_keys = message.coordinator_keys[0], []
+
+    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, int | Refusal]:
+        """The node of each."""
+        rows = reply.message.coordinators if reply.version >= self.many_from else [reply.message]
+        names = [row.key for row in rows] if reply.version >= self.many_from else keys[:1]
+        return {name: Refusal(row.error_code, row.error_message) if row.error_code else row.node_id for name, row in zip(names, rows)}
+
+    def what(self, key: str) -> str:
+        """The group."""
+        return f"coordinator of group {key}"
+
+    def error(self, key: str, refusal: Refusal) -> BrokerError:
+        """With the right that may be missing."""
+        return broker_error(refusal.code, self.what(key), refusal.detail, self.api, group=key)
+
+
+class Coordinators(Place[str]):
+    """The coordinators of groups; the keys are groups."""
+
+    cured_by: ClassVar[Refresh] = Refresh.COORDINATOR
+
+    def __init__(self, context: Context, network: Network, cluster: Cluster, found: Callable[[], None]) -> None:
+        """`found()` is called when the coordinator of a group is known, or an error."""
+        self._network, self._cluster, self._found = network, cluster, found
+        self._nodes: dict[str, int] = {}
+        self._errors: dict[str, KafkaError] = {}
+        self._unplaced: dict[str, float] = {}  # since when the coordinator is none of the brokers in the metadata
+        self._lookup = Work(context, FindCoordinators(), Anyone[str](network), self._settled)
+
+    def begin(self, keys: Iterable[str]) -> None:
+        """What was refused before may be allowed by now."""
+        for key in keys:
+            self._errors.pop(key, None)
+
+    def outcome(self, now: float, key: str) -> KafkaError | None:
+        """The error of its lookup."""
+        return self._errors.get(key)
+
+    def node(self, key: str) -> int | None:
+        """Its coordinator, if that is in the metadata."""
+        node = self._nodes.get(key)
+        return node if node in self._cluster.brokers else None
+
+    def want(self, now: float, key: str) -> None:
+        """Look it up."""
+        if key in self._nodes:  # the metadata is older than the lookup, or the broker has left
+            if now - self._unplaced.setdefault(key, now) < UNPLACED_SECONDS:
+                self._cluster.refresh(now)
+                return
+            del self._nodes[key]
+        self._lookup.add([key])
+
+    def lost(self, now: float, key: str, node: int, reason: KafkaError) -> None:
+        """Look it up again."""
+        if self._nodes.get(key) == node:
+            del self._nodes[key]
+            self._network.avoid(now, node)  # cut off from the cluster, it would report itself
+
+    def poll(self, now: float) -> float:
+        """Send what is due; returns when to be polled again."""
+        return self._lookup.poll(now)
+
+    def rest(self) -> None:
+        """Nobody waits for a coordinator: end the lookups."""
+        if self._lookup.open:
+            self._lookup.drop()
+
+    def stir(self) -> None:
+        """The metadata changed."""
+        self._lookup.stir()
+
+    def _settled(self, key: str, outcome: int | KafkaError) -> None:
+        self._unplaced.pop(key, None)
+        if isinstance(outcome, KafkaError):
+            self._errors[key] = outcome
+        else:
+            self._nodes[key] = outcome
+        self._found()
+
+
+class OfGroup(Place[Any]):
+    """The coordinator of one group, whatever the keys are."""
+
+    cured_by: ClassVar[Refresh] = Refresh.COORDINATOR
+
+    def __init__(self, coordinators: Coordinators, group: str) -> None:
+        self._coordinators, self._group = coordinators, group
+
+    def begin(self, keys: Iterable[Any]) -> None:
+        """See Coordinators."""
+        self._coordinators.begin([self._group])
+
+    def outcome(self, now: float, key: Any) -> KafkaError | None:
+        """See Coordinators."""
+        return self._coordinators.outcome(now, self._group)
+
+    def node(self, key: Any) -> int | None:
+        """See Coordinators."""
+        return self._coordinators.node(self._group)
+
+    def want(self, now: float, key: Any) -> None:
+        """See Coordinators."""
+        self._coordinators.want(now, self._group)
+
+    def lost(self, now: float, key: Any, node: int, reason: KafkaError) -> None:
+        """See Coordinators."""
+        self._coordinators.lost(now, self._group, node, reason)
+
+
+class Leaders(Place[TopicPartition]):
+    """The leaders of partitions, which are the keys. Their topics are in use from `begin` to `end`."""
+
+    cured_by: ClassVar[Refresh] = Refresh.METADATA
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._topics: dict[str, None] = {}
+        self._invalid: dict[str, KafkaError] = {}  # other clients let their users subscribe to any name
+        self._asked = cluster.asked  # what brokers refused to other users before may be allowed by now
+        self._absent_since: dict[TopicPartition, float] = {}
+
+    def begin(self, keys: Iterable[TopicPartition]) -> None:
+        """Keep the metadata of their topics."""
+        for topic in dict.fromkeys(key.topic for key in keys):
+            try:
+                self._cluster.want(topic, self)
+                self._topics[topic] = None
+            except ConfigError as error:
+                self._invalid[topic] = error
+
+    def end(self) -> None:
+        """The topics are no longer in use."""
+        for topic in self._topics:
+            self._cluster.forget(topic, self)
+        self._topics.clear()
+
+    def node(self, key: TopicPartition) -> int | None:
+        """The leader."""
+        leader = self._cluster.leader(key)
+        return None if leader is None else leader.node
+
+    def want(self, now: float, key: TopicPartition) -> None:
+        """Request the metadata. The cluster does so by itself while it knows no leader, but not for a partition that does not exist."""
+        if self._cluster.partitions(key.topic):
+            self._cluster.refresh(now, [key.topic])
+
+    def lost(self, now: float, key: TopicPartition, node: int, reason: KafkaError) -> None:
+        """Request the metadata."""
+        self._cluster.refresh(now, [key.topic])
+
+    def outcome(self, now: float, key: TopicPartition) -> KafkaError | None:
+        """The error of a partition whose topic is refused, or that does not exist according to brokers for some time."""
+        refusal = self._invalid.get(key.topic) or self._cluster.refusal(key.topic, self._asked)
+        if refusal is not None:
+            return refusal
+        size, since = self._cluster.partitions(key.topic), self._cluster.unknown_since(key.topic)
+        if 0 < size <= key.partition:
+            since = self._absent_since.setdefault(key, now)
+            detail = f"the topic has {size} partitions"
+        else:
+            self._absent_since.pop(key, None)
+            detail = "there is no such topic"
+        return None if since is None or now - since < MISSING_SECONDS else broker_error(NO_TOPIC, str(key), detail)

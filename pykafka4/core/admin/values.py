@@ -1,0 +1,55 @@
+"""Values of administration. Rule: plain immutable data, as coordinators reported it."""
+
+from __future__ import annotations
+
+import attrs
+
+from pykafka4.records import MemberDescription, TopicPartition
+
+__all__ = ["CLASSIC", "CONSUMER", "GroupDescription", "GroupListing"]
+
+CLASSIC, CONSUMER = "classic", "consumer"  # types of groups; brokers have more: share, streams
+
+
+@attrs.frozen
+class GroupListing:
+    """A group in a list. `state` is Kafka's name (`Stable`, `Empty`, …), `type` is `classic`, `consumer` (KIP-848), `share` or `streams`.
+
+    `protocol_type` is what its members do: `consumer`, `connect`, …; empty for a group that has only committed offsets.
+    `coordinator` is a broker's number.
+    """
+
+    group_id: str
+    state: str
+    type: str
+    protocol_type: str
+    coordinator: int
+
+
+@attrs.frozen
+class GroupDescription:
+    """State and members of a group. `state`, `type` and `protocol_type` are as in `GroupListing`.
+
+    `assignor` is the name of the assignor in use, empty while there is none. `coordinator` is a broker's number, `coordinator_address` its
+    host and port. `epoch` and `assignment_epoch` are those of a group of type `consumer`, otherwise -1.
+    """
+
+    group_id: str
+    state: str
+    type: str
+    protocol_type: str
+    assignor: str
+    coordinator: int
+    coordinator_address: str = ""
+    members: tuple[MemberDescription, ...] = ()
+    epoch: int = -1
+    assignment_epoch: int = -1
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it has members: then only they commit offsets."""
+        return bool(self.members)
+
+    def owner(self, partition: TopicPartition) -> MemberDescription | None:
+        """The member that has `partition`."""
+        return next((member for member in self.members if partition in member.partitions), None)

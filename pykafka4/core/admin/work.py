@@ -1,0 +1,253 @@
+"""Work. Rule: each key of a question is settled once: by a response, by an error that a retry cannot cure, or at the deadline.
+
+Keys that go to the same broker share requests; those for different brokers are under way at the same time. A request keeps the full
+`request_timeout_ms`, however short the deadline is: an earlier one would close a connection that other requests use.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from random import Random
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+import attrs
+
+from pykafka4.config import ClientConfig
+from pykafka4.core import ANY, INFINITY, Failed, Outcome, Reply, Request
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.network.call import PATIENCE
+from pykafka4.core.network.endpoint import broker_of, via
+from pykafka4.error_table import Refresh, error_code
+from pykafka4.errors import KafkaError, KafkaTimeoutError
+
+__all__ = ["MISSING_SECONDS", "Context", "Place", "Question", "Refusal", "Work"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+MISSING_SECONDS: Final = 2.0  # for which brokers have to report that a topic or partition does not exist: they learn of a new one in turn
+LOOK_SECONDS: Final = 0.25  # between looks at keys whose broker is not known
+MISSING: Final = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
+
+
+@attrs.frozen
+class Refusal:
+    """An error code for one key."""
+
+    code: int
+    detail: str | None = None
+
+
+class Question(ABC, Generic[K, V]):
+    """Requests of one kind about many keys: what is sent, and what a response says of each key."""
+
+    api: ClassVar[str]  # Kafka's name of the request
+    most: ClassVar[int] = 100  # keys in one request: a broker serves the requests of a connection in turn
+    many_from: ClassVar[int] = 0  # the first version that takes more than one key
+    max_version: ClassVar[int | None] = None
+
+    @abstractmethod
+    def message(self, keys: Sequence[K]) -> Any:
+        """The request about `keys`."""
+
+    def fit(self, message: Any, version: int) -> None:
+        """Remove from `message` what `version` cannot carry; below `many_from` all keys but the first."""
+
+    @abstractmethod
+    def read(self, keys: Sequence[K], reply: Reply) -> Mapping[K, V | Refusal]:
+        """What the response says of each of `keys`; a key that it does not contain is asked for again."""
+
+    @abstractmethod
+    def what(self, key: K) -> str:
+        """What `key` is, for error messages: `group g`."""
+
+    @abstractmethod
+    def error(self, key: K, refusal: Refusal) -> KafkaError:
+        """The exception for an error code."""
+
+
+class Place(ABC, Generic[K]):
+    """Which broker is asked about a key."""
+
+    cured_by: ClassVar[Refresh] = Refresh.NOTHING  # error codes with this mean that another broker is to be asked
+
+    def begin(self, keys: Iterable[K]) -> None:
+        """Keys that will be asked about."""
+
+    def end(self) -> None:
+        """All keys are settled: release what `begin` took."""
+
+    def outcome(self, now: float, key: K) -> Any:
+        """The outcome of a key that is known without a request, an error included; None if there is none."""
+        return None
+
+    @abstractmethod
+    def node(self, key: K) -> int | None:
+        """The broker to ask, or ANY; None while it is not known."""
+
+    def want(self, now: float, key: K) -> None:
+        """Find the broker of `key`."""
+
+    def lost(self, now: float, key: K, node: int, reason: KafkaError) -> None:
+        """`node` did not respond, or is not the broker of `key`."""
+
+
+@attrs.frozen(eq=False)
+class Context:
+    """What all work of one machine shares. `send` takes requests, `lane` is the machine's connection to each broker."""
+
+    config: ClientConfig
+    random: Random
+    lane: int
+    send: Callable[[Request], None]
+    why_unreachable: Callable[[], str]
+
+
+@attrs.define(eq=False)
+class Entry:
+    """A key that is not settled. `due`: when it may be sent, again if a request is in flight."""
+
+    due: float = -INFINITY
+    backoff: Backoff | None = None
+    last_error: KafkaError | None = None
+    missing_since: float | None = None
+
+
+class Work(Generic[K, V]):
+    """One question under way. `settled(key, outcome)` is called once for each key, on the loop thread."""
+
+    def __init__(
+        self,
+        context: Context,
+        question: Question[K, V],
+        place: Place[K],
+        settled: Callable[[K, V | KafkaError], None],
+        deadline: float = INFINITY,
+        seconds: float = INFINITY,
+    ) -> None:
+        """`seconds` is the time that the caller gave, for the message at the `deadline`."""
+        self._context, self._question, self._place, self._settled = context, question, place, settled
+        self._deadline, self._seconds = deadline, seconds
+        self._most = question.most
+        self._entries: dict[K, Entry] = {}
+        self._look_at = INFINITY
+
+    @property
+    def open(self) -> bool:
+        """Whether there are keys that are not settled."""
+        return bool(self._entries)
+
+    def add(self, keys: Iterable[K]) -> None:
+        """Ask about `keys` as well."""
+        new = [key for key in keys if key not in self._entries]
+        self._place.begin(new)
+        self._entries.update((key, Entry()) for key in new)
+        self.stir()
+
+    def drop(self) -> None:
+        """Nobody waits any more: forget the keys. Responses in flight are ignored."""
+        self._entries.clear()
+        self._place.end()
+
+    def stir(self) -> None:
+        """Something may have changed: look at all keys in the next poll."""
+        self._look_at = -INFINITY
+
+    def poll(self, now: float) -> float:
+        """Send what is due; returns when to be polled again."""
+        if now < self._look_at or not self._entries:
+            return self._look_at if self._entries else INFINITY
+        self._look_at = self._deadline
+        if now >= self._deadline:
+            self._time_out()
+        else:
+            self._serve(now)
+        return self._look_at if self._entries else INFINITY
+
+    def _serve(self, now: float) -> None:
+        asked: dict[int, list[K]] = {}
+        for key, entry in list(self._entries.items()):
+            known = self._place.outcome(now, key)
+            if known is not None:
+                self._settle(key, known)
+            elif (node := self._place.node(key)) is None:  # found during the back-off
+                self._place.want(now, key)
+                self._look_at = min(self._look_at, now + LOOK_SECONDS)
+            elif now < entry.due:
+                self._look_at = min(self._look_at, entry.due)
+            else:
+                asked.setdefault(node, []).append(key)
+        for node, keys in asked.items():
+            for first in range(0, len(keys), self._most):
+                self._ask(now, node, keys[first : first + self._most])
+
+    def _ask(self, now: float, node: int, keys: list[K]) -> None:
+        again = now + PATIENCE if node == ANY else INFINITY  # any other broker may answer sooner than a frozen one
+        for key in keys:
+            self._entries[key].due = again
+        self._look_at = min(self._look_at, again)
+        question, timeout = self._question, self._context.config.request_timeout_ms / 1000
+        on_reply = lambda at, outcome: self._answered(at, node, keys, outcome)  # noqa: E731
+        address = node if node == ANY else via(self._context.lane, node)
+        message, version = question.message(keys), question.max_version
+        self._context.send(Request(address, message, now + timeout, on_reply, version, question.fit))
+
+    def _answered(self, now: float, node: int, keys: list[K], outcome: Outcome) -> None:
+        self.stir()
+        keys = [key for key in keys if key in self._entries]
+        if isinstance(outcome, Failed):
+            for key in keys:
+                if outcome.passing:
+                    self._place.lost(now, key, broker_of(node), outcome.reason)
+                    self._retry(now, key, outcome.reason)
+                else:
+                    self._settle(key, outcome.reason)
+            return
+        found = self._question.read(keys, outcome)
+        too_many = outcome.version < self._question.many_from
+        if too_many:
+            self._most = 1
+        for key in keys:
+            if key in found:
+                self._take(now, outcome.node, key, found[key])
+            elif too_many:
+                self._entries[key].due = now
+            else:
+                self._retry(now, key, KafkaError(f"{self._question.what(key)}: missing in the response to {self._question.api}"))
+
+    def _take(self, now: float, node: int, key: K, found: V | Refusal) -> None:
+        if not isinstance(found, Refusal):
+            self._settle(key, found)
+            return
+        row, error = error_code(found.code), self._question.error(key, found)
+        if not row.retriable or (row.name in MISSING and self._is_missing(now, key)):
+            self._settle(key, error)
+            return
+        if row.refresh is self._place.cured_by:
+            self._place.lost(now, key, node, error)
+        self._retry(now, key, error)
+
+    def _is_missing(self, now: float, key: K) -> bool:
+        entry = self._entries[key]
+        if entry.missing_since is None:
+            entry.missing_since = now
+        return now - entry.missing_since >= MISSING_SECONDS
+
+    def _retry(self, now: float, key: K, reason: KafkaError) -> None:
+        entry = self._entries[key]
+        if entry.backoff is None:
+            entry.backoff = Backoff.retry(self._context.config, self._context.random)
+        entry.last_error, entry.due = reason, now + entry.backoff.next()
+
+    def _settle(self, key: K, outcome: V | KafkaError) -> None:
+        del self._entries[key]
+        if not self._entries:
+            self._place.end()
+        self._settled(key, outcome)
+
+    def _time_out(self) -> None:
+        why = self._context.why_unreachable()
+        for key, entry in list(self._entries.items()):
+            because = f" (last error: {entry.last_error})" if entry.last_error is not None else f" ({why})" if why else ""
+            what = f"{self._question.what(key)}: {self._question.api}: no answer within {self._seconds:g} s{because}"
+            self._settle(key, KafkaTimeoutError(what))

@@ -1,0 +1,32 @@
+"""A model cluster, and an admin client of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from consuming import Maker
+
+from pykafka4 import AdminClient
+from pykafka4.core.admin import places, work
+from pykafka4.testing import ModelServer
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not exist is believed sooner."""
+    for module in (work, places):
+        monkeypatch.setattr(module, "MISSING_SECONDS", 0.2)
+
+
+@pytest.fixture
+def admin(server: ModelServer) -> Iterator[AdminClient]:
+    with AdminClient(bootstrap_servers=server.bootstrap_servers) as it:
+        yield it
+
+
+@pytest.fixture
+def make(server: ModelServer) -> Iterator[Maker]:
+    maker = Maker(server)
+    yield maker
+    maker.close()

@@ -1,0 +1,472 @@
+"""The admin client on model brokers: what it finds out about groups, and what it changes."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from consuming import LONG, Maker, poll_until, topic
+
+from pykafka4 import (
+    AdminClient,
+    AuthorizationError,
+    BrokerError,
+    Client,
+    ClosedError,
+    ConfigError,
+    GroupDescription,
+    GroupLag,
+    GroupNotEmpty,
+    KafkaError,
+    KafkaTimeoutError,
+    OffsetAndMetadata,
+    OffsetPlan,
+    PartialFailure,
+    TopicPartition,
+)
+from pykafka4.testing import ModelServer
+
+T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
+
+
+def joined(make: Maker, **options: object) -> object:
+    """A member of `g` that has its partitions."""
+    consumer = make.member(**options)
+    poll_until(consumer, consumer.assignment)
+    return consumer
+
+
+def described(admin: AdminClient, group: str = "g") -> GroupDescription:
+    found = admin.describe_groups([group])[group]
+    assert isinstance(found, GroupDescription)
+    return found
+
+
+def lag_of(admin: AdminClient, group: str = "g") -> GroupLag:
+    found = admin.group_lag([group])[group]
+    assert isinstance(found, GroupLag)
+    return found
+
+
+# ---- looking
+
+
+def test_groups_of_all_brokers_are_listed_in_order_and_filtered(server: ModelServer, admin: AdminClient, make: Maker) -> None:
+    topic(server, 3)
+    for number in range(20):
+        admin.set_offsets(f"g{number:02}", {T0: 1})
+    joined(make)
+    found = admin.list_groups()
+    assert [group.group_id for group in found] == ["g", *(f"g{number:02}" for number in range(20))]
+    assert len({group.coordinator for group in found}) == 3
+    assert not found.errors
+    assert [(g.state, g.type, g.protocol_type) for g in found][:2] == [("Stable", "classic", "consumer"), ("Empty", "classic", "")]
+    assert [g.group_id for g in admin.list_groups(states=["stable"])] == ["g"]
+    assert [g.group_id for g in admin.list_groups(protocol_types=["consumer"], types=["Classic"])] == ["g"]
+    assert len(admin.list_groups(types=["share"])) == 0
+
+
+def test_a_broker_that_cannot_list_does_not_hide_the_groups_of_others(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 1)
+    for number in range(20):
+        admin.set_offsets(f"g{number:02}", {T0: 1})
+    whole = len(admin.list_groups())
+    server.fail("ListGroups", "CLUSTER_AUTHORIZATION_FAILED")
+    found = admin.list_groups()
+    assert 0 < len(found) < whole == 20
+    ((node, error),) = found.errors.items()
+    assert node in (1, 2, 3)
+    assert isinstance(error, AuthorizationError)
+    assert "needs DESCRIBE on the cluster" in str(error)
+
+
+@pytest.mark.model(release="2.1")
+def test_states_are_asked_for_where_brokers_do_not_list_them(server: ModelServer, admin: AdminClient, make: Maker) -> None:
+    topic(server, 1)
+    admin.set_offsets("empty", {T0: 1})
+    joined(make)
+    assert {g.group_id: (g.state, g.type) for g in admin.list_groups()} == {"empty": ("Empty", "classic"), "g": ("Stable", "classic")}
+    assert [g.group_id for g in admin.list_groups(states=["Empty"])] == ["empty"]
+
+
+def test_a_group_is_described_with_its_members(server: ModelServer, admin: AdminClient, make: Maker) -> None:
+    topic(server, 0, 0)
+    joined(make, client_id="me", group_instance_id="i")
+    found = described(admin)
+    assert (found.state, found.type, found.protocol_type, found.assignor) == ("Stable", "classic", "consumer", "range")
+    assert found.coordinator == server.do(lambda cluster: cluster.coordinator("g"))
+    assert found.coordinator_address == server.do(
+        lambda cluster: f"{cluster.brokers[found.coordinator].host}:{cluster.brokers[found.coordinator].port}"
+    )
+    (member,) = found.members
+    assert (member.client_id, member.host, member.instance_id, member.partitions) == ("me", "127.0.0.1", "i", (T0, T1))
+    assert member.member_id.startswith("i-")
+    assert found.owner(T1) is member
+    assert found.owner(T2) is None
+
+
+def test_a_group_that_does_not_exist_is_an_error_beside_the_others(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 1)
+    admin.set_offsets("g", {T0: 1})
+    found = admin.describe_groups(["none", "g"])
+    assert [type(one) for one in found.values()] == [BrokerError, GroupDescription]
+    assert "group none: GROUP_ID_NOT_FOUND" in str(found["none"])
+    with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
+        admin.describe_group("none")
+
+
+def test_a_group_of_the_consumer_protocol_is_described_and_refuses_as_a_classic_one(
+    server: ModelServer, admin: AdminClient, make: Maker
+) -> None:
+    topic(server, 10, 5)
+    consumer = make.member(group_protocol="consumer", client_id="me", enable_auto_commit=False)
+    poll_until(consumer, consumer.assignment)
+    consumer.commit({("t", 0): 4})
+    found = lag_of(admin)
+    (member,) = found.description.members
+    assert (found.description.type, found.description.assignor) == ("consumer", "uniform")
+    assert (member.client_id, member.partitions, member.target) == ("me", (T0, T1), (T0, T1))
+    assert (member.epoch, found.description.epoch) == (1, 1)
+    assert [(row.lag, row.owner) for row in found.partitions] == [(6, member), (None, member)]
+    assert [group.type for group in admin.list_groups()] == ["consumer"]
+    with pytest.raises(GroupNotEmpty, match="client me"):
+        admin.set_offsets("g", {T0: 1})
+    with pytest.raises(GroupNotEmpty, match="client me"):
+        admin.delete_offsets("g", ["t"])
+    assert isinstance(admin.delete_groups(["g"])["g"], GroupNotEmpty)
+    assert server.committed("g") == {T0: 4}
+
+
+@pytest.mark.model(release="2.8")
+def test_a_group_that_an_old_broker_does_not_know_does_not_exist(server: ModelServer, admin: AdminClient) -> None:
+    with pytest.raises(BrokerError, match="group none: GROUP_ID_NOT_FOUND"):
+        admin.describe_group("none")
+
+
+@pytest.mark.parametrize("release", ["1.0", "2.8", "4.4"])
+def test_a_denied_group_does_not_hide_the_others(release: str) -> None:
+    with ModelServer(release=release) as server, AdminClient(bootstrap_servers=server.bootstrap_servers) as admin:
+        topic(server, 5)
+        names = [f"g{number}" for number in range(6)]
+        for name in names:
+            admin.set_offsets(name, {T0: 2})
+        server.do(lambda cluster: cluster.controls.deny("group", "g3", ["DESCRIBE"]))
+        for found in (admin.describe_groups(names), admin.group_offsets(names), admin.group_lag(names)):
+            assert list(found) == names
+            assert [name for name, one in found.items() if isinstance(one, KafkaError)] == ["g3"]
+            error = found["g3"]
+            assert isinstance(error, AuthorizationError)
+            assert (error.operation, error.resource, error.resource_name) == ("DESCRIBE", "group", "g3")
+        assert admin.group_offsets(["g1"]) == {"g1": {T0: OffsetAndMetadata(2)}}
+
+
+def test_many_groups_share_requests_to_their_coordinators(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 5)
+    names = [f"g{number}" for number in range(250)]
+
+    def commit(cluster: object) -> None:
+        for name in names:
+            cluster.group(name).commit(T0, OffsetAndMetadata(3))  # type: ignore[attr-defined]
+
+    server.do(commit)
+    found = admin.group_lag(names)
+    assert all(isinstance(one, GroupLag) and one.lag == 2 for one in found.values())
+    counted = server.do(lambda cluster: dict(cluster.requests))
+    assert counted["FindCoordinator"] == 3
+    assert 3 <= counted["DescribeGroups"] <= 9  # one to each coordinator for each part of the lookup
+    assert 3 <= counted["OffsetFetch"] <= 6
+    assert counted["ListOffsets"] == 1
+
+
+@pytest.mark.model(release="2.1")
+def test_old_brokers_get_a_request_for_each_group(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 5)
+    names = [f"g{number}" for number in range(30)]
+    for name in names:
+        admin.set_offsets(name, {T0: 1})
+    assert admin.group_offsets(names) == {name: {T0: OffsetAndMetadata(1)} for name in names}
+    found = admin.group_lag(names)
+    assert all(isinstance(one, GroupLag) and one.lag == 4 for one in found.values())
+
+
+def test_lag_has_committed_and_owned_partitions(server: ModelServer, admin: AdminClient, make: Maker) -> None:
+    topic(server, 10, 5)
+    server.create_topic("other", 1)
+    admin.set_offsets("g", {T0: OffsetAndMetadata(4, metadata="m"), ("other", 0): 0})
+    joined(make, max_poll_records=1, enable_auto_commit=False)
+    found = lag_of(admin)
+    (member,) = found.description.members
+    rows = [(row.partition, row.committed and row.committed.offset, row.end, row.lag, row.owner) for row in found.partitions]
+    assert rows == [(TopicPartition("other", 0), 0, 0, 0, None), (T0, 4, 10, 6, member), (T1, None, 5, None, member)]
+    assert found.lag == 6
+    assert found.partitions[1].committed == OffsetAndMetadata(4, metadata="m")
+
+
+def test_a_deleted_topic_is_an_error_of_its_partitions_only(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 3)
+    server.create_topic("gone", 1)
+    admin.set_offsets("g", {T0: 1, ("gone", 0): 0})
+
+    def drop(cluster: object) -> None:
+        kept = dict(cluster.groups["g"].offsets)  # type: ignore[attr-defined]
+        cluster.delete_topic("gone")  # type: ignore[attr-defined]
+        cluster.groups["g"].offsets.update(kept)  # type: ignore[attr-defined]
+
+    server.do(drop)
+    gone, t = lag_of(admin).partitions
+    assert (gone.end, gone.lag) == (None, None)
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in str(gone.error)
+    assert (t.lag, t.error) == (2, None)
+
+
+def test_a_coordinator_that_moved_is_asked_for_again(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 3)
+    admin.set_offsets("g", {T0: 1})
+    before = described(admin).coordinator
+    to = server.do(lambda cluster: cluster.coordinators.move("g", before % 3 + 1, loading=0.2))
+    assert described(admin).coordinator == to
+    assert admin.group_offsets(["g"]) == {"g": {T0: OffsetAndMetadata(1)}}
+
+
+def test_a_stopped_coordinator_is_replaced(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 3)
+    admin.set_offsets("g", {T0: 1})
+    before = described(admin).coordinator
+    server.do(lambda cluster: cluster.stop_broker(before))
+    assert described(admin).coordinator != before
+    assert lag_of(admin).lag == 2
+
+
+def test_a_call_ends_at_its_timeout_and_names_the_last_error(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 3)
+    server.fail("DescribeGroups", "COORDINATOR_LOAD_IN_PROGRESS", times=1000)
+    found = admin.describe_groups(["g"], timeout=0.5)["g"]
+    assert isinstance(found, KafkaTimeoutError)
+    assert "group g: DescribeGroups: no answer within" in str(found)
+    assert "COORDINATOR_LOAD_IN_PROGRESS" in str(found)
+
+
+# ---- planning
+
+
+def test_a_plan_changes_nothing(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 10, 4)
+    admin.set_offsets("g", {T0: 7})
+    plan = admin.plan_offsets("g", ["t"], to="earliest")
+    assert [(row.partition, row.current, row.new, row.start, row.end, row.note) for row in plan] == [
+        (T0, 7, 0, 0, 10, ""),
+        (T1, None, 0, 0, 4, ""),
+    ]
+    assert plan.description is not None
+    assert server.committed("g") == {T0: 7}
+    admin.set_offsets("g", plan)
+    assert server.committed("g") == {T0: 0, T1: 0}
+
+
+MOMENT = datetime(1970, 1, 1, 0, 0, 1, 5_000, tzinfo=UTC)  # of record 5: see `consuming.fill`
+
+
+@pytest.mark.parametrize(
+    ("how", "new", "note"),
+    [
+        ({"to": "earliest"}, 0, ""),
+        ({"to": "latest"}, 10, ""),
+        ({"to": "current"}, 7, ""),
+        ({"to": 3}, 3, ""),
+        ({"to": 30}, 10, "30 is beyond the last offset"),
+        ({"to": MOMENT}, 5, ""),
+        ({"to": MOMENT - timedelta(seconds=1)}, 0, ""),
+        ({"to": timedelta(seconds=1)}, 10, "no record at that time or later, so the end"),
+        ({"shift": -2}, 5, ""),
+        ({"shift": 2}, 9, ""),
+        ({"shift": -20}, 0, "-13 is before the first offset"),
+        ({"to": {("t", 0): 6}}, 6, ""),
+    ],
+)
+def test_offsets_are_planned_each_way(server: ModelServer, admin: AdminClient, how: dict[str, object], new: int, note: str) -> None:
+    topic(server, 10)
+    admin.set_offsets("g", {T0: 7})
+    (row,) = admin.plan_offsets("g", **how)  # type: ignore[arg-type]
+    assert (row.current, row.new, row.note) == (7, new, note)
+
+
+def test_what_is_not_committed_cannot_be_shifted_and_current_is_its_end(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 10, 4)
+    admin.set_offsets("g", {T0: 7})
+    with pytest.raises(PartialFailure, match=r"t-1: group g has committed no offset") as caught:
+        admin.plan_offsets("g", ["t"], shift=1)
+    assert list(caught.value.errors) == [T1]
+    assert [(row.new, row.note) for row in admin.plan_offsets("g", ["t"], to="current")] == [
+        (7, ""),
+        (4, "nothing is committed, so the end"),
+    ]
+
+
+def test_single_partitions_can_be_named(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 10, 4, 3)
+    assert admin.plan_offsets("g", [("t", 1), T2], to="latest").offsets == {T1: 4, T2: 3}
+    assert admin.plan_offsets("g", ["t", ("t", 1)], to={T1: 2, T2: 9}).offsets == {T1: 2, T2: 3}
+
+
+def test_a_missing_topic_or_partition_is_named(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 10)
+    with pytest.raises(BrokerError, match="topic none: UNKNOWN_TOPIC_OR_PARTITION"):
+        admin.plan_offsets("g", ["none"], to="latest")
+    with pytest.raises(PartialFailure, match=r"t-3: UNKNOWN_TOPIC_OR_PARTITION \(the topic has 1 partitions\)"):
+        admin.plan_offsets("g", [("t", 3)], to="latest")
+    assert "none" not in server.do(lambda cluster: list(cluster.topics))
+
+
+# ---- changing
+
+
+def test_a_group_with_members_refuses_and_names_them(server: ModelServer, admin: AdminClient, make: Maker) -> None:
+    topic(server, 10, 4)
+    joined(make, client_id="me", enable_auto_commit=False)
+    (member,) = described(admin).members
+    plan = admin.plan_offsets("g", ["t"], to="earliest")
+    for change in (lambda: admin.set_offsets("g", plan), lambda: admin.set_offsets("g", {T0: 1})):
+        with pytest.raises(GroupNotEmpty) as caught:
+            change()
+        assert (caught.value.group, caught.value.members) == ("g", (member,))
+        assert f"{member.member_id} (client me, host 127.0.0.1) with t-0, t-1; stop them first" in str(caught.value)
+        assert "`seek`" in str(caught.value)
+    assert server.committed("g") == {}
+    assert isinstance(admin.delete_groups(["g"])["g"], GroupNotEmpty)
+    with pytest.raises(GroupNotEmpty, match="offsets of group g cannot be deleted"):
+        admin.delete_offsets("g", [("t", 0)])
+
+
+def test_a_member_that_joins_after_the_look_is_named_too(
+    server: ModelServer, admin: AdminClient, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic(server, 10)
+    joined(make)
+    real = admin._groups.require_empty
+    calls: list[str] = []
+
+    def blind(group: str, what: str, deadline: object) -> GroupDescription | None:
+        calls.append(what)
+        return None if len(calls) == 1 else real(group, what, deadline)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(admin._groups, "require_empty", blind)
+    with pytest.raises(GroupNotEmpty, match="offsets of group g cannot be set"):
+        admin.set_offsets("g", {T0: 1})
+    assert len(calls) == 2
+
+
+def test_a_group_is_created_by_its_first_offsets(server: ModelServer, admin: AdminClient, make: Maker) -> None:
+    topic(server, 10, 4)
+    plan = admin.create_group("g", ["t"], start="latest")
+    assert plan.offsets == server.committed("g") == {T0: 10, T1: 4}
+    with pytest.raises(KafkaError, match="group g exists already"):
+        admin.create_group("g", ["t"])
+    with pytest.raises(ConfigError, match="needs topics"):
+        admin.create_group("h")
+    assert admin.create_group("h", start={T0: 2}).offsets == {T0: 2}
+
+
+def test_offsets_that_fail_are_named_and_the_others_are_stored(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 10, 4)
+    server.fail("OffsetCommit", "OFFSET_METADATA_TOO_LARGE", topic="t", partition=1)
+    with pytest.raises(PartialFailure, match="for 1 of 2 partitions") as caught:
+        admin.set_offsets("g", {T0: 1, T1: 2})
+    assert list(caught.value.errors) == [T1]
+    assert server.committed("g") == {T0: 1}
+
+
+def test_a_partition_that_does_not_exist_fails_soon(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 10)
+    with pytest.raises(BrokerError, match="group g, t-7: UNKNOWN_TOPIC_OR_PARTITION"):
+        admin.set_offsets("g", {("t", 7): 1})
+
+
+def test_groups_are_deleted_and_each_has_its_outcome(server: ModelServer, admin: AdminClient, make: Maker) -> None:
+    topic(server, 10)
+    for name in ("a", "b"):
+        admin.set_offsets(name, {T0: 1})
+    joined(make)
+    server.do(lambda cluster: cluster.controls.deny("group", "b", ["DELETE"]))
+    found = admin.delete_groups(["a", "b", "g", "none"])
+    assert found["a"] is None
+    assert isinstance(found["b"], AuthorizationError)
+    assert isinstance(found["g"], GroupNotEmpty)
+    assert "GROUP_ID_NOT_FOUND" in str(found["none"])
+    assert [group.group_id for group in admin.list_groups()] == ["b", "g"]
+
+
+def test_offsets_of_a_topic_or_partition_are_deleted_and_others_stay(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 10, 4)
+    server.create_topic("u", 2)
+    admin.set_offsets("g", {T0: 1, T1: 2, ("u", 0): 0, ("u", 1): 0})
+    assert admin.delete_offsets("g", ["t", ("u", 1)]) == [T0, T1, TopicPartition("u", 1)]
+    assert server.committed("g") == {("u", 0): 0}
+    assert admin.delete_offsets("g", ["t"]) == []
+    with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
+        admin.delete_offsets("none", [("t", 0)])
+
+
+# ---- the client
+
+
+def test_a_shared_client_is_used_and_stays_open(server: ModelServer, client: Client) -> None:
+    topic(server, 1)
+    with AdminClient(client) as admin:
+        admin.set_offsets("g", {T0: 1})
+        assert "AdminClient at <Client" in repr(admin)
+    assert client.partitions_for("t") == [0]
+    with pytest.raises(ClosedError, match="this admin client is closed"):
+        admin.list_groups()
+
+
+def test_closing_ends_a_call_of_another_thread(server: ModelServer, client: Client) -> None:
+    topic(server, 1)
+    admin = AdminClient(client)  # which stays open
+    server.delay("DescribeGroups", 60)
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            admin.describe_groups(["g"])
+        except ClosedError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    server.wait_for(lambda cluster: cluster.requests["DescribeGroups"])
+    admin.close()
+    thread.join(LONG)
+    assert len(errors) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda a: a.describe_groups("g"), "takes a list of group ids"),
+        (lambda a: a.describe_groups([""]), "must not be empty"),
+        (lambda a: a.describe_group(7), "a group id must be a str"),
+        (lambda a: a.list_groups(states="Stable"), "takes a list of names"),
+        (lambda a: a.plan_offsets("g", ["t"]), "give either to= .* or shift="),
+        (lambda a: a.plan_offsets("g", ["t"], to="first"), "must be earliest, latest, current"),
+        (lambda a: a.plan_offsets("g", ["t"], to="latest", shift=1), "give either"),
+        (lambda a: a.plan_offsets("g", "t", to="latest"), "takes a list of topic names"),
+        (lambda a: a.plan_offsets("g", [], to="latest"), "no topics"),
+        (lambda a: a.plan_offsets("g", ["t"], to=datetime(2026, 1, 1)), "needs a time zone"),
+        (lambda a: a.plan_offsets("g", ["t"], to=timedelta(-1)), "must not be negative"),
+        (lambda a: a.plan_offsets("g", ["t"], to=datetime(1960, 1, 1, tzinfo=UTC)), "before 1970"),
+        (lambda a: a.plan_offsets("g", ["t"], to=-1), "must be from 0"),
+        (lambda a: a.plan_offsets("g", ["t"], shift=1.5), "shift must be an int"),
+        (lambda a: a.set_offsets("g", {T0: -1}), "the offset of t-0 must be from 0"),
+        (lambda a: a.set_offsets("h", plan_of("g")), "the plan is for group 'g', not 'h'"),
+        (lambda a: a.create_topics([]), "administers groups only"),
+        (lambda a: a.list_consumer_groups(), "use 'list_groups'"),
+    ],
+)
+def test_wrong_calls_are_refused_with_the_right_one(admin: AdminClient, call: object, says: str) -> None:
+    with pytest.raises((ConfigError, TypeError, AttributeError), match=says):
+        call(admin)  # type: ignore[operator]
+
+
+def plan_of(group: str) -> OffsetPlan:
+    return OffsetPlan(group, (), None)

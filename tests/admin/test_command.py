@@ -1,0 +1,289 @@
+"""`python -m pykafka4 groups …` on model brokers: output, exit codes, wrong usage. Run in this process, and once in its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from consuming import Maker, poll_until, topic
+from rich.console import Console
+
+from pykafka4 import AdminClient, KafkaError, OffsetAndMetadata, TopicPartition
+from pykafka4 import __main__ as entry
+from pykafka4.cli.groups import watch
+from pykafka4.cli.main import run
+from pykafka4.cli.show import plain
+from pykafka4.testing import ModelServer
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+Ran = tuple[int, str, str]
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def groups(server: ModelServer, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command about groups: (exit code, standard output, standard error)."""
+
+    def call(*arguments: str) -> Ran:
+        code = run(["--bootstrap", ",".join(server.bootstrap_servers.split(",")), "--timeout", "10", "groups", *arguments])
+        out = capsys.readouterr()
+        return code, out.out, out.err
+
+    return call
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+def test_groups_are_listed_as_a_table_and_as_json(server: ModelServer, admin: AdminClient, make: Maker, groups: Run) -> None:
+    topic(server, 3)
+    admin.set_offsets("a", {T0: 1})
+    poll_until(make.member(), lambda: admin.list_groups(states=["Stable"]).groups)
+    code, out, err = groups("list")
+    assert (code, err) == (0, "")
+    assert rows(out)[0] == ["GROUP", "STATE", "TYPE", "PROTOCOL", "COORDINATOR"]
+    assert [row[:4] for row in rows(out)[1:]] == [["a", "Empty", "classic", "-"], ["g", "Stable", "classic", "consumer"]]
+    code, out, _ = groups("list", "--state", "Empty", "--json")
+    (only,) = json.loads(out)["groups"]
+    assert (code, only["group_id"], only["state"]) == (0, "a", "Empty")
+
+
+def test_a_broker_that_fails_is_told_and_the_code_is_1(server: ModelServer, groups: Run) -> None:
+    server.fail("ListGroups", "CLUSTER_AUTHORIZATION_FAILED")
+    code, out, err = groups("list", "--json")
+    assert code == 1
+    assert next(iter(json.loads(out)["errors"].values()))["code"] == "CLUSTER_AUTHORIZATION_FAILED"
+    assert err.startswith("error: groups of broker ")
+
+
+def test_a_group_is_described_with_members_and_partitions(server: ModelServer, admin: AdminClient, make: Maker, groups: Run) -> None:
+    topic(server, 10, 5)
+    admin.set_offsets("g", {T0: 4})
+    consumer = make.member(client_id="me", enable_auto_commit=False)
+    poll_until(consumer, lambda: consumer.assignment() and admin.describe_group("g").state == "Stable")
+    (member,) = admin.describe_group("g").members
+    code, out, err = groups("describe", "g")
+    assert (code, err) == (0, "")
+    assert "state        Stable" in out
+    assert "assignor range" in out
+    assert [member.member_id, "me", "127.0.0.1", "-", "2", "t:0,1"] in rows(out)
+    assert ["g", "t", "0", "4", "10", "6", member.member_id, "127.0.0.1"] in rows(out)
+    assert ["g", "t", "1", "-", "5", "-", member.member_id, "127.0.0.1"] in rows(out)
+    code, out, _ = groups("describe", "g", "--json")
+    (shown,) = json.loads(out)["groups"]
+    assert (shown["group_id"], shown["lag"], shown["members"][0]["client_id"]) == ("g", 6, "me")
+    assert shown["partitions"][0] == {
+        "topic": "t", "partition": 0, "committed": 4, "metadata": "", "end": 10, "lag": 6, "owner": member.member_id
+    }  # fmt: skip
+
+
+def test_one_denied_group_is_told_beside_the_others(server: ModelServer, admin: AdminClient, groups: Run) -> None:
+    topic(server, 10)
+    for name in ("a", "b"):
+        admin.set_offsets(name, {T0: 4})
+    server.do(lambda cluster: cluster.controls.deny("group", "a", ["DESCRIBE"]))
+    code, out, err = groups("lag", "a", "b", "none")
+    assert code == 1
+    assert rows(out)[1:] == [["b", "t", "0", "4", "10", "6", "-", "-"]]
+    assert [line[:31] for line in err.splitlines()] == ["error: coordinator of group a: ", "error: group none: GROUP_ID_NOT"]
+    code, out, _ = groups("lag", "--all", "--json")
+    assert (code, [group["group_id"] for group in json.loads(out)["groups"]]) == (0, ["b"])
+
+
+def test_offsets_are_written_and_read_back(server: ModelServer, admin: AdminClient, groups: Run, tmp_path: Path) -> None:
+    topic(server, 10, 5)
+    admin.set_offsets("a", {T0: 4, T1: 2})
+    admin.set_offsets("b", {T0: 6})
+    assert groups("export", "a") == (0, "t,0,4\nt,1,2\n", "")
+    code, out, _ = groups("export", "a", "b")
+    assert (code, out) == (0, "a,t,0,4\na,t,1,2\nb,t,0,6\n")
+    for file, form in ((tmp_path / "o.csv", "csv"), (tmp_path / "o.json", "json")):
+        assert groups("export", "a", "b", "--format", form, "--output", str(file))[0] == 0
+        admin.set_offsets("a", {T0: 9, T1: 5})
+        assert groups("rewind", "a", "--from-file", str(file), "--execute")[0] == 0
+        assert server.committed("a") == {T0: 4, T1: 2}
+    code, _, err = groups("rewind", "none", "--from-file", str(tmp_path / "o.csv"))
+    assert (code, "has no offsets of group 'none', only of a, b" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("goal", "new"),
+    [
+        (["--to-earliest"], 0),
+        (["--to-latest"], 10),
+        (["--to-current"], 7),
+        (["--to-offset", "3"], 3),
+        (["--to-time", "1970-01-01T00:00:01.005"], 5),
+        (["--to-time", "1970-01-01T01:00:01.005+01:00"], 5),
+        (["--to-time", "1005"], 5),
+        (["--ago", "2h"], 10),
+        (["--ago", "PT1H30M"], 10),
+        (["--shift", "-2"], 5),
+        (["--shift=2"], 9),
+    ],
+)
+def test_a_rewind_is_shown_first_and_done_with_execute(
+    server: ModelServer, admin: AdminClient, groups: Run, goal: list[str], new: int
+) -> None:
+    topic(server, 10)
+    admin.set_offsets("g", {T0: 7})
+    code, out, err = groups("rewind", "g", "--topic", "t", *goal)
+    assert (code, rows(out)[1][:4]) == (0, ["t", "0", "7", str(new)])
+    assert err == "nothing has been changed; --execute commits these offsets\n"
+    assert server.committed("g") == {T0: 7}
+    code, out, _ = groups("rewind", "g", "--all-topics", *goal, "--execute", "--json")
+    (row,) = json.loads(out)["offsets"]
+    assert (code, row["new"], json.loads(out)["executed"], server.committed("g")) == (0, new, True, {T0: new})
+
+
+@pytest.mark.parametrize("execute", [[], ["--execute"]])
+def test_the_rewind_of_an_active_group_is_refused_and_lists_the_members(
+    server: ModelServer, admin: AdminClient, make: Maker, groups: Run, execute: list[str]
+) -> None:
+    topic(server, 10)
+    admin.set_offsets("g", {T0: 7})
+    consumer = make.member(client_id="me", enable_auto_commit=False)
+    poll_until(consumer, lambda: consumer.assignment() and admin.describe_group("g").state == "Stable")
+    code, out, err = groups("rewind", "g", "--all-topics", "--to-earliest", *execute)
+    assert (code, rows(out)[1][:4]) == (1, ["t", "0", "7", "0"])
+    assert "1 active: " in err
+    assert "(client me, host 127.0.0.1) with t-0; stop them first" in err
+    assert server.committed("g") == {T0: 7}
+    code, out, _ = groups("rewind", "g", "--all-topics", "--to-earliest", "--json", *execute)
+    assert (json.loads(out)["executed"], json.loads(out)["error"]["code"]) == (False, "NON_EMPTY_GROUP")
+
+
+def test_a_group_is_created(server: ModelServer, groups: Run) -> None:
+    topic(server, 10, 4)
+    assert groups("create", "g", "--topic", "t")[0] == 0
+    assert server.committed("g") == {}
+    assert groups("create", "g", "--topic", "t", "--to-latest", "--execute")[0] == 0
+    assert server.committed("g") == {T0: 10, T1: 4}
+    for more in ([], ["--execute"]):
+        code, _, err = groups("create", "g", "--topic", "t", *more)
+        assert (code, "error: group g exists already" in err) == (1, True)
+    assert server.committed("g") == {T0: 10, T1: 4}
+
+
+def test_groups_and_offsets_are_deleted(server: ModelServer, admin: AdminClient, groups: Run) -> None:
+    topic(server, 10, 4)
+    admin.set_offsets("a", {T0: 1, T1: 2})
+    admin.set_offsets("b", {T0: 1})
+    assert groups("delete-offsets", "a", "--topic", "t:1")[0] == 0
+    assert server.committed("a") == {T0: 1, T1: 2}
+    assert groups("delete-offsets", "a", "--topic", "t:1", "--execute")[0] == 0
+    assert server.committed("a") == {T0: 1}
+    code, _, err = groups("delete-offsets", "a", "--topic", "t:1", "--execute")
+    assert (code, err) == (1, "error: group a has committed no offset of t-1\n")
+    code, out, _ = groups("delete", "a", "none")
+    assert (code, rows(out)[1]) == (1, ["a", "would", "be", "deleted"])
+    code, out, err = groups("delete", "a", "b", "none", "--execute", "--json")
+    assert (code, [row["deleted"] for row in json.loads(out)["groups"]]) == (1, [True, True, False])
+    assert "GROUP_ID_NOT_FOUND" in err
+    assert len(admin.list_groups()) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["groups", "list"], "which cluster?"),
+        (["-b", "localhost:1", "groups", "lag"], "give the ids of groups, or --all"),
+        (["-b", "localhost:1", "groups", "lag", "g", "--all"], "give the ids of groups, or --all"),
+        (["-b", "localhost:1", "groups", "rewind", "g", "--all-topics"], "give one of --to-earliest"),
+        (["-b", "localhost:1", "groups", "rewind", "g", "--all-topics", "--to-latest", "--shift", "0"], "not --to-latest and --shift"),
+        (["-b", "localhost:1", "groups", "rewind", "g", "--to-latest"], "of which partitions?"),
+        (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t:x", "--to-latest"], "t:0,1"),
+        (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "a b", "--to-latest"], "a name has 1 to 249"),
+        (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--ago", "soon"], "must be such as 90s"),
+        (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--to-time", "noon"], "must be such as 2026"),
+        (["-b", "localhost:1", "groups", "rewind", "g", "--from-file", "/nowhere"], "cannot be read"),
+        (["-b", "localhost:1", "groups", "create", "g", "--topic", "t", "--shift", "1"], "a new group has no offsets"),
+        (["-b", "localhost:1", "groups", "create", "g"], "of which topics?"),
+        (["-b", ":1", "groups", "list"], "bootstrap.servers=':1': must be host:port"),
+        (["-b", "localhost:1", "-X", "nonsense=1", "groups", "list"], "nonsense"),
+        (["-b", "localhost:1", "-X", "hunter2", "groups", "list"], "must be NAME=VALUE"),
+        (["-c", "/nowhere", "groups", "list"], "/nowhere"),
+        (["nonsense"], "No such command"),
+    ],
+)
+def test_wrong_usage_is_code_2_or_names_the_file(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == (1 if says == "/nowhere" else 2)
+    err = capsys.readouterr().err
+    assert says in " ".join(err.split())
+    assert "hunter2" not in err
+
+
+def test_an_unreachable_cluster_is_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["-b", "127.0.0.1:1", "--timeout", "0.3", "groups", "list"]) == 1
+    assert "127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_options_come_from_a_file_and_the_command_line_wins(
+    server: ModelServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=127.0.0.1:1\nclient.id=mine\n")
+    assert run(["-c", str(file), "-b", server.bootstrap_servers, "-X", "request.timeout.ms=5000", "groups", "list"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_what_users_chose_cannot_change_a_terminal() -> None:
+    assert plain("a\x1b[31mb\n[bold]") == "a\\x1b[31mb\\n[bold]"
+    assert plain(None) == plain("") == "-"
+
+
+class Waits:
+    """In place of sleeping: Ctrl-C after some rounds."""
+
+    def __init__(self, rounds: int) -> None:
+        self.seconds: list[float] = []
+        self._rounds = rounds
+
+    def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        if len(self.seconds) == self._rounds:
+            raise KeyboardInterrupt
+
+
+def test_a_lag_table_refreshes_until_it_is_interrupted(server: ModelServer, admin: AdminClient, capsys: pytest.CaptureFixture[str]) -> None:
+    topic(server, 10)
+    admin.set_offsets("g", {T0: 4})
+    looks: list[Any] = []
+
+    def look() -> Any:
+        looks.append(None)
+        if len(looks) == 2:
+            raise KafkaError("nobody is there")
+        return admin.group_lag(["g"]), 0
+
+    waits = Waits(3)
+    terminal = Console(force_terminal=True, width=120, markup=False, highlight=False)
+    assert watch(look, 2.5, terminal, json_=False, wait=waits) == 0
+    assert waits.seconds == [2.5, 2.5, 2.5]
+    out = capsys.readouterr().out
+    assert "\x1b[" in out
+    assert "nobody is there" in out
+    assert out.count("COMMITTED") >= 3
+    assert watch(look, 1, terminal, json_=True, wait=Waits(2)) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["groups"][0]["lag"] for line in lines] == [6, 6]
+
+
+def test_the_module_runs_as_a_program(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 10)
+    admin.set_offsets("g", {T0: OffsetAndMetadata(4)})
+    command = [sys.executable, "-m", "pykafka4", "-b", server.bootstrap_servers, "groups", "lag", "g"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, rows(done.stdout)[1]) == (0, ["g", "t", "0", "4", "10", "6", "-", "-"])
+
+
+def test_without_click_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(entry, "NEEDED", ("click", "no_such_package"))
+    assert entry.main() == 1
+    assert capsys.readouterr().err == "the command line needs no_such_package: pip install 'pykafka4[cli]'\n"

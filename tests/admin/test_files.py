@@ -1,0 +1,59 @@
+"""Files of offsets: both formats, and what is wrong with a line."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykafka4.admin.files import from_text, to_csv, to_json
+from pykafka4.errors import ConfigError
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+
+A = {TopicPartition("t", 1): 7, TopicPartition("t", 0): OffsetAndMetadata(5, metadata="m")}
+B = {TopicPartition("u", 0): 1}
+
+
+def test_one_group_has_no_column_for_its_id_and_several_have() -> None:
+    assert to_csv({"a": A}) == "t,0,5\nt,1,7\n"
+    assert to_csv({'a, "b"': A, "c": B}) == '"a, ""b""",t,0,5\n"a, ""b""",t,1,7\nc,u,0,1\n'
+    assert to_csv({}) == ""
+
+
+@pytest.mark.parametrize("write", [to_csv, to_json])
+def test_what_is_written_is_read_back(write: object) -> None:
+    text = write({'a, "b"': A, "c": B})  # type: ignore[operator]
+    assert from_text(text, 'a, "b"', "f") == {TopicPartition("t", 0): 5, TopicPartition("t", 1): 7}
+    assert from_text(text, "c", "f") == B
+    assert from_text(write({"c": B}), "c", "f") == B  # type: ignore[operator]
+
+
+def test_files_of_kafkas_tool_are_read() -> None:
+    """It quotes names, and older ones have no group."""
+    assert from_text('"t_x",0,5\r\n"t_x",1,7\r\n\r\n', "any", "f") == {TopicPartition("t_x", 0): 5, TopicPartition("t_x", 1): 7}
+    assert from_text('[{"topic": "t", "partition": 0, "offset": 5}]', "any", "f") == {TopicPartition("t", 0): 5}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "f: has no offsets of group 'g'"),
+        ("h,t,0,1\ni,t,0,1", "f: has no offsets of group 'g', only of h, i"),
+        ("t,0,1\nt,0", "f, line 2: 't,0': must be topic,partition,offset"),
+        ("t,0,x", "f, line 1: 'x' is not a number"),
+        ("t,-1,5", "f, line 1: '-1' is not a number"),
+        ("t,0,99999999999999999999", "is not a number"),
+        ("t,0,9999999999999999999", "f, line 1: the offset of t-0 must be from 0"),
+        ("t,9999999999,1", "f, line 1: the partition of topic 't' must be from 0"),
+        ("a b,0,1", "f, line 1: topic 'a b': a name has"),
+        ("t,0,1\ng,t,0,2", "f, line 2: t-0 is listed twice"),
+        ("topic,partition,offset", "'partition' is not a number"),
+        ("[", "f: is not valid JSON"),
+        ("[1]", "f, item 1: 1: must be an object with topic, partition, offset"),
+        ('[{"topic": "t", "partition": 0}]', "f, item 1: .*must be an object"),
+        ('[{"topic": "t", "partition": 0, "offset": 1, "more": 2}]', "must be an object"),
+        ('[{"topic": "t", "partition": "0", "offset": 1}]', "f, item 1: the partition of topic 't' must be an int"),
+        ('[{"topic": 7, "partition": 0, "offset": 1}]', "f, item 1: topic must be a str"),
+    ],
+)
+def test_what_is_not_understood_is_named(text: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        from_text(text, "g", "f")

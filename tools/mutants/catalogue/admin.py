@@ -1,0 +1,84 @@
+"""Bugs of the admin client's calls, and of the command line."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+ADMIN, COMMAND = "tests/admin/test_admin.py::", "tests/admin/test_command.py::"
+
+MUTANTS: Final = (
+    Mutant(
+        file="pykafka4/admin/groups.py",
+        old="        if any(map(_is_occupied, errors.values())):  # a member has joined since it was looked at\n",
+        new="        if False:\n",
+        breaks="a member that joins after the look is not named",
+        tests=(ADMIN + "test_a_member_that_joins_after_the_look_is_named_too",),
+    ),
+    Mutant(
+        file="pykafka4/admin/groups.py",
+        old="    return no_such_group(name) if found is None or isinstance(found, UnsupportedVersion) else found\n",
+        new="    return no_such_group(name) if found is None else found\n",
+        breaks="with an old broker a group that does not exist is an unsupported version",
+        tests=(ADMIN + "test_a_group_that_an_old_broker_does_not_know_does_not_exist",),
+    ),
+    Mutant(
+        file="pykafka4/admin/rewinding.py",
+        old="    new = min(max(wanted, log.start), log.end)\n",
+        new="    new = wanted\n",
+        breaks="an offset outside of the log is planned",
+        tests=(ADMIN + "test_offsets_are_planned_each_way",),
+    ),
+    Mutant(
+        file="pykafka4/admin/desk.py",
+        old="            promise.set_exception(ClosedError(CLOSED))\n",
+        new="            pass\n",
+        breaks="a call waits for its timeout after the admin client was closed",
+        tests=(ADMIN + "test_closing_ends_a_call_of_another_thread",),
+    ),
+    Mutant(
+        file="pykafka4/admin/files.py",
+        old="        if tp in found:\n",
+        new="        if False:\n",
+        breaks="the last of two offsets of a partition counts",
+        tests=("tests/admin/test_files.py::test_what_is_not_understood_is_named",),
+    ),
+    Mutant(
+        file="pykafka4/cli/offsets.py",
+        old="        if execute and error is None:\n",
+        new="        if error is None:\n",
+        breaks="a rewind is carried out without --execute",
+        tests=(COMMAND + "test_a_rewind_is_shown_first_and_done_with_execute",),
+    ),
+    Mutant(
+        file="pykafka4/cli/offsets.py",
+        old="        if execute:\n            possible",
+        new="        if True:\n            possible",
+        breaks="groups are deleted without --execute",
+        tests=(COMMAND + "test_groups_and_offsets_are_deleted",),
+    ),
+    Mutant(
+        file="pykafka4/cli/arguments.py",
+        old="    return value is not None and value is not False\n",
+        new="    return bool(value)\n",
+        breaks="an offset of 0 on the command line is overlooked",
+        tests=(COMMAND + "test_wrong_usage_is_code_2_or_names_the_file",),
+    ),
+    Mutant(
+        file="pykafka4/cli/show.py",
+        old='    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)\n',
+        new="    return text\n",
+        breaks="a client id can change the terminal of who looks at its group",
+        tests=(COMMAND + "test_what_users_chose_cannot_change_a_terminal",),
+    ),
+    Mutant(
+        file="pykafka4/cli/groups.py",
+        old="    return max(code, complain_of(errors_of(found)), failed_partitions(found))\n\n\ndef watch(",
+        new="    complain_of(errors_of(found))\n    return code\n\n\ndef watch(",
+        breaks="the exit code says nothing of a group that failed",
+        tests=(COMMAND + "test_one_denied_group_is_told_beside_the_others",),
+    ),
+)
