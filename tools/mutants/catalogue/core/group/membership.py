@@ -340,8 +340,8 @@ MUTANTS: Final = (
         file="pykafka4/core/group/offsets.py",
         old="Reaction.STALE: Next.RETRY, ",
         new="",
-        breaks="a commit that crosses a new epoch fails",
-        tests=("tests/core/group/test_consumer_protocol.py::test_a_commit_with_an_old_epoch_is_sent_again_with_the_new_one",),
+        breaks="a lookup that crosses a new epoch fails",
+        tests=("tests/core/group/test_consumer_protocol.py::test_a_lookup_of_a_member_that_is_behind_is_repeated",),
     ),
     Mutant(
         file="pykafka4/core/group/offsets.py",
