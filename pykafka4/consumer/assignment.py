@@ -181,6 +181,7 @@ class Assignment:
             self._attachment.post(lambda _: self._attachment.machine.membership.released(ended))
             return False
         if self.last_commit is None:
+            self._reader.reach(current)
             self._reader.purge(current)
             owed = [] if ended.ending is Ending.LOST else [claim.tp for claim in current]
             last_commit = self._commits.commit_finished(LAST_COMMIT_SECONDS, owed)
@@ -242,6 +243,7 @@ class Assignment:
         claims, leave_seconds = list(reader.claims.values()), 0.0
         self.change = Change(claims, [], {}, reason)
         try:
+            reader.reach(claims)
             reader.purge(claims)
             begun, self.last_commit = self.last_commit, None
             reader.settle(in_hand=in_hand)

@@ -7,6 +7,7 @@ import time
 
 import pytest
 from consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
+from net_helpers import until
 
 from pykafka4.consumer import Consumer
 from pykafka4.consumer.assignment import LAST_COMMIT_SECONDS
@@ -298,3 +299,19 @@ def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_ends_when_asked_t
     assert ended
     assert time.monotonic() - began < LAST_COMMIT_SECONDS / 3
     assert ended == [[]] if how == "wakeup" else isinstance(ended[0], ClosedError)
+
+
+def test_records_written_after_the_beginning_was_found_are_not_skipped_by_a_rebalance_before_the_next_poll(
+    server: ModelServer, make: Maker
+) -> None:
+    """With latest: the offset where reading begins is committed although no poll has taken it yet."""
+    topic(server, 5)
+    server.create_topic("u", 1)
+    consumer = make(group_id="g", auto_offset_reset="latest")
+    consumer.subscribe(["t"])
+    until(lambda: consumer.poll(0) or consumer.assignment(), "an assignment")  # these polls do not wait for the offset
+    assert consumer.position(("t", 0), LONG) == 5
+    fill(server, "t", 0, numbers(5, 8))
+    consumer.subscribe(["t", "u"])
+    until(lambda: consumer.status()["consumer"]["state"] == "revoking", "the rebalance")
+    assert [record.offset for record in read(consumer, 3)] == [5, 6, 7]

@@ -358,6 +358,16 @@ class Reader:
         found = [(claim, self.claims.get(claim.tp)) for claim in claims]
         return [now for claim, now in found if now is not None and now.origin is claim.origin]
 
+    def reach(self, claims: Iterable[Claim]) -> None:
+        """Claims that end before a poll took the offset where they begin have reached it, so that it is committed.
+
+        Otherwise the next owner would begin at the end of the log with auto_offset_reset=latest, and skip what was written meanwhile.
+        """
+        for claim in claims:
+            first = self._buffer.first_of(claim) if claim.position is None else None
+            if first.__class__ is Located and claim.tp not in self.finished:
+                self.finished[claim.tp] = (first.offset, first.epoch)
+
     @_whole
     def purge(self, claims: Iterable[Claim]) -> None:
         """Drop buffered data of `claims`, also from the rest of a loop's list."""

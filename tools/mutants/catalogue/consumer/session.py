@@ -286,7 +286,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
-        old="        self.change = Change(claims, [], {}, reason)\n        try:\n            reader.purge(claims)\n",
+        old="        self.change = Change(claims, [], {}, reason)\n        try:\n            reader.reach(claims)\n            reader.purge(claims)\n",
         new="        reader.purge(claims)\n        self.change = Change(claims, [], {}, reason)\n        try:\n",
         breaks="after an interrupted unsubscribe buffered records are skipped",
         tests=("tests/consumer/test_interrupts.py::test_no_record_is_skipped_after_an_interrupted_end_of_an_assignment",),
@@ -425,5 +425,15 @@ MUTANTS: Final = (
         new=".items()}\n",
         breaks="a commit of one topic commits all",
         tests=("tests/consumer/test_commits.py::test_a_commit_of_one_topic_leaves_the_others",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/assignment.py",
+        old="            self._reader.reach(current)\n",
+        new="",
+        breaks="with latest, a rebalance before the next poll skips records",
+        tests=(
+            "tests/consumer/test_rebalance.py::"
+            "test_records_written_after_the_beginning_was_found_are_not_skipped_by_a_rebalance_before_the_next_poll",
+        ),
     ),
 )
