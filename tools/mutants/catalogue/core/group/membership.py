@@ -341,7 +341,7 @@ MUTANTS: Final = (
         old="Reaction.STALE: Next.RETRY, ",
         new="",
         breaks="a lookup that crosses a new epoch fails",
-        tests=("tests/core/group/test_consumer_protocol.py::test_a_lookup_of_a_member_that_is_behind_is_repeated",),
+        tests=("tests/core/consumer/test_consumer_codes.py::test_offset_fetch",),
     ),
     Mutant(
         file="pykafka4/core/group/offsets.py",
