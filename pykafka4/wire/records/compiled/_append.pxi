@@ -240,7 +240,7 @@ cdef class Accumulator:
         if self.impatient:
             r.overflows = True
             r.lacking = size
-            self.hurry(size)
+            self.speed_up(size)
             return 0
         r.deadline = self.make_room(t.name, decided(r), size, r.deadline)
         r.asked = True
@@ -250,10 +250,15 @@ cdef class Accumulator:
 
     def hurry(self, int64_t size) -> None:
         """There is no room for `size` bytes: open batches are due, unless only a partition's limit is in the way."""
+        self.speed_up(size)
+
+    cdef int speed_up(self, int64_t size) except -1:
+        """The same, without a call of Python for each record that is refused or dropped."""
         if self.reserved + size > self.buffer_memory and not self.flushing:
             self.flushing = True
             if self.can_send:      # otherwise it looks for batches soon anyway
                 self.wake()
+        return 0
 
     def take_dropped(self) -> list:
         """The records dropped since the last call, as a flat list: see `dropped_rows`."""
@@ -341,8 +346,8 @@ cdef class Accumulator:
         if need > t.max_record and not r.forced:
             self.too_large(t, need)
         # Soon, as an overload comes here with most of its records, and the others have to be sent meanwhile.
-        if self.impatient and not r.free and not r.forced and not t.dropped:
-            if PyList_GET_ITEM(t.open, partition) == <PyObject*>None and not self.start_size(t, partition, need, more, r.asked):
+        if self.impatient and not r.forced and not t.dropped and PyList_GET_ITEM(t.open, partition) == <PyObject*>None:
+            if self.reserved + need + more > self.buffer_memory or not (r.free or self.partition_fits(t, partition, need + more)):
                 return self.wait_for_room(t, r, need + more)
         now = self.clock()
         queues = must_queue(self, t, r)
@@ -436,7 +441,7 @@ cdef class Accumulator:
         return 0
 
     cdef int append(self, Topic t, Item* r, object callback, Delivery d) except -1:
-        """Write `r` into the open batch of its partition and bind `d` to it; 0 if `t` was dropped meanwhile."""
+        """Write `r` into the open batch of its partition and bind `d` to it; 0 if `t` was dropped meanwhile, REFUSED if there is no room."""
         cdef Batch b
         cdef object found
         cdef int partition
@@ -457,10 +462,7 @@ cdef class Accumulator:
                     return 0
                 self.start(t, r, partition, callback)
                 if r.overflows:
-                    if self.drop_error is None:
-                        # Here: every function that an exception passes through costs as much as a send.
-                        raise BufferFull(self.limits, self.reserved, t.name, decided(r), r.lacking)
-                    return drop(self, t, r, "BUFFER_FULL", self.drop_error, callback, d)
+                    return REFUSED if self.drop_error is None else drop(self, t, r, "BUFFER_FULL", self.drop_error, callback, d)
                 continue
             b = <Batch>found
             if callback is not None and b.callbacks is None:
@@ -477,10 +479,7 @@ cdef class Accumulator:
                 else:
                     self.fill(t, b, r, False)
                 if r.overflows:
-                    if self.drop_error is None:
-                        # Here: every function that an exception passes through costs as much as a send.
-                        raise BufferFull(self.limits, self.reserved, t.name, decided(r), r.lacking)
-                    return drop(self, t, r, "BUFFER_FULL", self.drop_error, callback, d)
+                    return REFUSED if self.drop_error is None else drop(self, t, r, "BUFFER_FULL", self.drop_error, callback, d)
                 if self.wake_owed:
                     r.news = True
             b = found = None       # here: releasing them may run a destructor, and other threads during it
@@ -500,6 +499,17 @@ cdef class Accumulator:
         if r.news:
             self.wake()
         return 1
+
+    cdef object no_room(self, Topic t, Item* r):
+        """The error for `r`, which `append` has refused."""
+        return BufferFull(self.limits, self.reserved, t.name, decided(r), r.lacking)
+
+    cdef int append_or_raise(self, Topic t, Item* r, object callback, Delivery d) except -1:
+        """The same, but it raises the error."""
+        cdef int done = self.append(t, r, callback, d)
+        if done == REFUSED:
+            raise self.no_room(t, r)
+        return done
 
     cdef int complete(self, Topic t, Batch b, Item* r) except -1:
         """Seal `b` if it has as much as its topic allows with `r`, and wake the loop if there is news."""
@@ -535,9 +545,12 @@ cdef class Accumulator:
             t.announced = True
         return t
 
+    @cython.binding(False)         # a builtin method, which CPython calls with less ado
     def send(self, topic, value=None, *, key=None, headers=None, partition=None, timestamp_ms=None, on_delivery=None):
-        """Accept a record; returns its `Delivery`. See `Producer.send`."""
+        """send($self, topic, value=None, *, key=None, headers=None, partition=None, timestamp_ms=None, on_delivery=None)\n--\n\nAccept a record; returns its `Delivery`. See `Producer.send`. A BufferFull that it returns is raised: see `_refuse.h`.
+        """
         cdef Item r
+        cdef int done
         cdef Topic t
         cdef Delivery d
         cdef object keep_value, keep_key, keep_headers = None
@@ -572,8 +585,13 @@ cdef class Accumulator:
         if t.admit is not None:
             admitted(self, t, &r, on_delivery, d)
             return d
-        if (not t.direct and park(self, t, &r, on_delivery, d)) or self.append(t, &r, on_delivery, d):
+        if not t.direct and park(self, t, &r, on_delivery, d):
             return d
+        done = self.append(t, &r, on_delivery, d)
+        if done == 1:
+            return d
+        if done == REFUSED:
+            return self.no_room(t, &r)
         self.append_anew(t.name, &r, UNDECIDED if partition is None else <int64_t>partition, on_delivery, d)
         return d
 
@@ -588,7 +606,7 @@ cdef class Accumulator:
             t = self.find(name)
             r.partition = partition
             r.free = r.turning = False
-            if (not t.direct and park(self, t, r, callback, d)) or self.append(t, r, callback, d):
+            if (not t.direct and park(self, t, r, callback, d)) or self.append_or_raise(t, r, callback, d):
                 return 0
 
     # ------------------------------------------------------------ records whose topic is not known yet

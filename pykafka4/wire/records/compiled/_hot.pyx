@@ -99,6 +99,9 @@ cdef extern from "_record.h":
     int record_type_set(const char*, object) except -1
     object record_make(PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*)
 
+cdef extern from "_refuse.h":
+    int raise_what_it_returns(object, const char*) except -1
+
 if not getattr(sys, "_is_gil_enabled", lambda: True)():  # PYTHON_GIL=0; without it this import would have turned the GIL on
     raise ImportError("it relies on the GIL, which is off in this interpreter")
 
@@ -136,6 +139,7 @@ cdef enum:
     CONTROL_BIT = 32
     TRANSACTIONAL_BIT = 16
     LAST_CODEC = 4
+    REFUSED = 2                    # what `append` returns for a record without room
 
 
 # ---------------------------------------------------------------- bytes of the application's arguments
@@ -336,3 +340,4 @@ cdef extern from *:
 for _type in (Hooks, Lane, Lease, Batch, Settlement, Delivery, Parked, Topic, Dropped):
     refuse_construction(_type)
 del _type
+raise_what_it_returns(Accumulator, b"send")

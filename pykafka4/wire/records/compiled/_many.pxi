@@ -67,7 +67,7 @@ cdef list send_many(Accumulator acc, object topic, object values, object keys, o
                 admitted(acc, t, &r, on_delivery, d)
                 if t.dropped:
                     t = acc.find(t.name)
-            elif not ((not t.direct and park(acc, t, &r, on_delivery, d)) or acc.append(t, &r, on_delivery, d)):
+            elif not ((not t.direct and park(acc, t, &r, on_delivery, d)) or acc.append_or_raise(t, &r, on_delivery, d)):
                 acc.append_anew(t.name, &r, asked, on_delivery, d)
                 t = acc.find(t.name)
         if keys is not None and next(keys, MISSING) is not MISSING:

@@ -245,7 +245,7 @@ cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) ex
         if not queues and acc.room(t.name, UNDECIDED, size):
             break
         if acc.drop_error is not None:
-            acc.hurry(size)
+            acc.speed_up(size)
             return drop(acc, t, r, "BUFFER_FULL", acc.drop_error, callback, d)
         r.deadline = acc.make_room(t.name, UNDECIDED if r.partition < 0 else r.partition, size, r.deadline)
         r.asked = True

@@ -143,7 +143,7 @@ cdef int admitted(Accumulator acc, Topic t, Item* r, object callback, Delivery d
 
 cdef int append_as_asked(Accumulator acc, Topic t, Item* r, int64_t asked, object callback, Delivery d) except -1:
     """Accept `r`, for which `send` was given the partition `asked`."""
-    if (not t.direct and park(acc, t, r, callback, d)) or acc.append(t, r, callback, d):
+    if (not t.direct and park(acc, t, r, callback, d)) or acc.append_or_raise(t, r, callback, d):
         return 1
     acc.append_anew(t.name, r, asked, callback, d)
     return 1

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import inspect
 import pickle
 import time
+import traceback
 import tracemalloc
 from types import ModuleType
 from typing import Any
 
 import pytest
-from hot_world import World, each_core
+from hot_world import World, compiled, each_core
 
 from pykafka4.error_table import Written
 from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed
 from pykafka4.partitioners import NAMED
-from pykafka4.wire.records.policy import Policy
+from pykafka4.wire.records.policy import Place, Policy
 
 ROOM = {"buffer_memory": 64 * 1024, "max_partition_bytes": 64 * 1024, "max_request_size": 16 * 1024, "batch_size": 16 * 1024}
 
@@ -205,6 +208,71 @@ def test_with_raise_the_error_comes_at_once_names_the_partition_and_survives_a_c
         world.send(value=b"v" * 2000)
     assert world.asked_for_room == []
     assert world.ack_all() == world.acc.accepted
+
+
+@pytest.mark.skipif(compiled is None, reason="the compiled core is not built")
+def test_with_raise_the_traceback_has_only_the_applications_frames() -> None:
+    assert compiled is not None
+    world = World(compiled, {"t": 1}, **ROOM, limits="all is used up")
+    send = world.acc.send
+    with pytest.raises(BufferFull) as caught:
+        while True:
+            try:
+                {}["before"]
+            except KeyError:
+                send("t", b"v" * 1000)
+    frames = [entry.name for entry in traceback.extract_tb(caught.value.__traceback__)]
+    assert frames == ["test_with_raise_the_traceback_has_only_the_applications_frames"]
+    assert isinstance(caught.value.__context__, KeyError)
+
+
+@each_core
+def test_with_raise_every_way_of_sending_raises(core: ModuleType) -> None:
+    given_back: list[bool] = []
+    rated = Policy(0.0, admit=lambda deadline: Place(deadline, lambda: given_back.append(True)))
+    usual = Policy(0.0)
+    world = World(core, {"t": 1, "rated": 1}, **ROOM, limits="all is used up", policy=lambda name: rated if name == "rated" else usual)
+    with pytest.raises(BufferFull) as caught:
+        world.acc.send_many("t", [b"v" * 1000] * 100)
+    assert len(caught.value.accepted) == world.acc.accepted > 0
+    with pytest.raises(BufferFull, match="rated-0 needs"):
+        world.send("rated", b"v" * 1000, partition=0)
+    with pytest.raises(BufferFull, match=r"\), rated needs"):
+        world.send("rated", b"v" * 1000, on_delivery=print)
+    with pytest.raises(BufferFull):
+        world.send("rated", b"v" * 1000, headers={"a": "b"}, key=b"k")
+    assert len(given_back) == 3
+    assert world.ack_all() == world.acc.accepted
+
+
+@each_core
+@pytest.mark.parametrize("policy", ["raise", "drop"])
+def test_a_record_without_a_partition_is_refused_only_when_all_are_full(core: ModuleType, policy: str) -> None:
+    on_full = {"limits": "all is used up"} if policy == "raise" else {"drop_error": BufferFull("full")}
+    world = World(core, {"t": 2}, **(ROOM | {"max_partition_bytes": 16 * 1024}), **on_full)
+    for _ in range(100):
+        with contextlib.suppress(BufferFull):
+            world.send(value=b"v" * 1000, partition=0)
+    alone = world.acc.accepted
+    for _ in range(5):
+        world.send(value=b"v" * 1000)
+    assert world.acc.accepted == alone + 5
+    for _ in range(100):
+        with contextlib.suppress(BufferFull):
+            world.send(value=b"v" * 1000)
+    assert alone + 5 < world.acc.accepted < alone + 100
+    assert world.acc.reserved <= 32 * 1024
+
+
+@each_core
+def test_send_shows_its_arguments(core: ModuleType) -> None:
+    told = inspect.signature(World(core).acc.send)
+    assert [(p.name, p.default, p.kind.name) for p in told.parameters.values()] == [
+        ("topic", inspect.Parameter.empty, "POSITIONAL_OR_KEYWORD"),
+        ("value", None, "POSITIONAL_OR_KEYWORD"),
+        *((name, None, "KEYWORD_ONLY") for name in ("key", "headers", "partition", "timestamp_ms", "on_delivery")),
+    ]
+    assert "Accept a record" in (core.Accumulator.send.__doc__ or "")
 
 
 @each_core

@@ -434,6 +434,27 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        file="pykafka4/wire/records/compiled/_append.pxi",
+        old="not (r.free or self.partition_fits(t, partition, need + more)):\n",
+        new="not ((r.free and not {on}) or self.partition_fits(t, partition, need + more)):\n",
+        breaks="a record without a partition is refused although a partition has room",
+        tests=("tests/wire/records/accumulator/test_hot_drop.py::test_a_record_without_a_partition_is_refused_only_when_all_are_full",),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/compiled/_append.pxi",
+        old="        if done == REFUSED:\n            raise",
+        new="        if done == REFUSED and not {on}:\n            raise",
+        breaks="send_many returns Deliveries of records that were not accepted",
+        tests=("tests/wire/records/accumulator/test_hot_drop.py::test_with_raise_every_way_of_sending_raises",),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/compiled/_refuse.h",
+        old="    if (result && PyExceptionInstance_Check(result)) {\n",
+        new="    if (result && PyExceptionInstance_Check(result) && !{on}) {\n",
+        breaks="send returns an error instead of raising it",
+        tests=("tests/wire/records/accumulator/test_hot_drop.py::test_with_raise_the_traceback_has_only_the_applications_frames",),
+    ),
+    Mutant(
         file="pykafka4/wire/records/compiled/_drop.pxi",
         old="        found.records = 0",
         new="        found.records = found.records if {on} else 0",

@@ -1,0 +1,37 @@
+/* Methods that return an exception, which is then raised. Rule: no function of this module is in its traceback, only those of the application.
+
+   An overload refuses most records, and for each function that an exception passes through, Cython makes a frame and a traceback entry:
+   that costs more than a send. So the method itself makes the exception and returns it, and what raises it is called in its place. */
+#pragma once
+#include <Python.h>
+
+typedef PyObject *(*Method)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
+
+static Method refusing_method; /* as Cython compiled it */
+static PyMethodDef refusing_definition;
+
+static PyObject *call_refusing(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names) {
+    PyObject *result = refusing_method(self, args, count, names);
+    if (result && PyExceptionInstance_Check(result)) {
+        PyErr_SetObject((PyObject *)Py_TYPE(result), result);
+        Py_CLEAR(result);
+    }
+    return result;
+}
+
+/* From now on the method `name` of `type` raises an exception that it returns. For one method; 0, or -1 and an exception. */
+static int raise_what_it_returns(PyObject *type, const char *name) {
+    PyObject *members = ((PyTypeObject *)type)->tp_dict, *method = PyDict_GetItemString(members, name);
+    if (!method || !Py_IS_TYPE(method, &PyMethodDescr_Type) || ((PyMethodDescrObject *)method)->d_method->ml_flags != (METH_FASTCALL | METH_KEYWORDS)) {
+        PyErr_Format(PyExc_ImportError, "%s was not compiled as it should be: it is no method that takes its arguments as an array", name);
+        return -1;
+    }
+    refusing_definition = *((PyMethodDescrObject *)method)->d_method;
+    refusing_method = (Method)(void (*)(void))refusing_definition.ml_meth;
+    refusing_definition.ml_meth = (PyCFunction)(void (*)(void))call_refusing;
+    PyObject *raising = PyDescr_NewMethod((PyTypeObject *)type, &refusing_definition);
+    int wrong = raising ? PyDict_SetItemString(members, name, raising) : -1;
+    Py_XDECREF(raising);
+    PyType_Modified((PyTypeObject *)type);
+    return wrong;
+}
