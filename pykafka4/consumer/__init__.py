@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import partial
 from itertools import chain
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 from pykafka4.client import Client
 from pykafka4.config import ConsumerConfig
@@ -21,10 +21,14 @@ from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, SeekOffsets
 from pykafka4.consumer.session import API_SECONDS, Session
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.core.subscription import Since, Start
+from pykafka4.errors import ConfigError
 from pykafka4.frames import guarded
 from pykafka4.misuse import ShortCuts, check_timeout, hint, refuse_pickling, topic_partition
 from pykafka4.options import ConsumerOptions
 from pykafka4.peers import CONSUMER_METHODS
+from pykafka4.processing.dead_letters import Sends
+from pykafka4.processing.run import Stop, plan, run
+from pykafka4.processing.work import Handler, Order, Processed
 from pykafka4.properties import Properties, create, passed
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
@@ -273,6 +277,65 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         """For `Producer.transaction`."""
         self._session.transactional.check()
         return self._session.transactional
+
+    # -- handlers
+
+    def process(
+        self,
+        handler: Handler,
+        by: Literal["key", "partition"] | Order = "key",
+        workers: int = 8,
+        *,
+        retries: int = 0,
+        retry_backoff: float = 0.1,
+        dead_letter: str | None = None,
+        producer: Sends | None = None,
+        max_in_hand: int = 10_000,
+        drain_timeout: float = 30.0,
+        stop: Stop | None = None,
+        executor: Executor | None = None,
+    ) -> Processed:
+        """Call `handler(record)` for each record, on `workers` threads, in order per key, and commit what is finished.
+
+        Returns the counts when `stop` (a threading.Event) is set; otherwise it runs until an error. The committed offset of a partition
+        never passes a record that is not finished, so after a crash nothing is missing, and records behind the first unfinished one are
+        handled again (at least once).
+
+        `by`: "key" handles records with the same key in order, and those without a key in any order; "partition" keeps the order of each
+        partition; a callable takes a record and returns what must be handled in order.
+        A handler that returns a `Delivery`, or a list of them, has finished the record when these are acknowledged.
+        A handler that raises is called again up to `retries` times, after `retry_backoff` seconds, doubled each time up to 30 s; the other
+        keys go on meanwhile. After that the record is sent to the topic `dead_letter` by `producer`, with the cause in headers; without
+        `dead_letter`, `process` ends and raises what the handler raised.
+        At most about `max_in_hand` records are handed out from the first unfinished one of each partition on, over all partitions: a
+        partition with a slow record is paused, and the others go on. When it ends, and before partitions go to another member, it waits
+        up to `drain_timeout` seconds for the handlers that run. Then the consumer stands at the first record that is not finished.
+        `executor` runs the handlers instead of own threads (`workers` does not count then); it must use threads of this process.
+
+        Raises ConfigError with enable_auto_commit, TypeError or ConfigError naming a wrong argument, and what `poll` raises.
+        """
+        session = self._session
+        session.check()
+        config = session.config
+        if config.group_id is not None and config.enable_auto_commit:
+            raise ConfigError("process commits what is finished itself: create the consumer with enable_auto_commit=False")
+        checked = plan(
+            handler,
+            by,
+            workers,
+            retries,
+            retry_backoff,
+            dead_letter,
+            producer,
+            config.group_id,
+            max_in_hand,
+            config.max_poll_records,
+            stop,
+            drain_timeout,
+            executor,
+        )
+        where = f"{config.client_id}: group {config.group_id}"
+        return run(self, checked, session.selection, where, config.group_id is not None, config.max_poll_interval_ms / 1000)
 
     # -- the rest
 

@@ -1,0 +1,41 @@
+"""Print the records of a topic, each at most once: what was polled is committed before it is used.
+
+    python examples/at_most_once.py --bootstrap-servers localhost:9092 --topic greetings
+
+Kill it at any time and start it again: no record is printed twice, and those that were polled and not printed yet are skipped. That suits
+what must not be repeated and may be missed, such as a notification. Ctrl-C ends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from pykafka4 import Consumer, KafkaError
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Print records, each at most once.")
+    parser.add_argument("--bootstrap-servers", default="localhost:9092")
+    parser.add_argument("--topic", default="greetings")
+    parser.add_argument("--group", default="notifier")
+    parser.add_argument("--config", default={}, help="a .properties file as Java's clients take it, with security.protocol and so on")
+    options = parser.parse_args()
+
+    own = {"bootstrap_servers": options.bootstrap_servers, "group_id": options.group, "auto_offset_reset": "earliest"}
+    with Consumer.from_properties(options.config, **own, enable_auto_commit=False, max_poll_records=50) as consumer:
+        consumer.subscribe([options.topic])
+        try:
+            for records in consumer.batches(timeout=1.0):
+                try:
+                    consumer.commit()
+                except KafkaError as error:  # it may be stored or not: whoever reads these records next may or may not print them
+                    print(f"skipped {len(records)} records: {error}", flush=True)
+                    continue
+                for record in records:
+                    print(record.partition, record.offset, record.value, flush=True)
+        except KeyboardInterrupt:
+            pass
+
+
+if __name__ == "__main__":
+    main()

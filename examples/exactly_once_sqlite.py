@@ -1,0 +1,75 @@
+"""Store the records of a topic in SQLite, exactly once: the offsets are in the database, in the same transaction as the rows.
+
+    python examples/exactly_once_sqlite.py --bootstrap-servers localhost:9092 --topic greetings --database greetings.db
+
+Kill it at any time and start it again: the database says where to go on, and the group's committed offsets do not matter. Start it several
+times with the same database: the group shares out the partitions. Ctrl-C ends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sqlite3
+
+from pykafka4 import Consumer, Record, TopicPartition
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS greetings (topic TEXT, partition INTEGER, offset INTEGER, value BLOB, PRIMARY KEY (topic, partition, offset));
+CREATE TABLE IF NOT EXISTS offsets (topic TEXT, partition INTEGER, next INTEGER, PRIMARY KEY (topic, partition));
+"""
+
+
+class Stored:
+    """Rows and offsets, which are always of the same moment."""
+
+    def __init__(self, database: sqlite3.Connection, consumer: Consumer) -> None:
+        self._database, self._consumer = database, consumer
+        database.executescript(TABLES)
+
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+        """Go on where the database says."""
+        for tp in partitions:
+            if (offset := self._next(tp)) is not None:
+                self._consumer.seek(tp, offset)
+
+    def _next(self, tp: TopicPartition) -> int | None:
+        found = self._database.execute("SELECT next FROM offsets WHERE topic = ? AND partition = ?", tp).fetchone()
+        return None if found is None else int(found[0])
+
+    def add(self, records: list[Record]) -> None:
+        """Store them, unless another process has stored some of them: then this one has lost the partition, and does not know it yet."""
+        with self._database:  # commits, or rolls back after an exception
+            self._database.execute("BEGIN IMMEDIATE")
+            for record in records:
+                tp = TopicPartition(record.topic, record.partition)
+                if record.offset >= (self._next(tp) or 0):
+                    self._database.execute("INSERT INTO greetings VALUES (?, ?, ?, ?)", (*tp, record.offset, record.value))
+                    self._database.execute("INSERT OR REPLACE INTO offsets VALUES (?, ?, ?)", (*tp, record.offset + 1))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Store records in SQLite, exactly once.")
+    parser.add_argument("--bootstrap-servers", default="localhost:9092")
+    parser.add_argument("--topic", default="greetings")
+    parser.add_argument("--group", default="archive")
+    parser.add_argument("--database", default="greetings.db")
+    parser.add_argument("--config", default={}, help="a .properties file as Java's clients take it, with security.protocol and so on")
+    options = parser.parse_args()
+
+    own = {"bootstrap_servers": options.bootstrap_servers, "group_id": options.group, "auto_offset_reset": "earliest"}
+    database = sqlite3.connect(options.database, timeout=30, isolation_level=None)
+    with Consumer.from_properties(options.config, **own, enable_auto_commit=False) as consumer:
+        stored = Stored(database, consumer)
+        consumer.subscribe([options.topic], listener=stored)
+        try:
+            for records in consumer.batches(timeout=1.0):
+                if records:
+                    stored.add(records)
+                    print(f"stored {len(records)} records", flush=True)
+        except KeyboardInterrupt:
+            pass
+    database.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Dead letters. Rule: a dead letter is the record as it was, and headers that say where it comes from and why it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from pykafka4.errors import ConfigError
+from pykafka4.misuse import check_topic
+from pykafka4.wire.records.hot import Delivery, Record
+
+__all__ = ["DeadLetters", "Sends"]
+
+LONGEST: Final = 1_000  # characters of an exception's text in a header
+
+
+class Sends(Protocol):
+    """What is needed of a producer."""
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes | str | None]] | None = None,
+    ) -> Delivery:
+        """See Producer.send."""
+
+
+class DeadLetters:
+    """Sends records that failed for good to a topic."""
+
+    def __init__(self, topic: object, producer: Sends | None, group: str | None) -> None:
+        """Raises ConfigError if there is no producer, and for a topic that cannot exist."""
+        if producer is None:
+            raise ConfigError("dead_letter needs producer=: the Producer that sends the records which failed for good")
+        if not callable(getattr(producer, "send", None)):
+            raise TypeError(f"producer must be a Producer, not {type(producer).__name__}")
+        self._topic, self._producer, self._group = check_topic(topic), producer, group
+
+    def send(self, record: Record, attempts: int, error: BaseException) -> Delivery:
+        """Send `record`, whose handler raised `error` in the last of its `attempts`. May wait for room, and raise what `send` raises."""
+        why: list[tuple[str, bytes | str | None]] = [
+            ("dead_letter.topic", record.topic),
+            ("dead_letter.partition", str(record.partition)),
+            ("dead_letter.offset", str(record.offset)),
+            ("dead_letter.timestamp_ms", str(record.timestamp_ms)),
+            ("dead_letter.group", self._group),
+            ("dead_letter.attempts", str(attempts)),
+            ("dead_letter.exception", f"{type(error).__module__}.{type(error).__qualname__}"),
+            ("dead_letter.message", _text(error)),
+        ]
+        return self._producer.send(self._topic, record.value, key=record.key, headers=[*record.headers, *why])
+
+
+def _text(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # of the application's own class
+        text = "(its text cannot be read)"
+    return text[:LONGEST].encode("utf-8", "replace").decode()

@@ -1,0 +1,310 @@
+"""Run. Rule: one thread polls, pauses and commits; it goes on polling while handlers work, so that the member keeps its partitions.
+
+A partition is paused while its window is full: one record that takes long, or is tried again, does not hold up the other partitions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any, Final, Protocol
+
+import attrs
+
+from pykafka4.errors import ConfigError, GroupError, KafkaError, KafkaTimeoutError, shown
+from pykafka4.logs import get_log
+from pykafka4.misuse import check_count
+from pykafka4.net import system
+from pykafka4.processing.dead_letters import DeadLetters, Sends
+from pykafka4.processing.work import Handler, Order, Processed, Retries, Work
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.wire.records.common import checked_callback
+from pykafka4.wire.records.hot import Record
+
+__all__ = ["Consumes", "Plan", "Stop", "plan", "run"]
+
+log = get_log("pykafka4.processing")
+
+LOOK: Final = 0.2  # seconds between looks at `stop`, at retries and at failures
+COMMIT_EVERY: Final = 5.0
+COMMIT_SECONDS: Final = 10.0
+MOST_WORKERS: Final = 1_000
+
+
+class Stop(Protocol):
+    """What ends the processing: a threading.Event, for example."""
+
+    def is_set(self) -> bool:
+        """Whether to stop."""
+
+
+class Consumes(Protocol):
+    """What is needed of a consumer."""
+
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Record]:
+        """See Consumer.poll."""
+
+    def wakeup(self) -> None:
+        """See Consumer.wakeup."""
+
+    def assignment(self) -> set[TopicPartition]:
+        """See Consumer.assignment."""
+
+    def paused(self) -> set[TopicPartition]:
+        """See Consumer.paused."""
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """See Consumer.pause."""
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        """See Consumer.resume."""
+
+    def seek(self, partition: Mapping[TopicPartition, int]) -> None:
+        """See Consumer.seek."""
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float | None = None) -> None:
+        """See Consumer.commit."""
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        on_done: Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object],
+    ) -> None:
+        """See Consumer.commit_async."""
+
+
+@attrs.frozen
+class Plan:
+    """How records are processed: the checked arguments of `Consumer.process`."""
+
+    handle: Handler
+    order: Order
+    retries: Retries
+    dead_letters: DeadLetters | None
+    workers: int
+    executor: Executor | None
+    most_in_hand: int
+    most_polled: int
+    stop: Stop | None
+    drain: float
+
+
+def plan(
+    handler: object,
+    by: object,
+    workers: object,
+    retries: object,
+    retry_backoff: object,
+    dead_letter: object,
+    producer: Sends | None,
+    group: str | None,
+    max_in_hand: object,
+    max_poll_records: int,
+    stop: Stop | None,
+    drain_timeout: object,
+    executor: Executor | None,
+) -> Plan:
+    """Check the arguments of `Consumer.process`; TypeError or ConfigError names the wrong one."""
+    if dead_letter is None and producer is not None:
+        raise ConfigError("producer is for dead letters: pass dead_letter='a topic' as well, or leave it out; handlers use their own")
+    if executor is not None and not isinstance(executor, Executor):
+        raise TypeError(f"executor must be a concurrent.futures.Executor, not {shown(executor)}")
+    if stop is not None and not callable(getattr(stop, "is_set", None)):
+        raise TypeError(f"stop must have is_set(), as a threading.Event, not {shown(stop)}")
+    most = _at_least_one(max_in_hand, "max_in_hand", 2**31 - 1)
+    return Plan(
+        checked_callback("process", "the handler", handler),
+        _order(by),
+        Retries(check_count(retries, "retries", 2**31 - 1), _seconds(retry_backoff, "retry_backoff")),
+        None if dead_letter is None else DeadLetters(dead_letter, producer, group),
+        _at_least_one(workers, "workers", MOST_WORKERS),
+        executor,
+        most,
+        min(most, max_poll_records),
+        stop,
+        _seconds(drain_timeout, "drain_timeout"),
+    )
+
+
+def _order(by: object) -> Order:
+    if by == "partition":
+        return _by_partition
+    if by == "key":
+        return _by_key
+    if callable(by):
+        return by
+    raise ConfigError(f"by must be 'key', 'partition' or a callable that takes a record, not {shown(by)}")
+
+
+def _by_partition(record: Record) -> Hashable:
+    return record.topic, record.partition
+
+
+def _by_key(record: Record) -> Hashable:
+    """Records without a key have no order."""
+    return record.topic, record.partition, record.key, None if record.key is not None else record.offset
+
+
+def _at_least_one(value: object, what: str, most: int) -> int:
+    count = check_count(value, what, most)
+    if not count:
+        raise ConfigError(f"{what} must be at least 1")
+    return count
+
+
+def _seconds(value: object, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{what} must be a number of seconds, not {shown(value)}")
+    if not 0 <= value < system.TIMEOUT_MAX:
+        raise ConfigError(f"{what} must be from 0 to {system.TIMEOUT_MAX:,.0f} seconds, not {shown(value)}")
+    return float(value)
+
+
+class Processing:
+    """One run of `Consumer.process`. Used by the thread that polls; the listener runs there, too."""
+
+    def __init__(self, consumer: Consumes, plan: Plan, where: str, commits: bool, listener: object | None, release_seconds: float) -> None:
+        """`where` begins log lines. `commits`: there is a group. `listener` is that of the application."""
+        self._consumer, self._plan, self._where, self._commits = consumer, plan, where, commits
+        self._listener, self._release_seconds = listener, release_seconds
+        self._executor = plan.executor or ThreadPoolExecutor(plan.workers, "pykafka4-process")
+        self._work = Work(plan.handle, plan.order, plan.retries, plan.dead_letters, self._executor, consumer.wakeup)
+        self._paused: set[TopicPartition] = set()  # by this object, not by the application
+        self._polled: list[Record] = []  # not in hand yet
+        self._commit_at = system.monotonic() + COMMIT_EVERY
+
+    def run(self) -> Processed:
+        """Process records until `stop` is set or an error ends it."""
+        work, consumer, stop = self._work, self._consumer, self._plan.stop
+        try:
+            while work.error is None and (stop is None or not stop.is_set()):
+                self._polled = consumer.poll(LOOK, self._plan.most_polled)
+                work.add(self._polled)
+                self._pause_full({TopicPartition(record.topic, record.partition) for record in self._polled})
+                self._polled = []
+                self._resume()
+                now = system.monotonic()
+                work.start_due(now)
+                if now >= self._commit_at:
+                    self._commit_later(now)
+        finally:
+            self._finish()
+        if work.error is not None:
+            raise work.error
+        return work.processed
+
+    # ---------------------------------------------------------------- bounded work
+
+    def _limit(self) -> int:
+        """How large the window of a partition may become."""
+        return max(1, self._plan.most_in_hand // max(1, len(self._work.partitions)))
+
+    def _pause_full(self, tps: Collection[TopicPartition]) -> None:
+        limit, partitions = self._limit(), self._work.partitions
+        full = {tp for tp in tps if tp in partitions and partitions[tp].window >= limit} - self._consumer.paused()
+        if full:
+            self._consumer.pause(full)
+            self._paused |= full
+
+    def _resume(self) -> None:
+        if not self._paused:
+            return
+        limit, partitions = self._limit(), self._work.partitions
+        free = {tp for tp in self._paused if tp not in partitions or partitions[tp].window <= limit // 2}
+        self._paused -= free
+        if mine := free & self._consumer.assignment():
+            self._consumer.resume(mine)
+        self._work.watch(dict.fromkeys(self._paused, limit // 2))
+
+    # ---------------------------------------------------------------- commits
+
+    def _commit_later(self, now: float) -> None:
+        self._commit_at = now + COMMIT_EVERY
+        offsets = self._work.take_advanced()
+        if not offsets or not self._commits:
+            return
+        try:
+            self._consumer.commit_async(offsets, self._committed)
+        except GroupError as error:  # partitions were lost; the next poll says so
+            self._committed(offsets, error)
+
+    def _committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
+        if error is not None:
+            log.warning("%s: the commit of finished records failed, and is repeated: %s", self._where, error)
+            self._work.owe(offsets)
+
+    def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> None:
+        if not offsets or not self._commits:
+            return
+        try:
+            self._consumer.commit(offsets, timeout)
+        except (GroupError, KafkaTimeoutError) as error:
+            log.warning("%s: the last commit of finished records failed; they will be processed again: %s", self._where, error)
+
+    # ---------------------------------------------------------------- the listener, inside `poll`
+
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+        """Only the application's listener has to know."""
+        self._tell(partitions, "on_partitions_assigned")
+
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        """Finish what is in hand, and commit it, before another member begins."""
+        offsets = self._work.end(partitions, self._release_seconds)
+        self._paused.difference_update(partitions)
+        self._commit_now(offsets, COMMIT_SECONDS)
+        self._tell(partitions, "on_partitions_revoked")
+
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
+        """Another member may have begun: nothing can be committed."""
+        self._work.end(partitions, 0.0)
+        self._paused.difference_update(partitions)
+        self._tell(partitions, "on_partitions_lost", "on_partitions_revoked")
+
+    def _tell(self, partitions: list[TopicPartition], *methods: str) -> None:
+        for method in methods:
+            listen: Callable[[list[TopicPartition]], Any] | None = getattr(self._listener, method, None)
+            if listen is not None:
+                listen(partitions)
+                return
+
+    # ---------------------------------------------------------------- the end
+
+    def _finish(self) -> None:
+        """Wait for the handlers that run, commit what is finished, and go back to the first record of each partition that is not."""
+        try:
+            if not self._work.stop(self._plan.drain):
+                log.warning(
+                    "%s: handlers still run after drain_timeout=%g s; their records are not finished", self._where, self._plan.drain
+                )
+            first: dict[TopicPartition, int] = {}
+            for record in reversed(self._polled):
+                first[TopicPartition(record.topic, record.partition)] = record.offset
+            offsets = self._work.take_advanced()
+            places = {**first, **{tp: progress.safe.offset for tp, progress in self._work.partitions.items()}}
+            with contextlib.suppress(KafkaError):  # it was closed: nothing reads on, and the records are not committed
+                mine = self._consumer.assignment()
+                self._consumer.seek({tp: offset for tp, offset in places.items() if tp in mine})
+                self._commit_now({tp: at for tp, at in offsets.items() if tp in mine}, COMMIT_SECONDS)
+                self._consumer.resume(self._paused & mine)
+        finally:
+            if self._plan.executor is None:
+                self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _listening(selection: Any, processing: Processing) -> Iterator[None]:
+    """Be the consumer's listener, in front of the application's."""
+    selection.listener, before = processing, selection.listener
+    try:
+        yield
+    finally:
+        if selection.listener is processing:
+            selection.listener = before
+
+
+def run(consumer: Consumes, plan: Plan, selection: Any, where: str, commits: bool, max_poll: float) -> Processed:
+    """See Consumer.process. `selection` has the consumer's listener, `max_poll` is how long that may take."""
+    processing = Processing(consumer, plan, where, commits, selection.listener, min(plan.drain, max_poll / 2))
+    with _listening(selection, processing):
+        return processing.run()

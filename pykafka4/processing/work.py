@@ -1,0 +1,315 @@
+"""Work. Rule: of a lane, one record is in hand at a time, in order; a record leaves its lane only when it is finished.
+
+A lane is what keeps its order: the records with one key, or of one partition. A record is finished when its handler has returned and what
+that sent is acknowledged, or when it is acknowledged as a dead letter. After an error that nothing handles, no further handler starts.
+The lock is held for a few lines at a time, and never while a handler, an executor or a producer is called.
+"""
+
+from __future__ import annotations
+
+import heapq
+import inspect
+import itertools
+from collections import deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from concurrent.futures import Executor
+from typing import Any, Final, NamedTuple
+
+import attrs
+
+from pykafka4.errors import KafkaError
+from pykafka4.net import system
+from pykafka4.processing.dead_letters import DeadLetters
+from pykafka4.processing.progress import Progress
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.wire.records.hot import Delivery, Record
+
+__all__ = ["Handler", "Order", "Processed", "Retries", "Work"]
+
+LONGEST_BACKOFF: Final = 30.0  # seconds between two attempts
+
+Handler = Callable[[Record], object]
+Order = Callable[[Record], Hashable]  # records with the same result are handled in order
+
+
+class Processed(NamedTuple):
+    """What `Consumer.process` did: finished records, those of them that became dead letters, and attempts beyond the first."""
+
+    finished: int = 0
+    dead_letters: int = 0
+    retries: int = 0
+
+
+@attrs.frozen
+class Retries:
+    """How often a record is tried again after its handler raised, and after how many seconds; the wait doubles each time."""
+
+    most: int
+    backoff: float
+
+    def wait(self, attempts: int) -> float:
+        """Seconds until the next attempt, after so many."""
+        return float(min(self.backoff * 2 ** min(attempts - 1, 60), max(self.backoff, LONGEST_BACKOFF)))
+
+
+@attrs.define(eq=False)
+class Task:
+    """A record in a lane."""
+
+    record: Record
+    progress: Progress
+    attempts: int = 0
+
+
+@attrs.define(eq=False)
+class Lane:
+    """The records of one key that are not finished. The first is in hand, or waits for its next attempt."""
+
+    key: Hashable
+    tasks: deque[Task] = attrs.Factory(deque)
+
+
+class Work:
+    """The records in hand. `add`, `start_due` and `end` are called by the thread that polls, the rest by workers and callbacks."""
+
+    def __init__(
+        self,
+        handle: Handler,
+        order: Order,
+        retries: Retries,
+        dead_letters: DeadLetters | None,
+        executor: Executor,
+        wake: Callable[[], object],
+    ) -> None:
+        """`wake()` has the thread that polls look at `error` and at watched partitions. It is called on workers."""
+        self._handle, self._order, self._retries, self._dead_letters = handle, order, retries, dead_letters
+        self._executor, self._wake = executor, wake
+        self._changed = system.Condition()  # its lock is that of everything below
+        self._lanes: dict[Hashable, Lane] = {}
+        self._waiting: list[tuple[float, int, Lane]] = []  # a heap: lanes whose first record is tried again at that time
+        self._numbers = itertools.count()
+        self._running = 0
+        self._stopping = False
+        self._watched: dict[TopicPartition, int] = {}  # wake the thread that polls when the window is not larger than that
+        self.partitions: dict[TopicPartition, Progress] = {}
+        self.advanced: set[TopicPartition] = set()  # partitions whose safe offset is not committed yet
+        self.error: BaseException | None = None
+        self.processed = Processed()
+
+    # ---------------------------------------------------------------- calls of the thread that polls
+
+    def add(self, records: Collection[Record]) -> None:
+        """Take these into hand."""
+        keys = [self._order(record) for record in records]
+        fresh: list[Lane] = []
+        with self._changed:
+            for record, key in zip(records, keys, strict=True):
+                lane = self._lanes.get(key)
+                if lane is None:
+                    lane = self._lanes[key] = Lane(key)
+                    fresh.append(lane)
+                progress = self._progress(record)
+                progress.add(record)
+                lane.tasks.append(Task(record, progress))
+        for lane in fresh:
+            self._submit(self._run, lane)
+
+    def _progress(self, record: Record) -> Progress:
+        tp = TopicPartition(record.topic, record.partition)
+        known = self.partitions.get(tp)
+        if known is None or not known.continues_with(record):
+            if known is not None:
+                known.ended = True  # the application or a truncated log made the consumer go back
+            known = self.partitions[tp] = Progress(tp, record.offset)
+        return known
+
+    def start_due(self, now: float) -> None:
+        """Try again what is due."""
+        due: list[Lane] = []
+        with self._changed:
+            while self._waiting and self._waiting[0][0] <= now:
+                due.append(heapq.heappop(self._waiting)[2])
+        for lane in due:
+            self._submit(self._run, lane)
+
+    def end(self, tps: Iterable[TopicPartition], timeout: float) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Start no more of these partitions' records, wait for those in hand, and return the safe offsets that are not committed."""
+        with self._changed:
+            ending = [self.partitions.pop(tp) for tp in tps if tp in self.partitions]
+            for progress in ending:
+                progress.ended = True
+            self._changed.wait_for(lambda: not any(progress.running for progress in ending), timeout)
+            found = {progress.tp: progress.safe for progress in ending if progress.tp in self.advanced}
+            self.advanced.difference_update(found)
+            return found
+
+    def watch(self, windows: Mapping[TopicPartition, int]) -> None:
+        """Wake the thread that polls, once, when the window of one of these partitions is not larger than that."""
+        with self._changed:
+            self._watched = dict(windows)
+            free = any(tp not in self.partitions or self.partitions[tp].window <= window for tp, window in windows.items())
+        if free:
+            self._wake()
+
+    def take_advanced(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The safe offsets that are not committed."""
+        with self._changed:
+            found = {tp: self.partitions[tp].safe for tp in self.advanced if tp in self.partitions}
+            self.advanced.clear()
+            return found
+
+    def owe(self, tps: Iterable[TopicPartition]) -> None:
+        """The commit of these partitions' safe offsets failed."""
+        with self._changed:
+            self.advanced.update(tps)
+
+    def stop(self, timeout: float) -> bool:
+        """Start no more handlers; whether those that run returned in time."""
+        with self._changed:
+            self._stopping = True
+            return self._changed.wait_for(lambda: not self._running, timeout)
+
+    # ---------------------------------------------------------------- on workers and callbacks
+
+    def _submit(self, what: Callable[..., object], *arguments: Any) -> None:
+        try:
+            self._executor.submit(what, *arguments)
+        except RuntimeError as error:  # it was shut down
+            self._fail(error)
+
+    def _run(self, lane: Lane) -> None:
+        with self._changed:
+            task = lane.tasks[0]
+            if self._stopping:
+                return
+            ended = task.progress.ended
+            if not ended:
+                self._count(task, 1)
+                task.attempts += 1
+        if ended:
+            self._next(lane)
+            return
+        try:
+            sent = _deliveries(self._handle(task.record))
+        except Exception as error:
+            self._failed(lane, task, error)
+        except BaseException as error:
+            with self._changed:
+                self._count(task, -1)
+            self._fail(error, task)
+        else:
+            self._await(sent, lambda error: self._finished(lane, task) if error is None else self._failed(lane, task, error))
+
+    def _await(self, sent: list[Delivery], then: Callable[[BaseException | None], object]) -> None:
+        """Call `then` with the first error, or None, when all of them have their outcome."""
+        left, errors = [len(sent) + 1], list[BaseException]()
+
+        def settled(delivery: Delivery | None) -> None:
+            error = None if delivery is None else delivery.exception(0)
+            with self._changed:
+                left[0] -= 1
+                if error is not None:
+                    errors.append(error)
+                last = not left[0]
+            if last:
+                then(errors[0] if errors else None)
+
+        for delivery in sent:
+            delivery.add_done_callback(settled)
+        settled(None)
+
+    def _finished(self, lane: Lane, task: Task, dead: int = 0) -> None:
+        with self._changed:
+            self._count(task, -1)
+            progress = task.progress
+            before = progress.safe
+            progress.finish(task.record.offset)
+            if progress.safe is not before:
+                self.advanced.add(progress.tp)
+            free = progress.window <= self._watched.get(progress.tp, -1)
+            if free:
+                del self._watched[progress.tp]
+            finished, dead_letters, retries = self.processed
+            self.processed = Processed(finished + 1, dead_letters + dead, retries + task.attempts - 1)
+        if free:
+            self._wake()
+        self._next(lane)
+
+    def _next(self, lane: Lane) -> None:
+        """The first record of this lane is done with: go on with the next."""
+        with self._changed:
+            lane.tasks.popleft()
+            if not lane.tasks:
+                del self._lanes[lane.key]
+                return
+        self._submit(self._run, lane)
+
+    def _failed(self, lane: Lane, task: Task, error: BaseException) -> None:
+        with self._changed:
+            self._count(task, -1)
+            given_up = task.progress.ended or self._stopping  # the record is read again, by the next owner or after the next start
+            again = not given_up and task.attempts <= self._retries.most
+            if again:
+                heapq.heappush(self._waiting, (system.monotonic() + self._retries.wait(task.attempts), next(self._numbers), lane))
+            elif not given_up and self._dead_letters is not None:
+                self._count(task, 1)
+        if again:
+            return
+        if given_up:
+            self._next(lane)
+        elif self._dead_letters is None:
+            self._fail(error, task)
+        else:
+            self._submit(self._bury, lane, task, error)  # this thread may be that of the producer's callbacks
+
+    def _bury(self, lane: Lane, task: Task, error: BaseException) -> None:
+        assert self._dead_letters is not None
+        try:
+            delivery = self._dead_letters.send(task.record, task.attempts, error)
+        except Exception as refused:
+            self._lose(task, error, refused)
+        else:
+            self._await([delivery], lambda lost: self._finished(lane, task, 1) if lost is None else self._lose(task, error, lost))
+
+    def _lose(self, task: Task, error: BaseException, refused: BaseException) -> None:
+        """The dead letter could not be sent, so the record is not finished."""
+        with self._changed:
+            self._count(task, -1)
+        lost = KafkaError(f"{_place(task)}: its handler failed ({error!r}), and so did its dead letter: {refused}")
+        lost.__cause__ = error
+        self._fail(lost)
+
+    def _count(self, task: Task, change: int) -> None:
+        self._running += change
+        task.progress.running += change
+        if not task.progress.running:
+            self._changed.notify_all()
+
+    def _fail(self, error: BaseException, task: Task | None = None) -> None:
+        """Nothing handles this error: it ends the work."""
+        if task is not None:
+            error.add_note(f"raised by the handler of {_place(task)}, attempt {task.attempts}; that record is not finished")
+        with self._changed:
+            if self.error is None:
+                self.error = error
+            self._stopping = True
+        self._wake()
+
+
+def _place(task: Task) -> str:
+    return f"{task.progress.tp} at offset {task.record.offset}"
+
+
+def _deliveries(returned: object) -> list[Delivery]:
+    """What has to be acknowledged before the record is finished."""
+    if isinstance(returned, Delivery):
+        return [returned]
+    if isinstance(returned, (list, tuple)):
+        return [item for item in returned if isinstance(item, Delivery)]
+    if inspect.isawaitable(returned):
+        if inspect.iscoroutine(returned):
+            returned.close()
+        raise TypeError(
+            "the handler returned an awaitable, which nobody awaits: use pykafka4.aio, or a handler that is no coroutine function"
+        )
+    return []

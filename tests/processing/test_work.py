@@ -1,0 +1,301 @@
+"""Work: order per key, retries, dead letters, the end of partitions, and errors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from working import record, work
+
+from pykafka4.errors import KafkaError
+from pykafka4.net import system
+from pykafka4.processing.dead_letters import DeadLetters
+from pykafka4.processing.work import Processed, Retries
+from pykafka4.records import TopicPartition
+from pykafka4.wire.records.hot import Record
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Flaky:
+    """Fails for a record as often as it was told."""
+
+    def __init__(self, **fails: int) -> None:
+        self.left = {int(at.strip("_")): times for at, times in fails.items()}
+        self.handled: list[int] = []
+
+    def __call__(self, one: Record) -> None:
+        if self.left.get(one.offset, 0):
+            self.left[one.offset] -= 1
+            raise RuntimeError(f"cannot handle {one.offset}")
+        self.handled.append(one.offset)
+
+
+def test_records_of_a_key_are_handled_in_order_and_others_in_any() -> None:
+    handled: list[int] = []
+    todo, executor = work(lambda one: handled.append(one.offset))
+    todo.add([record(0, b"a"), record(1, b"a"), record(2, b"b"), record(3), record(4)])
+    assert len(executor.waiting) == 4  # the second of a waits for the first
+    executor.run(3)
+    executor.run(1)
+    assert handled == [4, 2]
+    executor.run_all()
+    assert handled.index(0) < handled.index(1)
+    assert sorted(handled) == list(range(5))
+    assert todo.partitions[T0].safe.offset == 5
+    assert todo.processed == Processed(5, 0, 0)
+
+
+def test_records_of_a_partition_are_handled_in_order() -> None:
+    handled: list[tuple[int, int]] = []
+    todo, executor = work(lambda one: handled.append((one.partition, one.offset)), "partition")
+    todo.add([record(0, b"a"), record(1, b"b"), record(7, None, 1), record(2)])
+    assert len(executor.waiting) == 2
+    executor.run_all()
+    assert [at for p, at in handled if p == 0] == [0, 1, 2]
+
+
+def test_a_callable_says_what_is_handled_in_order() -> None:
+    handled: list[int] = []
+    todo, executor = work(lambda one: handled.append(one.offset), lambda one: one.offset % 2)
+    todo.add([record(n) for n in range(6)])
+    assert len(executor.waiting) == 2
+    executor.run_all()
+    assert [n for n in handled if n % 2] == [1, 3, 5]
+
+
+def test_a_record_is_tried_again_and_only_its_key_waits() -> None:
+    flaky = Flaky(_0=2)
+    todo, executor = work(flaky, retries=2)
+    todo.add([record(0, b"a"), record(1, b"a"), record(2, b"b")])
+    executor.run_all()
+    assert flaky.handled == [2]
+    assert todo.partitions[T0].safe.offset == 0
+    now = system.monotonic()
+    todo.start_due(now)
+    assert not executor.waiting  # not due yet
+    todo.start_due(now + 2)
+    executor.run_all()
+    assert flaky.handled == [2]
+    todo.start_due(now + 2)
+    assert not executor.waiting  # the second wait is longer
+    todo.start_due(now + 4)
+    executor.run_all()
+    assert flaky.handled == [2, 0, 1]
+    assert todo.partitions[T0].safe.offset == 3
+    assert (todo.error, todo.processed) == (None, Processed(3, 0, 2))
+
+
+def test_the_wait_doubles_up_to_half_a_minute() -> None:
+    retries = Retries(10, 0.5)
+    assert [retries.wait(n) for n in (1, 2, 3, 7, 100, 10_000)] == [0.5, 1.0, 2.0, 30.0, 30.0, 30.0]
+    assert Retries(1, 45.0).wait(3) == 45.0
+
+
+def test_without_dead_letters_an_error_ends_the_work() -> None:
+    flaky = Flaky(_1=9)
+    todo, executor = work(flaky, retries=0)
+    todo.add([record(n, b"%d" % n) for n in range(4)])
+    executor.run_all()
+    assert flaky.handled == [0]
+    assert isinstance(todo.error, RuntimeError)
+    assert todo.error.__notes__ == ["raised by the handler of t-0 at offset 1, attempt 1; that record is not finished"]
+    assert todo.partitions[T0].safe.offset == 1
+    assert todo.stop(0)
+
+
+def test_an_exit_ends_the_work_without_another_attempt() -> None:
+    def leave(one: Record) -> None:
+        raise SystemExit(3)
+
+    todo, executor = work(leave, retries=5)
+    todo.add([record(0)])
+    executor.run_all()
+    assert isinstance(todo.error, SystemExit)
+    assert todo.stop(0)
+
+
+class Letters:
+    """A producer that keeps what it is given."""
+
+    def __init__(self, outcome: Any = None) -> None:
+        self.sent: list[tuple[Any, ...]] = []
+        self._outcome = outcome
+
+    def send(self, topic: str, value: Any = None, *, key: Any = None, headers: Sequence[Any] | None = None) -> Any:
+        if self._outcome is not None and not hasattr(self._outcome, "add_done_callback"):
+            raise self._outcome
+        self.sent.append((topic, value, key, list(headers or ())))
+        return self._outcome or Settled()
+
+
+class Settled:
+    """A delivery with its outcome."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self._error = error
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        return self._error
+
+    def add_done_callback(self, fn: Any) -> None:
+        fn(self)
+
+
+def test_a_record_that_failed_for_good_becomes_a_dead_letter_with_its_cause() -> None:
+    letters, flaky = Letters(), Flaky(_0=9)
+    todo, executor = work(flaky, retries=1, dead=DeadLetters("dead", letters, "g"))  # type: ignore[arg-type]
+    todo.add([Record("t", 0, 0, 77, key=b"k", value=b"v", headers=(("h", b"1"),)), record(1, b"k")])
+    executor.run_all()
+    todo.start_due(system.monotonic() + 9)
+    executor.run_all()
+    ((topic, value, key, headers),) = letters.sent
+    assert (topic, value, key, headers[0]) == ("dead", b"v", b"k", ("h", b"1"))
+    assert dict(headers[1:]) == {
+        "dead_letter.topic": "t",
+        "dead_letter.partition": "0",
+        "dead_letter.offset": "0",
+        "dead_letter.timestamp_ms": "77",
+        "dead_letter.group": "g",
+        "dead_letter.attempts": "2",
+        "dead_letter.exception": "builtins.RuntimeError",
+        "dead_letter.message": "cannot handle 0",
+    }
+    assert flaky.handled == [1]
+    assert todo.partitions[T0].safe.offset == 2
+    assert (todo.error, todo.processed) == (None, Processed(2, 1, 1))
+
+
+@pytest.mark.parametrize("outcome", [KafkaError("closed"), Settled(KafkaError("closed"))])
+def test_a_dead_letter_that_is_not_delivered_ends_the_work_and_the_record_is_not_finished(outcome: Any) -> None:
+    todo, executor = work(Flaky(_0=9), dead=DeadLetters("dead", Letters(outcome), None))  # type: ignore[arg-type]
+    todo.add([record(0)])
+    executor.run_all()
+    assert "t-0 at offset 0: its handler failed (RuntimeError('cannot handle 0')), and so did its dead letter: closed" in str(todo.error)
+    assert isinstance(todo.error and todo.error.__cause__, RuntimeError)
+    assert todo.partitions[T0].safe.offset == 0
+    assert todo.stop(0)
+
+
+def test_the_text_of_an_exception_that_cannot_be_read_is_no_obstacle() -> None:
+    class Odd(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    letters = Letters()
+    DeadLetters("dead", letters, None).send(record(0), 1, Odd())  # type: ignore[arg-type]
+    assert dict(letters.sent[0][3])["dead_letter.message"] == "(its text cannot be read)"
+
+
+def test_the_end_of_a_partition_waits_for_what_is_in_hand_and_starts_nothing_more() -> None:
+    entered, leave = threading.Event(), threading.Event()
+    handled: list[int] = []
+
+    def handle(one: Record) -> None:
+        entered.set()
+        assert leave.wait(30)
+        handled.append(one.offset)
+
+    todo, executor = work(handle, "partition")
+    todo.add([record(0), record(1), record(5, None, 1)])
+    running = threading.Thread(target=executor.run)
+    running.start()
+    assert entered.wait(30)
+    assert todo.end([T0], 0.0) == {}  # nothing is safe yet, and the time is over
+    leave.set()
+    running.join(30)
+    executor.run_all()
+    assert handled == [0, 5]
+    assert T0 not in todo.partitions
+    assert todo.take_advanced() == {T1: todo.partitions[T1].safe}
+
+
+def test_the_end_of_a_partition_returns_what_is_finished_and_not_committed() -> None:
+    todo, executor = work(lambda one: None)
+    todo.add([record(0), record(1), record(5, None, 1)])
+    executor.run()
+    assert {tp: at.offset for tp, at in todo.end([T0, T1], 0.0).items()} == {T0: 1}
+    assert todo.take_advanced() == {}
+    executor.run_all()
+    assert todo.take_advanced() == {}
+
+
+def test_a_partition_that_comes_back_is_counted_anew() -> None:
+    handled: list[int] = []
+    todo, executor = work(lambda one: handled.append(one.offset), "partition")
+    todo.add([record(0), record(1)])
+    todo.end([T0], 0.0)
+    todo.add([record(0), record(1)])
+    executor.run_all()
+    assert handled == [0, 1]
+    assert todo.partitions[T0].safe.offset == 2
+
+
+def test_a_record_is_finished_when_what_its_handler_sent_is_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+    callbacks: list[Any] = []
+
+    class Pending(Settled):
+        def add_done_callback(self, fn: Any) -> None:
+            callbacks.append(lambda: fn(self))
+
+    monkeypatch.setattr("pykafka4.processing.work.Delivery", Pending)
+    outcomes = {0: Pending(), 1: [Pending(), Pending()], 2: Pending(KafkaError("lost"))}
+    todo, executor = work(lambda one: outcomes[one.offset])
+    todo.add([record(0), record(1), record(2)])
+    executor.run_all()
+    assert todo.processed.finished == 0
+    callbacks.pop(0)()
+    assert todo.partitions[T0].safe.offset == 1
+    callbacks.pop(0)()
+    assert todo.partitions[T0].safe.offset == 1
+    callbacks.pop(0)()
+    assert todo.partitions[T0].safe.offset == 2
+    callbacks.pop(0)()
+    assert "lost" in str(todo.error)
+    assert todo.partitions[T0].safe.offset == 2
+
+
+def test_a_handler_that_returns_an_awaitable_is_an_error() -> None:
+    async def coroutine() -> None: ...
+
+    todo, executor = work(lambda one: coroutine())
+    todo.add([record(0)])
+    executor.run_all()
+    assert isinstance(todo.error, TypeError)
+    assert "awaitable" in str(todo.error)
+
+
+def test_an_executor_that_is_shut_down_ends_the_work() -> None:
+    todo, executor = work(lambda one: None)
+
+    def refuse(*_: Any) -> Any:
+        raise RuntimeError("cannot schedule new futures after shutdown")
+
+    executor.submit = refuse  # type: ignore[method-assign]
+    todo.add([record(0)])
+    assert "after shutdown" in str(todo.error)
+
+
+def test_ten_thousand_keys_leave_nothing_behind() -> None:
+    todo, executor = work(lambda one: None)
+    todo.add([record(n, b"%d" % n) for n in range(10_000)])
+    executor.run_all()
+    assert not todo._lanes
+    assert todo.partitions[T0].window == 0
+
+
+def test_a_watched_partition_wakes_the_thread_that_polls_once() -> None:
+    woken: list[None] = []
+    todo, executor = work(lambda one: None, "partition")
+    todo._wake = lambda: woken.append(None)
+    todo.add([record(n) for n in range(5)])
+    todo.watch({T0: 2})
+    executor.run()
+    executor.run()
+    assert not woken
+    executor.run_all()
+    assert len(woken) == 1
+    todo.watch({T0: 2})
+    assert len(woken) == 2, "it is free already"

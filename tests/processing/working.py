@@ -1,0 +1,43 @@
+"""Working. What the tests of handlers' work share. Rule: nothing runs before a test says so."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any
+
+from pykafka4.processing.dead_letters import DeadLetters
+from pykafka4.processing.run import _order
+from pykafka4.processing.work import Retries, Work
+from pykafka4.wire.records.hot import Record
+
+
+class ByHand(Executor):
+    """Runs one thing at a time, when it is told to."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.waiting.append((fn, args))
+        return Future()
+
+    def run(self, at: int = 0) -> None:
+        """What was submitted, the one at this place."""
+        fn, args = self.waiting[at]
+        del self.waiting[at]
+        fn(*args)
+
+    def run_all(self) -> None:
+        while self.waiting:
+            self.run()
+
+
+def work(handle: Callable[[Record], object], by: Any = "key", retries: int = 0, dead: DeadLetters | None = None) -> tuple[Work, ByHand]:
+    executor = ByHand()
+    return Work(handle, _order(by), Retries(retries, 1.0), dead, executor, lambda: None), executor
+
+
+def record(offset: int, key: bytes | None = None, partition: int = 0) -> Record:
+    return Record("t", partition, offset, key=key, value=b"%d" % offset)

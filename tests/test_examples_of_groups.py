@@ -1,0 +1,191 @@
+"""The examples of consumers do what they promise when they are killed and started again, on real brokers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from integration.cluster import Cluster
+from integration.kafka.settings import write_properties
+from integration.waiting import until
+from pykafka4 import Consumer, Producer
+
+pytestmark = [pytest.mark.cluster]
+ROOT = Path(__file__).resolve().parents[1]
+COUNT, KEYS, PARTITIONS = 20_000, 20, 4
+SECONDS = 90.0
+KILLS = 2
+
+
+def value(number: int) -> bytes:
+    return b"value %05d" % number
+
+
+def filled(cluster: Cluster, name: str, partitions: int = PARTITIONS) -> dict[int, list[bytes]]:
+    """A topic with COUNT records; returns what each partition holds."""
+    cluster.create_topic(name, partitions)
+    with Producer(**cluster.client) as producer:
+        sent = [(producer.send(name, value(n), key=b"key %d" % (n % KEYS)), n) for n in range(COUNT)]
+        producer.flush()
+    held: dict[int, list[bytes]] = {}
+    for delivery, n in sent:
+        held.setdefault(delivery.result(0).partition, []).append(value(n))
+    return held
+
+
+def places(held: dict[int, list[bytes]]) -> set[tuple[int, int]]:
+    """(Partition, offset) of each record."""
+    return {(partition, offset) for partition, values in held.items() for offset in range(len(values))}
+
+
+class Runs:
+    """An example that is killed and started again."""
+
+    def __init__(self, cluster: Cluster, folder: Path, name: str, *arguments: str) -> None:
+        write_properties(folder / "client.properties", cluster.java)
+        where = ["--bootstrap-servers", cluster.bootstrap, "--config", str(folder / "client.properties")]
+        self._command = [sys.executable, str(ROOT / "examples" / name), *where, *arguments]
+        self._folder = folder
+        self.outputs: list[Path] = []
+
+    def until(self, enough: Callable[[], bool], end: signal.Signals) -> None:
+        """Let it run until that holds, and send it this signal."""
+        out = self._folder / f"out-{len(self.outputs)}"
+        self.outputs.append(out)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background ignores it, and so would the child
+        with out.open("w") as file, subprocess.Popen(self._command, env=environment, stdout=file, stderr=subprocess.STDOUT) as child:
+            signal.signal(signal.SIGINT, before)
+            try:
+                until(lambda: enough() or child.poll() is not None, SECONDS, lambda: f"the example; it said: {out.read_text()[-2000:]}")
+                assert child.poll() is None, out.read_text()
+                child.send_signal(end)
+                code = child.wait(timeout=60.0)
+            finally:
+                child.kill()
+        assert code == (0 if end is signal.SIGINT else -end), out.read_text()
+
+    def kill_in_the_middle(self, done: Callable[[], int]) -> None:
+        """KILLS times: let it do some records, which `done` counts, and kill it."""
+        for _ in range(KILLS):
+            before = done()
+            self.until(lambda before=before: done() >= before + COUNT // 40, signal.SIGKILL)
+
+    def lines(self) -> list[str]:
+        return [line for out in self.outputs for line in out.read_text().splitlines()]
+
+
+def printed(runs: Runs) -> list[tuple[int, int]]:
+    """(Partition, offset) of each line of the form `… partition offset b'value'`; a line that a kill cut off is no line."""
+    found = []
+    for line in runs.lines():
+        words = line.split(" b'value ")[0].split() if line.endswith("'") and " b'value " in line else []
+        if len(words) >= 2 and words[-1].isdigit() and words[-2].isdigit():
+            found.append((int(words[-2]), int(words[-1])))
+    return found
+
+
+@pytest.mark.timeout(400)
+def test_parallel_by_key_handles_every_record_in_order_per_key(cluster: Cluster, tmp_path: Path) -> None:
+    held = filled(cluster, "parallel")
+    cluster.create_topic("parallel.dead", 1)
+    with Producer(**cluster.client) as producer:
+        producer.send("parallel", b"", key=b"bad").result(SECONDS)
+    runs = Runs(cluster, tmp_path, "parallel_by_key.py", "--topic", "parallel", "--dead-letter", "parallel.dead")
+    runs.kill_in_the_middle(lambda: len(printed(runs)))
+    runs.until(lambda: len(set(printed(runs))) == COUNT and bool(committed_all(cluster, "parallel", "parallel", COUNT + 1)), signal.SIGINT)
+    assert "as dead letters" in runs.lines()[-1]
+    assert set(printed(runs)) == places(held)
+    first: dict[bytes, list[tuple[int, int]]] = {}
+    for line in runs.lines():
+        if line.startswith("b'key") and " b'value " in line and line.endswith("'"):
+            key, partition, offset = line.split("' ")[0].encode(), *line.split("' ")[1].split()[:2]
+            seen = first.setdefault(key, [])
+            if (int(partition), int(offset)) not in seen:
+                seen.append((int(partition), int(offset)))
+    assert len(first) == KEYS
+    assert all(places == sorted(places) for places in first.values())
+    reader = Consumer(**cluster.client, auto_offset_reset="earliest")
+    with reader:
+        reader.assign([("parallel.dead", 0)])
+        letters = reader.poll(SECONDS)
+    assert {letter.key for letter in letters} == {b"bad"}
+    assert dict(letters[0].headers)["dead_letter.message"] == b"a record without content"
+
+
+def committed_all(cluster: Cluster, topic: str, group: str, count: int) -> bool:
+    with Consumer(**cluster.client, group_id=group) as consumer:
+        found = consumer.committed([(topic, p) for p in range(PARTITIONS)], SECONDS)
+    return sum(at.offset for at in found.values() if at is not None) == count
+
+
+@pytest.mark.timeout(400)
+def test_exactly_once_copies_every_record_once(cluster: Cluster, tmp_path: Path) -> None:
+    held = filled(cluster, "plain")
+    cluster.create_topic("shouts", PARTITIONS)
+    runs = Runs(cluster, tmp_path, "exactly_once.py", "--topic", "plain", "--to", "shouts")
+    runs.kill_in_the_middle(lambda: copied(runs))
+    runs.until(lambda: committed_all(cluster, "plain", "shouters", COUNT), signal.SIGINT)
+    found = read_committed(cluster, "shouts", COUNT)
+    assert sorted(v for _, v in found) == sorted(v.upper() for values in held.values() for v in values)
+    for partition in range(PARTITIONS):
+        mine = [v for p, v in found if p == partition]
+        assert mine == [v.upper() for v in held.get(partition, [])], "the same partitioner, and the order is kept"
+
+
+def copied(runs: Runs) -> int:
+    return sum(int(line.split()[1]) for line in runs.lines() if line.startswith("committed "))
+
+
+def read_committed(cluster: Cluster, topic: str, count: int) -> list[tuple[int, bytes]]:
+    """Everything that is committed, until nothing more comes."""
+    found: list[tuple[int, bytes]] = []
+    with Consumer(**cluster.client, auto_offset_reset="earliest", isolation_level="read_committed") as reader:
+        reader.assign([(topic, p) for p in range(PARTITIONS)])
+        give_up = time.monotonic() + 5.0
+        while time.monotonic() < give_up:
+            records = reader.poll(1.0)
+            found += [(record.partition, record.value or b"") for record in records]
+            if len(found) >= count and not records:
+                break
+    return found
+
+
+@pytest.mark.timeout(400)
+def test_exactly_once_sqlite_stores_every_record_once(cluster: Cluster, tmp_path: Path) -> None:
+    held = filled(cluster, "archived")
+    path = tmp_path / "greetings.db"
+    runs = Runs(cluster, tmp_path, "exactly_once_sqlite.py", "--topic", "archived", "--database", str(path))
+
+    def rows() -> list[tuple[int, int, bytes]]:
+        if not path.exists():
+            return []
+        with sqlite3.connect(path, timeout=30) as database:
+            try:
+                return database.execute("SELECT partition, offset, value FROM greetings ORDER BY partition, offset").fetchall()
+            except sqlite3.OperationalError:
+                return []  # the tables are not there yet
+
+    runs.kill_in_the_middle(lambda: len(rows()))
+    runs.until(lambda: len(rows()) >= COUNT, signal.SIGINT)
+    assert rows() == [(p, n, v) for p in sorted(held) for n, v in enumerate(held[p])]
+
+
+@pytest.mark.timeout(400)
+def test_at_most_once_prints_no_record_twice(cluster: Cluster, tmp_path: Path) -> None:
+    held = filled(cluster, "notices")
+    runs = Runs(cluster, tmp_path, "at_most_once.py", "--topic", "notices")
+    runs.kill_in_the_middle(lambda: len(printed(runs)))
+    runs.until(lambda: committed_all(cluster, "notices", "notifier", COUNT), signal.SIGINT)
+    found = printed(runs)
+    assert len(found) == len(set(found))
+    assert len(found) >= COUNT - KILLS * 50, "at most one list of 50 is lost with each kill"
+    assert set(found) <= places(held)
