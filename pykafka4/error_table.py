@@ -13,6 +13,7 @@ A new column or row does not change what these modules of `core` decide by a cod
     consumer.fetch_session   what ends a fetch session
     consumer.start_offsets   a topic that does not exist
     group.classic            what ends a member
+    group.consumer_protocol  a static member whose place is taken; brokers without the protocol
     group.coordinator        what a member does about each code of its coordinator
     group.topics             a subscribed topic that does not exist
     metadata.cluster         topics that do not exist, or not yet; starting again from the bootstrap servers
