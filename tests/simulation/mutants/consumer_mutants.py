@@ -249,8 +249,8 @@ def crash_with_the_others(patch: pytest.MonkeyPatch) -> None:
 
 
 def call_back_twice(patch: pytest.MonkeyPatch) -> None:
-    def commit_async(original: Any, self: Commits, offsets: Any, on_done: Any) -> None:
-        original(self, offsets, lambda *told: [on_done(*told) for _ in range(2)])
+    def commit_async(original: Any, self: Commits, offsets: Any, on_done: Any, *topic: Any) -> None:
+        original(self, offsets, lambda *told: [on_done(*told) for _ in range(2)], *topic)
 
     around(patch, Commits, "commit_async", commit_async)
 
@@ -258,10 +258,10 @@ def call_back_twice(patch: pytest.MonkeyPatch) -> None:
 def forget_the_first_callback(patch: pytest.MonkeyPatch) -> None:
     seen: list[Commits] = []
 
-    def commit_async(original: Any, self: Commits, offsets: Any, on_done: Any) -> None:
+    def commit_async(original: Any, self: Commits, offsets: Any, on_done: Any, *topic: Any) -> None:
         first = self not in seen
         seen.append(self)
-        original(self, offsets, (lambda *told: None) if first else on_done)
+        original(self, offsets, (lambda *told: None) if first else on_done, *topic)
 
     around(patch, Commits, "commit_async", commit_async)
 
@@ -428,7 +428,9 @@ MUTANTS: dict[Patch, Hunt] = {
     say_that_a_commit_is_stored: Hunt({"a commit that returned is stored"}, says=" is stored", plan={"calls": 0.2}),
     wait_without_a_deadline: Hunt({"waits end in time"}, says=" took "),
     read_as_a_follower: Hunt(
-        {"never past the high watermark"}, says="; the high watermark never was ", plan={"release": "2.8", "replication": 0.3}
+        {"never past the high watermark"},
+        says="; the high watermark never was ",
+        plan={"release": "2.8", "protocol": "classic", "replication": 0.3},
     ),
     forget_epochs: Hunt(
         {"what was cut off is told or read again"},
@@ -473,7 +475,7 @@ MUTANTS: dict[Patch, Hunt] = {
         ("unclean election",),
         every=0.5,
         says=", cut at ",
-        plan={"release": "2.1", "static": False, "topics": {"t": 1}},
+        plan={"release": "2.1", "protocol": "classic", "static": False, "topics": {"t": 1}},
     ),
     overlook_what_is_committed: Hunt({NEEDLESS}, {"auto_offset_reset": "none"}, says=" is asked where to read on, without need: "),
     lose_a_chunk_of_what_was_cut: Hunt(

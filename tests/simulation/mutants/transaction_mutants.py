@@ -10,6 +10,7 @@ from schedules import Hunt, Patch, around
 from pykafka4.config import ConsumerConfig
 from pykafka4.consumer import Consumer
 from pykafka4.consumer.transactional import TransactionalReads
+from pykafka4.consumer.waits import Steps
 from pykafka4.core import Failed
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.producer.transacted import Transacted
@@ -54,15 +55,21 @@ def records_are_sent_twice(patch: pytest.MonkeyPatch) -> None:
 
 def the_consumer_does_not_go_back(patch: pytest.MonkeyPatch) -> None:
     """As if it had: what was read for the transaction that failed counts as read for the next one."""
-    patch.setattr(TransactionalReads, "rewind", lambda self, timeout: setattr(self, "_reading", None))
+
+    def instead(self: TransactionalReads, timeout: float | None) -> Steps[None]:
+        self._reading = None
+        yield from ()
+
+    patch.setattr(TransactionalReads, "rewinding", instead)
 
 
 def the_consumer_goes_back_to_where_it_began(patch: pytest.MonkeyPatch) -> None:
-    def instead(self: TransactionalReads, timeout: float | None) -> None:
+    def instead(self: TransactionalReads, timeout: float | None) -> Steps[None]:
         self._reader.rewind_each(dict.fromkeys(self._reader.claims, 0))
         self._reading = None
+        yield from ()
 
-    patch.setattr(TransactionalReads, "rewind", instead)
+    patch.setattr(TransactionalReads, "rewinding", instead)
 
 
 def lists_are_copied_turned_round(patch: pytest.MonkeyPatch) -> None:
