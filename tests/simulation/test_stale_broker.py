@@ -17,7 +17,16 @@ SPELL = 60.0  # virtual seconds in which the broker gets no metadata
 FIRST = 1.0  # virtual seconds before that
 NODES = (1, 2, 3)
 SEEDS = range(12)
-TWO_MEMBERS = {"release": "2.8", "topics": {"t": 1}, "members": 2, "records": 150, "static": False, "calls": 0.0, "iterate": 0.0}
+TWO_MEMBERS = {
+    "release": "2.8",
+    "protocol": "classic",
+    "topics": {"t": 1},
+    "members": 2,
+    "records": 150,
+    "static": False,
+    "calls": 0.0,
+    "iterate": 0.0,
+}
 
 
 def two_members() -> ConsumerPlan:

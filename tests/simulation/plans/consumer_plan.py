@@ -37,6 +37,7 @@ EAGER: Final = ("range", "cooperative-sticky")  # the default
 COOPERATIVE: Final = ("cooperative-sticky",)
 # All members alike, or one of the two steps of an upgrade: first the new assignor is added, then the old one removed.
 STRATEGIES: Final = ((EAGER,), (EAGER, ("range",)), (COOPERATIVE,), (COOPERATIVE,), (COOPERATIVE, ("cooperative-sticky", "range")))
+MODERN: Final = ("4.4", "4.0")  # releases that have the consumer protocol
 LONGEST_JOIN: Final = 10.0  # seconds that a member may wait for an answer to JoinGroup that never comes
 
 
@@ -67,6 +68,12 @@ class ConsumerPlan:
     sick: bool = False  # everything goes wrong at one broker or partition, so that all others have to go on
     fetch_sessions: int = 1000  # that a broker has room for
     strategies: tuple[tuple[str, ...], ...] = (EAGER,)  # the assignors of the members, in turn
+
+    def __attrs_post_init__(self) -> None:
+        if self.protocol == "consumer" and self.release not in MODERN:
+            raise ValueError(
+                f"brokers of release {self.release} have no consumer protocol: a plan that sets the release also sets the protocol"
+            )
 
 
 def draw_consumers(seed: int) -> ConsumerPlan:
@@ -106,7 +113,7 @@ def draw_consumers(seed: int) -> ConsumerPlan:
 
 def _with_protocol(plan: ConsumerPlan, r: Random) -> ConsumerPlan:
     """Where brokers have it, half of the groups use the consumer protocol (KIP-848)."""
-    if plan.release not in ("4.4", "4.0") or r.random() < 0.5:
+    if plan.release not in MODERN or r.random() < 0.5:
         return plan
     aim = "revoking" if plan.aim == "syncing" else plan.aim
     return attrs.evolve(plan, protocol="consumer", aim=aim)
