@@ -41,6 +41,7 @@ FREE = {
     "close": "waits for the call of another thread",
     "committed": "asks the coordinator, whatever the consumer does",
     "batches": "each of its lists is a poll",
+    "process": "polls and commits by the guarded methods",
     "assignment": "a copy of what is there",
     "subscription": "a copy of what is there",
     "paused": "a copy of what is there",

@@ -284,10 +284,13 @@ def test_a_delivery_is_awaited_while_a_callback_hangs(server: ModelServer, make:
 
 
 def test_tasks_that_await_records_of_one_batch_are_woken_by_one_call(make: Maker) -> None:
-    producer = make(linger_ms=50)
+    producer = make(linger_ms=60_000)
 
     async def one(n: int) -> int:
-        return (await producer.send("t", b"%d" % n, partition=0)).offset
+        delivery = producer.send("t", b"%d" % n, partition=0)
+        if n == 199:  # the batch is whole, however slowly the tasks came
+            threading.Thread(target=producer.flush, args=(SECONDS,)).start()
+        return (await delivery).offset
 
     async def main() -> list[int]:
         return await asyncio.gather(*(one(n) for n in range(200)))
