@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from pykafka4.records import OffsetAndMetadata as OffsetAndMetadata
     from pykafka4.records import ProducerRecord as ProducerRecord
     from pykafka4.records import RecordMetadata as RecordMetadata
+    from pykafka4.records import SubscriptionPattern as SubscriptionPattern
     from pykafka4.records import TopicPartition as TopicPartition
     from pykafka4.wire.records.hot import Delivery as Delivery
     from pykafka4.wire.records.hot import Record as Record
@@ -119,6 +120,7 @@ _HOMES = {
         "OffsetAndMetadata",
         "ProducerRecord",
         "RecordMetadata",
+        "SubscriptionPattern",
         "TopicPartition",
     ),
     "pykafka4.wire.records.hot": ("Delivery", "Record"),

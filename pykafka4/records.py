@@ -17,6 +17,7 @@ __all__ = [
     "OffsetAndMetadata",
     "ProducerRecord",
     "RecordMetadata",
+    "SubscriptionPattern",
     "TopicPartition",
 ]
 
@@ -32,6 +33,23 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+@attrs.frozen
+class SubscriptionPattern:
+    """A pattern of topic names that the group's coordinator matches; `subscribe` takes it with group_protocol="consumer".
+
+    `pattern` is a regular expression that has the same meaning in RE2, which the coordinator uses, and in Python's `re`: the client needs
+    the metadata of the topics that match. The whole name has to match. The coordinator assigns only topics that the member may describe.
+    Raises TypeError for anything but text.
+    """
+
+    pattern: str = attrs.field()
+
+    @pattern.validator
+    def _check(self, _: object, pattern: object) -> None:
+        if not isinstance(pattern, str):
+            raise TypeError(f"SubscriptionPattern takes a regular expression as text, not {pattern!r}")
 
 
 @attrs.frozen

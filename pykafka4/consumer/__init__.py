@@ -87,6 +87,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         `topics` is a list of names, or a pattern: a text or `re.Pattern`. An item of a list is a name, unless it is an `re.Pattern`.
         A pattern means all topics, also later ones, whose whole name matches and that `exclude` does not name (a pattern, or a list
         as for `topics`). Internal topics are left out (exclude_internal_topics). New topics are noticed within metadata_max_age_ms.
+        With group_protocol="consumer", the coordinator matches a `SubscriptionPattern`, on its own or in the list.
 
         `listener` has at least one of the methods on_partitions_assigned, on_partitions_revoked, on_partitions_lost; each is called with a
         list of TopicPartitions. Without on_partitions_lost, on_partitions_revoked is called instead.

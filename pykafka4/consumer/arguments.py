@@ -10,7 +10,7 @@ from typing import Any, Final
 from pykafka4.core.group.topic_filter import TopicFilter
 from pykafka4.errors import ConfigError, KafkaError, shown
 from pykafka4.misuse import as_offset, as_offsets, check_count, check_timeout, check_topic, topic_partition
-from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.records import OffsetAndMetadata, SubscriptionPattern, TopicPartition
 
 __all__ = [
     "LISTENS",
@@ -39,7 +39,7 @@ LONGEST_LEASE: Final = 86_400  # seconds; a larger number is one of milliseconds
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LISTENS: Final = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
 
-Topics = str | re.Pattern[str] | Iterable[str | re.Pattern[str]]
+Topics = str | re.Pattern[str] | SubscriptionPattern | Iterable[str | re.Pattern[str] | SubscriptionPattern]
 Partitions = Iterable["TopicPartition | tuple[str, int]"]
 Offsets = Mapping[Any, "int | OffsetAndMetadata"]
 SeekOffsets = Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
@@ -73,16 +73,23 @@ def check_on_done(on_done: object) -> None:
         raise TypeError(f"on_done must be callable, not {on_done!r}")
 
 
-def as_subscription(topics: object, exclude: object, *, with_internal: bool) -> tuple[tuple[str, ...], TopicFilter | None]:
+def as_subscription(
+    topics: object, exclude: object, *, with_internal: bool, group_protocol: str
+) -> tuple[tuple[str, ...], TopicFilter | None]:
     """The topics to subscribe to by name, without duplicates, and those by pattern.
 
-    A text is a pattern, an item of a list is a name; a compiled pattern is a pattern in both places.
+    A text is a pattern, an item of a list is a name; a compiled pattern is a pattern in both places, and so is a SubscriptionPattern.
     """
-    names, patterns = _names_and_patterns(topics, "subscribe")
-    if not names and not patterns:
+    names, patterns, of_group = _names_and_patterns(topics, "subscribe")
+    if not names and not patterns and not of_group:
         raise ConfigError("subscribe([]): no topics; call unsubscribe() to leave the group")
     _refuse_duplicates(names, "topic")
-    excluded, exclude_patterns = _names_and_patterns(() if exclude is None else exclude, "exclude")
+    if of_group:
+        _check_pattern_of_group(of_group[0], len(of_group) + len(patterns), exclude, group_protocol)
+        return tuple(names), TopicFilter((_pattern(of_group[0].pattern, "subscribe"),), with_internal=True, regex=of_group[0].pattern)
+    excluded, exclude_patterns, excluded_of_group = _names_and_patterns(() if exclude is None else exclude, "exclude")
+    if excluded_of_group:
+        raise ConfigError(f"exclude={shown(exclude)}: the coordinator excludes nothing; pass re.compile({excluded_of_group[0].pattern!r})")
     if not patterns:
         if excluded or exclude_patterns:
             raise ConfigError(f"exclude={shown(exclude)} without a pattern: subscribe to a pattern, or leave the topics out of the list")
@@ -92,18 +99,35 @@ def as_subscription(topics: object, exclude: object, *, with_internal: bool) -> 
     return tuple(names), chosen
 
 
-def _names_and_patterns(topics: object, what: str) -> tuple[list[str], list[re.Pattern[str]]]:
+def _check_pattern_of_group(pattern: SubscriptionPattern, patterns: int, exclude: object, group_protocol: str) -> None:
+    """Reject what a coordinator that matches topics itself does not know."""
+    instead = f"pass re.compile({pattern.pattern!r}), which this client matches itself"
+    if group_protocol != "consumer":
+        raise ConfigError(f"subscribe: only coordinators of group_protocol='consumer' match a SubscriptionPattern; {instead}")
+    if patterns > 1:
+        raise ConfigError(
+            "subscribe: the coordinator matches one pattern per member; combine them, such as SubscriptionPattern('a-.*|b-.*')"
+        )
+    if exclude is not None:
+        raise ConfigError(f"exclude={shown(exclude)} with a SubscriptionPattern: the coordinator excludes nothing; {instead}")
+
+
+def _names_and_patterns(topics: object, what: str) -> tuple[list[str], list[re.Pattern[str]], list[SubscriptionPattern]]:
     if isinstance(topics, str | re.Pattern):
-        return [], [_pattern(topics, what)]
+        return [], [_pattern(topics, what)], []
+    if isinstance(topics, SubscriptionPattern):
+        topics = [topics]
     if not isinstance(topics, Iterable) or isinstance(topics, bytes):
         raise TypeError(f"{what} takes a list of topic names, or a pattern, not {shown(topics)}")
-    names, patterns = [], []
+    names, patterns, of_group = [], [], []
     for topic in topics:
         if isinstance(topic, re.Pattern):
             patterns.append(_pattern(topic, what))
+        elif isinstance(topic, SubscriptionPattern):
+            of_group.append(topic)
         else:
             names.append(_name(topic, what))
-    return names, patterns
+    return names, patterns, of_group
 
 
 def _name(topic: object, what: str) -> str:

@@ -69,7 +69,10 @@ class Assignment:
     def subscribe(self, topics: Topics, listener: object | None, exclude: Topics | None) -> None:
         """See Consumer.subscribe."""
         selection = self._selection
-        names, chosen = as_subscription(topics, exclude, with_internal=not self._config.exclude_internal_topics)
+        config = self._config
+        names, chosen = as_subscription(
+            topics, exclude, with_internal=not config.exclude_internal_topics, group_protocol=config.group_protocol
+        )
         if self._config.group_id is None:
             raise ConfigError("subscribe needs a group_id: the group assigns the partitions; without a group use assign")
         check_listener(listener)

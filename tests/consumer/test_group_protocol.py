@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from consuming import Listener, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.consumer import Consumer
-from pykafka4.errors import UnsupportedVersion
-from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.errors import BrokerError, ConfigError, UnsupportedVersion
+from pykafka4.records import OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from pykafka4.testing import ModelServer
 
 MODERN: dict[str, Any] = {"group_id": "g", "group_protocol": "consumer", "auto_offset_reset": "earliest"}
@@ -118,3 +119,67 @@ def test_brokers_without_the_protocol_are_told_apart() -> None:
             consumer.subscribe(["t"])
             with pytest.raises(UnsupportedVersion, match=r"group_protocol='consumer' needs .*use group_protocol='classic'"):
                 poll_until(consumer, lambda: False)
+
+
+# ---- patterns that the coordinator matches
+
+
+def test_the_coordinator_matches_a_subscription_pattern(quick: ModelServer, make: Maker) -> None:
+    """Also for a topic that comes later: it is noticed although metadata_max_age_ms is minutes, and read from its beginning."""
+    for name in ("orders-1", "audit", "other"):
+        quick.create_topic(name, 1)
+    consumer = make(**MODERN | {"auto_offset_reset": "latest"})
+    consumer.subscribe(["audit", SubscriptionPattern("orders-.*")])
+    poll_until(consumer, lambda: len(consumer.assignment()) == 2)
+    member = quick.do(lambda cluster: [(m.topics, m.regex) for m in cluster.group("g").modern.members.values()])
+    assert member == [(("audit",), "orders-.*")]
+    assert consumer.subscription() == {"audit", "orders-1"}
+    quick.create_topic("orders-2", 2)
+    fill(quick, "orders-2", 1, numbers(0, 5))
+    assert len(read(consumer, 5)) == 5
+    assert consumer.subscription() == {"audit", "orders-1", "orders-2"}
+    consumer.subscribe(["audit"])
+    poll_until(consumer, lambda: len(consumer.assignment()) == 1)
+    assert quick.do(lambda cluster: [m.regex for m in cluster.group("g").modern.members.values()]) == [""]
+
+
+def test_a_pattern_that_only_python_knows_ends_the_member_with_the_coordinators_error(quick: ModelServer, make: Maker) -> None:
+    topic(quick, 0)
+    consumer = make(**MODERN)
+    quick.fail("ConsumerGroupHeartbeat", "INVALID_REGULAR_EXPRESSION")
+    consumer.subscribe(SubscriptionPattern("(?!x)t"))
+    with pytest.raises(BrokerError, match=r"INVALID_REGULAR_EXPRESSION"):
+        poll_until(consumer, consumer.assignment)
+
+
+PATTERN = SubscriptionPattern("a.*")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "topics", "exclude", "message"),
+    [
+        (
+            "classic",
+            PATTERN,
+            None,
+            r"only coordinators of group_protocol='consumer' match a SubscriptionPattern; pass re.compile\('a\.\*'\)",
+        ),
+        ("consumer", [PATTERN, SubscriptionPattern("b")], None, "one pattern per member; combine them"),
+        ("consumer", [PATTERN, re.compile("b")], None, "one pattern per member; combine them"),
+        ("consumer", PATTERN, ["abc"], "the coordinator excludes nothing"),
+        ("consumer", "a.*", [PATTERN], "the coordinator excludes nothing"),
+        ("consumer", SubscriptionPattern("("), None, "is not a regular expression"),
+    ],
+)
+def test_a_subscription_pattern_is_refused_where_no_coordinator_matches_it(
+    server: ModelServer, make: Maker, protocol: str, topics: Any, exclude: Any, message: str
+) -> None:
+    consumer = make(**MODERN | {"group_protocol": protocol})
+    with pytest.raises(ConfigError, match=message):
+        consumer.subscribe(topics, exclude=exclude)
+
+
+@pytest.mark.parametrize("pattern", [b"a", None, 5, re.compile("a")])
+def test_a_subscription_pattern_is_text(pattern: Any) -> None:
+    with pytest.raises(TypeError, match="SubscriptionPattern takes a regular expression as text"):
+        SubscriptionPattern(pattern)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 from reading import GROUP, LONG, SECONDS, Notes, poll_until, produce, read, values
 
 from integration.cluster import Cluster
 from integration.waiting import Deadline
-from pykafka4 import Consumer, GroupError, Producer, Record
+from pykafka4 import BrokerError, Consumer, GroupError, Producer, Record, SubscriptionPattern
 
 pytestmark = pytest.mark.cluster
 
@@ -70,6 +71,49 @@ def test_a_group_by_pattern_reads_a_topic_that_comes_later_once_each_record(clus
         produce(cluster, f"{topic}-2", 0, 100)
         polled_until_each_has(2, 100)
     assert values(records) == list(range(100))
+
+
+def test_the_coordinator_matches_a_subscription_pattern_and_no_record_is_skipped(cluster: Cluster, topic: str) -> None:
+    """With latest, and metadata that is minutes old. Records of the later topic are written before anybody can know of it."""
+    cluster.create_topic(f"{topic}-1", 2)
+    cluster.create_topic(f"{topic}-x", 1)
+    produce(cluster, f"{topic}-1", 0, 50)
+    options = {"group_protocol": "consumer", "auto_offset_reset": "latest", "group_id": topic}
+    with Consumer(**cluster.client, **options) as first, Consumer(**cluster.client, **options) as second:
+        members, records, deadline = (first, second), [], Deadline(LONG)
+        for member in members:
+            member.subscribe(SubscriptionPattern(f"{topic}-[0-9]+"))
+
+        def only(member: Consumer) -> set[str]:
+            return {tp.topic for tp in member.assignment()}
+
+        def polled_until(condition: Callable[[], bool]) -> None:
+            while not condition():
+                assert not deadline.passed(), [member.status()["consumer"] for member in members]
+                for member in members:
+                    records.extend(member.poll(0.1))
+
+        polled_until(lambda: all(len(member.assignment()) == 1 for member in members))
+        assert sum(member.position(tp, LONG) for member in members for tp in member.assignment()) == 50
+        cluster.create_topic(f"{topic}-2", 2)
+        produce(cluster, f"{topic}-2", 0, 100)
+        polled_until(lambda: len(records) >= 100)
+        assert values(records) == list(range(100))
+        assert first.subscription() == second.subscription() == {f"{topic}-1", f"{topic}-2"}
+        first.subscribe([f"{topic}-1"])
+        polled_until(lambda: sum(len(member.assignment()) for member in members) == 4 and only(first) == {f"{topic}-1"})
+
+
+def test_what_the_coordinator_refuses_or_knows_alone_is_said(cluster: Cluster, topic: str) -> None:
+    options = {"group_protocol": "consumer", "auto_offset_reset": "earliest", "group_id": topic}
+    cluster.create_topic(topic, 1)
+    with Consumer(**cluster.client, **options) as consumer:
+        consumer.subscribe(SubscriptionPattern(f"(?!x){topic}"))  # RE2 has no look-ahead
+        with pytest.raises(BrokerError, match="INVALID_REGULAR_EXPRESSION"):
+            poll_until(consumer, consumer.assignment)
+        consumer.subscribe(SubscriptionPattern(f"{topic}|__consumer_offset."))
+        poll_until(consumer, lambda: len(consumer.assignment()) > 1)
+        assert consumer.subscription() == {topic, "__consumer_offsets"}
 
 
 @pytest.mark.parametrize("by_pattern", [False, True], ids=["by name", "by pattern"])

@@ -41,6 +41,7 @@ FIRST_INTERVAL: Final = 5.0  # seconds between heartbeats until a coordinator na
 PATIENCE: Final = 3  # intervals until a heartbeat without a response is given up: the coordinator's session time-out is several times that
 LEAST_PATIENCE: Final = 2.0  # seconds: the coordinator stores what a heartbeat changes, and waits for the replicas
 COMMITS_FIRST: Final = 5.0  # seconds for which a released partition is not given back because of commits that are not complete
+UNKNOWN_SECONDS: Final = 30.0  # after which an assigned topic that the metadata lacks is reported
 LOOK_AGAIN: Final = 1.0  # seconds until the metadata is requested again for a topic id without a name
 # A static member that was killed holds its instance id until its session is over: at most group.consumer.max.session.timeout.ms (60 s)
 # by default. If the id is in use for longer, another process lives.
@@ -137,6 +138,8 @@ class ConsumerProtocol:
         self._told_application = False  # of the first assignment since the join, which may be empty
         self._settled = False  # what is held is what is assigned, or on its way
         self._look_at = INFINITY  # when to compare again, because the metadata lacks a topic
+        self._version = 0  # of the metadata, when it lacked one
+        self._unknown_since: float | None = None  # since when it lacks one, or since that was last reported
         self._told: Report | None = None  # what the coordinator knows of this member; None: the next heartbeat is a full one
         self._in_flight: object = None  # the heartbeat without a response; responses to others are ignored
         self._heartbeat = HeartbeatTimer(FIRST_INTERVAL)
@@ -158,7 +161,8 @@ class ConsumerProtocol:
         """Join as soon as the coordinator is known; returns when to try again."""
         if now < self._rest_until:
             return self._rest_until
-        if not self._assignee.topics:  # a pattern that no topic matches yet: coordinators refuse such a join
+        subscription = self._report()
+        if not subscription.topics and subscription.regex is None:  # a pattern that no topic matches yet: there is nothing to report
             return INFINITY
         node = self._coordinator.node
         if node is None:
@@ -268,7 +272,7 @@ class ConsumerProtocol:
 
     def _reconcile(self, now: float) -> None:
         """Revoke what is held and not assigned, take what is assigned and not held."""
-        if self._target is None or (self._settled and self._topics == self._assignee.topics and now < self._look_at):
+        if self._target is None or (self._settled and self._topics == self._assignee.topics and not self._is_lacking_less(now)):
             return
         self._settled, self._topics, self._look_at = True, self._assignee.topics, INFINITY
         owned = self._owned
@@ -288,6 +292,10 @@ class ConsumerProtocol:
         if self._is_in:
             self._show_revoking()
 
+    def _is_lacking_less(self, now: float) -> bool:
+        """Whether the metadata may have the topics that it lacked the last time."""
+        return now >= self._look_at or (self._look_at < INFINITY and self._cluster.version != self._version)
+
     def _is_assigned(self, tp: TopicPartition) -> bool:
         """By the id that its topic had: a topic of the same name that was created later is another one."""
         topic_id = self._owned.ids.get(tp)
@@ -304,9 +312,29 @@ class ConsumerProtocol:
             if topic in self._topics:
                 tps = (TopicPartition(topic, partition) for partition in sorted(partitions))
                 fresh.update((tp, topic_id) for tp in tps if tp not in self._owned.ids)
-        if self._look_at < INFINITY:
-            self._cluster.refresh(now, self._topics)
+        self._note_unknown(now)
         return fresh
+
+    def _note_unknown(self, now: float) -> None:
+        """Look for assigned topics that the metadata lacks. It gets those that the subscription has; the others are reported."""
+        if self._look_at == INFINITY:
+            self._unknown_since = None
+            return
+        self._version = self._cluster.version
+        self._cluster.refresh(now, self._topics)
+        self._assignee.look_for_topics(now)
+        if self._unknown_since is None:
+            self._unknown_since = now
+        elif now >= self._unknown_since + UNKNOWN_SECONDS:
+            self._unknown_since = now
+            unknown = sorted(str(topic_id) for topic_id in self._target or () if self._cluster.topic_name(topic_id) is None)
+            log.warning(
+                "%s: group %s: cannot read the assigned topics with the ids %s: no topic of the subscription has such an id; "
+                "they were deleted, or the pattern has another meaning in RE2 than in Python",
+                self._config.client_id,
+                self._config.group_id,
+                ", ".join(unknown),
+            )
 
     def _give_back(self, now: float) -> float:
         """End what was released and has no commit under way: the next heartbeat leaves it out. Returns when to look again."""
@@ -333,7 +361,9 @@ class ConsumerProtocol:
     # ---------------------------------------------------------------- heartbeats
 
     def _report(self) -> Report:
-        return Report(self._assignee.topics, self._owned.report())
+        filter = self._assignee.filter
+        regex = None if filter is None else filter.regex
+        return Report(self._assignee.topics if regex is None else self._assignee.listed, regex, self._owned.report())
 
     def _beat_if_due(self, now: float) -> float:
         """A heartbeat is due at its time, and when there is something to report."""

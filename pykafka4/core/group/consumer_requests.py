@@ -20,7 +20,8 @@ Owned: TypeAlias = tuple[UUID, int]  # topic id, partition
 class Report:
     """What a member reports to the coordinator, besides its options."""
 
-    topics: tuple[str, ...]
+    topics: tuple[str, ...]  # by name
+    regex: str | None  # of topics that the coordinator matches
     owned: frozenset[Owned]
 
 
@@ -39,6 +40,8 @@ def group_heartbeat(
         message.server_assignor = config.group_remote_assignor
     if told is None or told.topics != report.topics:
         message.subscribed_topic_names = list(report.topics)
+    if told is None or told.regex != report.regex:
+        message.subscribed_topic_regex = report.regex or ""  # null: as before
     if told is None or told.owned != report.owned:
         message.topic_partitions = _by_topic(report.owned)
     return message

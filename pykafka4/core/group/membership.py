@@ -100,9 +100,18 @@ class Membership:
         return self._subscribed.active
 
     @property
+    def listed(self) -> tuple[str, ...]:
+        """Those of `topics` that the application named."""
+        return self._subscribed.listed
+
+    @property
     def filter(self) -> TopicFilter | None:
         """The patterns of the subscription, if it has any."""
         return self._subscribed.filter
+
+    def look_for_topics(self, now: float) -> None:
+        """The coordinator assigned partitions of a topic that is not known: see which topics there are."""
+        self._subscribed.look_for_topics(now)
 
     @property
     def matching(self) -> frozenset[str]:

@@ -29,8 +29,15 @@ class Assignee(Protocol):
         """The topics that the application is subscribed to, those that match its patterns included."""
 
     @property
+    def listed(self) -> tuple[str, ...]:
+        """Those of `topics` that the application named."""
+
+    @property
     def filter(self) -> TopicFilter | None:
         """The patterns of the subscription. `topics` has what they select, so a protocol may ignore them."""
+
+    def look_for_topics(self, now: float) -> None:
+        """The coordinator assigned partitions of a topic that is not known: see which topics there are."""
 
     @property
     def held(self) -> Collection[TopicPartition]:

@@ -32,6 +32,7 @@ class TopicFilter:
     exclude: tuple[re.Pattern[str], ...] = ()
     excluded_names: frozenset[str] = frozenset()
     with_internal: bool = False
+    regex: str | None = None  # the coordinator matches topics with it (KIP-848); this client has to know which, to have their metadata
     _matches: tuple[Matcher, ...] = attrs.field(init=False)
     _excludes: tuple[Matcher, ...] = attrs.field(init=False)
 
@@ -42,17 +43,6 @@ class TopicFilter:
     @_excludes.default
     def _exclude(self) -> tuple[Matcher, ...]:
         return _matchers(self.exclude)
-
-    @property
-    def text(self) -> str | None:
-        """The pattern as text, for a coordinator that matches topics itself (KIP-848); None if that alone would select other topics.
-
-        Such a coordinator knows neither exclusions nor flags.
-        """
-        only = self.patterns[0] if len(self.patterns) == 1 else None
-        if only is None or self.exclude or self.excluded_names or only.flags != re.UNICODE:
-            return None
-        return only.pattern
 
     def matches(self, topic: str) -> bool:
         """Whether `topic`, if it exists and is not internal, belongs to the subscription."""

@@ -48,12 +48,12 @@ class SubscribedTopics:
         "_discovery",
         "_failure",
         "_ids",
-        "_listed",
         "_listener",
         "_policy",
         "_sizes",
         "deleted",
         "filter",
+        "listed",
         "matching",
         "names",
     )
@@ -65,7 +65,7 @@ class SubscribedTopics:
         self.filter: TopicFilter | None = None
         self.matching: frozenset[str] | None = None  # the last list of topics that the filter selects; None: not known yet
         self.deleted: set[str] = set()  # found topics that are gone
-        self._listed: tuple[str, ...] = ()  # topics subscribed to by name
+        self.listed: tuple[str, ...] = ()  # topics subscribed to by name
         self._failure: KafkaError | None = None  # the last that was passed on
         self._sizes: dict[str, int] = {}  # partitions per topic when it was first looked at
         self._ids: dict[str, UUID | None] = {}  # of these topics
@@ -84,7 +84,7 @@ class SubscribedTopics:
 
     def replace(self, names: tuple[str, ...], filter: TopicFilter | None = None) -> None:
         """Subscribe to `names`, and to the topics that `filter` selects, from now on."""
-        self._listed, self.filter, self.matching = names, filter, None
+        self.listed, self.filter, self.matching = names, filter, None
         self._discovery.begin(filter)
         self.deleted.clear()
         if self._changes is None:
@@ -98,7 +98,7 @@ class SubscribedTopics:
     def clear(self) -> None:
         """Subscribe to nothing, and forget the numbers of partitions."""
         self._discovery.begin(None)
-        self._listed, self.filter, self.matching = (), None, None
+        self.listed, self.filter, self.matching = (), None, None
         self._set(())
         self.deleted.clear()
         if self._changes is not None:
@@ -121,16 +121,20 @@ class SubscribedTopics:
             return now
         return wake_at
 
+    def look_for_topics(self, now: float) -> None:
+        """Request the list of topics again, instead of when it is due."""
+        self._discovery.hurry(now)
+
     # ---------------------------------------------------------------- which topics
 
     def _take(self, now: float, found: frozenset[str]) -> None:
         """The filter selects these. A topic that is found later than others is new: all its partitions are read from their beginning."""
         first, self.matching = self.matching is None, found
         kept = {topic for topic in self._found_before(found) if not (first or self._is_gone(topic))}
-        names = (*self._listed, *sorted((found | kept).difference(self._listed)))
+        names = (*self.listed, *sorted((found | kept).difference(self.listed)))
         fresh, gone = set(names).difference(self.names), set(self.names).difference(names)
         if not first:
-            self._sizes.update(dict.fromkeys(fresh.difference(self._listed), 0))
+            self._sizes.update(dict.fromkeys(fresh.difference(self.listed), 0))
         self.deleted = (self.deleted | gone).difference(names)
         if first or fresh or gone:
             self._log(found, fresh, gone)
@@ -142,7 +146,7 @@ class SubscribedTopics:
 
     def _found_before(self, found: frozenset[str]) -> set[str]:
         """The topics of the filter that the list lacks now."""
-        return set(self.names).difference(self._listed, found)
+        return set(self.names).difference(self.listed, found)
 
     def _is_gone(self, topic: str) -> bool:
         """Whether the topic's own metadata says so."""
@@ -184,14 +188,14 @@ class SubscribedTopics:
         gone = set()
         for topic in sorted(set(self.names).intersection(changed)) if changed else ():
             self._look_at(topic)
-            if self.filter is not None and topic not in self._listed and self._is_gone(topic):
+            if self.filter is not None and topic not in self.listed and self._is_gone(topic):
                 gone.add(topic)
         return gone
 
     def _look_at(self, topic: str) -> None:
         """All partitions of a topic that is created or recreated later are new."""
         error, before = self._cluster.topic_error(topic), self._ids.get(topic)
-        by_name = self.filter is None or topic in self._listed  # the application is not told of a topic that it has not named
+        by_name = self.filter is None or topic in self.listed  # the application is not told of a topic that it has not named
         refusal = self._cluster.refusal(topic, self._asked[topic]) if by_name else None
         topic_id = self._ids[topic] = self._cluster.topic_id(topic) or before
         if isinstance(refusal, AuthorizationError):  # it is not new: when the right is granted, reading starts as if it was there before

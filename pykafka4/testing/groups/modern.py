@@ -5,6 +5,7 @@ A member's epoch follows the group's when it has given back what it has to; part
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 
@@ -31,6 +32,7 @@ class GroupHeartbeat:
     topics: tuple[str, ...] | None = None
     assignor: str | None = None
     owned: frozenset[Part] | None = None
+    regex: str | None = None
 
     @property
     def is_full(self) -> bool:
@@ -49,6 +51,14 @@ class Beat:
     message: str | None = None
 
 
+def _is_regex(text: str) -> bool:
+    try:
+        re.compile(text)
+    except re.error:
+        return False
+    return True
+
+
 @attrs.define(eq=False)
 class ModernMember:
     """One member, as its coordinator sees it."""
@@ -60,6 +70,7 @@ class ModernMember:
     previous: int = 0
     rebalance_timeout: float = 300.0
     topics: tuple[str, ...] = ()
+    regex: str = ""
     assignor: str | None = None
     assigned: set[Part] = attrs.Factory(set)
     pending: set[Part] = attrs.Factory(set)  # to be given back
@@ -115,7 +126,10 @@ class ModernGroup:
     def _invalid(self, beat: GroupHeartbeat) -> str | None:
         if beat.assignor is not None and beat.assignor not in REMOTE_ASSIGNORS:
             return "UNSUPPORTED_ASSIGNOR"
-        complete = beat.rebalance_timeout is not None and beat.owned == frozenset() and bool(beat.topics)
+        if beat.regex and not _is_regex(beat.regex):
+            return "INVALID_REGULAR_EXPRESSION"
+        subscribes = bool(beat.topics) or bool(beat.regex)
+        complete = beat.rebalance_timeout is not None and beat.owned == frozenset() and subscribes
         return "INVALID_REQUEST" if beat.epoch == JOIN and not complete else None
 
     def _join(self, beat: GroupHeartbeat) -> tuple[ModernMember | None, str, str | None]:
@@ -177,16 +191,19 @@ class ModernGroup:
             member.rebalance_timeout = beat.rebalance_timeout
         if beat.topics is not None:
             member.topics = beat.topics
+        if beat.regex is not None:
+            member.regex = beat.regex
         if beat.assignor is not None:
             member.assignor = beat.assignor
 
     def _compute_target(self) -> None:
         """Assign everything anew if members, subscriptions or topics are others than the last time."""
         known = self.cluster_topics
+        wanted = {
+            m.id: {name for name in known if name in m.topics or (m.regex and re.fullmatch(m.regex, name))} for m in self.members.values()
+        }
         subscribers = {
-            known[name].id: [m.id for m in self.members.values() if name in m.topics]
-            for name in sorted({name for m in self.members.values() for name in m.topics})
-            if name in known
+            known[name].id: [member for member, names in wanted.items() if name in names] for name in sorted(set().union(*wanted.values()))
         }
         sizes = {topic.id: len(topic.partitions) for topic in known.values()}
         named = Counter(m.assignor for m in self.members.values() if m.assignor is not None)

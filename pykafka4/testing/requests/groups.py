@@ -173,6 +173,7 @@ def group_heartbeat(call: Call) -> ConsumerGroupHeartbeatResponse:
             None if topics is None else tuple(topics),
             message.server_assignor,
             None if owned is None else frozenset((part.topic_id, number) for part in owned for number in part.partitions),
+            message.subscribed_topic_regex,
         )
     )
     error = error_after(call, beat.error)

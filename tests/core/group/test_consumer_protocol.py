@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import pytest
 from consumer_harness import LOST, batch, tp
 from group_member_harness import INTERVAL, UNKNOWN, GroupMember, T, U, owned
 
-from pykafka4.core import Failed
+from pykafka4.core import INFINITY, Failed
 from pykafka4.core.group.consumer_protocol import COMMITS_FIRST, MOVES, UNRELEASED_SECONDS, ConsumerState
+from pykafka4.core.group.topic_filter import TopicFilter
 from pykafka4.error_table import Written
 from pykafka4.errors import AuthorizationError, UnsupportedVersion
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
@@ -511,6 +513,60 @@ def test_a_lookup_of_a_member_that_is_behind_is_repeated(error: str) -> None:
     member.run(1)
     member.committed({tp(0): 3})
     assert member.machine.fetcher.positions[tp(0)].offset == 3
+
+
+# ---- patterns that the coordinator matches
+
+
+def by_pattern(*names: str) -> GroupMember:
+    """A member that is subscribed to names and to a pattern, and has found that `t` matches."""
+    member = GroupMember()
+    filter = TopicFilter((re.compile("[tu]"),), with_internal=True, regex="[tu]")
+    member.machine.membership.subscribe(names, filter)
+    discovery = member.machine.membership._subscribed._discovery
+    discovery.found, discovery._due = frozenset(("t",)), INFINITY
+    member.find_coordinator()
+    return member
+
+
+def test_a_pattern_is_sent_and_not_the_topics_that_match() -> None:
+    member = by_pattern("a")
+    assert (member.message.subscribed_topic_names, member.message.subscribed_topic_regex) == (["a"], "[tu]")
+    member.reply(1, 0)
+    assert member.take_up() == [[tp(0)]]
+    assert member.message.subscribed_topic_regex is None
+    member.reply(1, same=True)
+    member.machine.membership.subscribe(("t",))
+    member.run()
+    assert (member.message.subscribed_topic_names, member.message.subscribed_topic_regex) == (["t"], "")
+
+
+def test_a_member_with_a_pattern_and_no_topics_joins() -> None:
+    assert by_pattern().message.subscribed_topic_names == []
+
+
+def test_the_topic_of_an_unknown_id_is_looked_for_and_read_as_soon_as_it_is_known() -> None:
+    member = by_pattern()
+    member.reply(1, 0, topic_id=U)
+    assert member.take_up() == [[]]
+    discovery = member.machine.membership._subscribed._discovery
+    assert discovery._due <= member.now
+    discovery.found = frozenset(("t", "u"))
+    member.run(0.1)
+    member.cluster.set("u", [1], topic_id=U)
+    member.run()
+    assert member.take_up() == [[tp(0, "u")]]
+
+
+def test_a_topic_that_the_client_does_not_find_is_reported_by_its_id(caplog: pytest.LogCaptureFixture) -> None:
+    member = by_pattern()
+    member.reply(1, 0, topic_id=UNKNOWN)
+    for _ in range(35):
+        member.run(1)
+        if member.pending(Heartbeat):
+            member.reply(1, same=True)
+    (warning,) = [record.getMessage() for record in caplog.records if str(UNKNOWN) in record.getMessage()]
+    assert warning.startswith("pykafka4: group g: cannot read the assigned topics with the ids")
 
 
 def test_the_table_of_states_has_every_state() -> None:

@@ -43,14 +43,6 @@ def test_only_names_that_are_new_are_compared(monkeypatch: pytest.MonkeyPatch) -
     assert compared == ["c"]
 
 
-def test_a_coordinator_gets_the_text_only_if_it_means_the_same() -> None:
-    assert chosen("a.*").text == "a.*"
-    assert chosen("a.*", "b").text is None
-    assert chosen("a.*", exclude=("b",)).text is None
-    assert chosen("a.*", names=("b",)).text is None
-    assert TopicFilter((re.compile("a.*", re.IGNORECASE),)).text is None
-
-
 def test_a_topic_by_name_must_not_be_excluded() -> None:
     chosen(".*", names=("a",)).check_names(["b"])
     with pytest.raises(ConfigError, match="'a' is both subscribed to by name and excluded"):

@@ -102,7 +102,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/arguments.py",
-        old='    if not names and not patterns:\n        raise ConfigError("subscribe([]): no topics; call unsubscribe() to leave the group")\n',
+        old='    if not names and not patterns and not of_group:\n        raise ConfigError("subscribe([]): no topics; call unsubscribe() to leave the group")\n',
         new="",
         breaks="an empty subscription is taken",
         tests=("tests/consumer/test_misuse.py::test_misuse_is_answered_with_the_right_way",),

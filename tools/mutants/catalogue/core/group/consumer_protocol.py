@@ -71,7 +71,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file=SOURCE,
-        old="self._settled and self._topics == self._assignee.topics and now < self._look_at",
+        old="self._settled and self._topics == self._assignee.topics and not self._is_lacking_less(now)",
         new="self._settled",
         breaks="a topic that the metadata lacks for a moment is never read",
         tests=(f"{TESTS}::test_a_topic_id_without_a_name_waits_for_the_metadata",),
@@ -110,5 +110,33 @@ MUTANTS: Final = (
         new="    if told is None:\n",
         breaks="assignments are not acknowledged",
         tests=(f"{TESTS}::test_an_assignment_is_acknowledged_at_once",),
+    ),
+    Mutant(
+        file=REQUESTS,
+        old='        message.subscribed_topic_regex = report.regex or ""  # null: as before\n',
+        new="        message.subscribed_topic_regex = report.regex\n",
+        breaks="the coordinator goes on matching a pattern that the member has given up",
+        tests=(f"{TESTS}::test_a_pattern_is_sent_and_not_the_topics_that_match",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="self._assignee.topics if regex is None else self._assignee.listed, regex",
+        new="self._assignee.topics, regex",
+        breaks="the topics that match are sent as names, and stay subscribed to when they no longer match",
+        tests=(f"{TESTS}::test_a_pattern_is_sent_and_not_the_topics_that_match",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="        self._assignee.look_for_topics(now)\n",
+        new="",
+        breaks="a topic that the coordinator assigns is noticed only after metadata_max_age_ms",
+        tests=(f"{TESTS}::test_the_topic_of_an_unknown_id_is_looked_for_and_read_as_soon_as_it_is_known",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="        return now >= self._look_at or (self._look_at < INFINITY and self._cluster.version != self._version)\n",
+        new="        return now >= self._look_at\n",
+        breaks="a topic is read a second after its metadata arrived",
+        tests=(f"{TESTS}::test_the_topic_of_an_unknown_id_is_looked_for_and_read_as_soon_as_it_is_known",),
     ),
 )

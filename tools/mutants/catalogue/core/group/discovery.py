@@ -56,13 +56,6 @@ MUTANTS: Final = (
         tests=(f"{FILTER}test_only_names_that_are_new_are_compared",),
     ),
     Mutant(
-        file="pykafka4/core/group/topic_filter.py",
-        old=" or only.flags != re.UNICODE",
-        new="",
-        breaks="a coordinator gets a pattern without its flags",
-        tests=(f"{FILTER}test_a_coordinator_gets_the_text_only_if_it_means_the_same",),
-    ),
-    Mutant(
         file="pykafka4/core/group/patterns.py",
         old="    if _ways(tree) <= FEW:\n",
         new="    if len(tree) <= 5:\n",

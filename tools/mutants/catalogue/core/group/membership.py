@@ -63,7 +63,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/topics.py",
-        old="            self._sizes.update(dict.fromkeys(fresh.difference(self._listed), 0))\n",
+        old="            self._sizes.update(dict.fromkeys(fresh.difference(self.listed), 0))\n",
         new="            pass\n",
         breaks="with latest, records of a topic are skipped that were written before a pattern found it",
         tests=("tests/core/group/test_discovery.py::test_a_new_topic_changes_the_subscription_and_is_read_from_its_beginning",),
