@@ -24,6 +24,7 @@ from pykafka4.core.producer.identity import Identity
 from pykafka4.core.producer.late import UNDESIGNATED, Late
 from pykafka4.core.producer.limits import TopicLimits
 from pykafka4.core.producer.missing import MissingTopics
+from pykafka4.core.producer.numbering import Numbering
 from pykafka4.core.producer.obstacles import Obstacles
 from pykafka4.core.producer.outcomes import Callbacks, Events, Outcomes
 from pykafka4.core.producer.parking import Parking
@@ -34,7 +35,7 @@ from pykafka4.core.producer.standing import Standings
 from pykafka4.core.producer.transacted import Transacted
 from pykafka4.core.producer.transactions import Transactions
 from pykafka4.error_table import Written
-from pykafka4.errors import KafkaError, broker_error, short_name
+from pykafka4.errors import KafkaError, short_name
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Accumulator, Batch
@@ -72,12 +73,10 @@ class Sender:
         self.acc = accumulator
         self.network, self.cluster, self.recovery = network, cluster, recovery
         self.queues: dict[tuple[str, int], PartitionQueue] = {}  # by TopicPartition, or an equal tuple
-        timeout = config.request_timeout_ms / 1000
-        self.identity = Identity(network, self._new_backoff(random), timeout, self._place_unnumbered, self._fail_unnumbered)
         self._obstacles = Obstacles(config, network, recovery)
-        self._random = random
-        self._refuse, self._starved = refuse, starved
+        self._random, self._refuse, self._starved = random, refuse, starved
         self._ready = ReadyQueues(recovery)
+        self._numbering = Numbering(config, network, random, self._ready, self._fail_waiting)
         self._outcomes = Outcomes(progress)
         self.ledger = self._outcomes.ledger
         self._deadlines = Deadlines(config, self._ready, self._outcomes, self._seal_due, self._why_late)
@@ -87,13 +86,11 @@ class Sender:
             self._limits,
         )  # fmt: skip
         self._requests = ProduceRequests(config, network, cluster, self.ledger, self._answered)
-        missing_id = lambda queue: (queue in self._unnumbered, self.identity.trouble)  # noqa: E731
-        self.standings = Standings(network, cluster, recovery, self._requests, self.ledger, missing_id)
+        self.standings = Standings(network, cluster, recovery, self._requests, self.ledger, self._numbering.missing)
         self._late = Late(
             accumulator, network, cluster, recovery, self._ready, self._requests.room, self._late_queue, self._late_batch, self._take_late
         )
         self._unready: list[PartitionQueue] = []  # queues whose next batch is still being compressed
-        self._unnumbered: dict[PartitionQueue, None] = {}  # queues that wait for a producer id
         self._changes = TopicChanges(cluster, recovery)
         self._parking = Parking(
             config, accumulator, cluster, network, self._outcomes.lose_parked, self._busy, self._drop, self._changes.note
@@ -112,12 +109,20 @@ class Sender:
         self._nothing = Effects()
         self.transactions: Transactions | None = None
         if config.transactional_id is not None:
-            assert admit is not None
-            queues = self.queues.values
-            records = Transacted(accumulator, self._requests, self._ready, queues, admit, self.expedite, self._give_up)
-            self.transactions = Transactions(config, network, cluster, random, records)
-            self._outcomes.on_lost = self.transactions.record_failed
-            self.standings.transactions = self.transactions
+            self._begin_transactional(admit)
+
+    def _begin_transactional(self, admit: Callable[[KafkaError | None], None] | None) -> None:
+        """Every part that has to know of transactions gets them."""
+        assert admit is not None
+        records = Transacted(self.acc, self._requests, self._ready, self.queues.values, admit, self.expedite, self._give_up)
+        self.transactions = Transactions(self.config, self.network, self.cluster, self._random, records)
+        self._numbering.transactions = self.standings.transactions = self.transactions
+        self._outcomes.on_lost = self.transactions.record_failed
+
+    @property
+    def identity(self) -> Identity:
+        """The producer id without transactions."""
+        return self._numbering.identity
 
     # ---------------------------------------------------------------- the machine
 
@@ -140,7 +145,10 @@ class Sender:
             self._ask_for_silent(now)
         if requests and self.config.enable_idempotence:
             self._listen_at = min(self._listen_at, now + SILENCE)
-        asked_at = min(self._poll_identity(now, requests.append), self._limits.poll(now, requests.append))
+        wanted = bool(self.queues or self._parking)
+        asked_at = min(self._numbering.poll(now, requests.append, wanted), self._limits.poll(now, requests.append))
+        if (fatal := self._numbering.fatal) is not None:
+            self._end(fatal)
         wake_at = min(
             take_at,
             parked_until,
@@ -330,8 +338,7 @@ class Sender:
         """Nothing was sent to `topic` for long: drop its queues. Later queues of the topic start in a higher epoch than these had."""
         for queue in self._queues_of.pop(topic, ()):
             self._ready.remove(queue)
-            self._unnumbered.pop(queue, None)
-            self.identity.forget(queue.producer_id, queue.epoch)
+            self._numbering.forget(queue)
             del self.queues[queue.tp]
         self._late.forget(topic)
         self._limits.forget(topic)
@@ -394,28 +401,9 @@ class Sender:
 
     def _why_late(self, queue: PartitionQueue, batch: Batch) -> KafkaError:
         """Why `batch` was not acknowledged in time."""
-        trouble = self.identity.trouble if queue in self._unnumbered else None
-        if self.transactions is not None:
-            trouble = self.transactions.trouble
-        return batch.last_error or self._obstacles.of(queue, batch, trouble)
+        return batch.last_error or self._obstacles.of(queue, batch, self._numbering.trouble(queue))
 
-    # ---------------------------------------------------------------- producer id
-
-    def _poll_identity(self, now: float, send: Callable[[Request], None]) -> float:
-        """Request a producer id if there is something to send."""
-        if self.transactions is not None:
-            due = self.transactions.poll(now, send)
-            if self.transactions.fatal is not None:
-                self._end(self.transactions.fatal)
-            return due
-        if not self.config.enable_idempotence:
-            return INFINITY
-        if self.identity.fatal is not None:
-            self._end(self.identity.fatal)
-            return INFINITY
-        if self.identity.denied is not None and not self._unnumbered:  # its records have failed; the next ones ask again
-            return INFINITY
-        return self.identity.poll(now, send) if self.queues or self._parking else INFINITY
+    # ---------------------------------------------------------------- failing
 
     def _end(self, reason: KafkaError) -> None:
         """Refuse new records and fail all others: only once, because no records are accepted after that."""
@@ -423,45 +411,6 @@ class Sender:
             self._ended = True
             self._refuse(reason)
             self.abandon(reason)
-
-    def _may_number(self, queue: PartitionQueue) -> bool:
-        """Whether the next batch of `queue` may be sent in its epoch, or in the next one, which starts here if necessary.
-
-        While a batch is in doubt, only batches that may be written are sent, unchanged. Each queue changes its epoch independently.
-        """
-        if self.transactions is not None:
-            return self.transactions.may_number(queue)
-        if queue.producer_id >= 0 and not queue.stale:
-            return True
-        if queue.in_doubt:
-            candidate = queue.candidate
-            return candidate is not None and candidate.written
-        identity = self.identity.after(queue.producer_id, queue.epoch, queue.spent)
-        if identity is None:
-            self._unnumbered[queue] = None
-            return False
-        queue.begin_epoch(*identity)
-        return True
-
-    def _place_unnumbered(self) -> None:
-        """A new producer id has arrived: place the queues that wait for one."""
-        waiting, self._unnumbered = self._unnumbered, {}
-        for queue in waiting:
-            self._ready.place(queue)
-
-    def _fail_unnumbered(self, now: float) -> None:
-        """Brokers denied a producer id: the records that wait for one fail. They have never been sent under the id that they wait for.
-
-        The error says what is missing in terms of each topic: with the right to write to any topic, brokers give an id.
-        """
-        waiting, self._unnumbered = self._unnumbered, {}
-        denied = self.identity.denied
-        assert denied is not None
-        for queue in [*waiting, *self._ready.late]:
-            where = queue.tp if queue.tp.partition >= 0 else queue.tp.topic
-            error = broker_error(denied.code.code, f"{where}: requesting a producer id", None, "InitProducerId", topic=queue.tp.topic)
-            self._fail_waiting(queue, now, error)
-            self._ready.place(queue)
 
     def _fail_waiting(self, queue: PartitionQueue, now: float, error: KafkaError) -> None:
         """Fail the batches of `queue` that are not in flight."""
@@ -556,7 +505,7 @@ class Sender:
             queue.depth = self._requests.depth(node)
         if not queue.may_send(now) or (queue.in_flight and queue.node != node):
             return False
-        return not self.config.enable_idempotence or self._may_number(queue)
+        return not self.config.enable_idempotence or self._numbering.may_number(queue)
 
     # ---------------------------------------------------------------- batches that get their partition here (`late`)
 

@@ -70,9 +70,9 @@ def one_epoch_for_all(patch: pytest.MonkeyPatch) -> None:
     """When a partition begins another epoch, all do, whatever may be in their logs: a known bug of librdkafka."""
     looking: list[Sender] = []
 
-    def may_number(original: Any, self: Sender, queue: PartitionQueue) -> bool:
+    def may_send(original: Any, self: Sender, *where: Any) -> bool:
         looking[:] = [self]
-        return bool(original(self, queue))
+        return bool(original(self, *where))
 
     def begin_epoch(original: Any, self: PartitionQueue, producer_id: int, epoch: int) -> None:
         again = self.producer_id >= 0
@@ -81,7 +81,7 @@ def one_epoch_for_all(patch: pytest.MonkeyPatch) -> None:
             if queue is not self and queue.producer_id >= 0 and not queue.in_flight:
                 original(queue, producer_id, epoch)
 
-    around(patch, Sender, "_may_number", may_number)
+    around(patch, Sender, "_may_send", may_send)
     around(patch, PartitionQueue, "begin_epoch", begin_epoch)
 
 

@@ -1,0 +1,111 @@
+"""Numbering. Rule: a queue begins another epoch only when no batch of its present one is in doubt.
+
+Gives each queue the producer id and epoch of its next batch: those of `Identity`, or those of the transactions. Queues without one wait
+here until an id has arrived; when brokers deny it, their records fail.
+"""
+
+from __future__ import annotations
+
+import random as _random
+from collections.abc import Callable
+
+from pykafka4.config import ProducerConfig
+from pykafka4.core import INFINITY, Request
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.network.network import Network
+from pykafka4.core.producer.identity import Identity
+from pykafka4.core.producer.queues import PartitionQueue
+from pykafka4.core.producer.ready import ReadyQueues
+from pykafka4.core.producer.transactions import Transactions
+from pykafka4.errors import KafkaError, broker_error
+
+__all__ = ["Numbering"]
+
+
+class Numbering:
+    """Which queues may send in which epoch."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        network: Network,
+        random: _random.Random,
+        ready: ReadyQueues,
+        fail_waiting: Callable[[PartitionQueue, float, KafkaError], None],
+    ) -> None:
+        """`fail_waiting(queue, now, error)` fails the batches of a queue that are not in flight."""
+        timeout = config.request_timeout_ms / 1000
+        self.identity = Identity(network, Backoff.retry(config, random), timeout, self._place_waiting, self._fail_denied)
+        self.transactions: Transactions | None = None  # they take the place of `identity`
+        self._idempotent = config.enable_idempotence
+        self._ready, self._fail_waiting = ready, fail_waiting
+        self._waiting: dict[PartitionQueue, None] = {}  # queues without a producer id
+
+    @property
+    def fatal(self) -> KafkaError | None:
+        """Why no record can be sent any more."""
+        return self.identity.fatal if self.transactions is None else self.transactions.fatal
+
+    def poll(self, now: float, send: Callable[[Request], None], wanted: bool) -> float:
+        """Request a producer id if one is missing and `wanted`; returns when to be polled again."""
+        if self.transactions is not None:
+            return self.transactions.poll(now, send)
+        if not self._idempotent or not wanted:
+            return INFINITY
+        if self.identity.denied is not None and not self._waiting:  # its records have failed; the next ones ask again
+            return INFINITY
+        return self.identity.poll(now, send)
+
+    def may_number(self, queue: PartitionQueue) -> bool:
+        """Whether the next batch of `queue` may be sent in its epoch, or in the next one, which starts here if necessary.
+
+        While a batch is in doubt, only batches that may be written are sent, unchanged. Each queue changes its epoch independently.
+        """
+        if self.transactions is not None:
+            return self.transactions.may_number(queue)
+        if queue.producer_id >= 0 and not queue.stale:
+            return True
+        if queue.in_doubt:
+            candidate = queue.candidate
+            return candidate is not None and candidate.written
+        identity = self.identity.after(queue.producer_id, queue.epoch, queue.spent)
+        if identity is None:
+            self._waiting[queue] = None
+            return False
+        queue.begin_epoch(*identity)
+        return True
+
+    def trouble(self, queue: PartitionQueue) -> KafkaError | None:
+        """Why `queue` has no producer id, or its transaction does not go on."""
+        if self.transactions is not None:
+            return self.transactions.trouble
+        return self.identity.trouble if queue in self._waiting else None
+
+    def missing(self, queue: PartitionQueue) -> tuple[bool, KafkaError | None]:
+        """Whether `queue` waits for a producer id, and why the last request for one failed."""
+        return queue in self._waiting, self.identity.trouble
+
+    def forget(self, queue: PartitionQueue) -> None:
+        """`queue` is dropped. A later queue of its partition starts in a higher epoch."""
+        self._waiting.pop(queue, None)
+        self.identity.forget(queue.producer_id, queue.epoch)
+
+    def _place_waiting(self) -> None:
+        """A new producer id has arrived: place the queues that wait for one."""
+        waiting, self._waiting = self._waiting, {}
+        for queue in waiting:
+            self._ready.place(queue)
+
+    def _fail_denied(self, now: float) -> None:
+        """Brokers denied a producer id: the records that wait for one fail. They have never been sent under the id that they wait for.
+
+        The error says what is missing in terms of each topic: with the right to write to any topic, brokers give an id.
+        """
+        waiting, self._waiting = self._waiting, {}
+        denied = self.identity.denied
+        assert denied is not None
+        for queue in [*waiting, *self._ready.late]:
+            where = queue.tp if queue.tp.partition >= 0 else queue.tp.topic
+            error = broker_error(denied.code.code, f"{where}: requesting a producer id", None, "InitProducerId", topic=queue.tp.topic)
+            self._fail_waiting(queue, now, error)
+            self._ready.place(queue)
