@@ -16,8 +16,9 @@ A new column or row does not change what these modules of `core` decide by a cod
     group.consumer_protocol  a static member whose place is taken; brokers without the protocol
     group.coordinator        what a member does about each code of its coordinator
     group.topics             a subscribed topic that does not exist
-    metadata.cluster         topics that do not exist, or not yet; starting again from the bootstrap servers
+    metadata.cluster         topics that do not exist; starting again from the bootstrap servers
     metadata.coordinators    an error of FindCoordinator that is transient
+    metadata.topic           topics that do not exist yet
     network.authentication   a mechanism that the broker lacks, and credentials that it refuses
     network.connection       a version of ApiVersions that the broker lacks (and `wire.protocol.frame`)
     producer.answers         REQUEST_TIMED_OUT: the leader may have been replaced; hints in messages

@@ -23,7 +23,7 @@ from pykafka4.core.metadata.metadata_queue import ROTATES_AFTER, MetadataQueue
 from pykafka4.core.metadata.topic import Leader, Topic
 from pykafka4.core.network.call import PATIENCE
 from pykafka4.core.network.network import Network
-from pykafka4.error_table import BY_NAME, ErrorCode, error_code
+from pykafka4.error_table import BY_NAME, ErrorCode
 from pykafka4.errors import BrokerError, KafkaError, broker_error
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
@@ -41,10 +41,6 @@ EPOCHS_FROM = 9  # brokers before 2.4 return an old epoch while replicas are rea
 MOST_PARTITIONS = 1_000_000  # of one topic; a response with more is corrupt, and must not make the client allocate that much
 MISSING = {BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code}  # codes: there is no such topic, or partition
 REBOOTSTRAP = BY_NAME["REBOOTSTRAP_REQUIRED"].code
-# Not retriable by Kafka's table, but for a topic these only mean that it does not exist yet. INVALID_REPLICATION_FACTOR: fewer brokers are
-# up than the topic gets replicas; a broker before 0.11 that has just started returns it for every topic. TOPIC_ALREADY_EXISTS: two brokers
-# created it at once. UNKNOWN_SERVER_ERROR: a broker failed to create it; a retry does no harm.
-NOT_YET = {"INVALID_REPLICATION_FACTOR", "TOPIC_ALREADY_EXISTS", "UNKNOWN_SERVER_ERROR"}
 Then: TypeAlias = Callable[["KafkaError | None"], None]
 
 
@@ -532,14 +528,9 @@ class Cluster:
         return known.visible() != before
 
     def _apply_error(self, now: float, name: str, known: Topic, code: int) -> None:
-        row = error_code(code)
-        known.error = attrs.evolve(row, retriable=True) if row.name in NOT_YET else row
-        if code in MISSING:
-            known.missing_since = now if known.missing_since is None else known.missing_since
-            known.missing_at = now
-            known.leaders = [None] * len(known.leaders)
-            if known.leaders:
-                self._vanishing[name] = None
+        known.fail(code)
+        if code in MISSING and known.vanish(now):
+            self._vanishing[name] = None
 
     def _apply_partitions(self, now: float, known: Topic, received: MetadataResponse.Topic, version: int) -> None:
         topic_id = None if received.topic_id == NO_UUID else received.topic_id

@@ -12,12 +12,16 @@ import attrs
 
 from pykafka4.core import INFINITY
 from pykafka4.core.backoff import Backoff
-from pykafka4.error_table import ErrorCode
+from pykafka4.error_table import ErrorCode, error_code
 from pykafka4.errors import BrokerError, broker_error
 
 __all__ = ["CONTRADICTED", "Leader", "Topic"]
 
 CONTRADICTED = 30.0  # seconds with only older metadata after which it is accepted; brokers do not lag behind for so long
+# Not retriable by Kafka's table, but for a topic these only mean that it does not exist yet. INVALID_REPLICATION_FACTOR: fewer brokers are
+# up than the topic gets replicas; a broker before 0.11 that has just started returns it for every topic. TOPIC_ALREADY_EXISTS: two brokers
+# created it at once. UNKNOWN_SERVER_ERROR: a broker failed to create it; a retry does no harm.
+NOT_YET = {"INVALID_REPLICATION_FACTOR", "TOPIC_ALREADY_EXISTS", "UNKNOWN_SERVER_ERROR"}
 
 
 @attrs.frozen
@@ -64,6 +68,18 @@ class Topic:
         if self.error is None or self.error.retriable or self.judged <= after:
             return None
         return broker_error(self.error.code, f"topic {name}", None, "Metadata", topic=name, creating=self.creating)
+
+    def fail(self, code: int) -> None:
+        """A response contained this error code instead of the topic."""
+        row = error_code(code)
+        self.error = attrs.evolve(row, retriable=True) if row.name in NOT_YET else row
+
+    def vanish(self, now: float) -> bool:
+        """A broker returned that it does not exist: it has no leaders until one returns them again. Whether it had partitions."""
+        self.missing_since = now if self.missing_since is None else self.missing_since
+        self.missing_at = now
+        self.leaders = [None] * len(self.leaders)
+        return bool(self.leaders)
 
     def visible(self) -> tuple[object, ...]:
         """What users of the cluster can see of the topic."""
