@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from pykafka4.options import ClientOptions as ClientOptions
     from pykafka4.options import ConsumerOptions as ConsumerOptions
     from pykafka4.options import ProducerOptions as ProducerOptions
+    from pykafka4.processing.streams import Stream as Stream
+    from pykafka4.processing.streams import Streams as Streams
     from pykafka4.producer import Producer as Producer
     from pykafka4.records import ConsumerGroupMetadata as ConsumerGroupMetadata
     from pykafka4.records import MemberDescription as MemberDescription
@@ -77,6 +79,7 @@ _HOMES = {
     "pykafka4.admin.values": ("GroupLag", "GroupList", "OffsetPlan", "PartitionLag", "PlannedOffset"),
     "pykafka4.client": ("Client",),
     "pykafka4.consumer": ("Consumer",),
+    "pykafka4.processing.streams": ("Stream", "Streams"),
     "pykafka4.producer": ("Producer",),
     "pykafka4.core.admin.values": ("GroupDescription", "GroupListing"),
     "pykafka4.core.metadata.events": ("BrokerAdded", "BrokerRemoved", "MetadataChanged"),

@@ -189,3 +189,21 @@ def test_at_most_once_prints_no_record_twice(cluster: Cluster, tmp_path: Path) -
     assert len(found) == len(set(found))
     assert len(found) >= COUNT - KILLS * 50, "at most one list of 50 is lost with each kill"
     assert set(found) <= places(held)
+
+
+@pytest.mark.timeout(400)
+def test_streams_read_every_record_in_order(cluster: Cluster, tmp_path: Path) -> None:
+    held = filled(cluster, "streamed")
+    runs = Runs(cluster, tmp_path, "streams.py", "--topic", "streamed", "--streams", "3")
+    runs.kill_in_the_middle(lambda: len(printed(runs)))
+    runs.until(lambda: len(set(printed(runs))) == COUNT, signal.SIGINT)
+    assert set(printed(runs)) == places(held)
+    for out in runs.outputs:
+        streams: dict[int, set[str]] = {}
+        lines = [line.split() for line in out.read_text().splitlines() if line.endswith("'") and " b'value " in line]
+        for partition in range(PARTITIONS):
+            offsets = [int(words[3]) for words in lines if int(words[2]) == partition]
+            assert offsets == list(range(offsets[0], offsets[0] + len(offsets))) if offsets else True
+            streams[partition] = {words[1] for words in lines if int(words[2]) == partition}
+        assert all(len(found) <= 1 for found in streams.values()), "nobody joined, so no partition moved"
+    assert committed_all(cluster, "streamed", "streamed", COUNT), "Ctrl-C commits everything"

@@ -7,7 +7,7 @@ heartbeats and commits on the loop (`core.consumer.machine`). They meet in `core
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from datetime import datetime
 from functools import partial
@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 from pykafka4.client import Client
 from pykafka4.config import ConsumerConfig
-from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, SeekOffsets, Topics, as_seek_offsets, as_timestamp, check_lease
+from pykafka4.consumer.arguments import (
+    Offsets,
+    OnDone,
+    Partitions,
+    SeekOffsets,
+    Topics,
+    as_seek_offsets,
+    as_timestamp,
+    check_lease,
+    check_listener,
+)
 from pykafka4.consumer.session import API_SECONDS, Session
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.core.subscription import Since, Start
@@ -27,7 +37,9 @@ from pykafka4.misuse import ShortCuts, check_timeout, hint, refuse_pickling, top
 from pykafka4.options import ConsumerOptions
 from pykafka4.peers import CONSUMER_METHODS
 from pykafka4.processing.dead_letters import Sends
-from pykafka4.processing.run import Stop, plan, run
+from pykafka4.processing.dispatcher import StreamsPlan
+from pykafka4.processing.run import Stop, at_least_one, plan, run, seconds
+from pykafka4.processing.streams import Streams, open_streams, stream_counts
 from pykafka4.processing.work import Handler, Order, Processed
 from pykafka4.properties import Properties, create, passed
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -337,6 +349,74 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         )
         where = f"{config.client_id}: group {config.group_id}"
         return run(self, checked, session.selection, where, config.group_id is not None, config.max_poll_interval_ms / 1000)
+
+    @overload
+    def streams(
+        self,
+        topics: Mapping[str, int],
+        *,
+        listener: object | None = None,
+        max_in_hand: int = 10_000,
+        drain_timeout: float = 30.0,
+    ) -> Streams: ...
+
+    @overload
+    def streams(
+        self,
+        topics: Topics,
+        count: int,
+        *,
+        listener: object | None = None,
+        exclude: Topics | None = None,
+        max_in_hand: int = 10_000,
+        drain_timeout: float = 30.0,
+    ) -> Streams: ...
+
+    def streams(
+        self,
+        topics: Mapping[str, int] | Topics,
+        count: int | None = None,
+        *,
+        listener: object | None = None,
+        exclude: Topics | None = None,
+        max_in_hand: int = 10_000,
+        drain_timeout: float = 30.0,
+    ) -> Streams:
+        """Subscribe to `topics`, and divide their partitions among streams: iterables of records, each for a thread of the application.
+
+        `streams({"orders": 4, "refunds": 1})` makes four streams of one topic and one of another; `streams(pattern, 4)` makes four for all
+        topics that match, or that a list names (`exclude` as in `subscribe`). A partition is on one stream at a time: one that moves, to
+        another stream or member, ends on the old stream with its current record before it starts on the new one. A stream has no
+        partitions while there are more streams than partitions.
+
+        A record is finished when its stream is asked for the next one. What every stream has finished is committed every 5 s, before
+        partitions go to another member, and by `close`; the committed offset of a partition never passes a record that is not finished.
+        About `max_in_hand` records wait for the streams; partitions whose records are not read are paused, and the others go on.
+        Before partitions go to another member, and in `close`, up to `drain_timeout` seconds are waited for current records.
+        A thread polls and commits meanwhile; `listener` runs there. It keeps the partitions, however long a record takes.
+
+        Raises ConfigError without a group_id, with enable_auto_commit, for a wrong argument and while other streams are open; TypeError.
+        """
+        session = self._session
+        session.check()
+        config = session.config
+        if config.enable_auto_commit:
+            raise ConfigError("streams commit what is finished themselves: create the consumer with enable_auto_commit=False")
+        if session.guard.lent is not None:
+            raise ConfigError("the streams of this consumer are open: close them first")
+        counts, subscribed = stream_counts(topics, count)
+        check_listener(listener)
+        most = at_least_one(max_in_hand, "max_in_hand", 2**31 - 1)
+        plan = StreamsPlan(
+            f"{config.client_id}: group {config.group_id}",
+            config.client_id,
+            most,
+            min(most, config.max_poll_records),
+            seconds(drain_timeout, "drain_timeout"),
+            config.max_poll_interval_ms / 1000,
+            listener,
+        )
+        return open_streams(self, counts, plan, session, lambda told: session.assignment.subscribe(subscribed, told, exclude))
 
     # -- the rest
 

@@ -59,6 +59,7 @@ class Guard:
         self._busy: dict[str, tuple[Thread, str]] = {}  # the thread that uses the consumer, and the call
         self._closer: dict[str, tuple[Thread, object]] = {}  # the thread that closes: its listener may still commit
         self.closing = False
+        self.lent: tuple[Thread, str] | None = None  # a thread of this client that uses the consumer between its calls, too, and what for
 
     def using(self, what: str) -> Use:
         """A block in which this thread uses the consumer."""
@@ -68,6 +69,8 @@ class Guard:
         """Begin to use the consumer; returns whether this call has to `leave` (not if an outer call of this thread does)."""
         self._check()
         mine = (system.current_thread(), what)
+        if self.lent is not None:
+            self._check_lent(*mine)
         holder = self._busy.setdefault("user", mine)  # atomic under the GIL: only one of two threads gets it
         if holder is mine:
             self._reader.changing = False  # Ctrl-C may have left it set
@@ -82,6 +85,11 @@ class Guard:
             )
         self.check_whole(what)
         return False
+
+    def _check_lent(self, thread: Thread, what: str) -> None:
+        lent = self.lent
+        if lent is not None and lent[0] is not thread and not self.closing:  # `check` refuses all but the thread that closes
+            raise KafkaError(f"thread {thread.name!r} called {what} while {lent[1]} of this consumer are open: close them first")
 
     def leave(self) -> None:
         """Release the consumer."""

@@ -17,12 +17,13 @@ from pykafka4.logs import get_log
 from pykafka4.misuse import check_count
 from pykafka4.net import system
 from pykafka4.processing.dead_letters import DeadLetters, Sends
+from pykafka4.processing.pauses import Pauses
 from pykafka4.processing.work import Handler, Order, Processed, Retries, Work
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.common import checked_callback
 from pykafka4.wire.records.hot import Record
 
-__all__ = ["Consumes", "Plan", "Stop", "plan", "run"]
+__all__ = ["COMMIT_EVERY", "COMMIT_SECONDS", "LOOK", "Consumes", "Plan", "Stop", "at_least_one", "plan", "run", "seconds", "tell"]
 
 log = get_log("pykafka4.processing")
 
@@ -112,18 +113,18 @@ def plan(
         raise TypeError(f"executor must be a concurrent.futures.Executor, not {shown(executor)}")
     if stop is not None and not callable(getattr(stop, "is_set", None)):
         raise TypeError(f"stop must have is_set(), as a threading.Event, not {shown(stop)}")
-    most = _at_least_one(max_in_hand, "max_in_hand", 2**31 - 1)
+    most = at_least_one(max_in_hand, "max_in_hand", 2**31 - 1)
     return Plan(
         checked_callback("process", "the handler", handler),
         _order(by),
-        Retries(check_count(retries, "retries", 2**31 - 1), _seconds(retry_backoff, "retry_backoff")),
+        Retries(check_count(retries, "retries", 2**31 - 1), seconds(retry_backoff, "retry_backoff")),
         None if dead_letter is None else DeadLetters(dead_letter, producer, group),
-        _at_least_one(workers, "workers", MOST_WORKERS),
+        at_least_one(workers, "workers", MOST_WORKERS),
         executor,
         most,
         min(most, max_poll_records),
         stop,
-        _seconds(drain_timeout, "drain_timeout"),
+        seconds(drain_timeout, "drain_timeout"),
     )
 
 
@@ -146,14 +147,14 @@ def _by_key(record: Record) -> Hashable:
     return record.topic, record.partition, record.key, None if record.key is not None else record.offset
 
 
-def _at_least_one(value: object, what: str, most: int) -> int:
+def at_least_one(value: object, what: str, most: int) -> int:
     count = check_count(value, what, most)
     if not count:
         raise ConfigError(f"{what} must be at least 1")
     return count
 
 
-def _seconds(value: object, what: str) -> float:
+def seconds(value: object, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{what} must be a number of seconds, not {shown(value)}")
     if not 0 <= value < system.TIMEOUT_MAX:
@@ -170,7 +171,7 @@ class Processing:
         self._listener, self._release_seconds = listener, release_seconds
         self._executor = plan.executor or ThreadPoolExecutor(plan.workers, "pykafka4-process")
         self._work = Work(plan.handle, plan.order, plan.retries, plan.dead_letters, self._executor, consumer.wakeup)
-        self._paused: set[TopicPartition] = set()  # by this object, not by the application
+        self._pauses = Pauses(consumer, plan.most_in_hand)
         self._polled: list[Record] = []  # not in hand yet
         self._commit_at = system.monotonic() + COMMIT_EVERY
 
@@ -181,9 +182,10 @@ class Processing:
             while work.error is None and (stop is None or not stop.is_set()):
                 self._polled = consumer.poll(LOOK, self._plan.most_polled)
                 work.add(self._polled)
-                self._pause_full({TopicPartition(record.topic, record.partition) for record in self._polled})
+                touched = {TopicPartition(record.topic, record.partition) for record in self._polled}
+                self._pauses.pause_full(touched, len(work.partitions), self._size)
                 self._polled = []
-                self._resume()
+                self._pauses.resume_free(len(work.partitions), self._size, work.watch)
                 now = system.monotonic()
                 work.start_due(now)
                 if now >= self._commit_at:
@@ -196,26 +198,10 @@ class Processing:
 
     # ---------------------------------------------------------------- bounded work
 
-    def _limit(self) -> int:
-        """How large the window of a partition may become."""
-        return max(1, self._plan.most_in_hand // max(1, len(self._work.partitions)))
-
-    def _pause_full(self, tps: Collection[TopicPartition]) -> None:
-        limit, partitions = self._limit(), self._work.partitions
-        full = {tp for tp in tps if tp in partitions and partitions[tp].window >= limit} - self._consumer.paused()
-        if full:
-            self._consumer.pause(full)
-            self._paused |= full
-
-    def _resume(self) -> None:
-        if not self._paused:
-            return
-        limit, partitions = self._limit(), self._work.partitions
-        free = {tp for tp in self._paused if tp not in partitions or partitions[tp].window <= limit // 2}
-        self._paused -= free
-        if mine := free & self._consumer.assignment():
-            self._consumer.resume(mine)
-        self._work.watch(dict.fromkeys(self._paused, limit // 2))
+    def _size(self, tp: TopicPartition) -> int:
+        """How many records of this partition are in hand."""
+        progress = self._work.partitions.get(tp)
+        return 0 if progress is None else progress.window
 
     # ---------------------------------------------------------------- commits
 
@@ -251,22 +237,18 @@ class Processing:
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Finish what is in hand, and commit it, before another member begins."""
         offsets = self._work.end(partitions, self._release_seconds)
-        self._paused.difference_update(partitions)
+        self._pauses.forget(partitions)
         self._commit_now(offsets, COMMIT_SECONDS)
         self._tell(partitions, "on_partitions_revoked")
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         """Another member may have begun: nothing can be committed."""
         self._work.end(partitions, 0.0)
-        self._paused.difference_update(partitions)
+        self._pauses.forget(partitions)
         self._tell(partitions, "on_partitions_lost", "on_partitions_revoked")
 
     def _tell(self, partitions: list[TopicPartition], *methods: str) -> None:
-        for method in methods:
-            listen: Callable[[list[TopicPartition]], Any] | None = getattr(self._listener, method, None)
-            if listen is not None:
-                listen(partitions)
-                return
+        tell(self._listener, partitions, *methods)
 
     # ---------------------------------------------------------------- the end
 
@@ -280,16 +262,25 @@ class Processing:
             first: dict[TopicPartition, int] = {}
             for record in reversed(self._polled):
                 first[TopicPartition(record.topic, record.partition)] = record.offset
-            offsets = self._work.take_advanced()
             places = {**first, **{tp: progress.safe.offset for tp, progress in self._work.partitions.items()}}
-            with contextlib.suppress(KafkaError):  # it was closed: nothing reads on, and the records are not committed
+            with contextlib.suppress(KafkaError):  # it was closed: the thread that does that has the listener commit what is finished
                 mine = self._consumer.assignment()
                 self._consumer.seek({tp: offset for tp, offset in places.items() if tp in mine})
+                offsets = self._work.take_advanced()  # later than what fails if it was closed
                 self._commit_now({tp: at for tp, at in offsets.items() if tp in mine}, COMMIT_SECONDS)
-                self._consumer.resume(self._paused & mine)
+                self._pauses.end()
         finally:
             if self._plan.executor is None:
                 self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def tell(listener: object | None, partitions: list[TopicPartition], *methods: str) -> None:
+    """Call the first of these methods that the application's listener has."""
+    for method in methods:
+        listen: Callable[[list[TopicPartition]], Any] | None = getattr(listener, method, None)
+        if listen is not None:
+            listen(partitions)
+            return
 
 
 @contextlib.contextmanager

@@ -664,7 +664,7 @@ def test_it_has_the_methods_of_the_threaded_consumer_with_the_same_arguments() -
         return [parameter for parameter in inspect.signature(method).parameters.values() if parameter.name != "callback_executor"]
 
     ours, threaded = public(package.Consumer), public(Consumer)
-    assert ours.keys() == threaded.keys() - {"process"}  # its handlers run on threads
+    assert ours.keys() == threaded.keys() - {"process", "streams"}  # they are for threads
     for name, method in {**ours, "__init__": package.Consumer.__init__}.items():
         assert arguments(method) == arguments(getattr(Consumer, name)), name
     awaited = {name for name, method in ours.items() if inspect.iscoroutinefunction(method)}

@@ -36,6 +36,7 @@ GUARDED: dict[str, tuple[Any, ...]] = {  # arguments of each
     "commit_async": (),
 }
 FREE = {
+    "streams": "it calls guarded methods; the thread that it starts has the consumer until the streams are closed",
     "wakeup": "for other threads and signal handlers",
     "extend_lease": "for other threads, while the thread that polls works",
     "close": "waits for the call of another thread",

@@ -6,7 +6,8 @@ from tools.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-WORK, RUN, TESTS = "pykafka4/processing/work.py", "pykafka4/processing/run.py", "tests/consumer/test_process.py"
+WORK, RUN, PAUSES = "pykafka4/processing/work.py", "pykafka4/processing/run.py", "pykafka4/processing/pauses.py"
+TESTS = "tests/consumer/test_process.py"
 
 MUTANTS = (
     Mutant(
@@ -80,14 +81,14 @@ MUTANTS = (
         tests=(f"{TESTS}::test_before_a_revocation_what_is_in_hand_is_finished_and_committed",),
     ),
     Mutant(
-        file=RUN,
+        file=PAUSES,
         old="} - self._consumer.paused()\n",
         new="}\n",
         breaks="process resumes what the application has paused",
         tests=(f"{TESTS}::test_a_full_partition_that_the_application_pauses_stays_paused",),
     ),
     Mutant(
-        file=RUN,
+        file=PAUSES,
         old="            self._consumer.pause(full)\n",
         new="",
         breaks="a slow record lets its partition fill memory",

@@ -172,6 +172,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/guard.py",
+        old="        if self.lent is not None:\n",
+        new="        if False:\n",
+        breaks="a poll of another thread takes records away from streams",
+        tests=("tests/consumer/test_streams.py::test_other_threads_cannot_use_the_consumer_meanwhile",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/guard.py",
         old="        if self._reader.changing and holder is not None",
         new="        if False and holder is not None",
         breaks="a signal handler takes records from under a poll",

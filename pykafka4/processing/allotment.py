@@ -1,0 +1,359 @@
+"""Allotment. Rule: a partition is on one stream at a time, and its safe offset is that behind the last record that its stream has finished.
+
+Records wait in one queue per partition, so that a partition moves between streams with what waits for it. It starts on the new stream when
+the old one has finished the record in hand. A record is finished when its stream is asked for the next one.
+
+Any thread may iterate a stream, the main thread included, where Ctrl-C can end every call. So waiting threads hold no lock, the lock is one
+that `with` cannot leave locked, and what a step changes last is what makes it count.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from threading import Thread
+
+from pykafka4.errors import KafkaError
+from pykafka4.net import system
+from pykafka4.net.handoff.waiting import Signal
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.wire.records.hot import Record
+
+__all__ = ["Allotment", "StreamState"]
+
+LOOK = 0.2  # seconds between looks at threads that may have ended
+
+
+class StreamState:
+    """One stream: which partitions it has, and the record in hand. Changed under the allotment's lock."""
+
+    __slots__ = ("asked_at", "hand", "name", "owner", "queues", "ready", "signal", "told", "topic")
+
+    def __init__(self, topic: str | None, name: str) -> None:
+        """`topic` is None if it reads the topics of a pattern; `name` is for messages."""
+        self.topic, self.name = topic, name
+        self.queues: dict[TopicPartition, PartitionQueue] = {}
+        self.ready: deque[PartitionQueue] = deque()  # those with records; also some that have moved or become empty since
+        self.hand: tuple[PartitionQueue, Record] | None = None
+        self.owner: Thread | None = None  # the thread that iterates it
+        self.signal = Signal()  # when something is ready, or the streams end
+        self.asked_at = system.monotonic()  # when the next record was requested last
+        self.told = False  # that nobody reads it
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class PartitionQueue:
+    """The records of a partition that no stream has taken, from its assignment or a jump of its position to the next."""
+
+    __slots__ = ("ended", "last", "listed", "records", "safe", "stream", "tp")
+
+    def __init__(self, tp: TopicPartition, stream: StreamState) -> None:
+        self.tp, self.stream = tp, stream
+        self.records: deque[Record] = deque()
+        self.last = -1  # the highest offset that was added
+        self.safe: OffsetAndMetadata | None = None  # None: nothing is finished
+        self.listed: StreamState | None = None  # whose `ready` has it
+        self.ended = False  # the partition has another owner, or is read from elsewhere: nothing more of it is handed out
+
+
+class Allotment:
+    """Which stream has which partition, and what is finished."""
+
+    def __init__(self, streams: Sequence[StreamState], wake: Callable[[], object]) -> None:
+        """`wake()` has the dispatcher look at paused partitions."""
+        self.streams, self._wake = tuple(streams), wake
+        self._lock = system.RLock()  # a signal handler or destructor may call while its thread has it
+        self._of_topic: dict[str | None, tuple[StreamState, ...]] = {}
+        for stream in streams:
+            self._of_topic[stream.topic] = (*self._of_topic.get(stream.topic, ()), stream)
+        self._busy: dict[TopicPartition, StreamState] = {}  # partitions with a record in hand, also ended ones
+        self._changed = Signal()  # a record is finished, or given back
+        self._watched: dict[TopicPartition, int] = {}  # wake the dispatcher when not more records wait
+        self.queues: dict[TopicPartition, PartitionQueue] = {}
+        self._advanced: dict[PartitionQueue, None] = {}  # those whose safe offset is not committed yet
+        self.stopping = False
+        self.error: BaseException | None = None  # what ended the streams
+        self.raised = False  # whether a loop has raised it
+
+    # ---------------------------------------------------------------- threads that iterate
+
+    def next_record(self, stream: StreamState) -> Record:
+        """The next record; the one before is finished. Raises StopIteration at the end, and the error that ended the streams."""
+        me, begun = system.current_thread(), False
+        try:
+            with self._lock:
+                self._enter(stream, me)
+                self._finish(stream)
+                begun = True  # what is in hand from here on was not returned yet
+            while True:
+                with self._lock:
+                    stream.asked_at = system.monotonic()
+                    if self.error is None and not self.stopping and (record := self._take(stream)) is not None:
+                        return record
+                if self.error is not None or self.stopping:
+                    self._end_of(stream)
+                stream.signal.wait(lambda: bool(stream.ready) or self.stopping or self.error is not None)
+        except BaseException:  # Ctrl-C: the next call returns that record
+            if begun:
+                with self._lock:
+                    self._give_back(stream)
+            raise
+
+    def _end_of(self, stream: StreamState) -> None:
+        """The end of a stream's loop."""
+        stream.owner = None
+        error = self.error
+        if error is not None:
+            self.raised = True
+            raise error.again() if isinstance(error, KafkaError) else error
+        raise StopIteration
+
+    def finish(self, stream: StreamState) -> None:
+        """The record in hand is finished; another thread may iterate the stream."""
+        with self._lock:
+            self._enter(stream, system.current_thread())
+            self._finish(stream)
+            stream.owner = None
+
+    def leave(self, stream: StreamState) -> None:
+        """The record in hand is not finished, and will be handed out again; another thread may iterate the stream."""
+        with self._lock:
+            self._enter(stream, system.current_thread())
+            self._give_back(stream)
+            stream.owner = None
+
+    def _enter(self, stream: StreamState, me: Thread) -> None:
+        """Be the thread that iterates this stream."""
+        owner = stream.owner
+        if owner is me:
+            return
+        if owner is not None:
+            if owner.is_alive():
+                raise KafkaError(
+                    f"thread {me.name!r} reads {stream.name} while thread {owner.name!r} does: one thread reads a stream; "
+                    "finish() or leave() in that thread makes it free"
+                )
+            self._give_back(stream)
+        stream.owner = me
+
+    def _finish(self, stream: StreamState) -> None:
+        """Each step may be done twice, until `hand` is None."""
+        if stream.hand is None:
+            return
+        queue, record = stream.hand
+        queue.safe = OffsetAndMetadata(record.offset + 1, record.leader_epoch)
+        self._advanced[queue] = None
+        self._release(stream, queue)
+
+    def _give_back(self, stream: StreamState) -> None:
+        """See `leave`. Each step may be done twice, until `hand` is None."""
+        if stream.hand is None:
+            return
+        queue, record = stream.hand
+        if not queue.ended and not (queue.records and queue.records[0] is record):
+            queue.records.appendleft(record)
+        self._release(stream, queue)
+
+    def _release(self, stream: StreamState, queue: PartitionQueue) -> None:
+        self._busy.pop(queue.tp, None)
+        stream.hand = None
+        self._changed.notify()
+        now = self.queues.get(queue.tp)
+        if now is not None:
+            self._list(now)
+
+    def _take(self, stream: StreamState) -> Record | None:
+        """The first record of the partition that waits longest."""
+        ready = stream.ready
+        while ready:
+            queue = ready[0]
+            if queue.stream is stream and queue.records and not queue.ended and not self._held_elsewhere(queue):
+                record = queue.records[0]
+                stream.hand = queue, record
+                self._busy[queue.tp] = stream
+                queue.records.popleft()
+                ready.rotate(-1)
+                if len(queue.records) <= self._watched.get(queue.tp, -1):
+                    self._watched.pop(queue.tp, None)
+                    self._wake()
+                return record
+            ready.popleft()
+            if queue.listed is stream:
+                queue.listed = None
+        return None
+
+    def _held_elsewhere(self, queue: PartitionQueue) -> bool:
+        """Whether another stream has a record of this partition in hand."""
+        return self._busy.get(queue.tp, queue.stream) is not queue.stream
+
+    def _list(self, queue: PartitionQueue) -> None:
+        """Have its stream look at it, if there is something that it may take."""
+        stream = queue.stream
+        if queue.records and not self._held_elsewhere(queue):
+            if queue.listed is not stream:
+                stream.ready.append(queue)
+                queue.listed = stream
+            stream.signal.notify()
+
+    # ---------------------------------------------------------------- the dispatcher
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Queue these for the streams of their partitions."""
+        touched: dict[PartitionQueue, None] = {}
+        with self._lock:
+            for record in records:
+                queue = self._queue_for(record)
+                queue.records.append(record)
+                queue.last = record.offset
+                touched[queue] = None
+            for queue in touched:
+                self._list(queue)
+
+    def _queue_for(self, record: Record) -> PartitionQueue:
+        tp = TopicPartition(record.topic, record.partition)
+        known = self.queues.get(tp)
+        if known is None:
+            return self._assign(tp)
+        if record.offset > known.last:
+            return known
+        known.ended = True  # a log that lost its end made the consumer go back
+        known.records.clear()
+        now = self.queues[tp] = known.stream.queues[tp] = PartitionQueue(tp, known.stream)
+        return now
+
+    def assign(self, tps: Iterable[TopicPartition]) -> None:
+        """These partitions are read from now on: each goes to the stream of its topic with the fewest."""
+        with self._lock:
+            for tp in sorted(tps):
+                if tp not in self.queues:
+                    self._assign(tp)
+            self._balance()
+
+    def _assign(self, tp: TopicPartition) -> PartitionQueue:
+        streams = self._of_topic.get(tp.topic) or self._of_topic[None]
+        stream = min(streams, key=lambda one: len(one.queues))
+        queue = self.queues[tp] = stream.queues[tp] = PartitionQueue(tp, stream)
+        return queue
+
+    def _balance(self) -> None:
+        """Streams of a topic differ by one partition at most; as few as possible move."""
+        for streams in self._of_topic.values():
+            while True:
+                most, least = (choose(streams, key=lambda one: len(one.queues)) for choose in (max, min))
+                if len(most.queues) - len(least.queues) <= 1:
+                    break
+                free = [tp for tp in most.queues if tp not in self._busy]
+                tp = (free or list(most.queues))[-1]
+                queue = least.queues[tp] = most.queues.pop(tp)
+                queue.stream = least
+                self._list(queue)
+
+    def end(self, tps: Iterable[TopicPartition], timeout: float) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Hand out no more of these, wait for the records in hand, and return the safe offsets that are not committed."""
+        with self._lock:
+            ending = [self.queues.pop(tp) for tp in tps if tp in self.queues]
+            for queue in ending:
+                queue.ended = True
+                queue.records.clear()
+                del queue.stream.queues[queue.tp]
+            self._balance()
+        self._wait_for(ending, timeout)
+        with self._lock:
+            found = {queue.tp: queue.safe for queue in ending if queue in self._advanced and queue.safe is not None}
+            for queue in ending:
+                self._advanced.pop(queue, None)
+            return found
+
+    def _wait_for(self, queues: Collection[PartitionQueue], timeout: float, besides: Thread | None = None) -> bool:
+        """Wait until nothing of these is in hand, except of this thread, `besides`, and threads that have ended. Whether that is so."""
+        excepted, deadline = (system.current_thread(), besides), system.monotonic() + timeout
+
+        def unfinished() -> bool:
+            hands = [(stream.hand, stream.owner) for stream in self.streams]
+            return any(hand is not None and hand[0] in queues and owner not in excepted and _alive(owner) for hand, owner in hands)
+
+        while unfinished():
+            left = deadline - system.monotonic()
+            if left <= 0:
+                return False
+            self._changed.wait(lambda: not unfinished(), min(left, LOOK))
+        return True
+
+    def waiting(self, tp: TopicPartition) -> int:
+        """How many records of this partition wait."""
+        queue = self.queues.get(tp)
+        return 0 if queue is None else len(queue.records)
+
+    def watch(self, least: Mapping[TopicPartition, int]) -> None:
+        """Wake the dispatcher, once, when not more records of one of these partitions wait."""
+        with self._lock:
+            self._watched = dict(least)
+        if any(self.waiting(tp) <= most for tp, most in least.items()):
+            self._wake()
+
+    def take_advanced(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The safe offsets that are not committed."""
+        with self._lock:
+            advanced, self._advanced = self._advanced, {}
+            return {queue.tp: queue.safe for queue in advanced if self.queues.get(queue.tp) is queue and queue.safe is not None}
+
+    def safe(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The safe offsets of all partitions that have one."""
+        with self._lock:
+            return {tp: queue.safe for tp, queue in self.queues.items() if queue.safe is not None}
+
+    def owe(self, tps: Iterable[TopicPartition]) -> None:
+        """The commit of these partitions' safe offsets failed."""
+        with self._lock:
+            self._advanced.update(dict.fromkeys(self.queues[tp] for tp in tps if tp in self.queues))
+
+    def unread(self, now: float, seconds: float) -> tuple[list[StreamState], list[StreamState]]:
+        """Streams whose thread has ended with a record in hand, which is given back, and those that nobody reads; once each."""
+        dead, idle = [], []
+        with self._lock:
+            for stream in self.streams:
+                if stream.owner is not None and not stream.owner.is_alive():
+                    if stream.hand is not None:
+                        dead.append(stream)
+                    self._give_back(stream)
+                    stream.owner = None
+                late = (stream.hand is not None or bool(stream.ready)) and now - stream.asked_at > seconds
+                if late and not stream.told:
+                    idle.append(stream)
+                stream.told = late
+        return dead, idle
+
+    # ---------------------------------------------------------------- the end
+
+    def stop(self) -> None:
+        """Hand out nothing more: every loop ends when it asks for its next record. May be called in signal handlers."""
+        self.stopping = True
+        self._wake_all()
+
+    def fail(self, error: BaseException) -> None:
+        """The same, and every loop raises `error`."""
+        self.error = error
+        self._wake_all()
+
+    def _wake_all(self) -> None:
+        for stream in self.streams:
+            stream.signal.notify()
+
+    def drain(self, timeout: float, besides: Thread | None) -> bool:
+        """Wait for the records in hand, except of the thread `besides`; whether they were finished in time."""
+        return self._wait_for(list(self.queues.values()), timeout, besides)
+
+    def places(self) -> dict[TopicPartition, int]:
+        """The offset of the first record of each partition that is not finished, where one was read."""
+        with self._lock:
+            first = {tp: queue.records[0].offset for tp, queue in self.queues.items() if queue.records}
+            for stream in self.streams:
+                if stream.hand is not None and self.queues.get((queue := stream.hand[0]).tp) is queue:
+                    first[queue.tp] = stream.hand[1].offset
+            return first
+
+
+def _alive(thread: Thread | None) -> bool:
+    return thread is not None and thread.is_alive()

@@ -1,0 +1,222 @@
+"""Streams. Rule: whatever ends the streams, every loop over one ends, and `close` returns in time.
+
+These are the handles that `Consumer.streams` returns. `processing.allotment` knows which stream has which partition, and what is finished;
+`processing.dispatcher` polls and commits.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, overload
+
+from pykafka4.errors import ConfigError, ForkedClientError, shown
+from pykafka4.logs import get_log
+from pykafka4.misuse import check_timeout, refuse_pickling
+from pykafka4.net import system
+from pykafka4.processing.allotment import Allotment, StreamState
+from pykafka4.processing.dispatcher import Dispatcher, StreamsPlan
+from pykafka4.processing.run import Consumes, at_least_one
+from pykafka4.records import TopicPartition
+from pykafka4.runtime import warn_unclosed
+from pykafka4.wire.records.hot import Record
+
+__all__ = ["MOST_STREAMS", "Counts", "Stream", "Streams", "open_streams", "stream_counts"]
+
+log = get_log("pykafka4.processing")
+
+MOST_STREAMS: Final = 10_000
+COMMIT_LIMIT: Final = 60.0
+
+Counts = dict[str | None, int]
+
+
+class Stream:
+    """The records of some partitions, for one thread: `for record in stream`. `Consumer.streams` makes it.
+
+    A record is finished when the next one is asked for. So the current record of a loop that was left, by `break` or an exception, is not
+    finished; `finish` says that it is. The loop ends when the streams are stopped or closed, and raises what `Consumer.poll` raised.
+    """
+
+    __slots__ = ("__weakref__", "_allotment", "_loop", "_state", "_streams")
+
+    def __init__(self, streams: Streams, state: StreamState, allotment: Allotment, loop: Any) -> None:
+        self._streams = streams  # so that it is not forgotten while a thread iterates
+        self._state, self._allotment, self._loop = state, allotment, loop
+
+    @property
+    def topic(self) -> str | None:
+        """Its topic; None for a stream of a pattern."""
+        return self._state.topic
+
+    @property
+    def partitions(self) -> set[TopicPartition]:
+        """The partitions that it reads now. A partition is on one stream at a time."""
+        return set(self._state.queues)
+
+    def __iter__(self) -> Iterator[Record]:
+        """The same stream: a second loop goes on where the first was left, and the record that was current there is finished."""
+        return self
+
+    def __next__(self) -> Record:
+        """The next record; waits for it. The record before is finished.
+
+        Raises StopIteration when the streams have ended, KafkaError if another thread reads this stream, and what ended the streams.
+        """
+        if self._loop.forked:
+            raise ForkedClientError("these streams were opened in the parent process; create a Consumer in this one")
+        return self._allotment.next_record(self._state)
+
+    def finish(self) -> None:
+        """The current record is finished, without asking for the next one; from then on another thread may read this stream."""
+        self._allotment.finish(self._state)
+
+    def leave(self) -> None:
+        """The current record is not finished: it is returned again, by the next loop. From then on another thread may read this stream."""
+        self._allotment.leave(self._state)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.leave()
+
+    def __repr__(self) -> str:
+        return f"<{self._state.name} with {', '.join(map(str, sorted(self._state.queues))) or 'no partitions'}>"
+
+    def __reduce__(self) -> Any:
+        return refuse_pickling("Stream")
+
+
+class Streams(Sequence[Stream]):
+    """The streams of a consumer, each for one thread: a sequence of `Stream`. Leaving a `with` block closes them.
+
+    While they are open they use the consumer: other threads may call its `close`, `wakeup`, `assignment`, `committed`, `stats` and
+    `status`.
+    """
+
+    def __init__(self, states: Sequence[StreamState], allotment: Allotment, dispatcher: Dispatcher, loop: Any, plan: StreamsPlan) -> None:
+        self._streams = [Stream(self, state, allotment, loop) for state in states]
+        self._allotment, self._dispatcher, self._plan, self._loop = allotment, dispatcher, plan, loop
+        self._finalizer = weakref.finalize(self, _forgotten, dispatcher)
+        self._finalizer.atexit = False
+
+    @overload
+    def __getitem__(self, at: int) -> Stream: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Stream]: ...
+
+    def __getitem__(self, at: int | slice) -> Stream | list[Stream]:
+        return self._streams[at]
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def of(self, topic: str) -> list[Stream]:
+        """The streams of one topic, of a mapping."""
+        return [stream for stream in self._streams if stream.topic == topic]
+
+    def commit(self, timeout: float | None = None) -> None:
+        """Commit now what every stream has finished; otherwise that happens every 5 s, before partitions move, and at the end.
+
+        Raises KafkaTimeoutError after `timeout` seconds (default 60), GroupError if partitions were lost, ClosedError after the end.
+        """
+        limit = check_timeout(timeout)
+        self._dispatcher.commit(COMMIT_LIMIT if limit is None else limit)
+
+    def stop(self) -> None:
+        """Have every loop end when it asks for its next record. Waits for nothing; may be called from any thread and signal handler."""
+        self._allotment.stop()
+
+    def close(self, timeout: float | None = None) -> None:
+        """End all loops, wait for the current records, commit what is finished. The consumer stays open, and its partitions assigned.
+
+        Waits up to `timeout` seconds (default: drain_timeout, and 10 s for the commit). What is not finished by then is not committed, and
+        the consumer stands there. Current records of the calling thread are not finished, and are not waited for.
+        Raises the error that ended the streams, if no loop has raised it.
+        """
+        limit = check_timeout(timeout)
+        self._end(limit)
+        error = self._allotment.error
+        if error is not None and not self._allotment.raised:
+            self._allotment.raised = True
+            raise error
+
+    def _end(self, limit: float | None) -> None:
+        self._finalizer.detach()
+        if self._loop.forked:
+            return
+        drain = self._plan.drain if limit is None else limit
+        self._dispatcher.end(system.monotonic() + drain)
+        if not self._dispatcher.wait_for_end(drain + 10.0 if limit is None else limit):
+            log.warning("%s: the streams have not ended within %g s; they end in the background", self._plan.where, drain)
+
+    def __enter__(self) -> Streams:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None:
+            self.close()
+        else:
+            self._end(None)
+
+    def __repr__(self) -> str:
+        return f"<Streams {self._streams!r}>"
+
+    def __reduce__(self) -> Any:
+        return refuse_pickling("Streams")
+
+
+def _forgotten(dispatcher: Dispatcher) -> None:
+    """The handle was garbage-collected while open, and so nobody reads a stream."""
+    if not dispatcher.ended:
+        warn_unclosed("Streams")
+        dispatcher.end(0.0)
+
+
+def stream_counts(topics: object, count: object) -> tuple[Counts, Any]:
+    """How many streams for each topic, or for all topics of a pattern (None), and what to subscribe to."""
+    if isinstance(topics, Mapping):
+        if count is not None:
+            raise ConfigError("streams({topic: n}) has the counts in the mapping; count is for a pattern")
+        counts: Counts = {topic: at_least_one(n, f"the count of streams of {topic!r}", MOST_STREAMS) for topic, n in topics.items()}
+        return counts, list(counts)
+    if count is None:
+        raise ConfigError(
+            f"streams takes a mapping of topics to counts, or a pattern or list of topics and a count, not {shown(topics)} alone"
+        )
+    return {None: at_least_one(count, "count", MOST_STREAMS)}, topics
+
+
+def open_streams(consumer: Consumes, counts: Counts, plan: StreamsPlan, session: Any, subscribe: Any) -> Streams:
+    """See Consumer.streams. `session` is the consumer's; `subscribe(listener)` subscribes it."""
+    states = [
+        StreamState(topic, f"stream {n}" if topic is None else f"stream {n} of {topic}")
+        for topic, most in counts.items()
+        for n in range(most)
+    ]
+    guard, selection, allotment = session.guard, session.selection, Allotment(states, consumer.wakeup)
+    read = consumer.assignment()
+    if strange := sorted(tp for tp in read if tp in selection.by_hand or (None not in counts and tp.topic not in counts)):
+        raise ConfigError(f"streams: this consumer reads {strange[0]}, which is for no stream: call unsubscribe() first")
+
+    def give_back(whole: bool) -> None:
+        if whole and selection.listener is dispatcher:
+            selection.listener = plan.listener
+        guard.lent = None
+
+    dispatcher = Dispatcher(consumer, allotment, plan, give_back)
+    thread = system.Thread(target=dispatcher.run, name=f"pykafka4-streams-{plan.client_id}", daemon=True)
+    subscribe(dispatcher)
+    allotment.assign(read)
+    streams = Streams(states, allotment, dispatcher, session.runtime.loop, plan)
+    guard.lent = (thread, "streams")
+    try:
+        thread.start()
+    except BaseException:
+        give_back(True)
+        dispatcher.ended = True
+        raise
+    return streams

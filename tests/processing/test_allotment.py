@@ -1,0 +1,349 @@
+"""Allotment: a partition is on one stream at a time, and its safe offset never passes a record that is not finished."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from interrupts import interrupted
+from working import record
+
+from integration.waiting import until
+from pykafka4.errors import KafkaError
+from pykafka4.processing.allotment import Allotment, StreamState
+from pykafka4.records import TopicPartition
+
+LONG = 30.0
+
+
+def tps(*partitions: int) -> list[TopicPartition]:
+    return [TopicPartition("t", p) for p in partitions]
+
+
+def allotment(streams: int = 1, partitions: int = 1, woken: list[None] | None = None) -> tuple[Allotment, list[StreamState]]:
+    states = [StreamState("t", f"stream {n} of t") for n in range(streams)]
+    made = Allotment(states, (lambda: None) if woken is None else (lambda: woken.append(None)))
+    made.assign(tps(*range(partitions)))
+    return made, states
+
+
+def records(*offsets: int, partition: int = 0) -> list[Any]:
+    return [record(offset, None, partition) for offset in offsets]
+
+
+def safe(made: Allotment) -> dict[int, int]:
+    return {tp.partition: at.offset for tp, at in made.safe().items()}
+
+
+def held(states: list[StreamState]) -> list[set[int]]:
+    return [{tp.partition for tp in state.queues} for state in states]
+
+
+class Elsewhere:
+    """Runs a call on a thread of its own."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+        def run() -> None:
+            try:
+                self.result = call()
+            except BaseException as error:
+                self.error = error
+
+        self.thread = threading.Thread(target=run, daemon=True)
+        self.thread.start()
+
+    def ended(self) -> Elsewhere:
+        self.thread.join(LONG)
+        assert not self.thread.is_alive()
+        return self
+
+
+def test_a_record_is_finished_when_the_next_one_is_asked_for() -> None:
+    made, (stream,) = allotment()
+    made.add(records(5, 6, 9))
+    assert made.next_record(stream).offset == 5
+    assert safe(made) == {}
+    assert made.next_record(stream).offset == 6
+    assert safe(made) == {0: 6}
+    assert made.next_record(stream).offset == 9
+    assert safe(made) == {0: 7}
+    made.finish(stream)
+    assert {tp.partition: at.offset for tp, at in made.take_advanced().items()} == {0: 10}
+    assert made.take_advanced() == {}
+
+
+def test_the_partitions_of_a_stream_take_turns() -> None:
+    made, (stream,) = allotment(1, 2)
+    made.add(records(0, 1) + records(0, 1, 2, partition=1))
+    found = [made.next_record(stream) for _ in range(5)]
+    assert [(r.partition, r.offset) for r in found] == [(0, 0), (1, 0), (0, 1), (1, 1), (1, 2)]
+
+
+def test_partitions_are_divided_among_the_streams_of_their_topic() -> None:
+    states = [StreamState("t", "a"), StreamState("t", "b"), StreamState("u", "c")]
+    made = Allotment(states, lambda: None)
+    made.assign([TopicPartition("u", 0), *tps(0, 1, 2), TopicPartition("u", 1)])
+    assert [sorted(state.queues) for state in states] == [tps(0, 2), tps(1), [TopicPartition("u", 0), TopicPartition("u", 1)]]
+
+
+def test_the_streams_of_a_pattern_share_all_topics() -> None:
+    states = [StreamState(None, "a"), StreamState(None, "b")]
+    made = Allotment(states, lambda: None)
+    made.assign([TopicPartition("u", 0), *tps(0, 1), TopicPartition("v", 0)])
+    assert [len(state.queues) for state in states] == [2, 2]
+
+
+def test_after_a_loss_streams_differ_by_one_partition_at_most_and_few_partitions_move() -> None:
+    made, states = allotment(3, 9)
+    assert held(states) == [{0, 3, 6}, {1, 4, 7}, {2, 5, 8}]
+    made.end(tps(0, 3, 6), 0)
+    assert [len(one) for one in held(states)] == [2, 2, 2]
+    assert {1, 4} <= held(states)[1] | {7}
+    assert len(held(states)[1] - {1, 4, 7}) == 0, "only the stream that lost some has got some"
+    made.assign(tps(9))
+    assert sorted(len(one) for one in held(states)) == [2, 2, 3]
+
+
+def test_a_partition_that_moves_starts_on_the_new_stream_when_the_old_one_has_finished_its_record() -> None:
+    made, states = allotment(2, 2)
+    old, new = states
+    made.add(records(0, 1, 2))
+    assert made.next_record(old).offset == 0
+    made.queues[tps(0)[0]].stream = new  # as `_balance` moves it
+    new.queues[tps(0)[0]] = old.queues.pop(tps(0)[0])
+    made._list(made.queues[tps(0)[0]])
+    assert not new.ready
+    waiting = Elsewhere(lambda: made.next_record(new))
+    until(lambda: new.signal.waiting, LONG, "the new stream waits")
+    assert waiting.thread.is_alive()
+    made.finish(old)
+    assert waiting.ended().result.offset == 1
+    assert safe(made) == {0: 1}
+
+
+def test_a_partition_in_hand_moves_only_if_no_other_can() -> None:
+    made, states = allotment(2, 4)
+    made.add(records(0, partition=2))
+    assert made.next_record(states[0]).partition == 2
+    made.end(tps(1, 3), 0)
+    assert held(states) == [{2}, {0}]
+
+
+def test_a_partition_that_comes_back_waits_for_the_record_of_its_earlier_time() -> None:
+    made, (first, other) = allotment(2, 1)
+    made.add(records(0, 1))
+    gate = threading.Event()
+    earlier = Elsewhere(lambda: (made.next_record(first), gate.wait(LONG), made.finish(first)))
+    until(lambda: first.hand, LONG, "a record in hand")
+    assert made.end(tps(0), 0) == {}, "the time is over"
+    made.assign(tps(1))
+    made.assign(tps(0))
+    assert held([first, other]) == [{1}, {0}]
+    made.add(records(0))
+    again = Elsewhere(lambda: made.next_record(other))
+    until(lambda: other.signal.waiting, LONG, "the other stream waits")
+    gate.set()
+    assert earlier.ended().error is None
+    assert again.ended().result.offset == 0
+    assert safe(made) == {}, "what the earlier time finished is not of this one"
+
+
+def test_the_end_of_a_partition_waits_for_the_record_in_hand_and_returns_what_is_safe() -> None:
+    made, states = allotment(1, 2)
+    made.add(records(0, 1, 2))
+    gate, taken = threading.Event(), list[int]()
+
+    def read() -> None:
+        taken.append(made.next_record(states[0]).offset)
+        taken.append(made.next_record(states[0]).offset)
+        gate.wait(LONG)
+        made.finish(states[0])
+
+    reading = Elsewhere(read)
+    until(lambda: len(taken) == 2, LONG, "two records")
+    ending = Elsewhere(lambda: made.end(tps(0), LONG))
+    until(lambda: made._changed.waiting, LONG, "the end waits")
+    gate.set()
+    assert {tp.partition: at.offset for tp, at in ending.ended().result.items()} == {0: 2}
+    reading.ended()
+    assert held(states) == [{1}]
+    assert made.take_advanced() == {}
+
+
+def test_the_end_does_not_wait_for_the_calling_thread_and_for_threads_that_have_ended() -> None:
+    made, states = allotment(2, 2)
+    made.add(records(0) + records(0, partition=1))
+    made.next_record(states[0])
+    Elsewhere(lambda: made.next_record(states[1])).ended()
+    assert made.end(tps(0, 1), LONG) == {}
+
+
+def test_a_stream_is_read_by_one_thread() -> None:
+    made, (stream,) = allotment()
+    made.add(records(0, 1))
+    gate, taken = threading.Event(), threading.Event()
+    reading = Elsewhere(lambda: (made.next_record(stream), taken.set(), gate.wait(LONG), made.leave(stream)))
+    assert taken.wait(LONG)
+    with pytest.raises(
+        KafkaError, match=r"thread 'MainThread' reads stream 0 of t while thread 'Thread-.*' does: one thread reads a stream"
+    ):
+        made.next_record(stream)
+    for call in (made.finish, made.leave):
+        with pytest.raises(KafkaError, match="one thread reads a stream"):
+            call(stream)
+    gate.set()
+    reading.ended()
+    assert made.next_record(stream).offset == 0
+    assert safe(made) == {}
+
+
+def test_two_threads_that_wait_for_one_stream_are_an_error() -> None:
+    made, (stream,) = allotment()
+    reading = Elsewhere(lambda: made.next_record(stream))
+    until(lambda: stream.signal.waiting, LONG, "the first waits")
+    with pytest.raises(KafkaError, match="one thread reads a stream"):
+        made.next_record(stream)
+    made.add(records(0))
+    assert reading.ended().result.offset == 0
+
+
+def test_the_record_of_a_thread_that_has_ended_is_returned_again() -> None:
+    made, (stream,) = allotment()
+    made.add(records(0, 1))
+    Elsewhere(lambda: made.next_record(stream)).ended()
+    assert made.unread(0.0, 1e9) == ([stream], [])
+    assert made.unread(0.0, 1e9) == ([], []), "once"
+    assert made.next_record(stream).offset == 0
+    made.leave(stream)
+    Elsewhere(lambda: made.next_record(stream)).ended()
+    assert made.next_record(stream).offset == 0, "also before anybody has looked"
+    assert safe(made) == {}
+
+
+def test_a_stream_that_nobody_reads_is_told_once() -> None:
+    made, (stream,) = allotment()
+    later = stream.asked_at + 10
+    assert made.unread(later, 5.0) == ([], []), "nothing waits"
+    made.add(records(0, 1))
+    assert made.unread(later, 5.0) == ([], [stream])
+    assert made.unread(later, 5.0) == ([], [])
+    made.next_record(stream)
+    assert made.unread(stream.asked_at, 5.0) == ([], [])
+    assert made.unread(stream.asked_at + 6, 5.0) == ([], [stream])
+
+
+def test_a_log_that_lost_its_end_is_read_again_from_there() -> None:
+    made, (stream,) = allotment()
+    made.add(records(5, 6, 7))
+    assert [made.next_record(stream).offset for _ in range(2)] == [5, 6]
+    made.add(records(3, 4))
+    assert safe(made) == {}
+    assert [made.next_record(stream).offset for _ in range(2)] == [3, 4]
+    assert safe(made) == {0: 4}
+    assert {tp.partition: at.offset for tp, at in made.take_advanced().items()} == {0: 4}
+
+
+def test_stop_ends_the_loops_and_the_record_before_is_finished() -> None:
+    made, states = allotment(2, 1)
+    made.add(records(0, 1))
+    first = next(state for state in states if state.queues)
+    other = states[1 - states.index(first)]
+    made.next_record(first)
+    waiting = Elsewhere(lambda: made.next_record(other))
+    until(lambda: other.signal.waiting, LONG, "a stream without partitions waits")
+    made.stop()
+    assert isinstance(waiting.ended().error, StopIteration)
+    assert safe(made) == {}
+    with pytest.raises(StopIteration):
+        made.next_record(first)
+    assert safe(made) == {0: 1}
+    assert made.places() == {tps(0)[0]: 1}
+    with pytest.raises(StopIteration):
+        made.next_record(first)
+
+
+def test_an_error_ends_every_loop() -> None:
+    made, states = allotment(2, 2)
+    made.add(records(0, 1))
+    made.next_record(states[0])
+    waiting = Elsewhere(lambda: made.next_record(states[1]))
+    until(lambda: states[1].signal.waiting, LONG, "a stream waits")
+    made.fail(KafkaError("no"))
+    assert str(waiting.ended().error) == "no"
+    with pytest.raises(KafkaError, match="no"):
+        made.next_record(states[0])
+    assert made.places() == {tps(0)[0]: 1}
+
+
+def test_places_name_the_first_record_that_is_not_finished() -> None:
+    made, states = allotment(2, 3)
+    made.add(records(4, 5) + records(7, partition=1))
+    made.next_record(states[0])
+    assert made.places() == {tps(0)[0]: 4, tps(1)[0]: 7}
+    made.finish(states[0])
+    assert made.places() == {tps(0)[0]: 5, tps(1)[0]: 7}
+
+
+def test_drain_waits_for_records_in_hand() -> None:
+    made, (stream,) = allotment()
+    made.add(records(0))
+    gate, taken = threading.Event(), threading.Event()
+    reading = Elsewhere(lambda: (made.next_record(stream), taken.set(), gate.wait(LONG), made.finish(stream)))
+    assert taken.wait(LONG)
+    assert not made.drain(0.0, None)
+    draining = Elsewhere(lambda: made.drain(LONG, None))
+    until(lambda: made._changed.waiting, LONG, "drain waits")
+    gate.set()
+    assert draining.ended().result is True
+    reading.ended()
+
+
+def test_a_watched_partition_wakes_the_dispatcher_once() -> None:
+    woken: list[None] = []
+    made, (stream,) = allotment(1, 1, woken)
+    made.add(records(*range(6)))
+    made.watch({tps(0)[0]: 2})
+    for _ in range(3):
+        made.next_record(stream)
+    assert not woken
+    for _ in range(3):
+        made.next_record(stream)
+    assert len(woken) == 1
+    made.watch({tps(0)[0]: 2})
+    assert len(woken) == 2, "it is free already"
+
+
+def test_a_commit_that_failed_is_owed() -> None:
+    made, (stream,) = allotment()
+    made.add(records(0))
+    made.next_record(stream)
+    made.finish(stream)
+    taken = made.take_advanced()
+    made.owe(taken)
+    assert made.take_advanced() == taken
+    made.end(tps(0), 0)
+    made.owe(taken)
+    assert made.take_advanced() == {}, "it is another member's"
+
+
+def test_ctrl_c_at_any_place_loses_no_record_and_returns_none_twice() -> None:
+    for at in range(1, 500):
+        made, (stream,) = allotment()
+        made.add(records(0, 1, 2))
+        assert made.next_record(stream).offset == 0
+        stream.owner = None  # the call that is interrupted has a thread of its own
+        got: list[Any] = []
+        place = interrupted(lambda: got.append(made.next_record(stream)), at)  # noqa: B023
+        stream.owner = None
+        seen = [one.offset for one in got]
+        seen += [made.next_record(stream).offset for _ in range(2 - len(seen))]
+        assert (seen, safe(made)) == ([1, 2], {0: 2}), place
+        if place is None:
+            assert at > 20
+            return
+    pytest.fail("the call has no end")

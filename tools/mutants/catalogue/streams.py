@@ -1,0 +1,114 @@
+"""Deliberate bugs in streams."""
+
+from __future__ import annotations
+
+from tools.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+ALLOTMENT, DISPATCHER = "pykafka4/processing/allotment.py", "pykafka4/processing/dispatcher.py"
+UNIT, TESTS = "tests/processing/test_allotment.py", "tests/consumer/test_streams.py"
+
+MUTANTS = (
+    Mutant(
+        file=ALLOTMENT,
+        old="        return self._busy.get(queue.tp, queue.stream) is not queue.stream\n",
+        new="        return False\n",
+        breaks="a partition that moved starts on the new stream while the old one has a record of it in hand",
+        tests=(
+            f"{UNIT}::test_a_partition_that_moves_starts_on_the_new_stream_when_the_old_one_has_finished_its_record",
+            f"{UNIT}::test_a_partition_that_comes_back_waits_for_the_record_of_its_earlier_time",
+        ),
+    ),
+    Mutant(
+        file=ALLOTMENT,
+        old="                self._finish(stream)\n                begun = True",
+        new="                begun = True",
+        breaks="no record is ever finished by asking for the next one",
+        tests=(f"{UNIT}::test_a_record_is_finished_when_the_next_one_is_asked_for",),
+    ),
+    Mutant(
+        file=ALLOTMENT,
+        old="                queue.records.popleft()\n",
+        new="                queue.records.popleft()\n                queue.safe = OffsetAndMetadata(record.offset + 1)\n",
+        breaks="a commit covers the record in hand",
+        tests=(f"{UNIT}::test_a_record_is_finished_when_the_next_one_is_asked_for",),
+    ),
+    Mutant(
+        file=ALLOTMENT,
+        old="                with self._lock:\n                    self._give_back(stream)\n            raise\n",
+        new="                pass\n            raise\n",
+        breaks="Ctrl-C in a stream loses the record that was about to be returned",
+        tests=(f"{UNIT}::test_ctrl_c_at_any_place_loses_no_record_and_returns_none_twice",),
+    ),
+    Mutant(
+        file=ALLOTMENT,
+        old="            queue.records.appendleft(record)\n",
+        new="            pass\n",
+        breaks="the record of a thread that has ended is skipped",
+        tests=(f"{UNIT}::test_the_record_of_a_thread_that_has_ended_is_returned_again",),
+    ),
+    Mutant(
+        file=ALLOTMENT,
+        old="        self._wait_for(ending, timeout)\n",
+        new="",
+        breaks="a revocation does not wait for records in hand",
+        tests=(f"{UNIT}::test_the_end_of_a_partition_waits_for_the_record_in_hand_and_returns_what_is_safe",),
+    ),
+    Mutant(
+        file=ALLOTMENT,
+        old="                del queue.stream.queues[queue.tp]\n            self._balance()\n",
+        new="                del queue.stream.queues[queue.tp]\n",
+        breaks="after a loss some streams have nothing to do",
+        tests=(f"{UNIT}::test_after_a_loss_streams_differ_by_one_partition_at_most_and_few_partitions_move",),
+    ),
+    Mutant(
+        file=ALLOTMENT,
+        old="            if owner.is_alive():\n",
+        new="            if False:\n",
+        breaks="two threads read one stream",
+        tests=(f"{UNIT}::test_a_stream_is_read_by_one_thread",),
+    ),
+    Mutant(
+        file=ALLOTMENT,
+        old="        known.records.clear()\n",
+        new="",
+        breaks="after a log lost its end, records of the lost part are handed out",
+        tests=(f"{UNIT}::test_a_log_that_lost_its_end_is_read_again_from_there",),
+    ),
+    Mutant(
+        file=ALLOTMENT,
+        old=" and owner not in excepted and _alive(owner)",
+        new="",
+        breaks="the end waits for records that nobody can finish",
+        tests=(f"{TESTS}::test_close_from_within_a_loop_does_not_wait_for_its_own_record",),
+    ),
+    Mutant(
+        file=DISPATCHER,
+        old="        self._commit_now(offsets, COMMIT_SECONDS)\n",
+        new="",
+        breaks="before a revocation what streams have finished is not committed",
+        tests=(f"{TESTS}::test_before_a_revocation_the_record_in_hand_is_finished_and_committed",),
+    ),
+    Mutant(
+        file=DISPATCHER,
+        old="        consumer.seek({tp: offset for tp, offset in places.items() if tp in mine})\n",
+        new="",
+        breaks="a consumer that goes on after its streams skips what was not finished",
+        tests=(f"{TESTS}::test_an_unfinished_record_holds_back_the_commit_and_the_consumer_goes_on_there",),
+    ),
+    Mutant(
+        file=DISPATCHER,
+        old="            pauses.pause_full(touched, len(allotment.queues), allotment.waiting)\n",
+        new="            pass\n",
+        breaks="a stream that nobody reads fills memory",
+        tests=(f"{TESTS}::test_what_waits_is_bounded",),
+    ),
+    Mutant(
+        file="pykafka4/processing/streams.py",
+        old="        dispatcher.end(0.0)\n",
+        new="        pass\n",
+        breaks="streams that were forgotten are served for ever",
+        tests=(f"{TESTS}::test_forgotten_streams_end",),
+    ),
+)
