@@ -172,10 +172,10 @@ def interrupts(
         assert at < most * step, "act never ends undisturbed"
 
 
-def handled(act: Callable[[], object], handler: Callable[[], object], *, most: int = 20_000) -> Iterator[str]:
-    """Run `act` again and again, `handler` at its first place, then at the next …; yields the place after each such run."""
-    at = 1
+def handled(act: Callable[[], object], handler: Callable[[], object], *, step: int = 1, most: int = 20_000) -> Iterator[str]:
+    """Run `act` again and again, `handler` at its first place, then at the next … (a share of them, see `share`); yields each place."""
+    at, step = share(step)
     while (place := interrupted(act, at, handler=handler)) is not None:
         yield place
-        at += 1
-        assert at < most, "act never ends undisturbed"
+        at += step
+        assert at < most * step, "act never ends undisturbed"

@@ -112,6 +112,7 @@ def test_stats_and_status_tell_where_every_record_is(server: ModelServer, make: 
 # -- records fail
 
 
+@pytest.mark.usefixtures("denied_soon")
 def test_a_partition_that_is_not_there_fails_the_first_send_to_its_topic_aloud(server: ModelServer, make: Maker) -> None:
     producer = make()
     with pytest.raises(DeliveryFailed, match="t: partition=99 but the topic has 3 partitions, 0 to 2"), producer, out_of_reach(server):
@@ -124,6 +125,7 @@ def test_a_partition_that_is_not_there_fails_the_first_send_to_its_topic_aloud(s
     assert producer.stats().failed == {("UNKNOWN_TOPIC_OR_PARTITION", Written.NO): 1}
 
 
+@pytest.mark.usefixtures("denied_soon")
 def test_a_thread_waiting_for_a_record_without_a_partition_is_woken(server: ModelServer, make: Maker) -> None:
     producer, called = make(linger_ms=60_000), list[Delivery]()
     with out_of_reach(server):
@@ -146,6 +148,7 @@ def test_expired_records_say_which_address_failed_and_why(server: ModelServer, m
         assert f"{address} connection refused" in str(failure)
 
 
+@pytest.mark.usefixtures("denied_soon")
 def test_a_scope_raises_the_first_failure_of_its_own(server: ModelServer, make: Maker) -> None:
     producer = make()
     with pytest.raises(DeliveryFailed, match="partition=99"), producer.delivery_scope(SECONDS) as same, out_of_reach(server):
@@ -156,6 +159,7 @@ def test_a_scope_raises_the_first_failure_of_its_own(server: ModelServer, make: 
     assert values(server) == [b"kept"]
 
 
+@pytest.mark.usefixtures("denied_soon")
 def test_failures_are_raised_once_in_each_thread(server: ModelServer, make: Maker) -> None:
     producer, elsewhere = make(), list[BaseException]()
     with out_of_reach(server):
@@ -182,6 +186,7 @@ def test_failures_are_raised_once_in_each_thread(server: ModelServer, make: Make
     assert two.exception(SECONDS) is not None
 
 
+@pytest.mark.usefixtures("denied_soon")
 def test_failures_are_raised_once_in_each_asyncio_task(server: ModelServer, make: Maker) -> None:
     producer = make()
     with out_of_reach(server):
@@ -199,6 +204,7 @@ def test_failures_are_raised_once_in_each_asyncio_task(server: ModelServer, make
     asyncio.run(main())
 
 
+@pytest.mark.usefixtures("denied_soon")
 @pytest.mark.parametrize("looked_at", range(4))
 def test_a_scope_raises_only_unread_failures(server: ModelServer, make: Maker, looked_at: int) -> None:
     producer = make()
@@ -214,6 +220,7 @@ def test_a_scope_raises_only_unread_failures(server: ModelServer, make: Maker, l
         assert before.exception(SECONDS) is not None, "it failed before the block, so it cannot stand for a failure of the block"
 
 
+@pytest.mark.usefixtures("denied_soon")
 def test_a_failure_that_an_inner_block_raised_is_not_raised_by_the_outer_one(server: ModelServer) -> None:
     with Producer(bootstrap_servers=server.bootstrap_servers) as producer:
         with pytest.raises(DeliveryFailed, match="partition=99"), producer.delivery_scope(SECONDS), out_of_reach(server):
