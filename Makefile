@@ -39,9 +39,9 @@ simulated: base ; $(PYTEST) -m 'simulation and not controls'
 # Tests of sockets wait most of the time, so they run beside the others. With three at a time, tests of the GIL's timing fail.
 sockets: base ; $(PYTEST) -m 'not ($(REAL) or simulation)' $(SOCKETS)
 compiled: base ; $(PYTEST) -m 'not ($(REAL) or simulation)' $(SOCKETS:%=--ignore=%)
-# What does not depend on the core is tested once, with the compiled one.
+# What does not depend on the core is tested once, with the compiled one: no module of the other folders of core/ imports it.
 plain: base
-	PYKAFKA4_IMPL=python $(PYTEST) -m 'not ($(REAL) or simulation)' --ignore=tests/producer/test_memory_bound.py tests/wire tests/core tests/producer tests/consumer tests/spark tests/test_client.py tests/test_isolation.py
+	PYKAFKA4_IMPL=python $(PYTEST) -m 'not ($(REAL) or simulation)' --ignore=tests/producer/test_memory_bound.py --ignore=tests/consumer/test_crashes.py tests/wire tests/core/producer tests/core/consumer tests/producer tests/consumer tests/spark tests/test_client.py tests/test_isolation.py
 
 integration: kafka ## tests of the client against the real 3-broker cluster, Spark included
 	$(PYTEST) -m '(cluster or spark) and not (chaos or harness or lengthy)'
