@@ -172,6 +172,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/guard.py",
+        old="            self._signal.wait(self._unused, timeout)\n",
+        new="            self._signal.wait(self._unused, timeout + 2)\n",
+        breaks="close waits for the listener of another thread beyond its timeout",
+        tests=("tests/consumer/test_api_times.py::test_close_returns_in_time",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/guard.py",
         old="        if self.lent is not None:\n",
         new="        if False:\n",
         breaks="a poll of another thread takes records away from streams",
