@@ -9,8 +9,10 @@ import weakref
 from collections.abc import AsyncIterator
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack, overload
 
+from pykafka4.aio.processing import check_producer, run
+from pykafka4.aio.producer import Producer
 from pykafka4.aio.session import TaskSession
 from pykafka4.aio.transactions import TaskReads
 from pykafka4.client import Client
@@ -23,6 +25,8 @@ from pykafka4.frames import guarded
 from pykafka4.misuse import check_timeout, hint, refuse_pickling, topic_partition
 from pykafka4.options import ConsumerOptions
 from pykafka4.peers import CONSUMER_METHODS
+from pykafka4.processing.run import Stop, plan
+from pykafka4.processing.work import Handler, Order, Processed
 from pykafka4.properties import Properties, create, passed
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
@@ -205,6 +209,57 @@ class Consumer:
     def group_metadata(self) -> ConsumerGroupMetadata:
         """See pykafka4.Consumer.group_metadata. Waits for a turn of the client's thread."""
         return self._plain().transactional.group_metadata()
+
+    # -- handlers
+
+    async def process(
+        self,
+        handler: Handler,
+        by: Literal["key", "partition"] | Order = "key",
+        workers: int = 8,
+        *,
+        retries: int = 0,
+        retry_backoff: float = 0.1,
+        dead_letter: str | None = None,
+        producer: Producer | None = None,
+        max_in_hand: int = 10_000,
+        drain_timeout: float = 30.0,
+        stop: Stop | None = None,
+    ) -> Processed:
+        """Await `handler(record)` for each record, up to `workers` at a time, in order per key, and commit what is finished.
+
+        As pykafka4.Consumer.process, in tasks instead of threads: `handler` is a coroutine function (or a plain function, which must not
+        block), `producer` an aio.Producer, `stop` an asyncio.Event. A handler that returns a `Delivery`, or a list of them, has finished
+        the record when these are acknowledged. Handlers that still run after `drain_timeout` at the end are cancelled.
+        If it is cancelled, the handlers that run are cancelled, and their records are not finished. What is finished is committed, and the
+        consumer stands at the first record that is not.
+        """
+        session = self._plain()
+        session.check()
+        config = session.config
+        if config.group_id is not None and config.enable_auto_commit:
+            raise ConfigError("process commits what is finished itself: create the consumer with enable_auto_commit=False")
+        if not callable(handler):
+            raise TypeError(f"process: the handler must be callable, not {type(handler).__name__}")
+        check_producer(producer)
+        sends: Any = producer
+        checked = plan(
+            handler,
+            by,
+            workers,
+            retries,
+            retry_backoff,
+            dead_letter,
+            sends,
+            config.group_id,
+            max_in_hand,
+            config.max_poll_records,
+            stop,
+            drain_timeout,
+            None,
+        )
+        where = f"{config.client_id}: group {config.group_id}"
+        return await run(self, checked, session.selection, where, config.group_id is not None, config.max_poll_interval_ms / 1000)
 
     # -- the rest
 

@@ -43,6 +43,7 @@ from pykafka4.processing.streams import Streams, open_streams, stream_counts
 from pykafka4.processing.work import Handler, Order, Processed
 from pykafka4.properties import Properties, create, passed
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from pykafka4.wire.records.common import checked_callback
 from pykafka4.wire.records.hot import Record
 
 __all__ = ["Consumer"]
@@ -333,7 +334,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         if config.group_id is not None and config.enable_auto_commit:
             raise ConfigError("process commits what is finished itself: create the consumer with enable_auto_commit=False")
         checked = plan(
-            handler,
+            checked_callback("process", "the handler", handler),
             by,
             workers,
             retries,

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from pykafka4.records import TopicPartition
 
-__all__ = ["Pauses"]
+__all__ = ["Pauses", "Pausing"]
 
 Size = Callable[[TopicPartition], int]
 

@@ -6,24 +6,38 @@ A partition is paused while its window is full: one record that takes long, or i
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, Final, Protocol
 
 import attrs
 
-from pykafka4.errors import ConfigError, GroupError, KafkaError, KafkaTimeoutError, shown
+from pykafka4.errors import ClosedError, ConfigError, GroupError, KafkaError, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_count
 from pykafka4.net import system
 from pykafka4.processing.dead_letters import DeadLetters, Sends
-from pykafka4.processing.pauses import Pauses
+from pykafka4.processing.pauses import Pauses, Pausing
 from pykafka4.processing.work import Handler, Order, Processed, Retries, Work
 from pykafka4.records import OffsetAndMetadata, TopicPartition
-from pykafka4.wire.records.common import checked_callback
 from pykafka4.wire.records.hot import Record
 
-__all__ = ["COMMIT_EVERY", "COMMIT_SECONDS", "LOOK", "Consumes", "Plan", "Stop", "at_least_one", "plan", "run", "seconds", "tell"]
+__all__ = [
+    "COMMIT_EVERY",
+    "COMMIT_SECONDS",
+    "LOOK",
+    "Between",
+    "Consumes",
+    "Plan",
+    "Rounds",
+    "Stop",
+    "at_least_one",
+    "listening",
+    "plan",
+    "run",
+    "seconds",
+    "tell",
+]
 
 log = get_log("pykafka4.processing")
 
@@ -40,32 +54,14 @@ class Stop(Protocol):
         """Whether to stop."""
 
 
-class Consumes(Protocol):
-    """What is needed of a consumer."""
-
-    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Record]:
-        """See Consumer.poll."""
+class Between(Pausing, Protocol):
+    """What is needed of a consumer between two polls, on threads and in tasks."""
 
     def wakeup(self) -> None:
         """See Consumer.wakeup."""
 
-    def assignment(self) -> set[TopicPartition]:
-        """See Consumer.assignment."""
-
-    def paused(self) -> set[TopicPartition]:
-        """See Consumer.paused."""
-
-    def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """See Consumer.pause."""
-
-    def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """See Consumer.resume."""
-
     def seek(self, partition: Mapping[TopicPartition, int]) -> None:
         """See Consumer.seek."""
-
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float | None = None) -> None:
-        """See Consumer.commit."""
 
     def commit_async(
         self,
@@ -73,6 +69,16 @@ class Consumes(Protocol):
         on_done: Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object],
     ) -> None:
         """See Consumer.commit_async."""
+
+
+class Consumes(Between, Protocol):
+    """What is needed of a consumer."""
+
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Record]:
+        """See Consumer.poll."""
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float | None = None) -> None:
+        """See Consumer.commit."""
 
 
 @attrs.frozen
@@ -92,7 +98,7 @@ class Plan:
 
 
 def plan(
-    handler: object,
+    handle: Handler,
     by: object,
     workers: object,
     retries: object,
@@ -106,7 +112,7 @@ def plan(
     drain_timeout: object,
     executor: Executor | None,
 ) -> Plan:
-    """Check the arguments of `Consumer.process`; TypeError or ConfigError names the wrong one."""
+    """Check the other arguments of `Consumer.process`; TypeError or ConfigError names the wrong one."""
     if dead_letter is None and producer is not None:
         raise ConfigError("producer is for dead letters: pass dead_letter='a topic' as well, or leave it out; handlers use their own")
     if executor is not None and not isinstance(executor, Executor):
@@ -115,7 +121,7 @@ def plan(
         raise TypeError(f"stop must have is_set(), as a threading.Event, not {shown(stop)}")
     most = at_least_one(max_in_hand, "max_in_hand", 2**31 - 1)
     return Plan(
-        checked_callback("process", "the handler", handler),
+        handle,
         _order(by),
         Retries(check_count(retries, "retries", 2**31 - 1), seconds(retry_backoff, "retry_backoff")),
         None if dead_letter is None else DeadLetters(dead_letter, producer, group),
@@ -162,48 +168,43 @@ def seconds(value: object, what: str) -> float:
     return float(value)
 
 
-class Processing:
-    """One run of `Consumer.process`. Used by the thread that polls; the listener runs there, too."""
+class Rounds:
+    """What a run of `process` does between two polls, on threads and in tasks. It never waits."""
 
-    def __init__(self, consumer: Consumes, plan: Plan, where: str, commits: bool, listener: object | None, release_seconds: float) -> None:
-        """`where` begins log lines. `commits`: there is a group. `listener` is that of the application."""
-        self._consumer, self._plan, self._where, self._commits = consumer, plan, where, commits
-        self._listener, self._release_seconds = listener, release_seconds
-        self._executor = plan.executor or ThreadPoolExecutor(plan.workers, "pykafka4-process")
-        self._work = Work(plan.handle, plan.order, plan.retries, plan.dead_letters, self._executor, consumer.wakeup)
+    def __init__(self, consumer: Between, plan: Plan, work: Work, where: str, commits: bool) -> None:
+        """`where` begins log lines. `commits`: there is a group."""
+        self._between, self._plan, self._work, self._where, self._commits = consumer, plan, work, where, commits
         self._pauses = Pauses(consumer, plan.most_in_hand)
         self._polled: list[Record] = []  # not in hand yet
         self._commit_at = system.monotonic() + COMMIT_EVERY
+        self.closed = False  # by another thread or task, which has the listener commit what is finished
 
-    def run(self) -> Processed:
-        """Process records until `stop` is set or an error ends it."""
-        work, consumer, stop = self._work, self._consumer, self._plan.stop
-        try:
-            while work.error is None and (stop is None or not stop.is_set()):
-                self._polled = consumer.poll(LOOK, self._plan.most_polled)
-                work.add(self._polled)
-                touched = {TopicPartition(record.topic, record.partition) for record in self._polled}
-                self._pauses.pause_full(touched, len(work.partitions), self._size)
-                self._polled = []
-                self._pauses.resume_free(len(work.partitions), self._size, work.watch)
-                now = system.monotonic()
-                work.start_due(now)
-                if now >= self._commit_at:
-                    self._commit_later(now)
-        finally:
-            self._finish()
-        if work.error is not None:
-            raise work.error
-        return work.processed
+    def _goes_on(self) -> bool:
+        """Whether to poll again."""
+        return self._work.error is None and (self._plan.stop is None or not self._plan.stop.is_set())
 
-    # ---------------------------------------------------------------- bounded work
+    def _round(self, polled: list[Record]) -> None:
+        """Take what was polled into hand, and start, pause and commit what is due."""
+        work, self._polled = self._work, polled
+        work.add(polled)
+        touched = {TopicPartition(record.topic, record.partition) for record in polled}
+        self._pauses.pause_full(touched, len(work.partitions), self._size)
+        self._polled = []
+        self._pauses.resume_free(len(work.partitions), self._size, work.watch)
+        now = system.monotonic()
+        work.start_due(now)
+        if now >= self._commit_at:
+            self._commit_later(now)
+
+    def _result(self) -> Processed:
+        if self._work.error is not None:
+            raise self._work.error
+        return self._work.processed
 
     def _size(self, tp: TopicPartition) -> int:
         """How many records of this partition are in hand."""
         progress = self._work.partitions.get(tp)
         return 0 if progress is None else progress.window
-
-    # ---------------------------------------------------------------- commits
 
     def _commit_later(self, now: float) -> None:
         self._commit_at = now + COMMIT_EVERY
@@ -211,7 +212,7 @@ class Processing:
         if not offsets or not self._commits:
             return
         try:
-            self._consumer.commit_async(offsets, self._committed)
+            self._between.commit_async(offsets, self._committed)
         except GroupError as error:  # partitions were lost; the next poll says so
             self._committed(offsets, error)
 
@@ -220,12 +221,51 @@ class Processing:
             log.warning("%s: the commit of finished records failed, and is repeated: %s", self._where, error)
             self._work.owe(offsets)
 
+    def _go_back(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Go back to the first record of each partition that is not finished; returns what is to be committed."""
+        places: dict[TopicPartition, int] = {}
+        for record in reversed(self._polled):
+            places[TopicPartition(record.topic, record.partition)] = record.offset
+        places |= {tp: progress.safe.offset for tp, progress in self._work.partitions.items()}
+        mine = self._between.assignment()
+        try:
+            self._between.seek({tp: offset for tp, offset in places.items() if tp in mine})
+        except ClosedError:
+            self.closed = True
+            return {}
+        self._pauses.end()
+        offsets = self._work.take_advanced()
+        return {tp: at for tp, at in offsets.items() if tp in mine}
+
+
+class Processing(Rounds):
+    """One run of `Consumer.process`. Used by the thread that polls; the listener runs there, too."""
+
+    def __init__(self, consumer: Consumes, plan: Plan, where: str, commits: bool, listener: object | None, release_seconds: float) -> None:
+        """`listener` is that of the application."""
+        self._consumer, self._listener, self._release_seconds = consumer, listener, release_seconds
+        self._executor = plan.executor or ThreadPoolExecutor(plan.workers, "pykafka4-process")
+        work = Work(plan.handle, plan.order, plan.retries, plan.dead_letters, self._executor, consumer.wakeup)
+        super().__init__(consumer, plan, work, where, commits)
+
+    def run(self) -> Processed:
+        """Process records until `stop` is set or an error ends it."""
+        try:
+            while self._goes_on():
+                self._polled = self._consumer.poll(LOOK, self._plan.most_polled)
+                self._round(self._polled)
+        finally:
+            self._finish()
+        return self._result()
+
     def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> None:
         if not offsets or not self._commits:
             return
         try:
             self._consumer.commit(offsets, timeout)
-        except (GroupError, KafkaTimeoutError) as error:
+        except ClosedError:
+            raise
+        except KafkaError as error:
             log.warning("%s: the last commit of finished records failed; they will be processed again: %s", self._where, error)
 
     # ---------------------------------------------------------------- the listener, inside `poll`
@@ -259,16 +299,8 @@ class Processing:
                 log.warning(
                     "%s: handlers still run after drain_timeout=%g s; their records are not finished", self._where, self._plan.drain
                 )
-            first: dict[TopicPartition, int] = {}
-            for record in reversed(self._polled):
-                first[TopicPartition(record.topic, record.partition)] = record.offset
-            places = {**first, **{tp: progress.safe.offset for tp, progress in self._work.partitions.items()}}
-            with contextlib.suppress(KafkaError):  # it was closed: the thread that does that has the listener commit what is finished
-                mine = self._consumer.assignment()
-                self._consumer.seek({tp: offset for tp, offset in places.items() if tp in mine})
-                offsets = self._work.take_advanced()  # later than what fails if it was closed
-                self._commit_now({tp: at for tp, at in offsets.items() if tp in mine}, COMMIT_SECONDS)
-                self._pauses.end()
+            with contextlib.suppress(KafkaError):  # of a client that was closed or has crashed; the records are processed again
+                self._commit_now(self._go_back(), COMMIT_SECONDS)
         finally:
             if self._plan.executor is None:
                 self._executor.shutdown(wait=False, cancel_futures=True)
@@ -284,18 +316,18 @@ def tell(listener: object | None, partitions: list[TopicPartition], *methods: st
 
 
 @contextlib.contextmanager
-def _listening(selection: Any, processing: Processing) -> Iterator[None]:
-    """Be the consumer's listener, in front of the application's."""
+def listening(selection: Any, processing: Rounds) -> Iterator[None]:
+    """Be the consumer's listener, in front of the application's; until it is closed, if it was that which ended the run."""
     selection.listener, before = processing, selection.listener
     try:
         yield
     finally:
-        if selection.listener is processing:
+        if selection.listener is processing and not processing.closed:
             selection.listener = before
 
 
 def run(consumer: Consumes, plan: Plan, selection: Any, where: str, commits: bool, max_poll: float) -> Processed:
     """See Consumer.process. `selection` has the consumer's listener, `max_poll` is how long that may take."""
     processing = Processing(consumer, plan, where, commits, selection.listener, min(plan.drain, max_poll / 2))
-    with _listening(selection, processing):
+    with listening(selection, processing):
         return processing.run()

@@ -24,7 +24,7 @@ from pykafka4.processing.progress import Progress
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Delivery, Record
 
-__all__ = ["Handler", "Order", "Processed", "Retries", "Work"]
+__all__ = ["Handler", "Lane", "Order", "Processed", "Retries", "Task", "Work", "deliveries"]
 
 LONGEST_BACKOFF: Final = 30.0  # seconds between two attempts
 
@@ -78,10 +78,13 @@ class Work:
         order: Order,
         retries: Retries,
         dead_letters: DeadLetters | None,
-        executor: Executor,
+        executor: Executor | None,
         wake: Callable[[], object],
     ) -> None:
-        """`wake()` has the thread that polls look at `error` and at watched partitions. It is called on workers."""
+        """`executor` is None where `_submit` needs none.
+
+        `wake()` has the thread that polls look at `error` and at watched partitions. It is called on workers.
+        """
         self._handle, self._order, self._retries, self._dead_letters = handle, order, retries, dead_letters
         self._executor, self._wake = executor, wake
         self._changed = system.Condition()  # its lock is that of everything below
@@ -134,11 +137,22 @@ class Work:
 
     def end(self, tps: Iterable[TopicPartition], timeout: float) -> dict[TopicPartition, OffsetAndMetadata]:
         """Start no more of these partitions' records, wait for those in hand, and return the safe offsets that are not committed."""
+        ending = self.begin_end(tps)
+        with self._changed:
+            self._changed.wait_for(lambda: not any(progress.running for progress in ending), timeout)
+        return self.take_ended(ending)
+
+    def begin_end(self, tps: Iterable[TopicPartition]) -> list[Progress]:
+        """Start no more of these partitions' records; returns what has to end."""
         with self._changed:
             ending = [self.partitions.pop(tp) for tp in tps if tp in self.partitions]
             for progress in ending:
                 progress.ended = True
-            self._changed.wait_for(lambda: not any(progress.running for progress in ending), timeout)
+            return ending
+
+    def take_ended(self, ending: Collection[Progress]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The safe offsets of these that are not committed; what ends from now on is not."""
+        with self._changed:
             found = {progress.tp: progress.safe for progress in ending if progress.tp in self.advanced}
             self.advanced.difference_update(found)
             return found
@@ -172,25 +186,34 @@ class Work:
     # ---------------------------------------------------------------- on workers and callbacks
 
     def _submit(self, what: Callable[..., object], *arguments: Any) -> None:
+        assert self._executor is not None
         try:
             self._executor.submit(what, *arguments)
         except RuntimeError as error:  # it was shut down
             self._fail(error)
 
-    def _run(self, lane: Lane) -> None:
+    def _begin(self, lane: Lane) -> Task | None:
+        """Count another attempt at the first record; None if that is not handled here any more."""
         with self._changed:
             task = lane.tasks[0]
             if self._stopping:
-                return
+                return None
             ended = task.progress.ended
             if not ended:
                 self._count(task, 1)
                 task.attempts += 1
         if ended:
             self._next(lane)
+            return None
+        return task
+
+    def _run(self, lane: Lane) -> Any:
+        """Handle the first record. Runs on a worker."""
+        task = self._begin(lane)
+        if task is None:
             return
         try:
-            sent = _deliveries(self._handle(task.record))
+            sent = deliveries(self._handle(task.record))
         except Exception as error:
             self._failed(lane, task, error)
         except BaseException as error:
@@ -198,7 +221,11 @@ class Work:
                 self._count(task, -1)
             self._fail(error, task)
         else:
-            self._await(sent, lambda error: self._finished(lane, task) if error is None else self._failed(lane, task, error))
+            self._settle(lane, task, sent)
+
+    def _settle(self, lane: Lane, task: Task, sent: list[Delivery]) -> None:
+        """The record is finished when these are acknowledged."""
+        self._await(sent, lambda error: self._finished(lane, task) if error is None else self._failed(lane, task, error))
 
     def _await(self, sent: list[Delivery], then: Callable[[BaseException | None], object]) -> None:
         """Call `then` with the first error, or None, when all of them have their outcome."""
@@ -262,14 +289,19 @@ class Work:
         else:
             self._submit(self._bury, lane, task, error)  # this thread may be that of the producer's callbacks
 
-    def _bury(self, lane: Lane, task: Task, error: BaseException) -> None:
+    def _bury(self, lane: Lane, task: Task, error: BaseException) -> Any:
+        """Send its dead letter. Runs on a worker."""
         assert self._dead_letters is not None
         try:
             delivery = self._dead_letters.send(task.record, task.attempts, error)
         except Exception as refused:
             self._lose(task, error, refused)
         else:
-            self._await([delivery], lambda lost: self._finished(lane, task, 1) if lost is None else self._lose(task, error, lost))
+            self._settle_letter(lane, task, error, delivery)
+
+    def _settle_letter(self, lane: Lane, task: Task, error: BaseException, delivery: Delivery) -> None:
+        """The record is finished when its dead letter is acknowledged."""
+        self._await([delivery], lambda lost: self._finished(lane, task, 1) if lost is None else self._lose(task, error, lost))
 
     def _lose(self, task: Task, error: BaseException, refused: BaseException) -> None:
         """The dead letter could not be sent, so the record is not finished."""
@@ -300,7 +332,7 @@ def _place(task: Task) -> str:
     return f"{task.progress.tp} at offset {task.record.offset}"
 
 
-def _deliveries(returned: object) -> list[Delivery]:
+def deliveries(returned: object) -> list[Delivery]:
     """What has to be acknowledged before the record is finished."""
     if isinstance(returned, Delivery):
         return [returned]

@@ -295,6 +295,7 @@ def test_close_in_another_thread_ends_it(server: ModelServer, make: Maker) -> No
     thread.join(LONG)
     assert not thread.is_alive()
     assert "closed" in str(failures[0])
+    assert committed(make(group_id="g"), [0]) == {0: 10}
 
 
 def test_ctrl_c_loses_nothing(server: ModelServer, make: Maker) -> None:

@@ -33,15 +33,15 @@ MUTANTS = (
     ),
     Mutant(
         file=WORK,
-        old="            self._await(sent, lambda error:",
-        new="            self._await([], lambda error:",
+        old="        self._await(sent, lambda error:",
+        new="        self._await([], lambda error:",
         breaks="a record is finished before what its handler sent is acknowledged",
         tests=("tests/processing/test_work.py::test_a_record_is_finished_when_what_its_handler_sent_is_acknowledged",),
     ),
     Mutant(
         file=WORK,
         old="            self._changed.wait_for(lambda: not any(progress.running for progress in ending), timeout)\n",
-        new="",
+        new="            pass\n",
         breaks="a revocation does not wait for the handlers that run",
         tests=(f"{TESTS}::test_before_a_revocation_what_is_in_hand_is_finished_and_committed",),
     ),
@@ -68,10 +68,17 @@ MUTANTS = (
     ),
     Mutant(
         file=RUN,
-        old="                self._consumer.seek({tp: offset for tp, offset in places.items() if tp in mine})\n",
-        new="",
+        old="            self._between.seek({tp: offset for tp, offset in places.items() if tp in mine})\n",
+        new="            pass\n",
         breaks="a consumer that goes on after process skips what was not finished",
         tests=(f"{TESTS}::test_a_handler_that_raises_ends_it_with_that_exception_and_loses_nothing",),
+    ),
+    Mutant(
+        file=RUN,
+        old="        if selection.listener is processing and not processing.closed:\n",
+        new="        if selection.listener is processing:\n",
+        breaks="a consumer that another task closes does not commit what was processed",
+        tests=("tests/aio/test_aio_process.py::test_close_by_another_task_ends_it",),
     ),
     Mutant(
         file=RUN,

@@ -1,0 +1,254 @@
+"""Processing in tasks. Rule: as on threads, of a lane one record is in hand at a time, and commits pass no record that is not finished.
+
+`pykafka4.processing` does the work; here are the handlers that are awaited, at most `workers` at a time, and the waits. When the call is
+cancelled, so are the handlers that run: their records are not finished.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from pykafka4.errors import ClosedError, KafkaError, shown
+from pykafka4.logs import get_log
+from pykafka4.net import system
+from pykafka4.processing.run import COMMIT_SECONDS, LOOK, Between, Plan, Rounds, listening
+from pykafka4.processing.work import Lane, Processed, Task, Work, deliveries
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.wire.records.hot import Record
+
+__all__ = ["TaskConsumes", "check_producer", "run"]
+
+log = get_log("pykafka4.processing")
+
+
+class TaskConsumes(Between, Protocol):
+    """What is needed of a consumer."""
+
+    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Record]:
+        """See aio.Consumer.poll."""
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float | None = None) -> None:
+        """See aio.Consumer.commit."""
+
+
+def check_producer(producer: object) -> None:
+    """TypeError for one whose `send` would block the event loop."""
+    if producer is not None and not inspect.iscoroutinefunction(getattr(producer, "send", None)):
+        raise TypeError(f"producer must be a pykafka4.aio.Producer, whose send is awaited, not {shown(producer)}")
+
+
+class TaskWork(Work):
+    """Work whose handlers are awaited. Producers call back on their own thread; everything else happens on the event loop."""
+
+    def __init__(self, plan: Plan, wake: Callable[[], object]) -> None:
+        """See Work; called on the event loop."""
+        super().__init__(plan.handle, plan.order, plan.retries, plan.dead_letters, None, wake)
+        self._loop, self._thread, self._workers = asyncio.get_running_loop(), system.get_ident(), plan.workers
+        self._queue: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()  # what no worker has begun
+        self._tasks: set[asyncio.Task[Any]] = set()  # the workers
+        self._ends = asyncio.Event()  # of records in hand
+
+    # ---------------------------------------------------------------- workers
+
+    def _submit(self, what: Callable[..., Any], *arguments: Any) -> None:
+        if system.get_ident() == self._thread:
+            self._enqueue(what, arguments)
+        else:
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                self._loop.call_soon_threadsafe(self._enqueue, what, arguments)
+
+    def _enqueue(self, what: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self._queue.append((what, arguments))
+        self._fill()
+
+    def _fill(self) -> None:
+        while self._queue and len(self._tasks) < self._workers:
+            what, arguments = self._queue.popleft()
+            task = asyncio.ensure_future(what(*arguments))
+            self._tasks.add(task)
+            task.add_done_callback(self._worker_ended)
+
+    def _worker_ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+        self._fill()
+
+    async def _run(self, lane: Lane) -> None:
+        task = self._begin(lane)
+        if task is None:
+            return
+        try:
+            returned = self._handle(task.record)
+            sent = deliveries(await returned if inspect.iscoroutine(returned) else returned)
+        except asyncio.CancelledError:
+            with self._changed:
+                self._count(task, -1)
+            if not self._stopping:  # not by this object: it is the handler's own
+                self._fail(KafkaError("a handler was cancelled"), task)
+        except Exception as error:
+            self._failed(lane, task, error)
+        except BaseException as error:
+            with self._changed:
+                self._count(task, -1)
+            self._fail(error, task)
+        else:
+            self._settle(lane, task, sent)
+
+    async def _bury(self, lane: Lane, task: Task, error: BaseException) -> None:
+        assert self._dead_letters is not None
+        try:
+            sending: Any = self._dead_letters.send(task.record, task.attempts, error)
+            delivery = await sending
+        except asyncio.CancelledError:
+            with self._changed:
+                self._count(task, -1)
+        except Exception as refused:
+            self._lose(task, error, refused)
+        else:
+            self._settle_letter(lane, task, error, delivery)
+
+    def _count(self, task: Task, change: int) -> None:
+        super()._count(task, change)
+        if not task.progress.running:
+            if system.get_ident() == self._thread:
+                self._ends.set()
+            else:
+                with contextlib.suppress(RuntimeError):  # the event loop is closed
+                    self._loop.call_soon_threadsafe(self._ends.set)
+
+    # ---------------------------------------------------------------- ends
+
+    async def ended(self, tps: Iterable[TopicPartition], timeout: float) -> dict[TopicPartition, OffsetAndMetadata]:
+        """See Work.end."""
+        ending = self.begin_end(tps)
+        await self._until(lambda: not any(progress.running for progress in ending), timeout)
+        return self.take_ended(ending)
+
+    async def stopped(self, timeout: float) -> bool:
+        """See Work.stop."""
+        with self._changed:
+            self._stopping = True
+        return await self._until(lambda: not self._running, timeout)
+
+    def cancel(self) -> None:
+        """Start no more handlers, and cancel those that run."""
+        with self._changed:
+            self._stopping = True
+        self._queue.clear()
+        for task in self._tasks:
+            task.cancel()
+
+    async def cancelled(self, timeout: float) -> None:
+        """The same, and wait for their end; not for acknowledgements."""
+        self.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout)
+
+    async def _until(self, condition: Callable[[], bool], timeout: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while not condition():
+                    self._ends.clear()
+                    await self._ends.wait()
+        return condition()
+
+
+class TaskProcessing(Rounds):
+    """One run of `aio.Consumer.process`. The listener runs inside `poll`."""
+
+    def __init__(
+        self, consumer: TaskConsumes, plan: Plan, where: str, commits: bool, listener: object | None, release_seconds: float
+    ) -> None:
+        """`listener` is that of the application."""
+        self._consumer, self._listener, self._release_seconds = consumer, listener, release_seconds
+        self._tasks = TaskWork(plan, consumer.wakeup)
+        super().__init__(consumer, plan, self._tasks, where, commits)
+
+    async def run(self) -> Processed:
+        """Process records until `stop` is set, an error ends it, or it is cancelled."""
+        try:
+            while self._goes_on():
+                self._polled = await self._consumer.poll(LOOK, self._plan.most_polled)
+                self._round(self._polled)
+        except asyncio.CancelledError:
+            await self._finish_cancelled()
+            raise
+        except BaseException:
+            await self._finish()
+            raise
+        await self._finish()
+        return self._result()
+
+    async def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> None:
+        if not offsets or not self._commits:
+            return
+        try:
+            await self._consumer.commit(offsets, timeout)
+        except ClosedError:
+            raise
+        except KafkaError as error:
+            log.warning("%s: the last commit of finished records failed; they will be processed again: %s", self._where, error)
+
+    async def _finish(self) -> None:
+        """Wait for the handlers that run, cancel those that are late, commit what is finished, and go back to what is not."""
+        try:
+            if not await self._tasks.stopped(self._plan.drain):
+                log.warning("%s: handlers that still run after drain_timeout=%g s are cancelled", self._where, self._plan.drain)
+        except asyncio.CancelledError:
+            await self._finish_cancelled()
+            raise
+        finally:
+            self._tasks.cancel()
+        with contextlib.suppress(KafkaError):  # of a client that was closed or has crashed; the records are processed again
+            await self._commit_now(self._go_back(), COMMIT_SECONDS)
+
+    async def _finish_cancelled(self) -> None:
+        """Cancel the handlers, and commit what is finished without waiting for that."""
+        try:
+            await self._tasks.cancelled(self._plan.drain)
+        finally:  # also if it is cancelled again
+            offsets = self._go_back()
+            if offsets and self._commits:
+                with contextlib.suppress(KafkaError):  # partitions were lost
+                    self._consumer.commit_async(offsets, self._committed)
+
+    # ---------------------------------------------------------------- the listener, inside `poll`
+
+    async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+        """Only the application's listener has to know."""
+        await self._tell_all(partitions, "on_partitions_assigned")
+
+    async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        """Finish what is in hand, and commit it, before another member begins."""
+        offsets = await self._tasks.ended(partitions, self._release_seconds)
+        self._pauses.forget(partitions)
+        await self._commit_now(offsets, COMMIT_SECONDS)
+        await self._tell_all(partitions, "on_partitions_revoked")
+
+    async def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
+        """Another member may have begun: nothing can be committed."""
+        self._tasks.take_ended(self._tasks.begin_end(partitions))
+        self._pauses.forget(partitions)
+        await self._tell_all(partitions, "on_partitions_lost", "on_partitions_revoked")
+
+    async def _tell_all(self, partitions: list[TopicPartition], *methods: str) -> None:
+        for method in methods:
+            listen = getattr(self._listener, method, None)
+            if listen is not None:
+                told = listen(partitions)
+                if inspect.isawaitable(told):
+                    await told
+                return
+
+
+async def run(consumer: TaskConsumes, plan: Plan, selection: Any, where: str, commits: bool, max_poll: float) -> Processed:
+    """See aio.Consumer.process. `selection` has the consumer's listener, `max_poll` is how long that may take."""
+    processing = TaskProcessing(consumer, plan, where, commits, selection.listener, min(plan.drain, max_poll / 2))
+    with listening(selection, processing):
+        return await processing.run()
