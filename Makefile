@@ -6,7 +6,7 @@ PY := .venv/bin/python
 # Test modules of one name in several folders need importlib; the folders' own helper modules then need their place on the path.
 PYTEST := $(PY) -m pytest
 SOCKETS := tests/net tests/secrets
-REAL := cluster or spark or chaos or docker or vagrant or compat or harness or kerberos
+REAL := cluster or spark or chaos or storm or docker or vagrant or compat or harness or kerberos
 SIM_SCHEDULES ?= 20000
 CHAOS_RUNS ?= 10
 BENCH_ROUNDS ?= 3
@@ -15,7 +15,7 @@ FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated sockets compiled plain integration secured test-secure test-long test-all test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-outage bench-scale bench-isolation bench-sending options states clean
+.PHONY: help base kafka demo test unit simulated sockets compiled plain integration secured test-secure test-long test-all test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure storm fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-outage bench-scale bench-isolation bench-sending options states clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,32 +44,32 @@ plain: base
 	PYKAFKA4_IMPL=python $(PYTEST) -m 'not ($(REAL) or simulation)' --ignore=tests/producer/test_memory_bound.py --ignore=tests/consumer/test_crashes.py tests/wire tests/core/producer tests/core/consumer tests/producer tests/consumer tests/spark tests/test_client.py tests/test_isolation.py
 
 integration: kafka ## tests of the client against the real 3-broker cluster, Spark included
-	$(PYTEST) -m '(cluster or spark) and not (chaos or harness or lengthy)'
+	$(PYTEST) -m '(cluster or spark) and not (chaos or storm or harness or lengthy)'
 
 test-long: kafka ## tests that `make test` leaves out because they take long: every way of first use without authentication, Kafka's answers again, certificates that are replaced under load, proxies, Spark with TLS
-	$(PYTEST) -m '(cluster or spark) and lengthy and not (chaos or harness)'
+	$(PYTEST) -m '(cluster or spark) and lengthy and not (chaos or storm or harness)'
 
 secured: kafka ## the core of these tests again, over TLS and SASL: produce, consume, groups, kills, restarts, cut connections, and a short chaos
 	$(PYTEST) --security SASL_SSL -m 'secured and not harness'
 
 test-secure: kafka ## all of them over TLS and SASL; and what takes minutes: certificates that are replaced under load, proxies, Spark with TLS
-	$(PYTEST) --security SASL_SSL -m '(cluster or spark) and not (chaos or harness or secured)'
+	$(PYTEST) --security SASL_SSL -m '(cluster or spark) and not (chaos or storm or harness or secured)'
 	$(PYTEST) --security SASL_SSL -m 'secured and not harness'
 
 test-all: test ## `test`, and the tests of the transport's users over the portable transport as well
 	PYKAFKA4_LOOP=portable $(PYTEST) -m 'not ($(REAL) or simulation)' tests/net tests/producer tests/consumer tests/test_client.py tests/test_isolation.py
-	PYKAFKA4_LOOP=portable $(PYTEST) -m '(cluster or spark) and not (chaos or harness)'
+	PYKAFKA4_LOOP=portable $(PYTEST) -m '(cluster or spark) and not (chaos or storm or harness)'
 
 test-harness: kafka ## tests of the harness: clusters, ports, proxies, jars; and a smoke of Docker and provisioning where this machine can
 	$(PYTEST) -m 'harness and (smoke or not (docker or vagrant))'
 
 test-docker: kafka ## the same integration tests on three containers, and what only Docker can do; the core of them over TLS and SASL, too
-	$(PYTEST) --cluster=docker -m '(cluster or spark or docker) and not chaos'
+	$(PYTEST) --cluster=docker -m '(cluster or spark or docker) and not (chaos or storm)'
 	$(PYTEST) --cluster=docker --security SASL_SSL -m 'secured and not (chaos or harness)'
 
 test-vagrant: kafka ## the same integration tests on three Vagrant machines, and Vagrant's own; the core of them over TLS and SASL, too
 	@case "$${VAGRANT_DEFAULT_PROVIDER:-docker}" in docker) $(PY) -m integration.vagrant --prepare ;; esac
-	$(PYTEST) --cluster=vagrant --timeout 900 -m '(cluster or spark or vagrant) and not chaos'
+	$(PYTEST) --cluster=vagrant --timeout 900 -m '(cluster or spark or vagrant) and not (chaos or storm)'
 	$(PYTEST) --cluster=vagrant --timeout 900 --security SASL_SSL -m 'secured and not (chaos or harness)'
 
 test-kerberos: kafka ## SASL GSSAPI: a KDC of the tests' own and brokers that believe its tickets; installs what is missing (as root on Debian)
@@ -104,8 +104,11 @@ format: base ## let ruff mend what it can
 sim: base ## 20,000 simulated schedules (SIM_SCHEDULES=…): one to two hours on two cores
 	PYKAFKA4_SIM_SCHEDULES=$(SIM_SCHEDULES) $(PYTEST) -s --timeout 0 -m simulation tests/simulation
 
-chaos: kafka ## half an hour: ten runs of about two minutes, six drawn from a seed and four that kill leaders; storms of short connections, isolation, memory without brokers, a rebalance storm, leaderless partitions (CHAOS_RUNS=… SEED=…; LONG=1 adds two to three hours: 50 kills and 20 freezes with and without idempotence, ten minutes without brokers)
+chaos: kafka ## half an hour: ten runs of about two minutes, six drawn from a seed and four that kill leaders; storms of short connections, isolation, memory without brokers, leaderless partitions (CHAOS_RUNS=… SEED=…; LONG=1 adds two to three hours: 50 kills and 20 freezes with and without idempotence, ten minutes without brokers)
 	CHAOS_RUNS=$(CHAOS_RUNS) CHAOS_SEED=$(SEED) CHAOS_LONG=$(LONG) $(PYTEST) -s --timeout 0 -m chaos
+
+storm: kafka ## rebalance storms, 15 minutes each: members of ours and of other clients are killed, frozen, added and leave every 2 to 6 s; range, cooperative, consumer protocol, static members, rolling migration (STORM=scenario STORM_SECONDS=… STORM_SEED=…)
+	$(PYTEST) -s --timeout 0 -m storm $(if $(STORM),-k $(STORM))
 
 chaos-secure: kafka ## the same over TLS and SASL (CHAOS_RUNS=… SEED=…)
 	CHAOS_RUNS=$(CHAOS_RUNS) CHAOS_SEED=$(SEED) $(PYTEST) --security SASL_SSL -s --timeout 0 -m chaos

@@ -45,6 +45,7 @@ LEFT_OUT = pytest.StashKey[Counter[str]]()
 # What a plain `pytest` leaves out; a test counts for the first marker that it has.
 TARGETS = {
     "chaos": "make chaos",
+    "storm": "make storm",
     "compat": "make compat",
     "docker": "make test-docker",
     "vagrant": "make test-vagrant",

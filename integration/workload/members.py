@@ -1,8 +1,8 @@
 """Starts group members in processes of their own, ends them, and judges what they read against the brokers' logs.
 
-Invariant: every record of the log was read by some member as it lies in the log; within one assignment a member reads a partition's
-offsets in order, none twice and none skipped; nothing is committed beyond the end of the log. Our members end only when they are asked or
-killed, raise no other errors than those the package documents, and write no traceback.
+Invariant: every record of the log was read by some member as it lies in the log; what members noted keeps the rules of
+`integration.workload.validator`. Our members end only when they are asked or killed, raise no other errors than those the package
+documents, and write no traceback.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
 
 from integration.cluster import Cluster
+from integration.judge.group_log import Event
 from integration.judge.reader import LogRecord
 from integration.waiting import until
-from integration.workload.member import digest
+from integration.workload.journal import digest
+from integration.workload.validator import Breach, Journal, breaches
+from integration.workload.verifiable import command, translated
 from pykafka4 import errors
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 from pykafka4.wire.protocol.messages_group import OffsetFetchRequest
@@ -48,6 +51,8 @@ class Member:
     asked: float | None = None
     frozen: bool = False
     crashed: bool = False  # killed by the test
+    disturbed: bool = False  # killed, or frozen at some time
+    began: float = attrs.Factory(time.monotonic)
     known: list[dict[str, Any]] = attrs.Factory(list)
     position: int = 0  # bytes of the journal that are in `known`
 
@@ -61,9 +66,21 @@ class Member:
         with self.path.open("rb") as file:
             file.seek(self.position)
             whole, end, _ = file.read().rpartition(b"\n")
-        self.known += [json.loads(line) for line in whole.splitlines()]
+        self.known += [line for line in map(self.parse, whole.splitlines()) if line is not None]
         self.position += len(whole) + len(end)
         return self.known
+
+    def parse(self, line: bytes) -> dict[str, Any] | None:
+        """One line as a line of a journal."""
+        if self.kind == "java":
+            return translated(line) if line.startswith(b"{") else None
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    @property
+    def journal(self) -> Journal:
+        """What it noted so far, for the validator."""
+        return Journal(self.name, self.kind, self.lines(), self.instance, self.disturbed)
 
     def signal(self, number: int) -> None:
         if self.process.poll() is None:
@@ -78,11 +95,12 @@ class Member:
 
     def kill(self) -> None:
         self.crashed = self.alive
+        self.disturbed = True
         self.process.kill()
         self.process.wait(ENDED)
 
     def freeze(self) -> None:
-        self.frozen = True
+        self.frozen = self.disturbed = True
         self.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -91,16 +109,36 @@ class Member:
             self.signal(signal.SIGCONT)
 
     def took(self) -> float | None:
-        """Seconds from being asked until it had ended; None for one that did not end by itself."""
+        """Seconds from being asked until it had ended; None for one that did not end by itself.
+
+        They begin when there is a member: a busy machine may need long to start a process, and that one ends at once.
+        """
+        if self.asked is None:
+            return None
+        made = [line["at"] for line in self.lines() if line["what"] == "made"]
+        if not made and self.process.poll() == -signal.SIGTERM:
+            return 0.0
         ends = [line["at"] for line in self.lines() if line["what"] == "ended"]
-        return max(0.0, ends[-1] - self.asked) if ends and self.asked is not None else None
+        return max(0.0, ends[-1] - max([self.asked, *made])) if ends else None
 
 
 class Members:
     """The members of one group. Use as a context manager: no process is left behind."""
 
-    def __init__(self, client: Mapping[str, Any], group: str, topic: str, folder: Path, session_ms: int = 6_000) -> None:
-        self.settings = {"client": dict(client), "group": group, "topic": topic, "session_ms": session_ms}
+    def __init__(
+        self,
+        client: Mapping[str, Any],
+        group: str,
+        topic: str,
+        folder: Path,
+        session_ms: int = 6_000,
+        protocol: str = "classic",
+        strategy: str = "range",
+    ) -> None:
+        """`protocol` and `strategy` are those of members for which nothing else is said."""
+        self.settings = {
+            "client": dict(client), "group": group, "topic": topic, "session_ms": session_ms, "protocol": protocol, "strategy": strategy,
+        }  # fmt: skip
         self.group, self.topic, self.folder = group, topic, folder
         self.all: list[Member] = []
         self.numbers = itertools.count(1)
@@ -114,14 +152,15 @@ class Members:
                 member.process.kill()
             member.process.wait(ENDED)
 
-    def join(self, kind: str = "ours", instance: str | None = None) -> Member:
-        """Start a member."""
+    def join(self, kind: str = "ours", instance: str | None = None, **others: str) -> Member:
+        """Start a member; `others` are a `protocol` or `strategy` of its own."""
         name = f"{kind}-{next(self.numbers)}"
         path = self.folder / f"{name}.jsonl"
-        settings = {**self.settings, "kind": kind, "instance": instance, "name": name}
+        settings = {**self.settings, "kind": kind, "instance": instance, "name": name, **others}
         with path.open("wb") as out, path.with_suffix(".err").open("wb") as err:
-            command = [sys.executable, "-m", "integration.workload.member", json.dumps(settings)]
-            process = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, cwd=ROOT)
+            python = [sys.executable, "-m", "integration.workload.member", json.dumps(settings)]
+            program = command(settings, self.folder) if kind == "java" else python
+            process = subprocess.Popen(program, stdout=out, stderr=err, stdin=subprocess.DEVNULL, cwd=ROOT)
         self.all.append(Member(name, kind, instance, process, path))
         return self.all[-1]
 
@@ -129,11 +168,12 @@ class Members:
         """Members that were neither killed nor asked to end."""
         return [member for member in self.all if member.alive and kind in (None, member.kind)]
 
-    def end_all(self) -> None:
+    def end_all(self, which: Callable[[Member], bool] = lambda _: True) -> None:
         """Ask every member that is left to end, all at once, and wait for those that were asked at any time."""
-        for member in self.all:
+        chosen = [member for member in self.all if which(member)]
+        for member in chosen:
             member.ask()
-        for member in self.all:
+        for member in chosen:
             try:
                 member.process.wait(ENDED)
             except subprocess.TimeoutExpired:
@@ -170,17 +210,21 @@ class Members:
         times = Counter((p, o) for m in self.all for line in m.lines() for p, o, _ in line.get("rows", ()))
         return sum(count - 1 for count in times.values())
 
+    def breaches(self, events: list[Event], ends: dict[int, int]) -> list[Breach]:
+        """What members did against the rules, by their journals and the coordinator's log. All members have ended."""
+        return breaches([member.journal for member in self.all], events, ends)
+
     def complaints(self, log: dict[int, list[LogRecord]]) -> list[str]:
         """What our members read against the log; empty when all is well."""
         there = {(partition, r.offset): digest(r.key, r.value, r.headers, r.timestamp) for partition, rows in log.items() for r in rows}
-        told: list[str] = []
+        told = [str(breach) for breach in breaches([member.journal for member in self.all], None, {}) if breach.ours]
         seen: set[tuple[int, int]] = set()
         for member in self.all:
-            told += jumps(member) + mishaps(member)
+            told += mishaps(member)
             for line in member.lines():
                 for partition, offset, checksum in line.get("rows", ()):
                     seen.add((partition, offset))
-                    if there.get((partition, offset), checksum) != checksum:
+                    if checksum is not None and there.get((partition, offset), checksum) != checksum:
                         told.append(f"{member.name} read something else at {partition}@{offset} than the log holds")
                     if (partition, offset) not in there:
                         told.append(f"{member.name} read {partition}@{offset}, which the log does not hold")
@@ -188,22 +232,6 @@ class Members:
         if missing:
             told.append(f"{len(missing)} records were read by nobody: {missing[:5]}")
         return told
-
-
-def jumps(member: Member) -> list[str]:
-    """Where offsets of a partition do not follow one another within one assignment. Only our members tell when one begins."""
-    if member.kind != "ours":
-        return []
-    told: list[str] = []
-    at: dict[int, int] = {}
-    for line in member.lines():
-        if line["what"] == "assigned":
-            at.clear()
-        for partition, offset, _ in line.get("rows", ()):
-            if at.get(partition, offset) != offset:
-                told.append(f"{member.name} read {partition}@{offset} where {at[partition]} came next")
-            at[partition] = offset + 1
-    return told
 
 
 def mishaps(member: Member) -> list[str]:

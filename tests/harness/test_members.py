@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from integration.judge.reader import LogRecord
-from integration.workload.member import digest
+from integration.workload.journal import digest
 from integration.workload.members import Member, Members
 
 LOG = {0: [LogRecord(n, b"k", b"%d" % n, (), n, -1, -1, -1) for n in range(3)]}

@@ -1,0 +1,143 @@
+"""A rebalance storm: members of one group are killed, frozen, added and asked to leave, one every few seconds.
+
+Rule: what is done, and when, follows from the seed; a frozen member goes on after a while at the latest when the storm ends. What became of
+the members is judged afterwards, from their journals and the coordinator's log.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from integration.waiting import until
+from integration.workload.members import Member, Members
+
+__all__ = ["SCENARIOS", "Place", "Scenario", "Storm"]
+
+PAUSE = (2.0, 6.0)  # seconds between two actions
+FROZEN = (1.0, 12.0)  # shorter and longer than the session
+BACK = (0.0, 3.0)  # seconds until one that ended joins again
+ADDED = 0.25  # of the actions are a spare member that joins, while there is one
+EASY = 2.0  # seconds before the first action
+STARTED = 300.0  # for the first members; a JVM may need a minute on a busy machine
+STEP = 0.05
+
+
+@attrs.frozen
+class Place:
+    """A member's place in the group; when the member ended, another one takes it. A spare one is taken only now and then."""
+
+    kind: str = "ours"
+    instance: str | None = None
+    spare: bool = False
+
+
+@attrs.frozen
+class Scenario:
+    """Who takes part. With several `protocols`, the one of new members changes as the storm goes on: a rolling migration."""
+
+    name: str
+    places: Sequence[Place]
+    protocols: Sequence[str] = ("classic",)
+    strategy: str = "range"
+    packages: Sequence[str] = ()
+    protocol_seconds: float = 60.0
+
+
+OURS = (Place(), Place(), Place(spare=True))
+SCENARIOS: Mapping[str, Scenario] = {
+    row.name: row
+    for row in (
+        Scenario("range", [*OURS, Place("confluent"), Place("aiokafka")], packages=("confluent_kafka", "aiokafka")),
+        Scenario(
+            "cooperative",
+            [*OURS, Place("confluent"), Place("kafka-python")],
+            strategy="cooperative-sticky",
+            packages=("confluent_kafka", "kafka.coordinator.assignors.cooperative_sticky"),
+        ),
+        Scenario("consumer", [*OURS, Place("confluent"), Place("java")], protocols=("consumer",), packages=("confluent_kafka",)),
+        Scenario(
+            "static",
+            [*(Place("ours", name) for name in "abc"), Place(spare=True), Place("confluent", "d"), Place("kafka-python", "e")],
+            packages=("confluent_kafka", "kafka"),
+        ),
+        Scenario("static-consumer", [*(Place("ours", name) for name in "abc"), Place("confluent", "d")], protocols=("consumer",)),
+        Scenario(
+            "migration",
+            [*OURS, Place(), Place("confluent")],
+            protocols=("classic", "consumer"),
+            packages=("confluent_kafka",),
+        ),
+    )
+}
+
+
+class Storm:
+    """What happens to the members of a scenario."""
+
+    def __init__(self, scenario: Scenario, members: Members, seed: str) -> None:
+        self.scenario, self.members, self.random = scenario, members, random.Random(seed)
+        self.taken: dict[int, Member] = {}
+        self.due: list[tuple[float, int, str]] = []
+        self.story: list[str] = []
+        self.began = time.monotonic()
+
+    def run(self, seconds: float) -> None:
+        """Until the time is over, which begins when the first members run; every frozen member goes on afterwards."""
+        for number, place in enumerate(self.scenario.places):
+            if not place.spare:
+                self.mend(number, "join")
+        until(lambda: all(len(member.lines()) > 1 for member in self.taken.values()), STARTED, lambda: f"members: {self.members.state()}")
+        self.began = time.monotonic()
+        following = self.began + EASY
+        while (now := time.monotonic()) < self.began + seconds:
+            for row in sorted(row for row in self.due if row[0] <= now):
+                self.due.remove(row)
+                self.mend(row[1], row[2])
+            if now >= following:
+                following = now + self.random.uniform(*PAUSE)
+                self.strike(now)
+            time.sleep(STEP)
+        for member in self.taken.values():
+            member.thaw()
+
+    @property
+    def protocol(self) -> str:
+        """That of members that start now."""
+        rows = self.scenario.protocols
+        return rows[int((time.monotonic() - self.began) / self.scenario.protocol_seconds) % len(rows)]
+
+    def mend(self, place: int, what: str) -> None:
+        if what == "thaw":
+            self.taken[place].thaw()
+        elif not (place in self.taken and self.taken[place].alive):
+            row = self.scenario.places[place]
+            self.taken[place] = self.members.join(row.kind, row.instance, protocol=self.protocol)
+
+    def strike(self, now: float) -> None:
+        """Something happens to one member; a spare one may join instead."""
+        spare = [n for n, place in enumerate(self.scenario.places) if place.spare and not (n in self.taken and self.taken[n].alive)]
+        ready = [n for n, member in self.taken.items() if member.alive and not member.frozen]
+        what = self.random.choice(("kill", "freeze", "leave"))
+        if spare and self.random.random() < ADDED:
+            self.mend(self.random.choice(spare), "join")
+            self.tell(now, f"add {self.members.all[-1].name}")
+            return
+        if len(ready) < 2:
+            return
+        place = self.random.choice(ready)
+        member = self.taken[place]
+        self.tell(now, f"{what} {member.name}")
+        if what == "freeze":
+            member.freeze()
+            self.due.append((now + self.random.uniform(*FROZEN), place, "thaw"))
+            return
+        (member.kill if what == "kill" else member.ask)()
+        if not self.scenario.places[place].spare:
+            self.due.append((now + self.random.uniform(*BACK), place, "join"))
+
+    def tell(self, now: float, what: str) -> None:
+        self.story.append(f"{now - self.began:.1f} s: {what}")
