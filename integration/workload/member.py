@@ -22,7 +22,7 @@ __all__ = ["main"]
 
 CLOSE = 10.0  # seconds
 COMMIT_EVERY = 7  # polls that returned records
-WATCH, STARVED = 0.05, 0.25  # seconds between two looks at the clock, and between those of a process without the processor
+WATCH, STARVED = 0.05, 0.15  # seconds between two looks at the clock, and between those of a process without the processor
 ERRORS = 20  # errors in a row after which a member ends by itself
 
 

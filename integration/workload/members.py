@@ -25,7 +25,7 @@ from integration.judge.group_log import Event
 from integration.judge.reader import LogRecord
 from integration.waiting import until
 from integration.workload.journal import digest
-from integration.workload.validator import Breach, Journal, breaches
+from integration.workload.validator import Breach, Journal, breaches, covered
 from integration.workload.verifiable import command, translated
 from pykafka4 import errors
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
@@ -111,7 +111,8 @@ class Member:
     def took(self) -> float | None:
         """Seconds from being asked until it had ended; None for one that did not end by itself.
 
-        They begin when there is a member: a busy machine may need long to start a process, and that one ends at once.
+        They begin when there is a member, as a busy machine may need long to start a process; the time in which its process did not get the
+        processor does not count.
         """
         if self.asked is None:
             return None
@@ -119,7 +120,12 @@ class Member:
         if not made and self.process.poll() == -signal.SIGTERM:
             return 0.0
         ends = [line["at"] for line in self.lines() if line["what"] == "ended"]
-        return max(0.0, ends[-1] - max([self.asked, *made])) if ends else None
+        if not ends:
+            return None
+        begin: float = max([self.asked, *made])
+        starved = [(line["since"], line["at"]) for line in self.lines() if line["what"] == "starved"]
+        end = float(ends[-1])
+        return max(0.0, end - begin - covered(begin, end, starved))
 
 
 class Members:

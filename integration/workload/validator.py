@@ -25,8 +25,11 @@ from typing import Any
 import attrs
 
 from integration.judge.group_log import Committed, Event, Generation, Owned, Removed
+from integration.workload.journal import MOST
 
-__all__ = ["Breach", "Journal", "breaches", "pauses", "rebalances"]
+__all__ = ["Breach", "Journal", "breaches", "covered", "pauses", "rebalances", "starved"]
+
+Era = tuple[int, int]  # how often the coordinator had begun to count anew, as for a group that was empty and is converted; the generation
 
 NEVER = float("inf")
 NORMAL = 0.25  # seconds between two reads of a partition at most, where nothing is wrong
@@ -72,12 +75,14 @@ class Judge:
     found: list[Breach] = attrs.Factory(list)
     by_name: dict[str, Journal] = attrs.field(init=False)
     read_by: dict[int, list[float]] = attrs.field(init=False)  # partition -> for each offset, when it and all before it had been read
-    owners: dict[int, dict[int, set[str]]] = attrs.Factory(dict)  # generation -> partition -> members, by the coordinator
+    owners: dict[Era, dict[int, set[str]]] = attrs.Factory(dict)  # generation -> partition -> members, by the coordinator
+    began: list[float] = attrs.Factory(list)  # when the coordinator began to count generations anew
+    latest: int = -1  # the generation that it wrote last
 
     @functools.cached_property
-    def history(self) -> list[tuple[int, dict[int, set[str]]]]:
+    def history(self) -> list[tuple[Era, dict[int, set[str]]]]:
         """The owners, the latest generation first; asked for when the log was read."""
-        return sorted(self.owners.items(), key=lambda row: -row[0])
+        return sorted(self.owners.items(), key=lambda row: row[0], reverse=True)
 
     def __attrs_post_init__(self) -> None:
         self.by_name = {journal.name: journal for journal in self.journals}
@@ -126,7 +131,14 @@ class Judge:
                 held.pop(event.client, None)
         return committed
 
+    def count(self, generation: int, at_ms: int) -> None:
+        """Note where generations begin anew."""
+        if generation < self.latest:
+            self.began.append(at_ms / 1000 - self.wall)
+        self.latest = generation
+
     def new_generation(self, event: Generation, owner: dict[int, str]) -> None:
+        self.count(event.number, event.at_ms)
         seen: dict[int, str] = {}
         for client, partitions in event.owned.items():
             for partition in partitions:
@@ -147,7 +159,7 @@ class Judge:
                 self.note_owner(epoch, partition, event.client)
 
     def note_owner(self, generation: int, partition: int, client: str) -> None:
-        self.owners.setdefault(generation, {}).setdefault(partition, set()).add(client)
+        self.owners.setdefault((len(self.began), generation), {}).setdefault(partition, set()).add(client)
 
     def check_commit(self, event: Committed, owner: str, before: int) -> None:
         partition, offset = event.partition, event.offset
@@ -182,20 +194,29 @@ class Judge:
                 if due is not None and offset != due:
                     self.blame(journal.name, f"read {partition}@{offset} where {due} came next")
                 at[partition] = offset + 1
-            if "rows" in line:
-                self.check_generation(journal, line)
+        for era, line in self.eras(journal):
+            self.check_generation(journal, era, line)
         if committed is not None:
             self.check_end(journal, committed)
 
-    def check_generation(self, journal: Journal, line: Mapping[str, Any]) -> None:
+    def eras(self, journal: Journal) -> Iterator[tuple[Era, Mapping[str, Any]]]:
+        """What it read, each with the generation; how often generations had begun anew is what held when it first had this one."""
+        last, count = -1, 0
+        for line in journal.lines:
+            generation = line.get("generation")
+            if generation is None or generation < 0:
+                continue
+            if generation != last:
+                last, count = generation, bisect.bisect_right(self.began, line["at"])
+            if "rows" in line:
+                yield (count, generation), line
+
+    def check_generation(self, journal: Journal, era: Era, line: Mapping[str, Any]) -> None:
         """By the coordinator's log the member owns what it reads, or owned it last, and has to give it back before anybody else does."""
-        generation = line.get("generation")
-        if generation is None or generation < 0:
-            return
         for partition in {row[0] for row in line["rows"]}:
-            names = next((rows[partition] for g, rows in self.history if g <= generation and partition in rows), set())
+            names = next((rows[partition] for other, rows in self.history if other <= era and partition in rows), set())
             if names and journal.name not in names:
-                self.blame(journal.name, f"read {partition} in generation {generation}, which belonged to {', '.join(sorted(names))}")
+                self.blame(journal.name, f"read {partition} in generation {era[1]}, which belonged to {', '.join(sorted(names))}")
 
     def check_end(self, journal: Journal, committed: set[tuple[int, int]]) -> None:
         """Where it ended as it should: what it had read of the partitions that it still had when it was asked to end."""
@@ -226,16 +247,13 @@ class Judge:
 
     def check_generations(self) -> None:
         """A partition is read by one member in each generation, or by one after the other under one `group.instance.id`."""
-        readers: dict[tuple[int, int], Journal] = {}
+        readers: dict[tuple[int, Era], Journal] = {}
         for journal in self.journals:
-            for line in journal.lines:
-                generation = line.get("generation")
-                if "rows" not in line or generation is None or generation < 0:
-                    continue
+            for era, line in self.eras(journal):
                 for partition in {row[0] for row in line["rows"]}:
-                    other = readers.setdefault((partition, generation), journal)
+                    other = readers.setdefault((partition, era), journal)
                     if other is not journal and (journal.instance is None or other.instance != journal.instance):
-                        self.blame(journal.name, f"and {other.name} both read {partition} in generation {generation}")
+                        self.blame(journal.name, f"and {other.name} both read {partition} in generation {era[1]}")
 
     def check_missing(self) -> None:
         for partition, times in self.read_by.items():
@@ -287,9 +305,17 @@ def gaps(journal: Journal, longer: float) -> Iterator[tuple[int, float, float]]:
 
 
 def busy(journal: Journal) -> Iterator[tuple[float, float]]:
-    """When the member could not read: its process did not get the processor, or its application waited for a commit of its own."""
+    """When the member could not read: its process had no processor, or its application was busy with a commit of its own or with a backlog.
+
+    A list that is full says that more records waited: until the next one, the application was busy.
+    """
     committing: float | None = None
+    full: float | None = None
     for line in journal.lines:
+        if "rows" in line:
+            if full is not None:
+                yield full, line["at"]
+            full = line["at"] if len(line["rows"]) >= MOST else None
         if line["what"] == "starved":
             yield line["since"], line["at"]
         elif line["what"] == "committing":
@@ -297,6 +323,14 @@ def busy(journal: Journal) -> Iterator[tuple[float, float]]:
         elif committing is not None and line["what"] in ("committed", "error"):
             yield committing, line["at"]
             committing = None
+
+
+def starved(journal: Journal) -> float:
+    """The share of its life in which its process did not get the processor."""
+    if not journal.lines:
+        return 0.0
+    seconds = sum(line["at"] - line["since"] for line in journal.lines if line["what"] == "starved")
+    return float(seconds / max(journal.lines[-1]["at"] - journal.lines[0]["at"], 1e-9))
 
 
 def covered(begin: float, end: float, intervals: Iterable[tuple[float, float]]) -> float:

@@ -10,7 +10,8 @@ import pytest
 
 from integration.judge.group_log import Committed, Event, Generation, Owned, Removed, java_hash, parsed
 from integration.judge.log_format import LogRecord
-from integration.workload.validator import Breach, Journal, breaches, pauses, rebalances
+from integration.workload.journal import MOST
+from integration.workload.validator import Breach, Journal, breaches, pauses, rebalances, starved
 
 ENDS = {0: 6, 1: 3}
 Line = dict[str, Any]
@@ -187,6 +188,17 @@ def test_static_members_follow_one_another_in_a_generation() -> None:
     assert not [breach for breach in story.judged() if "both read" in breach.text]
 
 
+def test_generations_that_begin_anew_are_others() -> None:
+    """An empty group of the consumer protocol becomes a classic one, whose first generation is 1."""
+    story = Story()
+    story.a[0]["generation"] = story.a[1]["generation"] = story.a[2]["generation"] = 9
+    story.a[4]["generation"], story.b[0]["generation"], story.b[1]["generation"] = 9, 9, 9
+    story.log[0], story.log[3] = generation(9, a={0, 1}), Generation(1, {"a": frozenset({1}), "b": frozenset({0})}, 4_500)
+    assert "b and a both read 0 in generation 9" not in map(str, story.judged())
+    story.log[3] = generation(10)
+    assert "b and a both read 0 in generation 9" in map(str, story.judged())
+
+
 def test_a_member_that_was_killed_need_not_have_committed() -> None:
     story = Story()
     not_committed(story)
@@ -222,10 +234,12 @@ def test_pauses_and_rebalances_are_counted() -> None:
     assert list(pauses(journal, 1.0, steady, end=3.0)) == []
     slow = Journal("control", "ours", [assigned(0, 0), read(0.1, 0, 0), read(3.5, 0, 1), read(3.6, 0, 2)])
     assert list(pauses(journal, 1.0, slow)) == [], "the brokers had nothing for anybody"
-    starved = {"what": "starved", "since": 2.0, "at": 3.6}
+    missed = {"what": "starved", "since": 2.0, "at": 3.6}
     committing = [{"what": "committing", "at": 1.6}, {"what": "committed", "at": 3.2}]
-    for excuse in ([starved], committing):
+    backlog = [read(1.6, 1, *range(MOST)), read(3.2, 1, MOST)]
+    for excuse in ([missed], committing, backlog):
         assert list(pauses(Journal("a", "ours", [*lines[:3], *excuse, *lines[3:]]), 1.0, steady)) == []
+    assert starved(Journal("a", "ours", [*lines[:3], missed, *lines[3:]])) == pytest.approx(1.6 / 9.5)
     assert rebalances(journal) == 2
     assert rebalances(Journal("a", "ours", lines[:4])) == 0
 

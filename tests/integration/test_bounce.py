@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 
 PARTITIONS = 6
 RATE = 240
-LONG = 60.0
+LONG = 120.0
 STARTED = 300.0  # for members to start on a busy machine
 SESSION_MS = 20_000  # of classic members; those of the consumer protocol have that of the brokers, 6 s
 GROUPS = {"eager": ("classic", "range"), "cooperative": ("classic", "cooperative-sticky"), "consumer": ("consumer", "range")}
@@ -73,7 +73,7 @@ def bounce(cluster: Cluster, topic: str, groups: dict[str, Members], load: Load,
         for node in cluster.nodes:
             FAULTS[fault](cluster, node)
             for partition in range(PARTITIONS):
-                cluster.wait_leader(topic, partition, other_than=node)
+                cluster.wait_leader(topic, partition, other_than=node, timeout=LONG)
             sent = {partition: offset for partition, (_, offset) in cluster.offsets(topic).items()}
             for members in groups.values():
                 members.wait_read({p: end + 1 for p, end in sent.items()}, LONG)
