@@ -31,6 +31,7 @@ class Member:
         self.line: Line = world.line(self.node)
         self.id, self.generation, self.leader, self.members = "", -1, "", []  # type: ignore[var-annotated]
         self.waiting = 0
+        self.metadata, self.assignment = b"m", b"a"  # what it says in joins, and gives everybody if it leads
 
     def send(self, message: Any, version: int) -> int:
         """Send it in `version`, or in the highest that the broker has."""
@@ -54,7 +55,7 @@ class Member:
             member_id=self.id if member_id is None else member_id,
             group_instance_id=self.instance if version >= 5 else None,
             protocol_type=kind,
-            protocols=[JoinGroupRequest.Protocol(name=name, metadata=b"m") for name in protocols],
+            protocols=[JoinGroupRequest.Protocol(name=name, metadata=self.metadata) for name in protocols],
         )
         self.waiting = self.send(message, version)
 
@@ -86,7 +87,7 @@ class Member:
     # ---- the rest
 
     def begin_sync(self, generation: int | None = None, member_id: str | None = None, assign: bool = True) -> None:
-        rows = [SyncGroupRequest.Assignment(member_id=m, assignment=b"a") for m in self.members] if assign else []
+        rows = [SyncGroupRequest.Assignment(member_id=m, assignment=self.assignment) for m in self.members] if assign else []
         message = SyncGroupRequest(
             group_id=self.group,
             generation_id=self.generation if generation is None else generation,

@@ -17,6 +17,7 @@ from fetch_script import SCRIPTS as FETCH
 from fetch_script import epochs, sessions
 from group_script import SCRIPTS as GROUPS
 from group_script import static
+from migration_script import SCRIPTS as MIGRATIONS
 from produce_script import SCRIPTS as PRODUCE
 from produce_script import leaders, replicas, restarted, unconfirmed
 from transaction_script import SCRIPTS as TRANSACTIONS
@@ -30,11 +31,11 @@ from pykafka4.testing import ModelServer
 HERE = Path(__file__).parent
 NEWEST = "4.4"
 OLD = {"0.11.0.3": "0.11", "1.1.1": "1.0", "2.1.1": "2.1", "2.8.2": "2.8", "3.9.1": "3.9"}  # broker: the release that the model plays
-SCRIPTS = [*PRODUCE, *FETCH, *GROUPS, *TRANSACTIONS, unconfirmed, replicas, restarted]
+SCRIPTS = [*PRODUCE, *FETCH, *GROUPS, *MIGRATIONS, *TRANSACTIONS, unconfirmed, replicas, restarted]
 NAMES = [script.__name__ for script in SCRIPTS]
 SEVERAL = (leaders, epochs, unconfirmed, replicas, restarted)  # need more than one broker; old releases run alone
 STATIC_SINCE = (2, 3)
-NOT_OLD = (sessions, *TRANSACTIONS)  # were not tried with old releases
+NOT_OLD = (sessions, *MIGRATIONS, *TRANSACTIONS)  # were not tried with old releases
 OLD_RUNS = [
     (version, script)
     for version in OLD

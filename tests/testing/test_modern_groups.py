@@ -200,7 +200,7 @@ def test_members_commit_in_their_epoch_and_outsiders_not_at_all(world: World) ->
     assert group.may_pend((1, 0), 1, "a", None) is None
 
 
-def test_the_protocols_do_not_mix_in_one_group() -> None:
+def test_requests_of_either_protocol_reach_the_same_group() -> None:
     cluster = ModelCluster()
     client = ModelClient(cluster, node=cluster.coordinator("g"))
     cluster.create_topic("t", 1)
@@ -216,7 +216,7 @@ def test_the_protocols_do_not_mix_in_one_group() -> None:
         rebalance_timeout_ms=1000,
         member_id="",
         protocol_type="consumer",
-        protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
+        protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"no subscription")],
     )
     assert CODES[client.answers[client.ask(join, 9)].error_code].name == "INCONSISTENT_GROUP_PROTOCOL"
     commit = OffsetCommitRequest(

@@ -13,7 +13,9 @@ import attrs
 
 from pykafka4.core import Transitions
 from pykafka4.records import OffsetAndMetadata, TopicPartition
-from pykafka4.testing.groups.modern import Beat, GroupHeartbeat, ModernGroup
+from pykafka4.testing.groups.joining import Joined, JoinRequest, Synced
+from pykafka4.testing.groups.mixed import Mixed
+from pykafka4.testing.groups.modern import JOIN, Beat, GroupHeartbeat, ModernGroup
 from pykafka4.testing.storage.partition import Topics
 from pykafka4.testing.timeline import NEVER, Moment, Timeline
 
@@ -41,43 +43,6 @@ TABLE = Transitions[S](
 )
 
 
-@attrs.frozen
-class JoinRequest:
-    """A JoinGroup request of any version."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    protocol_type: str
-    protocols: tuple[tuple[str, bytes], ...]
-    session_timeout: float
-    rebalance_timeout: float
-    needs_id_first: bool  # JoinGroup 4 and newer: a new member gets an id and MEMBER_ID_REQUIRED, and joins again
-    skips_assignment: bool = True  # JoinGroup 9: the response to a leader that rejoins can tell it to skip the assignment
-
-
-@attrs.frozen
-class Joined:
-    """The response to a join."""
-
-    error: str = "NONE"
-    generation: int = -1
-    protocol: str | None = None
-    leader: str = ""
-    member_id: str = ""
-    members: tuple[tuple[str, str | None, bytes], ...] = ()
-    skip_assignment: bool = False
-
-
-@attrs.frozen
-class Synced:
-    """The response to a sync."""
-
-    error: str = "NONE"
-    assignment: bytes = b""
-    protocol: str | None = None
-
-
 @attrs.define(eq=False)
 class Member:
     """One member, as its coordinator sees it."""
@@ -85,6 +50,7 @@ class Member:
     id: str
     request: JoinRequest
     assignment: bytes = b""
+    held: bytes = b""  # the last assignment, which it may still have while it joins again
     joining: Callable[[Joined], None] | None = None
     syncing: Callable[[Synced], None] | None = None
     session: Moment = NEVER
@@ -118,12 +84,17 @@ class Group:
     _before: dict[TopicPartition, OffsetAndMetadata | None] = attrs.Factory(dict)  # the values before the last commit
     _behind_until: float = 0.0
     history: list[tuple[int, dict[str, bytes]]] = attrs.Factory(list)  # (generation, assignments), for checks
+    upgrades: int = 0  # how often it was converted, with members, for the consumer protocol
+    downgrades: int = 0  # and back
     _rebalance: Moment = NEVER
+    mixed: Mixed = attrs.field(init=False, default=attrs.Factory(lambda self: Mixed(self), takes_self=True))
 
     # ---- JoinGroup
 
     def join(self, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
         """Answer when the generation is complete, or with an error at once."""
+        if self.modern.members:
+            return self.mixed.join(request, answer)
         error = self._join_refusal(request)
         if error:
             return answer(Joined(error, member_id=request.member_id))
@@ -137,8 +108,6 @@ class Group:
         return self._join_again(member, request, answer)
 
     def _join_refusal(self, request: JoinRequest) -> str | None:
-        if self.modern.members:
-            return "INCONSISTENT_GROUP_PROTOCOL"
         known = request.member_id in self.members or request.member_id in self.expected
         if request.member_id and not known and self._static(request.instance_id) is None:
             return "UNKNOWN_MEMBER_ID"
@@ -165,9 +134,9 @@ class Group:
 
     def _replace_static(self, old: Member, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
         """A static member rejoined without its id: it takes over its place under a new id, and the old id is fenced."""
-        self._dismiss(old, "FENCED_INSTANCE_ID")
+        self.dismiss(old, "FENCED_INSTANCE_ID")
         new_id = self.new_id(request.instance_id or "")
-        member = Member(new_id, attrs.evolve(request, member_id=new_id), old.assignment)
+        member = Member(new_id, attrs.evolve(request, member_id=new_id), old.assignment, old.held)
         self.members = {(new_id if i == old.id else i): (member if i == old.id else m) for i, m in self.members.items()}
         was_leader = self.leader == old.id
         if was_leader:
@@ -265,6 +234,8 @@ class Group:
         self, generation: int, member_id: str, instance_id: str | None, assignments: Mapping[str, bytes], answer: Callable[[Synced], None]
     ) -> None:
         """Answer when the leader's assignment is there."""
+        if self.modern.members:
+            return self.mixed.sync(generation, member_id, instance_id, answer)
         error = self.refusal(generation, member_id, instance_id)
         if error:
             return answer(Synced(error))
@@ -284,7 +255,7 @@ class Group:
         self.state = TABLE.move(self.state, S.STABLE)
         self.history.append((self.generation, dict(assignments)))
         for member in list(self.members.values()):
-            member.assignment = assignments.get(member.id, b"")
+            member.assignment = member.held = assignments.get(member.id, b"")
             self._answer_sync(member, Synced("NONE", member.assignment, self.protocol))
 
     def _answer_sync(self, member: Member, synced: Synced) -> None:
@@ -295,6 +266,8 @@ class Group:
 
     def heartbeat(self, generation: int, member_id: str, instance_id: str | None) -> str:
         """NONE, REBALANCE_IN_PROGRESS, or the error for a former member."""
+        if self.modern.members:
+            return self.mixed.heartbeat(generation, member_id, instance_id)
         error = self.refusal(generation, member_id, instance_id)
         if error:
             return error
@@ -304,6 +277,8 @@ class Group:
 
     def leave(self, member_id: str, instance_id: str | None) -> str:
         """Remove the member; the others rejoin."""
+        if self.modern.members:
+            return self.mixed.leave(member_id, instance_id)
         static = self._static(instance_id)
         if static is not None and member_id not in ("", static.id):
             return "FENCED_INSTANCE_ID"
@@ -320,10 +295,33 @@ class Group:
     # ---- ConsumerGroupHeartbeat
 
     def group_heartbeat(self, beat: GroupHeartbeat) -> Beat:
-        """Join, stay in or leave a group that uses the consumer protocol. The model does not convert groups that have classic members."""
-        if self.members:
+        """Join, stay in or leave a group that uses the consumer protocol. The first that joins converts a group with classic members."""
+        if self.members and beat.epoch == JOIN and (static := self._static(beat.instance_id)) is not None:
+            return Beat("UNRELEASED_INSTANCE_ID", message=f"the instance id is owned by {static.id}")
+        if beat.epoch != JOIN and not self.exists:
+            return Beat("GROUP_ID_NOT_FOUND", message=f"Group {self.id} not found.")
+        if self.members and not (beat.epoch == JOIN and self.modern.invalid(beat) is None and self.mixed.upgrade()):
             return Beat("GROUP_ID_NOT_FOUND", message=f"Group {self.id} is not a consumer group.")
         return self.modern.heartbeat(beat)
+
+    def hand_over(self) -> None:
+        """Its members are those of the consumer protocol now; what the classic ones wait for gets REBALANCE_IN_PROGRESS."""
+        self.upgrades += 1
+        olds, self.members = list(self.members.values()), {}
+        for old in olds:
+            self.dismiss(old, "REBALANCE_IN_PROGRESS")
+        self._rebalance.cancel()
+        self.state, self.protocol, self.leader = S.EMPTY, None, ""
+
+    def take_over(self, generation: int, members: list[tuple[str, JoinRequest, bytes]]) -> None:
+        """Be a classic group again, with these members and assignments; it rebalances."""
+        self.downgrades += 1
+        self.generation, self.protocol_type = generation, "consumer"
+        self.members = {id: Member(id, attrs.evolve(request, member_id=id), data, data) for id, request, data in members}
+        self.state, self.protocol, self.leader = S.STABLE, self._common([])[0], ""
+        for member in self.members.values():
+            self.keep_alive(member)
+        self.prepare()
 
     # ---- sessions
 
@@ -337,7 +335,8 @@ class Group:
             self._drop(member)
             self._after_drop()
 
-    def _dismiss(self, member: Member, error: str) -> None:
+    def dismiss(self, member: Member, error: str) -> None:
+        """Answer what it waits for with `error`; its session is over."""
         member.session.cancel()
         joining, member.joining = member.joining, None
         syncing, member.syncing = member.syncing, None
@@ -348,7 +347,7 @@ class Group:
 
     def _drop(self, member: Member) -> None:
         self.members.pop(member.id, None)
-        self._dismiss(member, "UNKNOWN_MEMBER_ID")
+        self.dismiss(member, "UNKNOWN_MEMBER_ID")
 
     def _after_drop(self) -> None:
         if self.state in (S.STABLE, S.COMPLETING):
@@ -371,7 +370,9 @@ class Group:
     def may_commit(self, generation: int, member_id: str, instance_id: str | None) -> str | None:
         """The error for a commit, or None: members commit in their generation, others only to an empty group."""
         if self.modern.members:
-            return self.modern.stale(member_id, generation)
+            error = self.modern.stale(member_id, generation)
+            classic = member_id in self.modern.members and self.modern.members[member_id].classic is not None
+            return "ILLEGAL_GENERATION" if error == "STALE_MEMBER_EPOCH" and classic else error
         if self.interrupts_sync and self.state is S.COMPLETING:
             return "REBALANCE_IN_PROGRESS"
         if generation < 0 and not member_id:
@@ -439,7 +440,7 @@ class Group:
         self._behind_until = self.timeline.now + behind
         self.modern.moved()
         for member in self.members.values():
-            self._dismiss(member, "NOT_COORDINATOR")
+            self.dismiss(member, "NOT_COORDINATOR")
             self.keep_alive(member)
         if self.state is S.COMPLETING:
             self.prepare()

@@ -12,10 +12,11 @@ from collections.abc import Callable
 import attrs
 
 from pykafka4.testing.groups.assigning import DEFAULT, REMOTE_ASSIGNORS, Part, Shares
+from pykafka4.testing.groups.joining import JoinRequest
 from pykafka4.testing.storage.partition import Topics
 from pykafka4.testing.timeline import NEVER, Moment, Timeline
 
-__all__ = ["Beat", "GroupHeartbeat", "ModernGroup", "ModernMember"]
+__all__ = ["JOIN", "Beat", "GroupHeartbeat", "ModernGroup", "ModernMember"]
 
 JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2  # epochs
 
@@ -77,6 +78,9 @@ class ModernMember:
     waits: bool = False  # other members have not given back some of its target
     session: Moment = NEVER
     revocation: Moment = NEVER
+    classic: JoinRequest | None = None  # of a member that uses the classic protocol
+    adopted: bool = False  # with a classic group, and it has not joined since: it may be giving back what the last generation took from it
+    awaited: Moment = NEVER  # the end of the time that it has to join again, or to sync
 
     @property
     def settled(self) -> bool:
@@ -96,6 +100,7 @@ class ModernGroup:
     members: dict[str, ModernMember] = attrs.Factory(dict)
     target: Shares = attrs.Factory(dict)
     on_assigned: Callable[[str, set[Part]], None] = lambda member, parts: None  # called with what a member gains
+    on_removed: Callable[[], None] = lambda: None  # called when a member is gone
     _assigned_for: object = None  # what the target was computed for
 
     @property
@@ -113,17 +118,18 @@ class ModernGroup:
         member, error, message = self._join(beat) if beat.epoch == JOIN else self._known(beat)
         if member is None:
             return Beat(error, message=message)
-        if invalid := self._invalid(beat):
+        if invalid := self.invalid(beat):
             return Beat(invalid)
         before = set(member.assigned)
         self._note(member, beat)
-        self._compute_target()
+        self.compute_target()
         self._reconcile(member, beat.owned)
-        self._keep_alive(member)
+        self.keep_alive(member)
         changed = beat.is_full or before != member.assigned
         return Beat("NONE", member.id, member.epoch, frozenset(member.assigned) if changed else None)
 
-    def _invalid(self, beat: GroupHeartbeat) -> str | None:
+    def invalid(self, beat: GroupHeartbeat) -> str | None:
+        """The error for what no group would accept."""
         if beat.assignor is not None and beat.assignor not in REMOTE_ASSIGNORS:
             return "UNSUPPORTED_ASSIGNOR"
         if beat.regex and not _is_regex(beat.regex):
@@ -133,14 +139,14 @@ class ModernGroup:
         return "INVALID_REQUEST" if beat.epoch == JOIN and not complete else None
 
     def _join(self, beat: GroupHeartbeat) -> tuple[ModernMember | None, str, str | None]:
-        old = self._static(beat.instance_id)
+        old = self.static(beat.instance_id)
         if old is not None:
             if old.epoch != LEAVE_STATIC:
                 return None, "UNRELEASED_INSTANCE_ID", f"the instance id is owned by {old.id}"
             return self._replace(old, beat.member_id), "", None
         member = self.members.get(beat.member_id)
         if member is None:
-            if self._invalid(beat):
+            if self.invalid(beat):
                 return ModernMember(beat.member_id), "", None  # `heartbeat` refuses it
             if self.max_size is not None and len(self.members) >= self.max_size:
                 return None, "GROUP_MAX_SIZE_REACHED", f"the group has {self.max_size} members"
@@ -152,7 +158,8 @@ class ModernGroup:
         """A static member came back: it has the place, and the target, of the old one."""
         self._stop(old)
         del self.members[old.id]
-        new = self.members[member_id] = attrs.evolve(old, id=member_id, epoch=0, previous=0, pending=set(), session=NEVER, revocation=NEVER)
+        new = self.members[member_id] = attrs.evolve(old, id=member_id, epoch=0, previous=0, pending=set(), classic=None)
+        new.session = new.revocation = new.awaited = NEVER
         self.target[member_id] = self.target.pop(old.id, set())
         self._assigned_for = None
         return new
@@ -166,14 +173,15 @@ class ModernGroup:
             return None, "FENCED_MEMBER_EPOCH", f"the member has epoch {member.epoch}, not {beat.epoch}"
         return member, "", None
 
-    def _static(self, instance_id: str | None) -> ModernMember | None:
+    def static(self, instance_id: str | None) -> ModernMember | None:
+        """The member with this instance id."""
         if instance_id is None:
             return None
         return next((m for m in self.members.values() if m.instance_id == instance_id), None)
 
     def refusal(self, member_id: str, instance_id: str | None = None) -> str | None:
         """The error for a request that names a member that is not in the group."""
-        static = self._static(instance_id)
+        static = self.static(instance_id)
         if static is not None and static.id != member_id:
             return "FENCED_INSTANCE_ID"
         return "UNKNOWN_MEMBER_ID" if member_id not in self.members or (instance_id is not None and static is None) else None
@@ -196,7 +204,47 @@ class ModernGroup:
         if beat.assignor is not None:
             member.assignor = beat.assignor
 
-    def _compute_target(self) -> None:
+    # ---- members that use the classic protocol
+
+    def adopt(self, member: ModernMember) -> None:
+        """A member of a classic group that is converted keeps what it has."""
+        self.members[member.id], member.adopted = member, True
+        self.target[member.id] = set(member.assigned)
+        self.keep_alive(member)
+
+    def join_classic(self, member_id: str, request: JoinRequest) -> ModernMember:
+        """The member that sent JoinGroup: a new one, or one in the place of a static member."""
+        old = self.static(request.instance_id)
+        if old is not None and old.id != member_id:
+            member = self._replace(old, member_id)
+        else:
+            member = self.members.setdefault(member_id, ModernMember(member_id, request.instance_id))
+        member.client_id, member.classic, member.rebalance_timeout = request.client_id, request, request.rebalance_timeout
+        return member
+
+    def assign_classic(self, member: ModernMember, topics: tuple[str, ...], owned: frozenset[Part]) -> None:
+        """It joined, and owns these."""
+        member.topics, member.adopted = topics, False
+        self.compute_target()
+        self._reconcile(member, owned)
+        self.keep_alive(member)
+        member.awaited.cancel()
+        self.expect(member)
+
+    def expect(self, member: ModernMember) -> None:
+        """It has its rebalance timeout to do what comes next."""
+        if not member.awaited.pending:
+            member.awaited = self.timeline.after(member.rebalance_timeout, lambda: self._expired(member))
+
+    def free(self, member: ModernMember) -> bool:
+        """Whether nobody has what it waits for any more."""
+        return not self._taken(member) & (self.target[member.id] - member.assigned)
+
+    def _taken(self, member: ModernMember) -> set[Part]:
+        """What other members have."""
+        return {part for m in self.members.values() if m is not member for part in m.assigned | m.pending}
+
+    def compute_target(self) -> None:
         """Assign everything anew if members, subscriptions or topics are others than the last time."""
         known = self.cluster_topics
         wanted = {
@@ -229,8 +277,7 @@ class ModernGroup:
             member.pending = gone
             member.revocation = self.timeline.after(member.rebalance_timeout, lambda: self._overdue(member))
             return
-        taken = {part for m in self.members.values() if m is not member for part in m.assigned | m.pending}
-        fresh = target - member.assigned - taken
+        fresh = target - member.assigned - self._taken(member)
         if fresh:
             self.on_assigned(member.id, fresh)
         member.assigned |= fresh
@@ -240,17 +287,19 @@ class ModernGroup:
 
     def _overdue(self, member: ModernMember) -> None:
         if self.members.get(member.id) is member and member.pending:
-            self._remove(member)
+            self.remove(member)
 
     # ---- sessions
 
-    def _keep_alive(self, member: ModernMember) -> None:
+    def keep_alive(self, member: ModernMember) -> None:
+        """The member is alive: restart its session."""
         member.session.cancel()
-        member.session = self.timeline.after(self.session_timeout, lambda: self._expired(member))
+        seconds = self.session_timeout if member.classic is None else member.classic.session_timeout
+        member.session = self.timeline.after(seconds, lambda: self._expired(member))
 
     def _expired(self, member: ModernMember) -> None:
         if self.members.get(member.id) is member:
-            self._remove(member)
+            self.remove(member)
 
     def _leave(self, beat: GroupHeartbeat) -> Beat:
         if error := self.refusal(beat.member_id, beat.instance_id):
@@ -259,12 +308,18 @@ class ModernGroup:
         if beat.epoch == LEAVE_STATIC:
             member.epoch, member.pending = LEAVE_STATIC, set()
             member.revocation.cancel()
-            self._keep_alive(member)
+            self.keep_alive(member)
         else:
-            self._remove(member)
+            self.remove(member)
         return Beat("NONE", beat.member_id, beat.epoch)
 
-    def _remove(self, member: ModernMember) -> None:
+    def remove(self, member: ModernMember) -> None:
+        """It is gone."""
+        self.release(member)
+        self.on_removed()
+
+    def release(self, member: ModernMember) -> None:
+        """Take it out, whatever the group is then."""
         self._stop(member)
         del self.members[member.id]
         self.target.pop(member.id, None)
@@ -273,8 +328,9 @@ class ModernGroup:
     def _stop(self, member: ModernMember) -> None:
         member.session.cancel()
         member.revocation.cancel()
+        member.awaited.cancel()
 
     def moved(self) -> None:
         """Another broker coordinates the group: sessions begin again."""
         for member in self.members.values():
-            self._keep_alive(member)
+            self.keep_alive(member)
