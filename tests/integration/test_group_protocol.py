@@ -21,6 +21,7 @@ from integration.cluster import Cluster
 from integration.java.client import JavaRecord, java_consume
 from integration.waiting import Deadline, until
 from pykafka4 import Consumer, KafkaError, Producer, Record, TopicPartition
+from pykafka4.wire.protocol.messages_group import LeaveGroupRequest
 
 pytestmark = pytest.mark.cluster
 
@@ -389,6 +390,25 @@ def test_rolling_migration_from_classic_to_consumer_and_back_under_load(cluster:
     twice = {TopicPartition(topic, partition) for (partition, _), count in times.items() if count > 1}
     print(f"\nmigration: {len(group.got) - written} of {written} records came twice; lost: {sorted(group.lost)}")
     assert twice <= group.lost, "nothing comes twice but what a member lost, and then could not commit any more"
+
+
+def test_a_member_that_was_removed_from_a_group_that_is_classic_again_comes_back(cluster: Cluster, topic: str, group: Members) -> None:
+    """Its heartbeat is answered GROUP_ID_NOT_FOUND; its join converts the group once more."""
+    cluster.create_topic(topic, 4)
+    produce(cluster, topic, 0, 20)
+    group.start(**{**CLASSIC, "group_protocol": "classic"})
+    ours = group.start()
+    group.wait_shared(2, 2)
+    leave = LeaveGroupRequest.Member(member_id=ours.group_metadata().member_id, group_instance_id=None)
+
+    def removed() -> bool:
+        answers = [cluster.admin.ask(node, LeaveGroupRequest(group_id=topic, members=[leave])) for node in cluster.nodes]
+        return any(answer.error_code == 0 and answer.members[0].error_code == 0 for answer in answers)
+
+    until(removed, LONG, "the coordinator to remove the member")
+    until(lambda: group.poll() and not ours.assignment(), LONG, "the loss of its partitions")
+    group.wait_shared(2, 2)
+    until(lambda: group.poll() and len({r.value for r in group.got}) == 20, LONG, "all records")
 
 
 def test_a_java_member_and_ours_share_a_group(cluster: Cluster, topic: str) -> None:

@@ -49,6 +49,7 @@ UNRELEASED_SECONDS: Final = 75.0
 UNRELEASED: Final = BY_NAME["UNRELEASED_INSTANCE_ID"].code
 UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_VERSION"].code
 ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # in a commit's response; other errors that are not retriable concern only the commit
+GONE: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
 LEAVES, LEAVES_FOR_A_WHILE = -1, -2  # epochs
 
 
@@ -458,6 +459,8 @@ class ConsumerProtocol:
         elif verdict is Reaction.OUTDATED and self.state is S.JOINING:  # some releases let no member that they know join again
             self._release_first = True
             self._rejoin(now)
+        elif answer.error_code == GONE and self._is_in:  # deleted, or classic again: joining creates it, or converts it
+            self._react(now, Reaction.STRANGER, error)
         elif verdict in (Reaction.FATAL, Reaction.NAMED):
             self.fail(error)
         elif verdict in (Reaction.STRANGER, Reaction.OUTDATED):

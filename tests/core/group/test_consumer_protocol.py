@@ -238,7 +238,7 @@ def test_partitions_of_unknown_topics_do_not_end_those_that_are_held() -> None:
 # ---- errors
 
 
-@pytest.mark.parametrize("error", ["UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH"])
+@pytest.mark.parametrize("error", ["UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH", "GROUP_ID_NOT_FOUND"])
 def test_a_member_that_was_put_out_loses_its_partitions_and_joins_when_they_are_released(error: str) -> None:
     member = GroupMember().joined(0)
     member.next_beat()
@@ -249,6 +249,13 @@ def test_a_member_that_was_put_out_loses_its_partitions_and_joins_when_they_are_
     assert member.pending(Heartbeat) == []
     member.release()
     assert (member.message.member_epoch, owned(member.message)) == (0, {})
+
+
+def test_a_join_to_a_group_that_cannot_be_converted_is_refused_for_good() -> None:
+    member = GroupMember()
+    member.find_coordinator()
+    member.reply(error="GROUP_ID_NOT_FOUND")
+    assert state(member) is ConsumerState.FATAL
 
 
 def test_a_fenced_static_member_gives_up_its_place_before_it_joins_again() -> None:

@@ -15,6 +15,13 @@ TESTS: Final = "tests/core/group/test_consumer_protocol.py"
 MUTANTS: Final = (
     Mutant(
         file=SOURCE,
+        old="        elif answer.error_code == GONE and self._is_in:",
+        new="        elif False:",
+        breaks="a member that was removed from a group that is classic again, or was deleted, never comes back",
+        tests=(f"{TESTS}::test_a_member_that_was_put_out_loses_its_partitions_and_joins_when_they_are_released",),
+    ),
+    Mutant(
+        file=SOURCE,
         old="            elif self._commits.pending((tp,)):\n                continue\n",
         new="",
         breaks="a partition is given back while a commit of it is under way",
