@@ -50,6 +50,8 @@ AT_ONCE: Final[Span] = (0.0, 0.0)
 FRAMES: Final = "the proxy forwards bytes and does not know requests, and an answer carries no checksum: a damaged one can be a valid one"
 NOT_ORDERED: Final = "no broker gives this error on order; the causes of such errors are faults of their own: "
 
+BY_PATTERN: Final = "the members of chaos subscribe to one topic by name; test_subscriptions.py has topics that come and go on real brokers"
+
 FAULTS: Final[tuple[ScheduledFault, ...]] = (
     # of both kinds of schedules
     ScheduledFault(name="move leader", producers=AT_ONCE, consumers=AT_ONCE, lane=Lane.BROKERS),
@@ -123,6 +125,8 @@ FAULTS: Final[tuple[ScheduledFault, ...]] = (
         consumers=AT_ONCE,
         unreal="a broker forgets a session when a thousand others need its place; 'broker stops' makes it forget all",
     ),
+    ScheduledFault(name="topic is created", consumers=AT_ONCE, unreal=BY_PATTERN),
+    ScheduledFault(name="topic is deleted", consumers=AT_ONCE, unreal=BY_PATTERN),
     ScheduledFault(name="retention", consumers=AT_ONCE, lane=Lane.BROKERS),
     ScheduledFault(name="member joins", consumers=AT_ONCE, lane=Lane.MEMBERS),
     ScheduledFault(name="member closes", consumers=AT_ONCE, lane=Lane.MEMBERS),

@@ -10,7 +10,7 @@ import consumer_mutants
 import producer_mutants
 import pytest
 import transaction_mutants
-from consumer_plan import draw_consumers
+from consumer_plan import draw_plain_consumers
 from consumers import ConsumerSimulation
 from invariants import Broken
 from producer_plan import draw_plain
@@ -29,7 +29,7 @@ SCHEDULES = {Simulation: 400, ConsumerSimulation: 80}
 
 
 def hunted(hunt: Hunt, kind: Any, count: int) -> Iterator[Any]:
-    plan_of = draw_plain if kind is Simulation else draw_consumers
+    plan_of = draw_plain if kind is Simulation else draw_plain_consumers
     return (kind(seed, plan=hunt.narrowed(plan_of(seed))) for seed in range(hunt.first, hunt.first + count))
 
 

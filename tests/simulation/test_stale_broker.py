@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from consumer_plan import GROUP, ConsumerPlan, draw_consumers
+from consumer_plan import GROUP, ConsumerPlan, draw_plain_consumers
 from consumers import ConsumerSimulation
 from producer_plan import draw
 from schedules import calm
@@ -31,7 +31,7 @@ TWO_MEMBERS = {
 
 def two_members() -> ConsumerPlan:
     """Two members that only poll and commit."""
-    plan = calm(draw_consumers(1), trouble=SPELL, **TWO_MEMBERS)
+    plan = calm(draw_plain_consumers(1), trouble=SPELL, **TWO_MEMBERS)
     plan.options.update(auto_offset_reset="earliest")
     return plan  # type: ignore[no-any-return]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 from invariants import Broken
 
+from pykafka4.core import INFINITY
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
 
@@ -36,7 +37,14 @@ class Place:
     sought: bool = False  # the application said where to read
     least: int = 0  # with auto_offset_reset=latest: reading cannot begin below
     cuts: list[int] = attrs.Factory(list)  # where the log was cut since; not noticed yet
+    fresh: bool = False  # with auto_offset_reset=latest: it came after the subscription, so reading begins at its beginning
+    time: int | None = None  # what the application sought; `at` is the first record that was not older then
     dry: float | None = None  # since when there are records and the application got none
+
+    @property
+    def known(self) -> bool:
+        """Whether the client needs not look up where it is."""
+        return self.time is None or self.handed > 0
 
 
 class Reading:
@@ -47,6 +55,7 @@ class Reading:
         self._sim, self.name, self._policy, self._in_group, self._keeps = sim, name, policy, in_group, keeps
         self.owned: dict[TopicPartition, Place] = {}
         self.paused: set[TopicPartition] = set()
+        self.subscribed = INFINITY  # when it was first told of an assignment: from then on its client knows its topics
         self._looked = 0.0
         self._asked_until = 0.0  # when the application last had an answer
 
@@ -57,7 +66,13 @@ class Reading:
         for tp in tps:
             if tp in self.owned:
                 raise Broken("listeners are told the truth", f"{tp} is assigned twice")
-            self.owned[tp] = Place(at=None if self._in_group else 0, least=self._sim.least(tp))
+            self._sim.used["new topics assigned"] += self._in_group and self._sim.is_new(tp.topic)
+            fresh = self._in_group and self._sim.is_fresh(tp, self.subscribed)
+            self.owned[tp] = Place(at=None if self._in_group else 0, least=self._sim.least(tp), fresh=fresh)
+        excluded = [tp for tp in self.owned if self._in_group and self._sim.leaves_out(tp.topic)]
+        if excluded:
+            raise Broken("subscriptions select topics", f"{self.name} is assigned {excluded}, which its subscription excludes")
+        self.subscribed = min(self.subscribed, self._sim.timeline.now)
 
     def end(self, tps: Iterable[TopicPartition], *, lost: bool = False) -> None:
         """They are not any more. One that was lost may never have been reported."""
@@ -67,13 +82,13 @@ class Reading:
             self.owned.pop(tp, None)
             self.paused.discard(tp)
 
-    def sought(self, tp: TopicPartition, offset: int) -> None:
-        """The application reads on from there."""
+    def sought(self, tp: TopicPartition, offset: int, time: int | None = None) -> None:
+        """The application reads on from there; with `time` the client has to find that offset."""
         if self._in_group:
             self._sim.ledger.rewind(tp, offset)
         if tp in self.owned:
-            end = self._sim.cluster.log(*tp).end_offset
-            self.owned[tp] = Place(at=offset, sought=True, cuts=[end] if offset > end else [])  # an election took that offset
+            end = self._sim.ledger.log(tp).end_offset
+            self.owned[tp] = Place(at=offset, sought=True, time=time, cuts=[end] if offset > end else [])  # an election took that offset
 
     def cut(self, tp: TopicPartition, end: int) -> None:
         """An election took what lay from `end` on."""
@@ -138,7 +153,7 @@ class Reading:
             if self._in_group and not sim.knows_epochs:  # of several cuts this is not the lowest: it went on where it was
                 ledger.skip(tp, record.offset)
             return
-        log_start = sim.cluster.log(*tp).start_offset
+        log_start = sim.ledger.log(tp).start_offset
         if (
             sim.knows_epochs and place.handed and before > log_start
         ):  # where the log begins, its epochs begin: nothing was cut that is there
@@ -154,7 +169,7 @@ class Reading:
 
     def _after_cuts(self, tp: TopicPartition, place: Place) -> set[int | None]:
         """Where a client goes on that has noticed one of the cuts."""
-        ledger, start = self._sim.ledger, self._sim.cluster.log(*tp).start_offset
+        ledger, start = self._sim.ledger, self._sim.ledger.log(tp).start_offset
         ends = {*place.cuts, *(max(end, start) for end in place.cuts)}  # a batch may begin before the start of the log
         return {find(tp, end) for end in ends for find in (ledger.next_in_log, ledger.next_written)}
 
@@ -167,12 +182,19 @@ class Reading:
     def _check_next(self, tp: TopicPartition, place: Place, record: Record) -> None:
         """It must be the next in the log; the first of an assignment may lie before that, not behind an unfinished record."""
         sim, ledger, before, offset = self._sim, self._sim.ledger, place.at, record.offset
-        start = sim.cluster.log(*tp).start_offset
+        start = sim.ledger.log(tp).start_offset
+        if not place.known and before is not None:
+            before = self._check_time(tp, place, offset, before)
         if self._policy == "none" and self._in_group:
             self._check_asked(tp, place, offset, start)
         elif before is None or before < start:
             if self._policy == "latest" and offset < place.least and ledger.last.get(tp, -1) < 0:
                 raise Broken("positions never skip", f"{self.name} {tp}: begins at {offset}, the latest was {place.least} or more")
+            self._sim.used["new partitions begun with latest"] += place.fresh
+            if place.fresh and ledger.last.get(tp, -1) < 0 and offset not in ledger.firsts(tp) and tp not in ledger.cuts:
+                raise Broken(
+                    "new partitions are read from their beginning", f"{self.name} {tp}: begins at {offset}, which is not its first"
+                )
             if self._policy == "latest" and ledger.begin(tp, offset):
                 before = offset
         if before is None:
@@ -186,6 +208,22 @@ class Reading:
         if not place.handed and tp in ledger.cuts and self._in_group:  # it begins where the group or the application said before a cut
             ledger.rewind(tp, offset)
             ledger.skip(tp, offset)
+
+    def _check_time(self, tp: TopicPartition, place: Place, offset: int, before: int) -> int:
+        """The application sought a time; returns where reading had to go on. The log may have changed before the client looked."""
+        ledger, time = self._sim.ledger, place.time
+        assert time is not None
+        self._sim.used["times sought"] += 1
+        if offset == ledger.next_in_log(tp, before):
+            return before
+        if ledger.log(tp).start_offset <= before and tp not in ledger.cuts:
+            raise Broken("positions never skip", f"{self.name} {tp}: {offset} after seeking the time {time}, the first is {before}")
+        if offset > before:
+            ledger.skip(tp, offset)
+        else:
+            ledger.rewind(tp, offset)
+        place.at = offset
+        return offset
 
     def _check_asked(self, tp: TopicPartition, place: Place, offset: int, start: int) -> None:
         """With auto_offset_reset=none only the application says where to read."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +17,7 @@ from invariants import Broken
 
 from pykafka4.records import TopicPartition
 from pykafka4.testing.model import ModelCluster
+from pykafka4.testing.storage.log import PartitionLog
 from pykafka4.wire.records.batch import WireRecord
 from pykafka4.wire.records.hot import Record
 
@@ -47,6 +48,8 @@ class Ledger:
         self.last: dict[TopicPartition, int] = {}  # what the group has stored
         self.most: dict[TopicPartition, int] = {}  # the highest it ever stored
         self.floor: dict[TopicPartition, int] = {}  # the lowest offset that an application went back to
+        self.commits: Counter[TopicPartition] = Counter()  # how many were stored whose client still waited
+        self.gone: dict[TopicPartition, PartitionLog] = {}  # the logs of deleted topics
         self.handed = self.written = 0
         self.on_cut: list[Callable[[TopicPartition, int], None]] = []
         self._writing: list[WireRecord] = []
@@ -63,6 +66,19 @@ class Ledger:
 
     # ---- what is written
 
+    def log(self, tp: TopicPartition) -> PartitionLog:
+        """The log of its leader, or what that was when the topic was deleted."""
+        return self.gone[tp] if tp in self.gone else self._cluster.log(*tp)
+
+    def records(self, tp: TopicPartition) -> Iterator[WireRecord]:
+        """What the log has now."""
+        return self._after(tp, self.log(tp).start_offset)
+
+    def delete(self, tp: TopicPartition) -> None:
+        """Its topic is about to be deleted."""
+        self.high(tp)
+        self.gone[tp] = self._cluster.log(*tp)
+
     def write(self, tp: TopicPartition, records: list[WireRecord], *, codec: int, gap: int) -> None:
         """These are written."""
         self._writing = records
@@ -76,7 +92,7 @@ class Ledger:
 
     def _truncated(self, tp: TopicPartition, end: int) -> None:
         self.high(tp)
-        log = self._cluster.log(*tp)
+        log = self.log(tp)
         end = max(min(end, log.end_offset), log.start_offset)  # a gap before the lost records is lost, too
         values = self.values[tp]
         finished, done = self.finished[tp], self._done_below[tp]
@@ -87,7 +103,7 @@ class Ledger:
         self._old_done[tp] = max(self._old_done.get(tp, 0), done)
         self.finished[tp] = {offset for offset in finished if offset < end}
         self._done_below[tp] = min(self._done_below[tp], end)
-        self.rewind(tp, self._cluster.log(*tp).start_offset)  # as far as auto_offset_reset goes back who knows no epoch
+        self.rewind(tp, self.log(tp).start_offset)  # as far as auto_offset_reset goes back who knows no epoch
         for told in self.on_cut:
             told(tp, end)
 
@@ -126,7 +142,7 @@ class Ledger:
     def firsts(self, tp: TopicPartition) -> set[int]:
         """Where a log of this partition begins: the leader's, and one of a leader before that had deleted more."""
         self.high(tp)
-        starts = self._cluster.log(*tp).start_offset, self._begins[tp]
+        starts = self.log(tp).start_offset, self._begins[tp]
         return {first for first in (*starts, *(self.next_in_log(tp, start) for start in starts)) if first is not None}
 
     def below_high(self, tp: TopicPartition, offset: int) -> bool:
@@ -148,7 +164,7 @@ class Ledger:
 
     def done_below(self, tp: TopicPartition) -> int:
         """The offset of the first unfinished record, the end of the log when there is none."""
-        finished, log = self.finished[tp], self._cluster.log(*tp)
+        finished, log = self.finished[tp], self.log(tp)
         at = max(self._done_below[tp], log.start_offset, self._start[tp])
         for record in self._after(tp, at):
             if record.offset not in finished:
@@ -171,7 +187,7 @@ class Ledger:
         return max((tail[0] for tail in tails if tail), default=0)
 
     def _after(self, tp: TopicPartition, offset: int) -> Iterator[WireRecord]:
-        log = self._cluster.log(*tp)
+        log = self.log(tp)
         first = bisect.bisect_right(log.batches, offset, key=lambda batch: batch.next_offset)
         batches = itertools.islice(log.batches, first, None)
         return (r for b in batches for r in log.records_in(b) if r.offset >= offset)
@@ -186,7 +202,7 @@ class Ledger:
 
     def begin(self, tp: TopicPartition, offset: int) -> bool:
         """Whether reading begins at `offset`: with auto_offset_reset=latest, where nothing that is still in the log was committed."""
-        stored, log = self.last.get(tp, -1), self._cluster.log(*tp)
+        stored, log = self.last.get(tp, -1), self.log(tp)
         begun = self._begun.get(tp)
         if begun is not None and offset in (begun, self.next_in_log(tp, begun)):
             self.skip(tp, offset)  # a log that was cut since has other records there
@@ -241,6 +257,7 @@ class Ledger:
         before = self.committed.get(tp, -1)
         if offset > self.may_commit(tp) and not (self.latest and self.begin(tp, offset)):
             raise Broken("nothing unfinished is committed", f"{tp}: {offset} is committed, record {self.done_below(tp)} is not finished")
+        self.commits[tp] += awaited
         self.last[tp], self.most[tp] = offset, max(offset, self.most.get(tp, -1))
         if not awaited:
             # Executed after the client had given the connection up: it may have committed more meanwhile, which cannot be

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
+from consumer_feature_mutants import MUTANTS as FEATURES
 from consumer_plan import COOPERATIVE, EAGER
 from schedules import Hunt, Patch, around
 
@@ -377,6 +378,7 @@ TWO = "one owner per generation"
 CALM = {"trouble": 45.0, "crash": "", "sick": False}
 
 MUTANTS: dict[Patch, Hunt] = {
+    **FEATURES,
     commit_what_is_prefetched: Hunt({UNFINISHED}, says=" is committed, record "),
     commit_what_is_in_hand: Hunt({UNFINISHED}, says=" is committed, record "),
     commit_from_the_start_now_and_then: Hunt({"commits never go back", "a commit that returned is stored"}, says=" after "),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import trouble
+from consumer_features import MODERN, TOPIC_FAULTS, with_consumer_features
 from crashes import CRASHES
 from handed import GROUP_ITSELF
 from weather import Climate
@@ -30,14 +31,13 @@ if TYPE_CHECKING:
     from consumers import ConsumerSimulation
     from members import Member
 
-__all__ = ["CONSUMER_FAULTS", "COOPERATIVE", "EAGER", "GROUP", "ConsumerPlan", "draw_consumers"]
+__all__ = ["CONSUMER_FAULTS", "COOPERATIVE", "EAGER", "GROUP", "ConsumerPlan", "draw_consumers", "draw_plain_consumers"]
 
 GROUP: Final = "g"
 EAGER: Final = ("range", "cooperative-sticky")  # the default
 COOPERATIVE: Final = ("cooperative-sticky",)
 # All members alike, or one of the two steps of an upgrade: first the new assignor is added, then the old one removed.
 STRATEGIES: Final = ((EAGER,), (EAGER, ("range",)), (COOPERATIVE,), (COOPERATIVE,), (COOPERATIVE, ("cooperative-sticky", "range")))
-MODERN: Final = ("4.4", "4.0")  # releases that have the consumer protocol
 LONGEST_JOIN: Final = 10.0  # seconds that a member may wait for an answer to JoinGroup that never comes
 
 
@@ -57,7 +57,7 @@ class ConsumerPlan:
     climate: Climate
     restarts: float  # how likely a member that ends comes again
     static: bool  # members have a group_instance_id
-    protocol: str = "classic"  # of the group
+    protocol: str = "classic"  # of the members; "both": of some this, of others that
     iterate: float  # how likely a member uses a `for` loop
     calls: float  # how likely a member does something else between two polls
     preempt: float  # how likely a thread that asks for a lock lets another go first
@@ -68,18 +68,24 @@ class ConsumerPlan:
     sick: bool = False  # everything goes wrong at one broker or partition, so that all others have to go on
     fetch_sessions: int = 1000  # that a broker has room for
     strategies: tuple[tuple[str, ...], ...] = (EAGER,)  # the assignors of the members, in turn
+    features: tuple[str, ...] = ()  # see `consumer_features`
 
     def __attrs_post_init__(self) -> None:
-        if self.protocol == "consumer" and self.release not in MODERN:
+        if self.protocol != "classic" and self.release not in MODERN:
             raise ValueError(
                 f"brokers of release {self.release} have no consumer protocol: a plan that sets the release also sets the protocol"
             )
 
 
 def draw_consumers(seed: int) -> ConsumerPlan:
-    """The plan of `seed`."""
+    """The plan of `seed`: two of three have features, see `consumer_features`."""
+    return with_consumer_features(draw_plain_consumers(seed))
+
+
+def draw_plain_consumers(seed: int) -> ConsumerPlan:
+    """The same without features."""
     r = Random(seed)
-    first = [name for name in CONSUMER_FAULTS if name not in (*LATER, "partition is gone")]
+    first = [name for name in PLAIN if name not in (*LATER, "partition is gone")]
     names = [name for name in first if r.random() < 0.4] or [r.choice(sorted(first))]
     if seed % 7 == 3:
         names += LATER
@@ -148,7 +154,7 @@ def _of_a_kind(plan: ConsumerPlan, r: Random) -> ConsumerPlan:
         changes.update(trouble=20.0, fault_interval=2.0, faults=tuple(sorted(r.sample(SICKNESS, 3))), sick=True)
     elif kind == "aimed":
         # Members have to come and go for that, and clients have to lose their coordinator.
-        names = r.sample(sorted(CONSUMER_FAULTS), 6)
+        names = r.sample(sorted(PLAIN), 6)
         moving = ("coordinator moves", "member closes", "member joins")
         changes.update(aim=r.choice(AIMS), faults=tuple(sorted({*names, *moving})), restarts=1.0, fault_interval=0.1, trouble=8.0)
     elif kind == "crash":
@@ -218,7 +224,15 @@ MODERN_ERRORS: Final[dict[Any, tuple[str, ...]]] = {  # of groups that use the c
 }
 
 
+BOTH_ERRORS: Final[dict[Any, tuple[str, ...]]] = {  # what both kinds of members may be told
+    api: tuple(error for error in errors if error in MODERN_ERRORS.get(api, errors))
+    for api, errors in {**MODERN_ERRORS, **GROUP_ERRORS}.items()
+}
+
+
 def _group_errors(sim: ConsumerSimulation) -> dict[Any, tuple[str, ...]]:
+    if sim.plan.protocol == "both":
+        return BOTH_ERRORS
     return MODERN_ERRORS if sim.plan.protocol == "consumer" else GROUP_ERRORS
 
 
@@ -270,7 +284,7 @@ def _move_coordinator(sim: ConsumerSimulation) -> None:
 
 def _retention(sim: ConsumerSimulation) -> None:
     tp = sim.some_partition()
-    log = sim.cluster.log(*tp)
+    log = sim.ledger.log(tp)
     to = (log.start_offset + log.end_offset) // 2
     sim.note(f"{tp} is cut: it begins at {to}")
     sim.cluster.delete_records(*tp, to)
@@ -295,6 +309,18 @@ def _slow_follower(sim: ConsumerSimulation) -> None:
     node, seconds = sim.some_node(), sim.random.uniform(*LASTS["follower is slow"])
     sim.note(f"broker {node} copies nothing")
     sim.cluster.pause_replication(node, seconds)
+
+
+def _create(sim: ConsumerSimulation) -> None:
+    """A topic that the pattern selects, or one that is excluded."""
+    if len(sim.cluster.topics) < 6:
+        sim.new_topic(excluded=sim.random.random() < 0.3)
+
+
+def _delete(sim: ConsumerSimulation) -> None:
+    names = sorted(name for name in sim.cluster.topics if name != "t")
+    if names:
+        sim.drop_topic(sim.random.choice(names))
 
 
 def _evict(sim: ConsumerSimulation) -> None:
@@ -355,7 +381,10 @@ CONSUMER_FAULTS: Final[dict[str, Callable[[ConsumerSimulation], None]]] = {
     "broker is deaf": trouble.deafen_broker(LASTS["broker is deaf"]),
     "partition is gone": trouble.orphan(LASTS["partition is gone"]),
     "fetch sessions evicted": _evict,
+    "topic is created": _create,
+    "topic is deleted": _delete,
 }
+PLAIN: Final = tuple(name for name in CONSUMER_FAULTS if name not in TOPIC_FAULTS)
 SICKNESS: Final = (
     "partition is gone",
     "broker freezes",

@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import attrs
+from consumer_features import is_excluded
 from consumer_plan import CONSUMER_FAULTS, GROUP, ConsumerPlan, draw_consumers
 from handed import GROUP_ITSELF
 from invariants import Broken
@@ -33,11 +34,13 @@ from pykafka4.wire.records.batch import WireRecord
 __all__ = ["ConsumerReport", "ConsumerSimulation"]
 
 PATIENCE: Final = 90.0  # virtual seconds after healing in which everything must be read and committed
+POLL_SECONDS: Final = 0.1  # besides, for each poll: the application works, commits and makes calls that wait, one after the other
 QUIET: Final = 1.0  # what comes so long after the end is still looked at
 LAST_CALLBACKS: Final = 15.0  # until what was committed before the end is called back: an application may be in its longest sleep
 LONGEST_PAUSE: Final = 5.0  # seconds between two batches of a partition
 EPOCHS_SINCE: Final = 12  # the version of Fetch whose answers say where a log was cut
 FENCED_AFTER: Final = 5.0  # until a member that was fenced has asked for anything
+DELETED_SECONDS: Final = 15.0  # in which a deleted topic leaves the subscription; commits of it fail meanwhile
 CALL_SECONDS: Final = 2.0  # what a call needs at most where nothing is wrong
 OWNER_SECONDS: Final = 12.0  # until every partition has an owner, beside the session's time-out: slow members sleep for half of it
 WITNESSES: Final = {"topic is hidden", "metadata is stale", "broker is deaf", "metadata fault", "answer damaged", "network is dark"}
@@ -63,6 +66,7 @@ class ConsumerReport:
     seconds: float
     requests: Counter[str]
     coverage: Counter[tuple[str, str]]
+    features: Counter[str]  # those of the plan, and how often each was used or its promise looked at
 
 
 class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
@@ -80,18 +84,24 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         self.ledger = Ledger(self.cluster, latest=self.policy == "latest", knows_epochs=self.knows_epochs)
         self.members: list[Member] = []
         self.unstable_at = self.timeline.now  # when the group was last not stable, as its coordinator sees it
+        self._shaken: dict[str, float] = {}  # when a group with this member was last not stable
         self._upset_at = self.timeline.now  # when members or partitions last came or went
         self._garbled: list[float] = []  # when answers were damaged
         self._unowned: dict[TopicPartition, float] = {}
         self._least: dict[TopicPartition, list[int]] = {}
-        self._grown: set[TopicPartition] = set()
+        self._grown: dict[TopicPartition, float] = {}  # when partitions came that were not there at the beginning
+        self.used: Counter[str] = Counter()  # features, see `consumer_features.LEAST`
+        self._new_topics = 0
+        self._dropped_at = -INFINITY  # when a topic was last deleted
+        self._kept: dict[TopicPartition, float] = {}  # partitions of deleted topics that a member reads, since when
         self._instances: list[str] = [f"s{n}" for n in range(4)] if self.plan.static else []
         self._left: dict[TopicPartition, int] = {}
         self.killed: dict[str | None, float] = {}  # when a process with this group.instance.id was last killed
         self._delayed_join = -INFINITY  # when a JoinGroup last reached a coordinator that executed it later
         self._aim_from = INFINITY  # the next fault comes when a member is in the state that the plan aims at, not before this
         self._generation = 0
-        if self.plan.protocol == "consumer":
+        self._assignments = 0  # of the classic protocol that were looked at
+        if self.plan.protocol != "classic":
             self._coordinate()
         if self.plan.sick:
             partition = self.cluster.topics["t"].partitions[0]
@@ -106,18 +116,25 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         self.cluster.group(GROUP).modern.on_assigned = self._gained
 
     def _gained(self, member: str, parts: set[tuple[UUID, int]]) -> None:
-        """The coordinator gives these to a member: nobody else in the group may read them any more."""
-        in_group = self.cluster.group(GROUP).modern.members
+        """The coordinator gives these to a member: nobody else in the group may read them any more.
+
+        A member that has left may do so until its application polls, a static one, too, and one that was adopted with a classic group
+        until it has joined again: the last generation may have taken from it what it is giving back.
+        """
+        members = self.cluster.group(GROUP).modern.members
+        in_group = {id for id, other in members.items() if other.epoch >= 0 and not other.adopted and id != member}
         for topic_id, number in sorted(parts):
             topic = self.cluster.topics.by_id(topic_id)
             assert topic is not None
             tp = TopicPartition(topic.name, number)
-            others = [m for m in self.members if m.alive and m.group_id in in_group and m.group_id != member and tp in m.reading.owned]
+            others = [m for m in self.members if m.alive and m.group_id in in_group and tp in m.reading.owned]
             if others:
                 raise Broken("one owner at a time", f"{tp} goes to {member}, and is read by {[m.name for m in others]}")
-            self._least.setdefault(tp, []).append(self.cluster.log(*tp).high_watermark)
+            self._least.setdefault(tp, []).append(self.ledger.log(tp).high_watermark)
 
     def _report(self) -> ConsumerReport:
+        group = self.cluster.group(GROUP)
+        self.used.update({"to the consumer protocol": group.upgrades, "to the classic protocol": group.downgrades})
         return ConsumerReport(
             seed=self.plan.seed,
             handed=self.ledger.handed,
@@ -126,12 +143,15 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
             seconds=self.seconds,
             requests=self.cluster.requests,
             coverage=self.coverage,
+            features=self.used + Counter(self.plan.features),
         )
 
     def _run(self) -> None:
         plan = self.plan
         for _ in range(plan.members):
             self.join()
+        if "pattern" in plan.features:
+            self.new_topic(excluded=True)
         for name, count in plan.topics.items():
             for number in range(count):
                 self._left[TopicPartition(name, number)] = plan.records
@@ -142,7 +162,8 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         self.timeline.after(1.0, self._check_owners)
         if plan.crash:
             self.timeline.after(self.random.uniform(0.1, plan.trouble), self._crash)
-        end = self.timeline.now + plan.trouble + PATIENCE
+        polls = sum(self._left.values()) / plan.options["max_poll_records"]
+        end = self.timeline.now + plan.trouble + PATIENCE + polls * POLL_SECONDS
         while not self._finished() and self.timeline.next_at < end:
             self.world.step()
             self._look()
@@ -188,7 +209,52 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         """Whether anything is still to be written."""
         return any(self._left.values())
 
+    def new_topic(self, *, excluded: bool) -> None:
+        """A topic is created, with records."""
+        self._new_topics += 1
+        name, count = f"{'tx' if excluded else 'tn'}{self._new_topics}", self.random.choice((1, 2))
+        self.note(f"{name} is created with {count} partitions")
+        self.cluster.create_topic(name, count)
+        for number in range(count):
+            self.grown(TopicPartition(name, number))
+
+    def drop_topic(self, name: str) -> None:
+        """A topic is deleted, and does not come back."""
+        self.note(f"{name} is deleted")
+        tps = [p.tp for p in self.cluster.topics[name].partitions]
+        self.disturb(0.0, *tps)
+        self.upset()
+        self._dropped_at = self.timeline.now
+        self.used["topics deleted"] += 1
+        for tp in tps:
+            self.ledger.delete(tp)
+            self._left[tp] = 0
+        self.cluster.delete_topic(name)
+
+    def is_new(self, topic: str) -> bool:
+        """Whether it was created by a fault."""
+        return topic not in self.plan.topics
+
+    def leaves_out(self, topic: str) -> bool:
+        """Whether no member is subscribed to it."""
+        return "pattern" in self.plan.features and is_excluded(topic)
+
+    def is_fresh(self, tp: TopicPartition, subscribed: float) -> bool:
+        """Whether a member that knows its topics since `subscribed` has to know that it is new."""
+        return self.policy == "latest" and self._grown.get(tp, -INFINITY) > subscribed and not WITNESSES & set(self.plan.faults)
+
+    def in_group(self, member_id: str) -> bool:
+        """Whether the coordinator has this member."""
+        group = self.cluster.group(GROUP)
+        return member_id in group.members or member_id in group.modern.members
+
+    def changed_since(self, began: float, member_id: str) -> bool:
+        """Whether members or partitions came or went, or the group was not stable while it had this member, since then."""
+        return max(self._shaken.get(member_id, -INFINITY), self._upset_at) >= began
+
     def _write(self, tp: TopicPartition) -> None:
+        if not self._left[tp]:
+            return
         count = min(self._left[tp], self.random.choice((1, 3, 10)))
         records = [
             WireRecord(
@@ -236,7 +302,7 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
     def grown(self, tp: TopicPartition) -> None:
         """Write into the new partition."""
         self.upset()
-        self._grown.add(tp)
+        self._grown[tp] = self.timeline.now
         self._left[tp] = 10
         self._write(tp)
 
@@ -292,6 +358,8 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         if max(self.unstable_at, self._upset_at) >= since - CALL_SECONDS:
             return True
         calm = self.disturbances.calm(None, since, now)
+        if self._dropped_at >= since - DELETED_SECONDS:
+            return True
         return calm < CALL_SECONDS if slow else calm < now - since - 1e-6
 
     def least(self, tp: TopicPartition) -> int:
@@ -306,16 +374,17 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         if self.plan.aim:
             self._aim()
         group = self.cluster.groups.get(GROUP)
-        if group is not None and self.plan.protocol == "consumer":
-            self._generation = group.modern.epoch
-            if group.modern.state != "Stable":
-                self.unstable_at = self.timeline.now
-            return
-        if group is None or group.state is not GroupState.STABLE:
+        if group is None:
             self.unstable_at = self.timeline.now
-        while group is not None and self._generation < len(group.history):
-            self._look_at_assignment(*group.history[self._generation])
-            self._generation += 1
+            return
+        modern = bool(group.modern.members) or self.plan.protocol == "consumer"
+        if (group.modern.state != "Stable") if modern else (group.state is not GroupState.STABLE):
+            self.unstable_at = self.timeline.now
+            self._shaken.update(dict.fromkeys([*group.members, *group.modern.members], self.timeline.now))
+        while self._assignments < len(group.history):
+            self._look_at_assignment(*group.history[self._assignments])
+            self._assignments += 1
+        self._generation = max(self._generation, group.modern.epoch, self._assignments)
 
     def _look_at_assignment(self, generation: int, assignments: dict[str, bytes]) -> None:
         dealt = [tp for data in assignments.values() for tp in assigned_partitions(data)]
@@ -323,7 +392,7 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
             raise Broken("one owner per generation", f"generation {generation}: {sorted(dealt)}")
         self._check_claims(generation, assignments)
         for tp in dealt:
-            self._least.setdefault(tp, []).append(self.cluster.log(*tp).high_watermark)
+            self._least.setdefault(tp, []).append(self.ledger.log(tp).high_watermark)
 
     def _check_claims(self, generation: int, assignments: dict[str, bytes]) -> None:
         """A partition that a member said it owned when it joined goes to no other member, unless that one said so, too."""
@@ -359,10 +428,23 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
             if now - since > bound and self.disturbances.calm(None, since, now) > bound:
                 status = [(m.number, m.ending, m.status()) for m in self.members if m.alive]
                 self.world.fail(Broken("every partition has an owner", f"{tp}: nobody since {since:.3f}, now {now:.3f}; {status}"))
+        self._check_deleted(owned & self.ledger.gone.keys(), bound)
         self.timeline.after(1.0, self._check_owners)
 
+    def _check_deleted(self, kept: set[TopicPartition], bound: float) -> None:
+        """A topic that is gone leaves the subscription."""
+        now = self.timeline.now
+        self._kept = {tp: self._kept.get(tp, now) for tp in kept}
+        for tp, first in self._kept.items():
+            since = max(first, self._upset_at)
+            if now - since > bound and self.disturbances.calm(None, since, now) > bound:
+                self.world.fail(
+                    Broken("subscriptions select topics", f"{tp}: deleted, and still assigned since {since:.3f}, now {now:.3f}")
+                )
+
     def _partitions(self) -> list[TopicPartition]:
-        return [p.tp for t in self.cluster.topics.values() for p in t.partitions]
+        topics = self.cluster.topics.values()
+        return [p.tp for t in topics if not self.leaves_out(t.name) for p in t.partitions]
 
     def _finished(self) -> bool:
         if not self.healed or self.left():
@@ -378,7 +460,7 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
 
     def _end(self, tp: TopicPartition) -> int:
         """What must be committed in the end: everything behind the last record."""
-        log = self.cluster.log(*tp)
+        log = self.ledger.log(tp)
         return log.end_offset if log.end_offset > log.start_offset else 0
 
     def _conclude(self) -> None:

@@ -8,14 +8,17 @@ import contextlib
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from applications import judge_time, timed
 from companion import Companion
+from consumer_features import EXCLUDED, PATTERN, is_for_tasks, protocol_of
 from consumer_plan import COOPERATIVE
 from crashes import Crashed
 from handed import Reading
 from invariants import Broken
+from rare_calls import RareCalls
+from task_handle import TaskHandle
 from virtual import Process
 from weather import VirtualTransport, Weather
 
@@ -33,6 +36,7 @@ __all__ = ["Member"]
 COMMIT_AGAIN: Final = 5.0  # virtual seconds; only the application repeats a commit that found no coordinator in its time
 MOST_COMMITS: Final = 5  # under way without anybody waiting
 CLOSE_SECONDS: Final = 5.0
+RARELY: Final = 0.02  # how likely, between two polls, is a call that only some applications make
 BLOCK_SECONDS: Final = 10.0  # what the end of a `with` block may take
 LEAVE_SECONDS: Final = 5.0  # what the client takes to close a consumer that was forgotten
 AFTER_CRASH: Final = 1.0  # seconds in which every call has ended
@@ -53,6 +57,7 @@ class Member:
         self.weather = Weather(sim.timeline, sim.random, sim.cluster, sim.plan.climate, sim.note)
         self.weather.on_failed = lambda node: sim.disturb(0.0, node=node)
         self.transport: VirtualTransport | None = None
+        self.protocol = protocol_of(sim.plan, number)
         self.strategies = sim.plan.strategies[(number - 1) % len(sim.plan.strategies)]
         self.reading = Reading(sim, self.name, sim.policy, keeps=self.strategies == COOPERATIVE)
         self.in_hand: list[Record] = []
@@ -62,7 +67,8 @@ class Member:
         self.companion: Companion | None = None
         self.crash = Crashed(self)
         self.callbacks: dict[int, int] = {}  # of commit_async: how often each was called
-        self._unanswered = 0
+        self.unanswered = 0
+        self.polled = sim.timeline.now  # when a poll last returned, or a loop had its next record
         self.call: tuple[str, float] | None = None  # the one under way, and since when
         self._core: Any = None
         self._iterates = sim.random.random() < sim.plan.iterate and sim.plan.options["enable_auto_commit"]
@@ -70,9 +76,15 @@ class Member:
         self._way = sim.random.choice(WAYS) if not self._iterates else sim.random.choice(WAYS[:-1])
         self._raises = sim.random.random() < 0.1  # its listener, now and then
         self._commits_back = sim.random.random() < 0.3  # in its listener
+        self.tasks: TaskHandle | None = None  # of a member that uses asyncio, the same as `consumer`
+        self.for_tasks = is_for_tasks(sim.plan, number)
+        if self.for_tasks:  # one thread uses the consumer, and a listener cannot wait for a call that runs the event loop
+            self._iterates = self._commits_back = False
+            self._way = "unsubscribe" if self._way == "unsubscribe" else "close"
         self._raised: Interrupted | None = None
         self._polling = False
         self._commit_again_at = sim.timeline.now + COMMIT_AGAIN
+        self._rare = RareCalls(self)
         sim.ledger.on_cut.append(self.reading.cut)
 
     def begin(self) -> None:
@@ -120,7 +132,10 @@ class Member:
         consumer = self._open()
         if self._iterates:  # iteration waits without end: another thread closes the consumer when the process is to end
             sim.world.spawn(self._interrupt, f"{self.name} closer", self.process)
-        consumer.subscribe(sorted(sim.plan.topics), self)
+        if "pattern" in sim.plan.features:
+            consumer.subscribe(PATTERN, self, exclude=EXCLUDED)
+        else:
+            consumer.subscribe(sorted(sim.plan.topics), self)
         try:
             if self._way.startswith("with"):
                 self._in_block(consumer)
@@ -141,7 +156,7 @@ class Member:
         options = {**sim.plan.options, "client_id": self.name, "partition_assignment_strategy": list(self.strategies)}
         if self.instance is not None:
             options["group_instance_id"] = self.instance
-        if sim.plan.protocol == "consumer":
+        if self.protocol == "consumer":
             for name in ("session_timeout_ms", "heartbeat_interval_ms", "partition_assignment_strategy"):  # the coordinator has them
                 del options[name]
             options["group_protocol"] = "consumer"
@@ -151,6 +166,9 @@ class Member:
             self.companion = Companion(self, client)
             consumer = self.consumer = Consumer(client=client, **options)
             sim.world.spawn(self.companion.run, f"{self.name} companion", self.process)
+        elif self.for_tasks:
+            self.tasks = TaskHandle(self, bootstrap_servers=sim.servers, **options)
+            consumer = self.consumer = cast("Consumer", self.tasks)
         else:
             consumer = self.consumer = Consumer(bootstrap_servers=sim.servers, **options)
         self._core = consumer._session
@@ -224,7 +242,9 @@ class Member:
             self.reading.take(record)
         self.in_hand = records
         if not raised:
-            self.reading.looked(asked, emptied=len(records) < self.sim.plan.options["max_poll_records"])
+            cancelled = self.tasks is not None and self.tasks.cancelled
+            self.sim.used["polls cancelled"] += cancelled
+            self.reading.looked(asked, emptied=len(records) < self.sim.plan.options["max_poll_records"] and not cancelled)
         self._work(len(records))
         return not raised
 
@@ -306,7 +326,7 @@ class Member:
     def _choose_offset(self, error: InvalidOffset) -> None:
         """The client has no offset, and auto_offset_reset is none."""
         sim, tp = self.sim, TopicPartition(error.topic, error.partition)
-        place, log = self.reading.owned.get(tp), sim.cluster.log(*tp)
+        place, log = self.reading.owned.get(tp), sim.ledger.log(tp)
         if sim.policy != "none" or place is None:
             raise Broken("no needless failure", f"{self.name} is asked where to read: {error!r}")
         if isinstance(error, OffsetOutOfRange):
@@ -319,7 +339,7 @@ class Member:
             wrong = sim.ledger.next_in_log(tp, max(error.truncated_to, log.start_offset)) not in following
         else:
             wrong = sim.ledger.last.get(tp, -1) >= 0 and place.at is None
-        if wrong:
+        if wrong and tp not in sim.ledger.gone:  # the group forgets the offsets of a topic that is deleted
             raise Broken("no needless failure", f"{self.name} is asked where to read on, without need: {error!r}; {place}")
         # What has been finished is read again from there, nothing is left out.
         at = error.truncated_to if isinstance(error, LogTruncated) else log.start_offset
@@ -349,8 +369,9 @@ class Member:
 
     def _work(self, records: int) -> None:
         sim = self.sim
+        self.polled = sim.timeline.now
         if not sim.healed and sim.random.random() > 0.995:
-            sim.world.sleep(sim.random.uniform(2.0, 6.0))  # now and then for longer than max_poll_interval_ms allows
+            self._rare.work_long(sim.random.uniform(2.0, 6.0), self.polled)  # now and then for longer than max_poll_interval_ms allows
             sim.upset()
         elif not self._iterates:
             sim.world.sleep(sim.random.choice((0.001, 0.01, 0.05)) if records else sim.random.uniform(0.02, 0.3))
@@ -364,27 +385,29 @@ class Member:
             self._pause()
         if sim.random.random() < sim.plan.calls:
             sim.random.choice((self._seek, self._pause, self._position, self._committed, self._commit_and_wait))()
+        if self._rare.calls and sim.random.random() < max(sim.plan.calls, RARELY):
+            sim.random.choice(self._rare.calls)()
 
     def _commit(self) -> None:
         if not self._iterates:
             self._finish()
-        if self._unanswered >= MOST_COMMITS:  # they go out one by one: a flood of them only delays the last
+        if self.unanswered >= MOST_COMMITS:  # they go out one by one: a flood of them only delays the last
             return
         self._commit_again_at = self.sim.timeline.now + COMMIT_AGAIN
         number = len(self.callbacks)
         self.callbacks[number] = 0
-        self._unanswered += 1
+        self.unanswered += 1
 
         def told(offsets: object, error: object) -> None:
             self.callbacks[number] += 1
-            self._unanswered -= 1
+            self.unanswered -= 1
 
         try:
             with self._calling("commit_async", 0.0):
                 self._consumer().commit_async(None, told)
         except KafkaError as error:
             del self.callbacks[number]
-            self._unanswered -= 1
+            self.unanswered -= 1
             self._excuse_call("commit_async", error, self.sim.timeline.now)
 
     def _commit_and_wait(self, limit: float | None = None) -> None:
@@ -393,7 +416,7 @@ class Member:
         if self._iterates and not self._polling:
             return
         self._finish()
-        wanted = {tp: place.at for tp, place in self.reading.owned.items() if place.at is not None and not place.cuts}
+        wanted = {tp: place.at for tp, place in self.reading.owned.items() if place.at is not None and not place.cuts and place.known}
         began = sim.timeline.now
         try:
             with self._calling("commit", limit):
@@ -403,7 +426,7 @@ class Member:
             return
         for tp, at in wanted.items():
             stored = sim.ledger.most.get(tp, -1)
-            if stored < at:
+            if stored < at and tp not in sim.ledger.gone:
                 raise Broken("a commit that returned is stored", f"{self.name} {tp}: {at} was committed, {stored} is stored")
 
     def _excuse_call(self, what: str, error: KafkaError, began: float) -> None:
@@ -417,7 +440,7 @@ class Member:
             return
         sim = self.sim
         tp = sim.random.choice(sorted(owned))
-        log, reached = sim.cluster.log(*tp), owned[tp].at
+        log, reached = sim.ledger.log(tp), owned[tp].at
         if reached is None or reached <= log.start_offset:
             return
         self._finish()
@@ -447,7 +470,7 @@ class Member:
             if at is not None:
                 with contextlib.suppress(ConfigError, KafkaTimeoutError, InvalidOffset), self._calling("position", 0.0):
                     position = self._consumer().position(tp, 0.0)
-                    following, start = ledger.next_in_log(tp, at), self.sim.cluster.log(*tp).start_offset
+                    following, start = ledger.next_in_log(tp, at), ledger.log(tp).start_offset
                     reset = ledger.latest and at < start  # out of range: on at the end of the log
                     skips = following is not None and position > following >= start and not reset
                     if self.reading.owned.get(tp) is place and not place.cuts and (position < at or skips) and tp not in ledger.cuts:
@@ -500,7 +523,7 @@ class Member:
                 with self._calling("unsubscribe", 2 * BLOCK_SECONDS):
                     self._consumer().unsubscribe()
             with self._calling("close", AFTER_CRASH if crashed else CLOSE_SECONDS + 1.0):
-                self._core.close(CLOSE_SECONDS, failed=failed)
+                (self.tasks or self._core).close(CLOSE_SECONDS, failed=failed)
         self._gone()
 
     def _forget(self) -> None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import sys
 import weakref
+from asyncio import events
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -51,6 +53,7 @@ class Thread:
         world.count += 1
         self.ident = world.count
         self.token: object | None = None  # what it waits with; None while it runs
+        self.event_loop: Any = None  # asyncio's, while it runs one
         self._target = target
         self._ended = False
         self._joining: list[Thread] = []
@@ -305,9 +308,12 @@ class World:
         if thread.token is token and not thread.process.killed:
             thread.token = None
             before, self._current = self._current, thread
+            events._set_running_loop(thread.event_loop)
             try:
                 thread.greenlet.switch(woken)
             finally:
+                thread.event_loop = events._get_running_loop()
+                events._set_running_loop(None)
                 self._current = before
 
     # ---- in the place of what the client uses
@@ -339,6 +345,7 @@ class World:
             (pykafka4.producer.core, "Accumulator", lambda **options: accumulator(wall=wall_ms, seed=seeds.randrange(1 << 30), **options)),
         )
         before = [(owner, name, vars(owner)[name]) for owner, name, _ in places]
+        hooks = sys.get_asyncgen_hooks()  # which event loops replace while they run
         collecting = gc.isenabled()
         gc.disable()  # when it runs depends on what ran before; handles that are dropped are freed at once all the same
         try:
@@ -347,6 +354,8 @@ class World:
             yield
         finally:
             self._close()
+            sys.set_asyncgen_hooks(*hooks)
+            events._set_running_loop(None)
             for owner, name, value in before:
                 setattr(owner, name, value)
             for finalizer in finalizers:

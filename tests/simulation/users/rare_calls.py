@@ -1,0 +1,154 @@
+"""Calls that only some applications make: longer leases, commits of one topic or with a text, seeking to a time.
+
+Each is judged here by what the coordinator has, and by what the log had before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from consumer_plan import GROUP
+from invariants import Broken
+
+from pykafka4.errors import ConfigError, KafkaError
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from members import Member
+
+__all__ = ["RareCalls"]
+
+LEAVING: Final = 2.0  # seconds that leaving the group takes, at most
+EARLY: Final = 0.1  # seconds before the end of a lease in which the member may be leaving
+
+
+class RareCalls:
+    """One member's."""
+
+    def __init__(self, member: Member) -> None:
+        self._member, self._sim = member, member.sim
+        calls: dict[str, tuple[Callable[[], None], ...]] = {
+            "lease": (self._work_on_a_longer_lease,),
+            "commits of a part": (self._commit_topic, self._commit_by_name),
+            "seek to time": (self._seek_to_time,),
+        }
+        self.calls = [call for name in self._sim.plan.features for call in calls.get(name, ())]
+        self._texts = 0
+
+    # ---- leases
+
+    def work_long(self, seconds: float, polled: float, lease: float = 0.0) -> None:
+        """Ask for nothing for `seconds`. The lease is `max_poll_interval_ms` from when the last poll returned, or `lease` from now."""
+        sim, member = self._sim, self._member
+        began, member_id = sim.timeline.now, member.group_id
+        ends = max(polled + sim.plan.options["max_poll_interval_ms"] / 1000, began + lease)
+        inside = sim.in_group(member_id)
+        sim.world.sleep(seconds)
+        now = sim.timeline.now
+        if member.ending or member.crash.at is not None or not inside:
+            return
+        if now < ends - EARLY:
+            quiet = sim.disturbances.calm(None, began, now) >= now - began - 1e-6 and not sim.changed_since(began, member_id)
+            sim.used["leases kept"] += quiet and lease > 0
+            if quiet and not sim.in_group(member_id):
+                raise Broken("a lease is kept and ends", f"{member.name} is out of the group {ends - now:.3f} s before its lease ends")
+        elif member.instance is None and sim.disturbances.calm(None, ends, now) > LEAVING:
+            sim.used["leases ended"] += 1
+            if sim.in_group(member_id):
+                raise Broken("a lease is kept and ends", f"{member.name} is in the group {now - ends:.3f} s after its lease has ended")
+
+    def _work_on_a_longer_lease(self) -> None:
+        sim, member = self._sim, self._member
+        if sim.healed:
+            return
+        began = sim.timeline.now
+        seconds = sim.random.uniform(1.0, 8.0)
+        try:
+            with member._calling("extend_lease", 0.0):
+                member._consumer().extend_lease(seconds)
+        except KafkaError as error:
+            lapsed = began - member.polled >= sim.plan.options["max_poll_interval_ms"] / 1000
+            if not lapsed:  # by what the application did since it polled
+                member._excuse_call("extend_lease", error, began)
+            return
+        sim.note(f"{member.name} extends its lease by {seconds:.3f} s")
+        self.work_long(seconds * sim.random.choice((0.5, 0.95, 1.6)), member.polled, seconds)
+        sim.upset()
+
+    # ---- commits
+
+    def _places(self) -> dict[TopicPartition, int]:
+        """Where the client is sure to be."""
+        owned = self._member.reading.owned.items()
+        return {tp: place.at for tp, place in owned if place.at is not None and not place.cuts and place.known}
+
+    def _commit_topic(self) -> None:
+        """Of one topic; what is of others stays uncommitted."""
+        sim, member = self._sim, self._member
+        places = self._places()
+        if member._iterates or not places:
+            return
+        topic, limit = sim.random.choice(sorted({tp.topic for tp in places})), sim.random.choice((0.5, 3.0))
+        member._finish()
+        alone = len(sim.members) == 1 and not sim.plan.options["enable_auto_commit"] and not member.unanswered
+        before, began = sim.ledger.commits.copy(), sim.timeline.now
+        try:
+            with member._calling("commit", limit):
+                member._consumer().commit(timeout=limit, topic=topic)
+        except KafkaError as error:
+            member._excuse_call("commit", error, began)
+            return
+        for tp, at in places.items():
+            if tp.topic == topic and sim.ledger.most.get(tp, -1) < at and tp not in sim.ledger.gone:
+                raise Broken("a commit of a part is that part", f"{member.name} {tp}: {at} was committed of {topic}, and is not there")
+        sim.used["commits of one topic"] += 1
+        sim.used["commits of one topic alone"] += alone
+        others = sorted(tp for tp, count in sim.ledger.commits.items() if tp.topic != topic and count > before[tp])
+        if alone and others:
+            raise Broken("a commit of a part is that part", f"{member.name} commits {topic}; the commit had {others}, too")
+
+    def _commit_by_name(self) -> None:
+        """Of one partition, with a text."""
+        sim, member = self._sim, self._member
+        places = self._places()
+        if member._iterates or not places:
+            return
+        tp, limit = sim.random.choice(sorted(places)), sim.random.choice((0.5, 3.0))
+        member._finish()
+        self._texts += 1
+        text = f"{member.name}, text {self._texts}"
+        before, began = sim.ledger.commits[tp], sim.timeline.now
+        try:
+            with member._calling("commit", limit):
+                member._consumer().commit({tp: OffsetAndMetadata(places[tp], metadata=text)}, limit)
+        except KafkaError as error:
+            member._excuse_call("commit", error, began)
+            return
+        sim.used["commits with a text"] += 1
+        stored = sim.cluster.group(GROUP).offsets.get(tp)
+        if sim.ledger.commits[tp] == before + 1 and stored is not None and stored.metadata != text:
+            raise Broken("a commit of a part is that part", f"{member.name} {tp}: the text is {stored.metadata!r} instead of {text!r}")
+
+    # ---- positions
+
+    def _seek_to_time(self) -> None:
+        """Back to a record that was handed out: the client looks its offset up."""
+        sim, member = self._sim, self._member
+        owned = member.reading.owned
+        if not owned or sim.healed:
+            return
+        tp = sim.random.choice(sorted(owned))
+        reached = owned[tp].at
+        records = [] if reached is None else [r for r in sim.ledger.records(tp) if r.offset < reached]
+        if not records:
+            return
+        member._finish()
+        time = sim.random.choice(records).timestamp_ms
+        first = next(r.offset for r in records if r.timestamp_ms >= time)
+        sim.note(f"{member.name} seeks {tp} to the time {time}, offset {first}")
+        with contextlib.suppress(ConfigError), member._calling("seek_to_time", 0.0):  # revoked meanwhile
+            member._consumer().seek_to_time(time, [tp])
+            member.reading.sought(tp, first, time)
+            sim.ledger.went_back(tp, first)
