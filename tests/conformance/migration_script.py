@@ -138,4 +138,18 @@ def cooperative(world: World) -> None:
     world.note("the consumer protocol's member leaves", new.beat_with(-1)[0])
 
 
-SCRIPTS = (migration, cooperative)
+def unfinished(world: World) -> None:
+    """A cooperative member is still giving back what the last generation took from it, when the group is converted."""
+    topic = world.create("unfinished", 2)
+    ready(world, "unfinished")
+    one, new = Classic(world, topic, group="unfinished"), Modern(world, topic, "unfinished")
+    one.enter()
+    world.note("all", one.sync())
+    one.share = (0,)
+    one.join(owned=one.mine)
+    world.note("one of them is taken away", one.sync())
+    world.note("the first of the consumer protocol joins, and has it at once", new.beat_with(0))
+    world.note("the last commit of who had it is taken", one.commit(topic, 1, partition=1))
+
+
+SCRIPTS = (migration, cooperative, unfinished)

@@ -1,6 +1,5 @@
-"""Members of both protocols in one group (KIP-848), as with group.consumer.migration.policy=bidirectional.
+"""Members of both protocols in one group (KIP-848). Rules: those of brokers with group.consumer.migration.policy=bidirectional.
 
-Rules, as in brokers:
 * The first member of the consumer protocol converts a classic group: its members stay, with their partitions and their generation as the
   epoch, and the coordinator assigns to all. Joins and syncs that wait get REBALANCE_IN_PROGRESS.
 * A classic member has its part in the epoch of its last JoinGroup. Heartbeats tell it to join again when there is a newer epoch, when it
