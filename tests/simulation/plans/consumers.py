@@ -118,11 +118,13 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
     def _gained(self, member: str, parts: set[tuple[UUID, int]]) -> None:
         """The coordinator gives these to a member: nobody else in the group may read them any more.
 
-        A member that has left may do so until its application polls, a static one, too, and one that was adopted with a classic group
-        until it has joined again: the last generation may have taken from it what it is giving back.
+        A member that has left may do so until its application polls, a static one, too. One that was adopted with a classic group may do so
+        until it has joined again: brokers know what the last generation assigned to it, not what it is giving back since. Its last commit
+        may then be below one of the new owner.
         """
         members = self.cluster.group(GROUP).modern.members
         in_group = {id for id, other in members.items() if other.epoch >= 0 and not other.adopted and id != member}
+        adopted = {id for id, other in members.items() if other.adopted}
         for topic_id, number in sorted(parts):
             topic = self.cluster.topics.by_id(topic_id)
             assert topic is not None
@@ -130,6 +132,8 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
             others = [m for m in self.members if m.alive and m.group_id in in_group and tp in m.reading.owned]
             if others:
                 raise Broken("one owner at a time", f"{tp} goes to {member}, and is read by {[m.name for m in others]}")
+            if any(m.alive and m.group_id in adopted and tp in m.reading.owned for m in self.members):
+                self.ledger.rewind(tp, self.ledger.log(tp).start_offset)
             self._least.setdefault(tp, []).append(self.ledger.log(tp).high_watermark)
 
     def _report(self) -> ConsumerReport:
