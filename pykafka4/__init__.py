@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pykafka4.core.metadata.recovery import PartitionOnline as PartitionOnline
     from pykafka4.core.producer.ledger import ProducerStats as ProducerStats
     from pykafka4.core.sasl.oauthbearer import Token as Token
+    from pykafka4.core.share.values import AcknowledgeType as AcknowledgeType
     from pykafka4.error_table import ErrorCode as ErrorCode
     from pykafka4.error_table import Written as Written
     from pykafka4.errors import AuthenticationError as AuthenticationError
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from pykafka4.errors import OffsetOutOfRange as OffsetOutOfRange
     from pykafka4.errors import PartialFailure as PartialFailure
     from pykafka4.errors import ProducerFencedError as ProducerFencedError
+    from pykafka4.errors import RecordLockLost as RecordLockLost
     from pykafka4.errors import RecordTooLarge as RecordTooLarge
     from pykafka4.errors import TransactionAborted as TransactionAborted
     from pykafka4.errors import TransactionError as TransactionError
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from pykafka4.options import ClientOptions as ClientOptions
     from pykafka4.options import ConsumerOptions as ConsumerOptions
     from pykafka4.options import ProducerOptions as ProducerOptions
+    from pykafka4.options import ShareConsumerOptions as ShareConsumerOptions
     from pykafka4.processing.streams import Stream as Stream
     from pykafka4.processing.streams import Streams as Streams
     from pykafka4.producer import Producer as Producer
@@ -69,6 +72,8 @@ if TYPE_CHECKING:
     from pykafka4.records import RecordMetadata as RecordMetadata
     from pykafka4.records import SubscriptionPattern as SubscriptionPattern
     from pykafka4.records import TopicPartition as TopicPartition
+    from pykafka4.share import ShareConsumer as ShareConsumer
+    from pykafka4.share.record import ShareRecord as ShareRecord
     from pykafka4.wire.records.hot import Delivery as Delivery
     from pykafka4.wire.records.hot import Record as Record
 
@@ -86,6 +91,7 @@ _HOMES = {
     "pykafka4.core.producer.ledger": ("ProducerStats",),
     "pykafka4.core.metadata.recovery": ("PartitionOffline", "PartitionOnline"),
     "pykafka4.core.sasl.oauthbearer": ("Token",),
+    "pykafka4.core.share.values": ("AcknowledgeType",),
     "pykafka4.error_table": ("ErrorCode", "Written"),
     "pykafka4.errors": (
         "AuthenticationError",
@@ -109,6 +115,7 @@ _HOMES = {
         "OffsetOutOfRange",
         "PartialFailure",
         "ProducerFencedError",
+        "RecordLockLost",
         "RecordTooLarge",
         "TransactionAborted",
         "TransactionError",
@@ -116,7 +123,7 @@ _HOMES = {
     ),
     "pykafka4.hooks": ("BatchOutcome", "OutgoingRecord", "ProducerHooks", "RequestSent", "SealedBatch"),
     "pykafka4.oidc": ("OidcToken",),
-    "pykafka4.options": ("ClientOptions", "ConsumerOptions", "ProducerOptions"),
+    "pykafka4.options": ("ClientOptions", "ConsumerOptions", "ProducerOptions", "ShareConsumerOptions"),
     "pykafka4.records": (
         "ConsumerGroupMetadata",
         "MemberDescription",
@@ -126,6 +133,8 @@ _HOMES = {
         "SubscriptionPattern",
         "TopicPartition",
     ),
+    "pykafka4.share": ("ShareConsumer",),
+    "pykafka4.share.record": ("ShareRecord",),
     "pykafka4.wire.records.hot": ("Delivery", "Record"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

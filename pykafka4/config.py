@@ -176,7 +176,7 @@ def _of_the_other_class(name: str) -> str | None:
 
 
 def _kind(cls: type[ClientConfig]) -> str:
-    return cls.__name__.removesuffix("Config").lower()
+    return "share consumer" if cls.__name__ == "ShareConsumerConfig" else cls.__name__.removesuffix("Config").lower()
 
 
 _warned: set[int] = set()

@@ -31,6 +31,7 @@ __all__ = [
     "OffsetOutOfRange",
     "PartialFailure",
     "ProducerFencedError",
+    "RecordLockLost",
     "RecordTooLarge",
     "TransactionAborted",
     "TransactionError",
@@ -327,6 +328,25 @@ def _named(member: MemberDescription) -> str:
     partitions = ", ".join(map(str, member.partitions[:SHOWN_MEMBERS])) or "no partitions"
     more = f" and {len(member.partitions) - SHOWN_MEMBERS} more" if len(member.partitions) > SHOWN_MEMBERS else ""
     return f"{member.member_id} (client {member.client_id}, host {member.host}) with {partitions}{more}"
+
+
+class RecordLockLost(KafkaError):
+    """Records of a share group are no longer locked for this consumer: they are delivered again, or were archived.
+
+    `topic`, `partition` and `offsets` say which. The lock has expired, or the session with the partition's leader has ended.
+    """
+
+    code = "LOCK_LOST"
+    topic: str
+    partition: int
+    offsets: tuple[int, ...]
+
+    @classmethod
+    def of(cls, topic: str, partition: int, offsets: Sequence[int], message: str) -> Self:
+        """The error for records of a partition."""
+        error = cls(message)
+        error.topic, error.partition, error.offsets = topic, partition, tuple(offsets)
+        return error
 
 
 class PartialFailure(KafkaError):

@@ -12,7 +12,7 @@ from pykafka4.assignors.interface import Assignor
 from pykafka4.partitioners import PartitionFunction
 from pykafka4.serializers import Serializers
 
-__all__ = ["ClientOptions", "ConsumerOptions", "ProducerOptions", "Secret", "SecurityOptions", "Servers"]
+__all__ = ["ClientOptions", "ConsumerOptions", "ProducerOptions", "Secret", "SecurityOptions", "Servers", "ShareConsumerOptions"]
 
 Servers: TypeAlias = str | Iterable[str | tuple[str, int]]
 Secret: TypeAlias = str | Callable[[], str] | None
@@ -121,4 +121,19 @@ class ConsumerOptions(ClientOptions, total=False):
     max_partition_fetch_bytes: int
     prefetch_bytes: int
     max_poll_records: int
+    max_decompressed_bytes: int
+
+
+class ShareConsumerOptions(ClientOptions, total=False):
+    """Options of share consumers."""
+
+    group_id: str | None
+    client_rack: str | None
+    share_acknowledgement_mode: str
+    share_acquire_mode: str
+    max_poll_interval_ms: float
+    max_poll_records: int
+    fetch_min_bytes: int
+    fetch_max_wait_ms: float
+    fetch_max_bytes: int
     max_decompressed_bytes: int

@@ -15,6 +15,7 @@ __all__ = [
     "OPTIONS",
     "PREFIXES",
     "PRODUCER_METHODS",
+    "SHARE_CONSUMER_METHODS",
     "UNITS",
     "Harmless",
     "Needless",
@@ -208,8 +209,6 @@ OPTIONS: Final[dict[str, str]] = {
     "reconnect_backoff_jitter_ms": Harmless("back-off always has jitter"),
     "selector": Needless("the client runs its own thread"),
     "send_buffer_bytes": _BUFFERS,
-    "share_acknowledgement_mode": Harmless("this version has no share groups"),
-    "share_acquire_mode": Harmless("this version has no share groups"),
     "sock_chunk_bytes": _BUFFERS,
     "socket_blocking_max_ms": _SOCKETS,
     "socket_keepalive_enable": _SOCKETS,
@@ -273,6 +272,24 @@ PRODUCER_METHODS: Final[dict[str, str]] = {
     "list_topics": "partitions_for",
     "partitionsFor": "partitions_for",
     "metrics": "stats",
+}
+
+NO_POSITIONS: Final = Needless("share groups have no positions: the broker keeps the state of each record")
+
+SHARE_CONSUMER_METHODS: Final[dict[str, str]] = {
+    "consume": "poll",
+    "commitSync": "commit",
+    "commit_sync": "commit",
+    "commitAsync": "commit_async",
+    "ack": "accept",
+    "nack": "release",
+    "setAcknowledgementCommitCallback": "set_acknowledgement_callback",
+    "acquisitionLockTimeoutMs": "acquisition_lock_timeout_ms",
+    "assign": Needless("the coordinator of a share group assigns partitions; use subscribe"),
+    "assignment": "status",
+    "seek": NO_POSITIONS,
+    "position": NO_POSITIONS,
+    "committed": NO_POSITIONS,
 }
 
 CONSUMER_METHODS: Final[dict[str, str]] = {

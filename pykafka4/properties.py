@@ -23,6 +23,7 @@ from pykafka4.peers import AS_HERE, OPTIONS, PREFIXES, UNITS, Harmless, Needless
 from pykafka4.policies import LEVELS
 from pykafka4.properties_security import NAMES, Property, by_prefix
 from pykafka4.serializers import NAMED as NAMED_SERIALIZERS
+from pykafka4.share_config import ShareConsumerConfig
 
 __all__ = ["Properties", "Translation", "create", "passed", "read", "translate"]
 
@@ -33,7 +34,7 @@ T = TypeVar("T")
 
 LARGEST_FILE: Final = 2**20  # bytes
 LINE_END: Final = re.compile(r"\r\n|\r|\n")
-KINDS: Final = (ClientConfig, ProducerConfig, ConsumerConfig)
+KINDS: Final = (ClientConfig, ProducerConfig, ConsumerConfig, ShareConsumerConfig)
 OURS: Final = {field.name for kind in KINDS for field in attrs.fields(kind)}
 BOOLEANS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}  # librdkafka's; Java has the long ones
 WHOLE: Final = re.compile(r"[+-]?[0-9]{1,20}")
@@ -46,6 +47,9 @@ ASSIGNORS: Final = {
     "CooperativeStickyAssignor": "cooperative-sticky",
 }
 
+SHARED_ONLY: Final[Mapping[str, Harmless]] = dict.fromkeys(
+    ("share_acknowledgement_mode", "share_acquire_mode"), Harmless("share groups have a consumer of their own, ShareConsumer")
+)
 RACK_OF_PRODUCER: Final = Harmless("producers choose partitions without regard to racks")
 PARTITIONERS: Final = {  # Java's classes
     "DefaultPartitioner": "murmur2",
@@ -177,8 +181,10 @@ class Translation:
             security(self, item)
             return
         ours = plain if plain in OURS else OPTIONS.get(plain) or _harmless(plain)
-        if ours == "client_rack" and not issubclass(self.kind, ConsumerConfig):
+        if ours == "client_rack" and not issubclass(self.kind, (ConsumerConfig, ShareConsumerConfig)):
             ours = RACK_OF_PRODUCER
+        if self.kind is ConsumerConfig and ours is not None and ours in SHARED_ONLY:
+            ours = SHARED_ONLY[ours]
         if isinstance(ours, Needless):
             self._without(item, plain, ours)
         elif ours is None or ours not in OURS or isinstance(ours, Similar):
@@ -340,9 +346,9 @@ def _typed(item: Property, field: attrs.Attribute[Any], unit: int) -> Any:
 
 
 def _kind(kind: type[ClientConfig]) -> str:
-    return kind.__name__.removesuffix("Config").lower()
+    return "share consumer" if kind is ShareConsumerConfig else kind.__name__.removesuffix("Config").lower()
 
 
 def _owner(option: str) -> str:
     """Whose option it is, if another kind of client does not have it."""
-    return "a producer" if option in attrs.fields_dict(ProducerConfig) else "a consumer"
+    return next(f"a {_kind(kind)}" for kind in (ProducerConfig, ConsumerConfig, ShareConsumerConfig) if option in attrs.fields_dict(kind))

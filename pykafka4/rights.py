@@ -70,6 +70,12 @@ _OPERATIONS: Final[Mapping[tuple[str, str], str]] = {
     ("ConsumerGroupDescribe", "group"): "DESCRIBE",
     ("ConsumerGroupDescribe", "topic"): "DESCRIBE",
     ("DeleteGroups", "group"): "DELETE",
+    ("ShareGroupHeartbeat", "group"): "READ",
+    ("ShareGroupHeartbeat", "topic"): "DESCRIBE",
+    ("ShareFetch", "group"): "READ",
+    ("ShareFetch", "topic"): "READ",
+    ("ShareAcknowledge", "group"): "READ",
+    ("ShareAcknowledge", "topic"): "READ",
 }
 _RESOURCES: Final[Mapping[str, str]] = {
     "TOPIC_AUTHORIZATION_FAILED": "topic",

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sharing import configure
 
 from integration.cluster import Cluster
 from integration.kafka.settings import write_properties
@@ -189,6 +190,23 @@ def test_at_most_once_prints_no_record_twice(cluster: Cluster, tmp_path: Path) -
     assert len(found) == len(set(found))
     assert len(found) >= COUNT - KILLS * 50, "at most one list of 50 is lost with each kill"
     assert set(found) <= places(held)
+
+
+@pytest.mark.timeout(400)
+def test_a_share_group_prints_every_record_and_nobody_waits_for_a_killed_one(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("jobs", 1)
+    configure(cluster, "workers")
+    with Producer(**cluster.client) as producer:
+        for n in range(2_000):
+            producer.send("jobs", value(n))
+        producer.send("jobs", None)
+    runs = Runs(cluster, tmp_path, "share_group.py", "--topic", "jobs")
+    for _ in range(KILLS):
+        before = len(printed(runs))
+        runs.until(lambda before=before: len(printed(runs)) > before + 100, signal.SIGKILL)
+    runs.until(lambda: len(set(printed(runs))) == 2_000 and "delivery 5" in " ".join(runs.lines()[-50:]), signal.SIGINT)
+    assert set(printed(runs)) == {(0, offset) for offset in range(2_000)}
+    assert any(line == "0 2000 delivery 5: nothing to do" for line in runs.lines())
 
 
 @pytest.mark.timeout(400)

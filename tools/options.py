@@ -9,6 +9,7 @@ import sys
 
 from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig, describe, typed
 from pykafka4.security import SecurityConfig
+from pykafka4.share_config import ShareConsumerConfig
 from tools.rendered import ROOT, write_or_check
 
 PAGE, MODULE = ROOT / "docs" / "options.md", ROOT / "pykafka4" / "options.py"
@@ -17,6 +18,7 @@ CLASSES = (
     ("ClientOptions", "SecurityOptions", ClientConfig, "Options of every client, producer and consumer."),
     ("ProducerOptions", "ClientOptions", ProducerConfig, "Options of producers."),
     ("ConsumerOptions", "ClientOptions", ConsumerConfig, "Options of consumers."),
+    ("ShareConsumerOptions", "ClientOptions", ShareConsumerConfig, "Options of share consumers."),
 )
 MODULE_HEAD = '''"""Options as types, for type checkers and editors. Rule: rendered from `pykafka4.config` by `make options`.
 
@@ -32,12 +34,18 @@ from pykafka4.assignors.interface import Assignor
 from pykafka4.partitioners import PartitionFunction
 from pykafka4.serializers import Serializers
 
-__all__ = ["ClientOptions", "ConsumerOptions", "ProducerOptions", "Secret", "SecurityOptions", "Servers"]
+__all__ = ["ClientOptions", "ConsumerOptions", "ProducerOptions", "Secret", "SecurityOptions", "Servers", "ShareConsumerOptions"]
 
 Servers: TypeAlias = str | Iterable[str | tuple[str, int]]
 Secret: TypeAlias = str | Callable[[], str] | None
 '''
-PARTS = (("Every client", ClientConfig), ("Security", SecurityConfig), ("Producer", ProducerConfig), ("Consumer", ConsumerConfig))
+PARTS = (
+    ("Every client", ClientConfig),
+    ("Security", SecurityConfig),
+    ("Producer", ProducerConfig),
+    ("Consumer", ConsumerConfig),
+    ("Share consumer", ShareConsumerConfig),
+)
 INTRODUCTION = """# Options
 
 Rendered from `pykafka4/config.py` by `make options`; change the options there. Producers and consumers take the options of every client as

@@ -14,9 +14,8 @@ import sys
 from collections.abc import Callable, Iterator
 from threading import Thread
 from types import CodeType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
-from pykafka4.core.consumer.reader import Reader
 from pykafka4.errors import KafkaError
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal
@@ -32,6 +31,12 @@ def call(method: Call) -> Call:
     """Marks a method that applications call: it uses the consumer while it is on a thread's stack. Its object has the guard as `guard`."""
     CALLS.add(method.__code__)
     return method
+
+
+class Steps(Protocol):
+    """What has steps that must not be entered again, such as a `Reader`."""
+
+    changing: bool  # during such a step
 
 
 class Use:
@@ -53,7 +58,7 @@ class Use:
 class Guard:
     """Which thread uses a consumer, and which one closes it. Only `use_last` waits."""
 
-    def __init__(self, reader: Reader, signal: Signal, check: Callable[[], None]) -> None:
+    def __init__(self, reader: Steps, signal: Signal, check: Callable[[], None]) -> None:
         """`signal` is notified when the last call before a close ends; `check` raises the error that every call would raise."""
         self._reader, self._signal, self._check = reader, signal, check
         self._busy: dict[str, tuple[Thread, str]] = {}  # the thread that uses the consumer, and the call

@@ -20,6 +20,7 @@ from pykafka4.testing.cluster.settings import MOST_PARTITIONS, checked_settings
 from pykafka4.testing.faults import checks
 from pykafka4.testing.faults.controls import Controls, Injected
 from pykafka4.testing.groups.coordinators import Coordinators
+from pykafka4.testing.shares.shares import Shares
 from pykafka4.testing.storage.batch import Appended
 from pykafka4.testing.storage.fetch_sessions import FetchSessions
 from pykafka4.testing.storage.log import PartitionLog
@@ -72,6 +73,7 @@ class Cluster:
         self.replication = Replication(self.brokers, self.topics, timeline, random)
         self.replication.waits_below_min = behaviour.waits_below_min
         self.coordinators = Coordinators(self.brokers, self.topics, timeline, random, behaviour.interrupts_sync, behaviour.replication_lag)
+        self.shares = Shares(self.topics, timeline)
         markers = MarkerWriter(self.brokers, self.topics, timeline, self.appended, self._settle_offsets)
         self.transactions = TransactionCoordinators(self.brokers, timeline, random, self.new_producer_id, markers)
         self.transaction_version = behaviour.transaction_version  # the finalized level of this feature

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pykafka4.testing.faults.names import KEYS
-from pykafka4.testing.requests import commits, fetch, groups, metadata, offsets, produce, topics, transactions
+from pykafka4.testing.requests import commits, fetch, groups, metadata, offsets, produce, shares, topics, transactions
 from pykafka4.testing.requests.session import Handler
 
 __all__ = ["HANDLERS"]
@@ -35,6 +35,9 @@ _BY_NAME: Final[Mapping[str, Handler]] = {
     "Heartbeat": groups.heartbeat,
     "LeaveGroup": groups.leave,
     "ConsumerGroupHeartbeat": groups.group_heartbeat,
+    "ShareGroupHeartbeat": shares.heartbeat,
+    "ShareFetch": shares.fetch,
+    "ShareAcknowledge": shares.acknowledge,
     "OffsetCommit": commits.commit,
     "OffsetFetch": commits.fetch_offsets,
     "OffsetDelete": commits.delete_offsets,

@@ -20,14 +20,16 @@ PLACES: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "OffsetCommit", "TxnOffsetCommit", "AddPartitionsToTxn"), "partition"
     ),
+    **dict.fromkeys(("ShareFetch", "ShareAcknowledge"), "partition"),  # without a topic: of the whole request
     **dict.fromkeys(("Metadata", "CreateTopics", "DeleteTopics"), "topic"),
     **dict.fromkeys(("ApiVersions", "FindCoordinator", "InitProducerId", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"), "request"),
     **dict.fromkeys(("ConsumerGroupHeartbeat", "OffsetFetch", "DescribeGroups", "DeleteGroups", "AddOffsetsToTxn", "EndTxn"), "request"),
-    **dict.fromkeys(("ListGroups", "ConsumerGroupDescribe", "OffsetDelete"), "request"),
+    **dict.fromkeys(("ListGroups", "ConsumerGroupDescribe", "OffsetDelete", "ShareGroupHeartbeat"), "request"),
 }
 # APIs whose ordered error can come after the request was executed.
 AFTER: Final = (
     *("Produce", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ConsumerGroupHeartbeat", "OffsetCommit"),
+    "ShareGroupHeartbeat",
     *("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit"),
 )
 

@@ -15,6 +15,7 @@ from pykafka4.wire.protocol import (
     messages_group,
     messages_produce,
     messages_sasl,
+    messages_share,
     messages_txn,
 )
 
@@ -29,5 +30,6 @@ DECLARED = (
     messages_group,
     messages_produce,
     messages_sasl,
+    messages_share,
     messages_txn,
 )

@@ -1,0 +1,50 @@
+"""Share the records of a topic with other processes: each record goes to one of them, and comes again if that one does not accept it.
+
+    python examples/share_group.py --bootstrap-servers localhost:9092 --topic jobs
+
+Start it as often as you like, also more often than the topic has partitions, and kill any of them: what it had in hand goes to the others
+when the locks end (30 s by default). A record that fails is released and delivered again, up to the group's limit. Needs Kafka 4.2.
+Ctrl-C ends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+
+from pykafka4 import RecordLockLost, ShareConsumer
+
+
+def work(value: bytes | None) -> None:
+    """What is to be done for a record."""
+    if value is None:
+        raise ValueError("nothing to do")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Process the records of a topic, together with others.")
+    parser.add_argument("--bootstrap-servers", default="localhost:9092")
+    parser.add_argument("--topic", default="jobs")
+    parser.add_argument("--group", default="workers")
+    parser.add_argument("--config", default={}, help="a .properties file as Java's clients take it, with security.protocol and so on")
+    options = parser.parse_args()
+
+    own = {"bootstrap_servers": options.bootstrap_servers, "group_id": options.group, "share_acknowledgement_mode": "explicit"}
+    with ShareConsumer.from_properties(options.config, **own, max_poll_records=100) as consumer, contextlib.suppress(KeyboardInterrupt):
+        consumer.subscribe([options.topic])
+        for record in consumer:
+            try:
+                try:
+                    work(record.value)
+                except ValueError as error:
+                    print(record.partition, record.offset, f"delivery {record.delivery_count}: {error}", flush=True)
+                    consumer.release(record)
+                else:
+                    print(record.partition, record.offset, record.value, flush=True)
+                    consumer.accept(record)
+            except RecordLockLost as error:  # it took too long: another process gets the record
+                print(error, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""The machine of a share consumer. Rule: it acquires records only for a poll, because locks run from the moment a broker has answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any
+
+from pykafka4.core import INFINITY, Effects, Request
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.metadata.coordinators import GROUP
+from pykafka4.core.metadata.recovery import Recovery
+from pykafka4.core.network.network import Network
+from pykafka4.core.share.member import ShareCoordinator, ShareMember
+from pykafka4.core.share.requests import not_supported
+from pykafka4.core.share.shelf import Shelf
+from pykafka4.core.share.source import Context
+from pykafka4.core.share.sources import Sources
+from pykafka4.core.share.values import Acknowledgements, Report
+from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion
+from pykafka4.share_config import ShareConsumerConfig
+
+__all__ = ["ShareMachine"]
+
+
+class ShareMachine:
+    """Membership and sources of one share consumer."""
+
+    def __init__(
+        self, config: ShareConsumerConfig, network: Network, cluster: Cluster, recovery: Recovery, random: Random, shelf: Shelf
+    ) -> None:
+        self._network, self._shelf = network, shelf
+        self._requests: list[Request] = []
+        send = self._requests.append
+        self._lanes = (network.new_lane(), network.new_lane())
+        group_lane, fetch_lane = self._lanes
+        self.coordinator = ShareCoordinator(config, network, cluster, GROUP, config.group, random, send, self._refused)
+        self.member = ShareMember(config, self.coordinator, group_lane, shelf, random, send, self._assign, self._explain)
+        context = Context(
+            config,
+            self.member.member_id,
+            fetch_lane,
+            cluster,
+            recovery,
+            shelf,
+            random,
+            send,
+            lambda e: self.member.fail(self._explain(str(e))),
+        )
+        self.sources = Sources(context)
+        self._end_by = INFINITY
+        self._then: Callable[[], None] | None = None
+        self._leave_by = INFINITY
+        self._nothing = Effects()
+
+    # ---------------------------------------------------------------- calls
+
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        """Share the records of `topics` with the other members of the group."""
+        self.sources.subscribe(topics)
+        self.member.subscribe(topics)
+
+    def want(self, now: float) -> None:
+        """A poll has nothing to return: each broker may acquire records once."""
+        self.member.polled()
+        self.sources.want()
+
+    def acknowledge(self, acknowledgements: Iterable[Acknowledgements], report: Report) -> None:
+        """Send acknowledgements; `report.done` is called when all have an outcome."""
+        self.sources.acknowledge(acknowledgements, report)
+
+    def leave(self, now: float, seconds: float, then: Callable[[], None]) -> None:
+        """Send what is acknowledged, release the rest, leave the group; `then` is called afterwards, after `seconds` at the latest."""
+        self._then, self._leave_by = then, now + seconds
+        self.sources.subscribe(())
+        self._end_by = now + seconds
+        self.sources.close(lambda: self._sessions_ended(now))
+
+    def _sessions_ended(self, now: float) -> None:
+        self._end_by = INFINITY
+        self.sources.open_again()
+        self.member.leave(now, self._leave_by, self._done)
+
+    def _done(self) -> None:
+        then, self._then = self._then, None
+        if then is not None:
+            then()
+
+    # ---------------------------------------------------------------- the machine
+
+    def poll(self, now: float) -> Effects:
+        """Poll every part."""
+        if now >= self._end_by:
+            self._end_by = INFINITY
+            self.sources.abandon(KafkaTimeoutError("the consumer was closed before the broker had answered"))
+        wake_at = min(self._end_by, self.member.poll(now), self.sources.poll(now))
+        wake_at = min(wake_at, self.coordinator.poll(now))
+        if self._requests:
+            requests = tuple(self._requests)
+            self._requests.clear()
+            return Effects(requests, wake_at=wake_at)
+        if wake_at != self._nothing.wake_at:
+            self._nothing = Effects(wake_at=wake_at)
+        return self._nothing
+
+    def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
+        """The machine has crashed: acknowledgements without an outcome, and every poll, get `reason`."""
+        try:
+            self.sources.abandon(reason)
+        finally:
+            self._shelf.end(reason)
+        return ()
+
+    def gone(self) -> None:
+        """The consumer is closed: release everything."""
+        self.sources.abandon(KafkaTimeoutError("the consumer was closed before the broker had answered"))
+        self.sources.gone()
+        for lane in self._lanes:
+            self._network.drop_lane(lane)
+
+    def status(self, now: float) -> dict[str, Any]:
+        """The member's state, and its partitions."""
+        return {**self.member.status(), "topics": list(self.member.topics), "partitions": self.sources.partitions}
+
+    def _assign(self, parts: frozenset[Any]) -> None:
+        self.sources.assign(parts)
+
+    def _refused(self, error: KafkaError) -> None:
+        """There is no coordinator for this group, or the user may not know."""
+        if getattr(getattr(error, "code", None), "denied", False):
+            self._shelf.tell(error)
+        else:
+            self.member.fail(error)
+
+    def _explain(self, reason: str | None) -> UnsupportedVersion:
+        feature = self._network.feature
+        return not_supported(reason, feature("metadata.version"), feature("share.version"))

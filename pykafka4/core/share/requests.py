@@ -1,0 +1,104 @@
+"""Requests of a share session, and what their errors mean. Rule: what a version cannot carry is refused before it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from uuid import UUID
+
+from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, ranges
+from pykafka4.errors import UnsupportedVersion
+from pykafka4.records import TopicPartition
+from pykafka4.share_config import ShareConsumerConfig
+from pykafka4.wire.protocol.messages_share import AcknowledgementBatch, ShareAcknowledgeRequest, ShareFetchRequest
+
+__all__ = ["CLOSE", "by_partition", "needs_renewals", "not_supported", "share_acknowledge", "share_fetch"]
+
+CLOSE = -1  # the epoch that ends a session
+RENEWALS_FROM = 2
+ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": 1}
+
+
+def by_partition(acknowledgements: Iterable[Acknowledgements]) -> dict[tuple[UUID, int], list[AcknowledgementBatch]]:
+    """Acknowledgements as brokers expect them: ascending, one batch for each run of offsets with the same type."""
+    merged: dict[tuple[UUID, int], dict[int, AcknowledgeType]] = {}
+    for each in acknowledgements:
+        lease = each.acquired.lease
+        merged.setdefault((lease.topic_id, lease.tp.partition), {}).update(each.types)
+    return {key: _batches(types) for key, types in merged.items()}
+
+
+def _batches(types: Mapping[int, AcknowledgeType]) -> list[AcknowledgementBatch]:
+    found: list[tuple[int, int, AcknowledgeType]] = []
+    for kind in AcknowledgeType:
+        found += [(first, last, kind) for first, last in ranges(offset for offset, its in types.items() if its is kind)]
+    found.sort()
+    return [AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=[kind.value]) for first, last, kind in found]
+
+
+def share_fetch(
+    config: ShareConsumerConfig,
+    member_id: str,
+    epoch: int,
+    added: Mapping[TopicPartition, UUID],
+    forgotten: Mapping[TopicPartition, UUID],
+    acknowledged: Mapping[tuple[UUID, int], list[AcknowledgementBatch]],
+) -> ShareFetchRequest:
+    """Acquire records from the partitions of the session, after `added` and `forgotten` have changed it."""
+    kind = ShareFetchRequest.Topic
+    topics: dict[UUID, list[ShareFetchRequest.Topic.Partition]] = {}
+    named = dict.fromkeys([*((topic_id, tp.partition) for tp, topic_id in added.items()), *acknowledged])
+    for topic_id, partition in named:
+        batches = acknowledged.get((topic_id, partition), [])
+        topics.setdefault(topic_id, []).append(kind.Partition(partition_index=partition, acknowledgement_batches=batches))
+    gone: dict[UUID, list[int]] = {}
+    for tp, topic_id in forgotten.items():
+        gone.setdefault(topic_id, []).append(tp.partition)
+    return ShareFetchRequest(
+        group_id=config.group_id,
+        member_id=member_id,
+        share_session_epoch=epoch,
+        max_wait_ms=int(config.fetch_max_wait_ms),
+        min_bytes=config.fetch_min_bytes,
+        max_bytes=config.fetch_max_bytes,
+        max_records=config.max_poll_records,
+        batch_size=config.max_poll_records,
+        share_acquire_mode=ACQUIRE_MODES[config.share_acquire_mode],
+        topics=[kind(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics.items()],
+        forgotten_topics_data=[ShareFetchRequest.ForgottenTopic(topic_id=i, partitions=p) for i, p in gone.items()],
+    )
+
+
+def share_acknowledge(
+    config: ShareConsumerConfig, member_id: str, epoch: int, acknowledgements: Collection[Acknowledgements]
+) -> ShareAcknowledgeRequest:
+    """Acknowledge records; with epoch CLOSE, release all others and end the session."""
+    kind = ShareAcknowledgeRequest.Topic
+    topics: dict[UUID, list[ShareAcknowledgeRequest.Topic.Partition]] = {}
+    for (topic_id, partition), batches in by_partition(acknowledgements).items():
+        topics.setdefault(topic_id, []).append(kind.Partition(partition_index=partition, acknowledgement_batches=batches))
+    return ShareAcknowledgeRequest(
+        group_id=config.group_id,
+        member_id=member_id,
+        share_session_epoch=epoch,
+        is_renew_ack=any(each.renews for each in acknowledgements),
+        topics=[kind(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics.items()],
+    )
+
+
+def needs_renewals(message: ShareAcknowledgeRequest, version: int) -> None:
+    """Refuse renewals where the broker has none."""
+    if version < RENEWALS_FROM and message.is_renew_ack:
+        raise UnsupportedVersion(
+            f"renewing the lock of a record needs brokers with Kafka 4.2 or newer (ShareAcknowledge 2; this broker has {version}): "
+            "accept or release the record instead, or raise the group's config share.record.lock.duration.ms"
+        )
+
+
+def not_supported(reason: str | None, metadata_version: int | None, share_version: int | None) -> UnsupportedVersion:
+    """The error for brokers without share groups. The levels of the cluster's features are None while they are not known."""
+    theirs = f"the cluster has metadata.version {metadata_version or 'none'}, share.version {share_version or 0}"
+    return UnsupportedVersion(
+        "share groups need brokers with Kafka 4.2 or newer (a preview is in 4.1), and the feature share.version: upgrade the brokers, "
+        "then run `kafka-features.sh --bootstrap-server … upgrade --feature share.version=1`; or use Consumer, which all brokers support "
+        f"({theirs}; {reason or 'the broker refuses share groups'})"
+    )

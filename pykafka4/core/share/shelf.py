@@ -1,0 +1,55 @@
+"""Shelf. Rule: each attribute is written by one side only, the loop or the thread that polls.
+
+Deques are appended to by the loop and emptied by the thread that polls. Nothing here waits or takes a lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from pykafka4.core import INFINITY
+from pykafka4.core.share.values import Acquired
+from pykafka4.errors import KafkaError
+
+__all__ = ["Shelf"]
+
+MOST_NOTICES = 100  # errors that wait for `poll`; more of them say nothing new
+
+
+class Shelf:
+    """What waits for `poll`: acquired records and errors."""
+
+    def __init__(self, notify: Callable[[], None]) -> None:
+        """`notify` wakes the thread that polls."""
+        self._notify = notify
+        # written by the loop
+        self.arrivals: deque[Acquired] = deque()
+        self.notices: deque[KafkaError] = deque()  # each is raised by one poll
+        self.fatal: KafkaError | None = None  # every poll raises it
+        self.lock_seconds: float | None = None  # how long brokers lock records, when one has said so
+        # written by the application
+        self.waiting = False  # a poll waits for records
+        self.idle_since: float = INFINITY  # when the last poll returned; INFINITY during a poll, and before the first
+        self.changing = False  # see `Guard`
+
+    @property
+    def hungry(self) -> bool:
+        """Whether a poll waits and there is nothing for it: brokers are asked again as soon as they have answered."""
+        return self.waiting and not self.arrivals
+
+    def put(self, acquired: Acquired) -> None:
+        """Pass acquired records on."""
+        self.arrivals.append(acquired)
+        self._notify()
+
+    def tell(self, error: KafkaError) -> None:
+        """Have one poll raise `error`, unless the same waits to be raised."""
+        if len(self.notices) < MOST_NOTICES and str(error) not in map(str, tuple(self.notices)):
+            self.notices.append(error)
+        self._notify()
+
+    def end(self, error: KafkaError | None) -> None:
+        """Have every poll raise `error`; None: no longer."""
+        self.fatal = error
+        self._notify()

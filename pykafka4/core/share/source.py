@@ -1,0 +1,351 @@
+"""Source. Rule: one request of a share session is in flight, because each has the next epoch; an acknowledgement is settled once.
+
+A share session belongs to a connection: when it is lost, the broker releases all records that were acquired in it. So whatever ends the
+session ends its leases, and acknowledgements under these fail without being sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any, Final
+from uuid import UUID
+
+import attrs
+
+from pykafka4.core import INFINITY, Failed, Outcome, Request
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.metadata.recovery import Recovery
+from pykafka4.core.network.network import via
+from pykafka4.core.share.requests import CLOSE, by_partition, needs_renewals, share_acknowledge, share_fetch
+from pykafka4.core.share.shelf import Shelf
+from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, Acquired, Lease, Report, lock_lost
+from pykafka4.error_table import Refresh, error_code
+from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion, broker_error
+from pykafka4.logs import get_log
+from pykafka4.records import TopicPartition
+from pykafka4.share_config import ShareConsumerConfig
+
+__all__ = ["Context", "Source"]
+
+log = get_log("pykafka4.share")
+
+SESSION_OVER: Final = frozenset({"SHARE_SESSION_NOT_FOUND", "INVALID_SHARE_SESSION_EPOCH"})
+NOT_ACQUIRED: Final = "INVALID_RECORD_STATE"
+TRANSIENT: Final = "UNKNOWN_SERVER_ERROR"  # not retriable by Kafka's table, but a failure inside one broker
+MISSING: Final = "the response does not mention the partition"
+
+
+@attrs.frozen(eq=False)
+class Context:
+    """What all sources of a consumer share."""
+
+    config: ShareConsumerConfig
+    member_id: str
+    lane: int
+    cluster: Cluster
+    recovery: Recovery
+    shelf: Shelf
+    random: Random
+    send: Callable[[Request], None]
+    unsupported: Callable[[KafkaError], None]  # the brokers have no share groups
+
+
+class Source:
+    """The share session with one broker."""
+
+    def __init__(self, node: int, context: Context) -> None:
+        self.node, self._context, self._config = node, context, context.config
+        self.targets: dict[TopicPartition, UUID] = {}  # to acquire records from
+        self.leases: dict[TopicPartition, Lease] = {}  # under which records were acquired in this session
+        self.wanted = False  # one ShareFetch is due, even if no poll waits
+        self.in_flight = False
+        self.queue: list[Acknowledgements] = []
+        self._sent: list[Acknowledgements] = []  # in flight
+        self._in_session: dict[TopicPartition, UUID] = {}  # what the broker fetches
+        self._epoch = 0  # of the next request; 0 opens a session
+        self._backoff = Backoff.retry(context.config, context.random)
+        self._rest_until = 0.0
+        self._closing: Callable[[], None] | None = None
+        self._closed = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing would be lost with this object."""
+        return not (self.targets or self.leases or self.in_flight or self.queue or self._epoch)
+
+    # ---------------------------------------------------------------- calls
+
+    def acknowledge(self, acknowledgements: Acknowledgements) -> None:
+        """Send it with the next request."""
+        self.queue.append(acknowledgements)
+
+    def drop_lease(self, tp: TopicPartition, reason: str) -> None:
+        """Another broker leads the partition: the records that this one had acquired are released."""
+        lease = self.leases.pop(tp, None)
+        if lease is not None:
+            lease.ended = reason
+
+    def close(self, done: Callable[[], None]) -> None:
+        """Send what is acknowledged and release everything else; `done` is called afterwards."""
+        self._closing = done
+        self.targets = {}
+
+    def abandon(self, error: KafkaError) -> None:
+        """Nothing is sent any more: what has no outcome fails with `error`."""
+        self._end("the consumer was closed")
+        queue, self.queue = [*self._sent, *self.queue], []
+        self._sent, self._closed = [], True
+        for each in queue:
+            each.fail(error)
+        self._finish()
+
+    def poll(self, now: float) -> float:
+        """Send the next request if one is due; returns when to look again."""
+        if self.in_flight or self._closed:
+            return INFINITY
+        self._fail_ended()
+        if self._closing is not None:
+            self._close(now)
+            return INFINITY
+        fetches = bool(self.targets) and (self.wanted or self._context.shelf.hungry)
+        if not self.queue and not fetches:
+            return INFINITY
+        if now < self._rest_until:
+            return self._rest_until
+        if self.queue and (not fetches or any(each.renews or each.acquired.tp not in self.targets for each in self.queue)):
+            self._send_acknowledgements(now, self._epoch, self._acknowledged)
+        else:
+            self._fetch(now)
+        return INFINITY
+
+    def _fail_ended(self) -> None:
+        """Acknowledgements under leases that have ended."""
+        if not any(each.acquired.lease.ended for each in self.queue):
+            return
+        queue, self.queue = self.queue, []
+        for each in queue:
+            reason = each.acquired.lease.ended
+            if reason is None:
+                self.queue.append(each)
+            else:
+                each.fail(lock_lost(each.acquired.tp, each.types, reason))
+
+    # ---------------------------------------------------------------- requests
+
+    def _fetch(self, now: float) -> None:
+        added = {tp: i for tp, i in self.targets.items() if self._in_session.get(tp) != i}
+        forgotten = {tp: i for tp, i in self._in_session.items() if self.targets.get(tp) != i}
+        self.wanted = False
+        self._sent, self.queue = self.queue, []
+        context = self._context
+        message = share_fetch(self._config, context.member_id, self._epoch, added, forgotten, by_partition(self._sent))
+        self._in_session = dict(self.targets)
+        wait = self._config.fetch_max_wait_ms / 1000
+        self._submit(now, message, wait, self._fetched)
+
+    def _send_acknowledgements(self, now: float, epoch: int, answered: Callable[[float, Outcome], None]) -> None:
+        self._sent, self.queue = self.queue, []
+        message = share_acknowledge(self._config, self._context.member_id, epoch, self._sent)
+        self._submit(now, message, 0.0, answered, needs_renewals)
+
+    def _submit(
+        self,
+        now: float,
+        message: Any,
+        wait: float,
+        answered: Callable[[float, Outcome], None],
+        fit: Callable[[Any, int], None] | None = None,
+    ) -> None:
+        self.in_flight = True
+
+        def on_reply(at: float, outcome: Outcome) -> None:
+            self.in_flight = False
+            if not self._closed:
+                answered(at, outcome)
+
+        deadline = now + self._config.request_timeout_ms / 1000 + wait
+        self._context.send(Request(via(self._context.lane, self.node), message, deadline, on_reply, fit=fit))
+
+    # ---------------------------------------------------------------- responses
+
+    def _fetched(self, now: float, outcome: Outcome) -> None:
+        if not self._is_whole(now, "ShareFetch", outcome):
+            return
+        assert not isinstance(outcome, Failed)
+        answer = outcome.message
+        lock = answer.acquisition_lock_timeout_ms / 1000
+        self._context.shelf.lock_seconds = lock
+        self._settle(now, answer, lock, "acknowledge_")
+        endpoints = {e.node_id: (e.host, e.port) for e in answer.node_endpoints}
+        failed = False
+        for topic in answer.responses:
+            for part in topic.partitions:
+                tp = self._partition(topic.topic_id, part.partition_index)
+                if tp is None:
+                    continue
+                if part.error_code:
+                    failed = True
+                    self._partition_failed(now, tp, part, endpoints)
+                elif part.acquired_records:
+                    self._acquired(now, tp, topic.topic_id, part, lock)
+        if not failed:
+            self._backoff.reset()
+
+    def _acknowledged(self, now: float, outcome: Outcome) -> None:
+        if isinstance(outcome, Failed) and isinstance(outcome.reason, UnsupportedVersion):  # a renewal: nothing was sent
+            self._fail_sent(outcome.reason)
+        elif self._is_whole(now, "ShareAcknowledge", outcome):
+            assert not isinstance(outcome, Failed)
+            lock = outcome.message.acquisition_lock_timeout_ms / 1000 or self._context.shelf.lock_seconds or 0.0
+            self._settle(now, outcome.message, lock, "")
+
+    def _is_whole(self, now: float, what: str, outcome: Outcome) -> bool:
+        """Whether the request was carried out. If not, the session is over."""
+        if isinstance(outcome, Failed):
+            self._broken(now, outcome.reason, f"the share session with broker {self.node} has ended: {outcome.reason}")
+            if isinstance(outcome.reason, UnsupportedVersion):
+                self._context.unsupported(outcome.reason)
+                return False
+            for tp in self.targets:
+                self._context.recovery.report(now, tp, outcome.reason, self.node)
+            return False
+        answer = outcome.message
+        if not answer.error_code:
+            self._epoch = self._epoch % 0x7FFFFFFF + 1
+            return True
+        row = error_code(answer.error_code)
+        error = broker_error(row.code, f"{what} of group {self._config.group}", answer.error_message, what, group=self._config.group)
+        self._broken(now, error, f"the share session with broker {self.node} has ended: {row.name}")
+        if row.name in SESSION_OVER:
+            log.info("%s: the share session with broker %d has ended (%s); opening another", self._config.client_id, self.node, row.name)
+        elif not row.retriable and row.name != TRANSIENT:
+            self._context.shelf.tell(error)
+        return False
+
+    def _broken(self, now: float, error: KafkaError, reason: str) -> None:
+        """The request failed as a whole, and with it the session. Whether the broker has stored the acknowledgements is not known."""
+        sent, self._sent = self._sent, []
+        self._end(reason)
+        for each in sent:
+            over = getattr(getattr(error, "code", None), "name", "") in SESSION_OVER
+            each.fail(lock_lost(each.acquired.tp, each.types, reason) if over else error)
+        self._rest(now)
+
+    def _end(self, reason: str) -> None:
+        """Begin again with a new session."""
+        self._epoch, self._in_session = 0, {}
+        leases, self.leases = self.leases, {}
+        for lease in leases.values():
+            lease.ended = reason
+
+    def _rest(self, now: float) -> None:
+        self._rest_until = now + self._backoff.next()
+
+    def _partition(self, topic_id: UUID, partition: int) -> TopicPartition | None:
+        topic = self._context.cluster.topic_name(topic_id)
+        return None if topic is None else TopicPartition(topic, partition)
+
+    def _settle(self, now: float, answer: Any, lock: float, prefix: str) -> None:
+        """The outcome of the acknowledgements that were sent."""
+        sent, self._sent = self._sent, []
+        parts = {(topic.topic_id, part.partition_index): part for topic in answer.responses for part in topic.partitions}
+        endpoints = {e.node_id: (e.host, e.port) for e in answer.node_endpoints}
+        for each in sent:
+            lease = each.acquired.lease
+            part = parts.get((lease.topic_id, lease.tp.partition))
+            if part is None:
+                each.fail(KafkaError(f"acknowledging {lease.tp}: {MISSING}"))
+                continue
+            code, text = getattr(part, f"{prefix}error_code"), getattr(part, f"{prefix}error_message")
+            if not code:
+                each.succeed(now, lock)
+            else:
+                self._refused(now, each, code, text, part, endpoints)
+
+    def _refused(
+        self, now: float, each: Acknowledgements, code: int, text: str | None, part: Any, endpoints: Mapping[int, tuple[str, int]]
+    ) -> None:
+        row, lease = error_code(code), each.acquired.lease
+        error: KafkaError = broker_error(code, f"acknowledging {lease.tp}", text, "ShareAcknowledge", topic=lease.tp.topic)
+        if row.name == NOT_ACQUIRED:
+            error = lock_lost(lease.tp, each.types, f"the lock has expired, or the record is archived ({text or row.name})")
+        elif row.refresh is Refresh.METADATA:
+            self._moved(now, lease.tp, error, part, endpoints)
+            error = lock_lost(lease.tp, each.types, f"broker {self.node} no longer leads the partition ({row.name})")
+        elif row.retriable and lease.ended is None and now < max(each.acquired.locked_until(offset) for offset in each.types):
+            self.queue.append(each)  # still locked: the broker could not store it now
+            self._rest(now)
+            return
+        each.fail(error)
+
+    def _partition_failed(self, now: float, tp: TopicPartition, part: Any, endpoints: Mapping[int, tuple[str, int]]) -> None:
+        row = error_code(part.error_code)
+        error = broker_error(row.code, f"fetching {tp}", part.error_message, "ShareFetch", topic=tp.topic)
+        if row.refresh is Refresh.METADATA:
+            self._moved(now, tp, error, part, endpoints)
+            return
+        self._rest(now)
+        if not row.retriable and row.name != TRANSIENT:
+            self._context.shelf.tell(error)
+
+    def _moved(self, now: float, tp: TopicPartition, error: KafkaError, part: Any, endpoints: Mapping[int, tuple[str, int]]) -> None:
+        """The broker does not lead the partition, or does not know it."""
+        self.drop_lease(tp, f"broker {self.node} no longer leads the partition")
+        self._in_session.pop(tp, None)
+        leader = part.current_leader
+        if leader.leader_id >= 0:
+            self._context.cluster.hint(tp, leader.leader_id, leader.leader_epoch, endpoints.get(leader.leader_id))
+        self._context.recovery.report(now, tp, error, self.node)
+
+    def _acquired(self, now: float, tp: TopicPartition, topic_id: UUID, part: Any, lock: float) -> None:
+        lease = self.leases.get(tp)
+        if lease is None or lease.topic_id != topic_id:
+            self.drop_lease(tp, "the topic was created again")
+            lease = self.leases[tp] = Lease(tp, topic_id, self.node)
+        spans = tuple((span.first_offset, span.last_offset, span.delivery_count) for span in part.acquired_records)
+        acquired = Acquired(lease, spans, part.records or b"", now + lock)
+        self._context.recovery.healthy(tp)
+        if tp in self.targets and self._closing is None:
+            self._context.shelf.put(acquired)
+            return
+        types = {offset: AcknowledgeType.RELEASE for first, last, _ in spans for offset in range(first, last + 1)}  # no longer wanted
+        report = Report(lambda _: None)
+        report.begin()
+        report.close()
+        self.queue.append(Acknowledgements(acquired, types, report))
+
+    def _fail_sent(self, error: KafkaError) -> None:
+        sent, self._sent = self._sent, []
+        for each in sent:
+            each.fail(error)
+
+    # ---------------------------------------------------------------- the end
+
+    def _close(self, now: float) -> None:
+        if self._epoch == 0:  # there is no session: no records are locked
+            self._closed = True
+            self._finish()
+            return
+        self._send_acknowledgements(now, CLOSE, self._session_closed)
+
+    def _session_closed(self, now: float, outcome: Outcome) -> None:
+        """Whatever the outcome: the connection is closed next, which releases everything as well."""
+        if isinstance(outcome, Failed):
+            self._fail_sent(outcome.reason)
+        elif outcome.message.error_code:
+            self._fail_sent(broker_error(outcome.message.error_code, "closing the share session", outcome.message.error_message))
+        else:
+            self._settle(now, outcome.message, 0.0, "")
+        for each in self.queue:
+            each.fail(KafkaTimeoutError("the share session was closed before a retry"))
+        self.queue = []
+        self._end("the consumer was closed")
+        self._closed = True
+        self._finish()
+
+    def _finish(self) -> None:
+        done, self._closing = self._closing, None
+        if done is not None:
+            done()

@@ -1,0 +1,156 @@
+"""Sources. Rule: a partition is fetched from its leader only; when the leader changes, what the old one had acquired is released."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+from uuid import UUID
+
+from pykafka4.core import INFINITY
+from pykafka4.core.metadata.changes import TopicChanges
+from pykafka4.core.share.source import Context, Source
+from pykafka4.core.share.values import Acknowledgements, Report, lock_lost
+from pykafka4.errors import KafkaError
+from pykafka4.records import TopicPartition
+
+__all__ = ["Parts", "Sources"]
+
+Parts: TypeAlias = frozenset[tuple[UUID, int]]  # topic id, partition
+
+LOOK_AGAIN = 1.0  # seconds until the metadata is requested again for a topic id without a name
+
+
+class Sources:
+    """The brokers that lead partitions of this member, or have acquired records for it."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._changes = TopicChanges(context.cluster, context.recovery)
+        self._sources: dict[int, Source] = {}
+        self._assigned: Parts = frozenset()
+        self._topics: tuple[str, ...] = ()
+        self._placed = True  # nothing has changed since the partitions were given to their leaders
+        self._losses = -1
+        self._look_at = INFINITY
+        self._closing: list[Source] = []
+        self._done: Callable[[], None] | None = None
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions that are assigned, as far as their topics are known."""
+        named = ((self._context.cluster.topic_name(topic_id), partition) for topic_id, partition in self._assigned)
+        return sorted(TopicPartition(topic, partition) for topic, partition in named if topic is not None)
+
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        """Keep the metadata of these topics up to date."""
+        cluster = self._context.cluster
+        for topic in topics:
+            cluster.want(topic, self)
+        for topic in self._topics:
+            if topic not in topics:
+                cluster.forget(topic, self)
+        self._topics = topics
+        self._placed = False
+
+    def assign(self, parts: Parts) -> None:
+        """Acquire records from these partitions only."""
+        self._assigned = parts
+        self._placed = False
+
+    def want(self) -> None:
+        """Each broker may acquire records once, although no poll waits."""
+        for source in self._sources.values():
+            source.wanted = True
+
+    def acknowledge(self, acknowledgements: Iterable[Acknowledgements], report: Report) -> None:
+        """Send them to the brokers that have acquired the records."""
+        for each in acknowledgements:
+            report.begin()
+            lease = each.acquired.lease
+            source = self._sources.get(lease.node)
+            if source is None:
+                each.fail(lock_lost(lease.tp, each.types, lease.ended or "the share session has ended"))
+            else:
+                source.acknowledge(each)
+        report.close()
+
+    def poll(self, now: float) -> float:
+        """Send what is due; returns when to look again."""
+        recovery = self._context.recovery
+        if self._changes:
+            self._changes.take_topics()
+            self._changes.take_online()
+            self._placed = False
+        if not self._placed or self._losses != recovery.losses or now >= self._look_at:
+            self._losses = recovery.losses
+            self._place(now)
+        wake_at = self._look_at
+        for node, source in list(self._sources.items()):
+            wake_at = min(wake_at, source.poll(now))
+            if source.idle:
+                self._sources.pop(node, None)
+        return wake_at
+
+    def _place(self, now: float) -> None:
+        """Give each partition to its leader."""
+        cluster, recovery = self._context.cluster, self._context.recovery
+        self._placed, self._look_at = True, INFINITY
+        targets: dict[int, dict[TopicPartition, UUID]] = {}
+        for topic_id, partition in sorted(self._assigned):
+            topic = cluster.topic_name(topic_id)
+            if topic is None:
+                self._look_at = now + LOOK_AGAIN
+                continue
+            tp = TopicPartition(topic, partition)
+            leader = recovery.leader(tp) if topic in self._topics else None
+            if leader is not None:
+                targets.setdefault(leader.node, {})[tp] = topic_id
+        if self._look_at < INFINITY:
+            cluster.refresh(now, self._topics)
+        for node in targets:
+            if node not in self._sources:
+                self._sources[node] = Source(node, self._context)
+        for node, source in self._sources.items():
+            source.targets = targets.get(node, {}) if self._done is None else {}
+            for tp in list(source.leases):
+                known = cluster.leader(tp)
+                if known is not None and known.node != node:
+                    source.drop_lease(tp, f"broker {known.node} leads the partition now, not broker {node}")
+
+    # ---------------------------------------------------------------- the end
+
+    def close(self, done: Callable[[], None]) -> None:
+        """End all sessions: what is acknowledged is sent, what is not is released. `done` is called afterwards."""
+        self._assigned = frozenset()
+        self._done = done
+        self._closing = list(self._sources.values())
+        for source in list(self._closing):
+            source.close(lambda source=source: self._ended(source))  # type: ignore[misc]
+        self._check_done()
+
+    def abandon(self, error: KafkaError) -> None:
+        """The time is over, or the machine has failed: what has no outcome fails with `error`."""
+        for source in list(self._sources.values()):
+            source.abandon(error)
+        self._closing.clear()
+        self._check_done()
+
+    def open_again(self) -> None:
+        """After `close`: the consumer has subscribed again."""
+        self._sources.clear()
+
+    def gone(self) -> None:
+        """The consumer is closed."""
+        self.subscribe(())
+        self._changes.end()
+
+    def _ended(self, source: Source) -> None:
+        if source in self._closing:
+            self._closing.remove(source)
+        self._sources.pop(source.node, None)
+        self._check_done()
+
+    def _check_done(self) -> None:
+        if not self._closing and self._done is not None:
+            done, self._done = self._done, None
+            done()

@@ -1,0 +1,217 @@
+"""ShareConsumer. Rule: a record is locked for one consumer at a time; only what the application has processed is accepted.
+
+This is the handle. Locks, acknowledgements and errors are in docs/guide/share-groups.md. Decoding and acknowledging (`share.hand`) run on
+the thread that polls, requests on the loop (`core.share.machine`). They meet in `core.share.shelf`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+from pykafka4.client import Client
+from pykafka4.core.share.values import AcknowledgeType
+from pykafka4.frames import guarded
+from pykafka4.misuse import check_timeout, hint, refuse_pickling
+from pykafka4.options import ShareConsumerOptions
+from pykafka4.peers import SHARE_CONSUMER_METHODS
+from pykafka4.properties import Properties, create, passed
+from pykafka4.share.record import ShareRecord
+from pykafka4.share.session import API_SECONDS, OnAcknowledged, Results, Session
+from pykafka4.share_config import ShareConsumerConfig
+
+__all__ = ["AcknowledgeType", "ShareConsumer", "ShareRecord"]
+
+
+class ShareConsumer:
+    """A member of a share group (KIP-932), whose members share the records of partitions, and acknowledge each record.
+
+    `ShareConsumer(bootstrap_servers="host:9092", group_id="jobs", **options)` owns a client; `ShareConsumer(client=client, …)` shares one.
+    Options are those of `ShareConsumerConfig` (docs/options.md). Use it from one thread at a time. Timeouts are seconds.
+    """
+
+    @guarded
+    def __init__(
+        self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Unpack[ShareConsumerOptions]
+    ) -> None:
+        """Raises ConfigError for an invalid option. Connecting happens in the background, after the first poll.
+
+        `callback_executor` runs the callbacks of acknowledgements; default: one thread of the client.
+        """
+        self._session = session = Session(client, callback_executor, options)
+        self._finalizer = weakref.finalize(self, Session.forgotten, session)
+        self._finalizer.atexit = False  # the client drains at exit
+
+    @classmethod
+    @guarded
+    def from_properties(
+        cls,
+        properties: Properties,
+        /,
+        client: Client | None = None,
+        *,
+        callback_executor: Executor | None = None,
+        **options: Unpack[ShareConsumerOptions],
+    ) -> Self:
+        """A share consumer with the options of a file or mapping with the names of Java's client (docs/guide/properties.md).
+
+        `properties` is the path of a `.properties` file, or a mapping of names to text, numbers, booleans or None.
+        `client`, `callback_executor` and `options` are as in the constructor; they win.
+        Names, units and values are converted. Properties without effect here are logged at INFO, on `pykafka4.config`.
+
+        Raises ConfigError with file, line and property for one that is unknown, wrong or not supported; OSError if the file cannot be
+        read; TypeError for another type of `properties`. Source: the options of Java's share consumer.
+        """
+        return create(cls, ShareConsumerConfig, properties, passed(options, client=client, callback_executor=callback_executor))
+
+    # -- what to read
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Share the records of `topics`, a list of names, instead of the topics subscribed before. The next poll joins the group.
+
+        Raises TypeError for a pattern, which share groups do not have; ConfigError for an empty list or an illegal name.
+        """
+        self._session.subscribe(topics)
+
+    def unsubscribe(self, timeout: float | None = None) -> None:
+        """Send what is acknowledged, release all other records, and leave the group, within `timeout` seconds (default 60)."""
+        self._session.unsubscribe(_limit(timeout))
+
+    def subscription(self) -> set[str]:
+        """The subscribed topics."""
+        return set(self._session.topics)
+
+    # -- records
+
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[ShareRecord]:
+        """A list of up to `max_records` records (default max_poll_records); empty if none arrived within `timeout` seconds.
+
+        `timeout=None` waits indefinitely, 0 does not wait. Each record is locked for this consumer until it is acknowledged, at most for
+        the group's lock duration (30 s by default; acquisition_lock_timeout_ms). With implicit acknowledgement the records of the last poll
+        are accepted; with explicit acknowledgement each of them must be acknowledged first, unless its lock has ended.
+
+        Raises KafkaError for records that are not acknowledged, UnsupportedVersion if the brokers have no share groups, CorruptRecord and
+        RecordTooLarge, once, for a batch that cannot be read (it is rejected), and errors that need the application or an administrator
+        (GroupError, AuthorizationError, …).
+        """
+        return self._session.poll(timeout, max_records)
+
+    def __iter__(self) -> Iterator[ShareRecord]:
+        """An endless loop over single records. With implicit acknowledgement, each is accepted when the next one is requested."""
+        while True:
+            yield from self._session.poll(None, 1)
+
+    def wakeup(self) -> None:
+        """Make the running poll, or the next one, return immediately: with [] if there are no records.
+
+        May be called from any thread and from signal handlers.
+        """
+        self._session.wakeup()
+
+    # -- acknowledging
+
+    def acknowledge(self, record: ShareRecord, kind: AcknowledgeType | str = AcknowledgeType.ACCEPT) -> None:
+        """Say what becomes of a record: accept, release, reject or renew. It is sent with the next poll, commit or close.
+
+        Until then another call replaces it. Raises ConfigError with implicit acknowledgement, for an unknown kind, and for a record that is
+        not in hand; RecordLockLost if its lock has ended, so that it is delivered again.
+        """
+        self._session.acknowledge(record, kind)
+
+    def accept(self, record: ShareRecord) -> None:
+        """It was processed, and is not delivered again. Raises as `acknowledge` does."""
+        self._session.acknowledge(record, AcknowledgeType.ACCEPT)
+
+    def release(self, record: ShareRecord) -> None:
+        """Deliver it again, to this or another consumer, unless this was its last delivery. Raises as `acknowledge` does."""
+        self._session.acknowledge(record, AcknowledgeType.RELEASE)
+
+    def reject(self, record: ShareRecord) -> None:
+        """It cannot be processed: do not deliver it again. Raises as `acknowledge` does."""
+        self._session.acknowledge(record, AcknowledgeType.REJECT)
+
+    def renew(self, record: ShareRecord) -> None:
+        """Begin its lock again (Kafka 4.2): it stays in hand, `poll` may be called, and it has to be acknowledged later.
+
+        Raises as `acknowledge` does.
+        """
+        self._session.acknowledge(record, AcknowledgeType.RENEW)
+
+    def commit(self, timeout: float | None = None) -> Results:
+        """Send the acknowledgements; returns per partition None when they are stored, or the error.
+
+        With implicit acknowledgement this accepts all records that polls have returned. RecordLockLost in the result: the locks of these
+        records had ended, and they are delivered again. Raises KafkaTimeoutError after `timeout` seconds (default 60).
+        """
+        return self._session.commit(_limit(timeout))
+
+    def commit_async(self, on_done: OnAcknowledged | None = None) -> None:
+        """As `commit`, without waiting; `on_done(results)` is called on the callback executor.
+
+        Without `on_done`, errors go to the acknowledgement callback, or to the log as warnings. Raises BufferFull while 10,000 callbacks
+        wait to run.
+        """
+        self._session.commit_async(on_done)
+
+    def set_acknowledgement_callback(self, callback: OnAcknowledged | None) -> None:
+        """Have `callback(results)` called on the callback executor for what `poll`, `commit_async` and `close` have sent, and for records
+        whose lock has ended. `results` is as `commit` returns it. None: failures are logged as warnings.
+
+        Raises TypeError if it is not callable.
+        """
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback must be callable, not {callback!r}")
+        self._session.on_acknowledged = callback
+
+    def acquisition_lock_timeout_ms(self) -> int | None:
+        """For how long brokers lock records of this group; None before the first response."""
+        seconds = self._session.shelf.lock_seconds
+        return None if seconds is None else round(seconds * 1000)
+
+    # -- the rest
+
+    def status(self) -> dict[str, Any]:
+        """Why nothing is flowing: the client's status, the member's state, and its partitions."""
+        return {**self._session.runtime.status(), "share_consumer": self._session.status()}
+
+    def stats(self) -> dict[str, int]:
+        """Records so far: `delivered` to the application, `acknowledged`, `failed` to be acknowledged, `dropped` because their lock
+        had ended before `poll` returned them; and now: `in_hand`, and `buffered` for the next poll."""
+        return self._session.stats()
+
+    def close(self, timeout: float | None = None) -> None:
+        """Send what is acknowledged, release all other records, leave the group.
+
+        Takes at most `timeout` seconds (default 10). With implicit acknowledgement the records of the last poll are accepted, unless an
+        exception is being handled, or another thread closes; then they are released. Closing twice is allowed.
+        """
+        limit = check_timeout(timeout)
+        self._finalizer.detach()
+        self._session.close(limit)
+
+    def __enter__(self) -> ShareConsumer:
+        self._session.check()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._finalizer.detach()
+        self._session.close(failed=error is not None)
+
+    def __repr__(self) -> str:
+        return f"<ShareConsumer of group {self._session.config.group_id!r} at {self._session.runtime!r}>"
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(hint("ShareConsumer", name, SHARE_CONSUMER_METHODS, dir(type(self))))
+
+    def __reduce__(self) -> Any:
+        return refuse_pickling("ShareConsumer")
+
+
+def _limit(timeout: float | None) -> float:
+    limit = check_timeout(timeout)
+    return API_SECONDS if limit is None else limit

@@ -1,0 +1,69 @@
+"""ShareRecord. Rule: it owns its bytes; what it was acquired with is kept for the acknowledgement only."""
+
+from __future__ import annotations
+
+from pykafka4.core.share.values import Acquired
+from pykafka4.records import Headers
+from pykafka4.wire.records.hot import Record
+
+__all__ = ["ShareRecord"]
+
+
+class ShareRecord:
+    """A record that a share consumer has acquired: as `Record`, and how often it has been delivered. Compared by identity."""
+
+    __slots__ = ("__weakref__", "_acquired", "_record", "_renewed", "delivery_count")
+
+    delivery_count: int  # 1: the first time
+
+    def __init__(self, record: Record, delivery_count: int, acquired: Acquired) -> None:
+        self._record, self.delivery_count, self._acquired = record, delivery_count, acquired
+        self._renewed = False
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self._record.topic
+
+    @property
+    def partition(self) -> int:
+        """The partition's number."""
+        return self._record.partition
+
+    @property
+    def offset(self) -> int:
+        """The offset in the partition."""
+        return self._record.offset
+
+    @property
+    def timestamp_ms(self) -> int:
+        """Milliseconds since 1970; -1 if there is none."""
+        return self._record.timestamp_ms
+
+    @property
+    def timestamp_type(self) -> str:
+        """`CREATE_TIME`, `LOG_APPEND_TIME` or `NO_TIMESTAMP`."""
+        return self._record.timestamp_type
+
+    @property
+    def key(self) -> bytes | None:
+        """The key."""
+        return self._record.key
+
+    @property
+    def value(self) -> bytes | None:
+        """The value."""
+        return self._record.value
+
+    @property
+    def headers(self) -> Headers:
+        """(name, value) pairs."""
+        return self._record.headers
+
+    @property
+    def leader_epoch(self) -> int:
+        """The leader epoch in which it was written; -1 if unknown."""
+        return self._record.leader_epoch
+
+    def __repr__(self) -> str:
+        return f"<ShareRecord {self.topic}-{self.partition} offset {self.offset}, delivery {self.delivery_count}>"

@@ -1,0 +1,352 @@
+"""Session of a share consumer. Rule: only `_wait_for_records`, `commit` and `_close` block a thread; each has a deadline.
+
+A poll acknowledges what the application is done with, and asks brokers for records only if there are none left of earlier responses.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
+from typing import Any, Final
+
+from pykafka4.attachment import SHORT, Attachment, read_config
+from pykafka4.client import Client
+from pykafka4.consumer.arguments import check_limit, check_on_done
+from pykafka4.consumer.guard import Guard, call
+from pykafka4.core import INFINITY
+from pykafka4.core.share.machine import ShareMachine
+from pykafka4.core.share.shelf import Shelf
+from pykafka4.core.share.values import Acknowledgements, Report
+from pykafka4.errors import BufferFull, ClosedError, ConfigError, KafkaError, KafkaTimeoutError, shown
+from pykafka4.logs import get_log
+from pykafka4.misuse import check_timeout, check_topic
+from pykafka4.net import system
+from pykafka4.net.handoff.waiting import Promise, Signal
+from pykafka4.records import TopicPartition
+from pykafka4.runtime import warn_unclosed
+from pykafka4.share.hand import Hand, Outgoing, as_type, name_some
+from pykafka4.share.record import ShareRecord
+from pykafka4.share_config import ShareConsumerConfig
+
+__all__ = ["API_SECONDS", "OnAcknowledged", "Results", "Session"]
+
+log = get_log("pykafka4.share")
+
+Results = dict[TopicPartition, "KafkaError | None"]
+OnAcknowledged = Callable[[Results], Any]
+
+API_SECONDS: Final = 60.0  # calls without a timeout of their own
+CLOSE_SECONDS: Final = 10.0
+LEAVE_SECONDS: Final = 5.0
+FLUSH_SECONDS: Final = 0.1  # acknowledgements wait for others at most this long, while there are records left
+FLUSH_RECORDS: Final = 1_000
+MOST_OWED: Final = 10_000
+CLOSED: Final = "this share consumer is closed; create a new one"
+
+
+class Session(Attachment[ShareMachine]):
+    """Everything of a share consumer but its handle."""
+
+    def __init__(self, client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> None:
+        self.config = read_config(ShareConsumerConfig, client, executor, options)
+        self.connect(client, self.config, executor)
+        self.signal = Signal()
+        self.shelf = Shelf(self.signal.notify)
+        self.guard = Guard(self.shelf, self.signal, self.check)
+        self.hand = Hand(self.shelf, self.runtime.loop.now, self.config.max_decompressed_bytes)
+        self.topics: tuple[str, ...] = ()
+        self.on_acknowledged: OnAcknowledged | None = None
+        self.acknowledged = 0  # records whose acknowledgement was stored; the loop counts
+        self.failed = 0
+        self.closed = False
+        self._owed: deque[None] = deque()  # one for each callback that has not begun
+        self._woken = False
+        self._flushed_at = -INFINITY
+        self._reads: object = None  # the thread that polled last, which has the returned records
+        self._handled = 0  # the id of the exception that was being handled during the last poll
+        self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the share consumer")
+        self.runtime.attach(self)
+
+    def _start(self, now: float) -> ShareMachine:
+        engine = self.runtime.engine
+        machine = ShareMachine(self.config, engine.network, engine.cluster, engine.recovery, engine.random, self.shelf)
+        engine.add(machine, "share consumer")
+        return machine
+
+    def check(self) -> None:
+        """Raise the error that every call would raise, if any."""
+        if self.closed and not self.runtime.loop.forked:
+            raise ClosedError(CLOSED)
+        self.runtime.check()
+        if self.guard.shut():
+            raise ClosedError(CLOSED)
+        if (failure := self.failure()) is not None and not self.guard.closing:
+            raise failure.again()
+
+    # ---------------------------------------------------------------- subscription
+
+    @call
+    def subscribe(self, topics: object) -> None:
+        """See ShareConsumer.subscribe."""
+        with self.guard.using("subscribe"):
+            if isinstance(topics, (str, bytes)) or not isinstance(topics, Iterable):
+                raise TypeError(f"subscribe takes a list of topic names, not {shown(topics)}: share groups have no patterns")
+            names = tuple(dict.fromkeys(check_topic(topic) for topic in topics))
+            if not names:
+                raise ConfigError("subscribe([]): no topics; call unsubscribe() to leave the group")
+            # Waits for the loop, so that the next poll does not raise what ended the last subscription.
+            self.runtime.loop.ask(lambda _: self.machine.subscribe(names), SHORT, "subscribing", self.machine)
+            self.topics = names
+
+    @call
+    def unsubscribe(self, timeout: float) -> None:
+        """See ShareConsumer.unsubscribe."""
+        with self.guard.using("unsubscribe"):
+            self.topics = ()
+            self._leave(timeout)
+            self.hand.ready.clear()
+            self.shelf.arrivals.clear()
+
+    # ---------------------------------------------------------------- polling
+
+    @call
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[ShareRecord]:
+        """See ShareConsumer.poll."""
+        limit = check_limit(max_records, self.config.max_poll_records)
+        timeout = check_timeout(timeout)
+        if not self.guard.enter("poll"):
+            raise self.guard.refusal("poll")
+        entered = False
+        try:
+            self._begin_poll()
+            entered = True
+            records = self._wait_for_records(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit)
+            self._end_poll()
+            return records
+        except BaseException:  # including Ctrl-C: the next poll returns what was taken
+            if entered:
+                self.hand.take_back()
+            self._end_poll()
+            raise
+
+    def _begin_poll(self) -> None:
+        if not self.topics:
+            raise ConfigError("poll: no topics; call subscribe first")
+        if self.config.is_implicit:
+            self.hand.accept_all()
+        elif unacknowledged := self.hand.unacknowledged():
+            raise KafkaError(
+                f"poll: {len(unacknowledged)} records of the last poll are not acknowledged ({name_some(unacknowledged)}): accept, "
+                "release, reject or renew each one first, or use share_acknowledgement_mode='implicit'"
+            )
+        self.shelf.idle_since = INFINITY
+        self._reads, self._handled = system.current_thread(), id(sys.exc_info()[1])
+
+    def _end_poll(self) -> None:
+        self.shelf.waiting = self._woken = False
+        self.shelf.idle_since = self.runtime.loop.now()
+        self.hand.leave()
+        self.guard.leave()
+
+    def _wait_for_records(self, deadline: float, limit: int) -> list[ShareRecord]:
+        """All the waiting of a poll: until there are records, the time is over or `wakeup` was called."""
+        while True:
+            records = self._take(limit)
+            left = deadline - self.runtime.loop.now()
+            if records or left <= 0 or self._woken:
+                return records
+            self.signal.wait(self._has_news, None if left == INFINITY else left)
+            self.check()
+
+    def _take(self, limit: int) -> list[ShareRecord]:
+        """Take what is there; if there is nothing, have brokers acquire records. Never waits."""
+        self.hand.stock()
+        if self.shelf.fatal is not None:
+            raise self.shelf.fatal.again()
+        if self.shelf.notices:
+            raise self.shelf.notices.popleft()
+        records = self.hand.take(limit)
+        self._flush_if_due(empty=not self.hand.ready)
+        if not records:
+            self.shelf.waiting = True
+            self.post(self.machine.want)
+        return records
+
+    def _has_news(self) -> bool:
+        shelf = self.shelf
+        return bool(shelf.arrivals or shelf.notices or shelf.fatal) or self._woken or self.guard.closing
+
+    def wakeup(self) -> None:
+        """See ShareConsumer.wakeup."""
+        self._woken = True
+        self.signal.notify()
+
+    # ---------------------------------------------------------------- acknowledging
+
+    @call
+    def acknowledge(self, record: object, kind: object) -> None:
+        """See ShareConsumer.acknowledge."""
+        with self.guard.using("acknowledge"):
+            chosen = as_type(kind)
+            if self.config.is_implicit:
+                raise ConfigError(
+                    "acknowledge with share_acknowledgement_mode='implicit': records are accepted by the next poll, commit or close; "
+                    "create the consumer with share_acknowledgement_mode='explicit'"
+                )
+            self.hand.acknowledge(record, chosen)
+
+    def _flush_if_due(self, *, empty: bool) -> None:
+        """Send acknowledgements when there are no more records to hand out, or others have waited long enough."""
+        now = self.runtime.loop.now()
+        if empty or now >= self._flushed_at + FLUSH_SECONDS or len(self.hand.held) >= FLUSH_RECORDS:
+            self._flushed_at = now
+            outgoing = self.hand.collect()
+            if outgoing:
+                if self.on_acknowledged is not None:
+                    self._check_owed()
+                self._send(outgoing, self._settled)
+
+    def _send(self, outgoing: Outgoing, done: Callable[[Report], object]) -> None:
+        def settled(report: Report) -> None:
+            self.acknowledged += report.accepted
+            self.failed += report.failed
+            done(report)
+
+        report = Report(settled)
+        for tp, (records, error) in outgoing.lost.items():
+            report.begin()
+            report.settle(tp, records, error)
+        parts = [Acknowledgements(acquired, types, report) for acquired, types in outgoing.types.items()]
+        self.post(lambda _: self.machine.acknowledge(parts, report))
+        self.hand.sent(outgoing)
+
+    def _settled(self, report: Report) -> None:
+        """The outcome of acknowledgements that no caller waits for. Loop thread."""
+        if self.on_acknowledged is not None:
+            self._owe(self.on_acknowledged, report.results)
+            return
+        for error in report.results.values():
+            if error is not None:
+                log.warning("%s: share group %s: %s", self.config.client_id, self.config.group, error)
+
+    def _check_owed(self) -> None:
+        if len(self._owed) >= MOST_OWED:
+            raise BufferFull(f"{MOST_OWED:,} callbacks of acknowledgements are waiting: the callback executor is busy or blocked")
+
+    def _owe(self, callback: OnAcknowledged, results: Results) -> None:
+        self._owed.append(None)
+
+        def run() -> None:
+            self._owed.pop()
+            callback(results)
+
+        self.runtime.callbacks.post(run)
+
+    @call
+    def commit(self, timeout: float) -> Results:
+        """See ShareConsumer.commit."""
+        with self.guard.using("commit"):
+            promise: Promise[Results] = self.promise()
+            if not self._commit(lambda report: promise.set_result(report.results)):
+                return {}
+            try:
+                return promise.result(timeout)
+            except KafkaTimeoutError:
+                raise KafkaTimeoutError(
+                    f"commit: not all brokers have answered within {timeout:g} s, so it is not known which acknowledgements are stored"
+                ) from None
+
+    @call
+    def commit_async(self, on_done: OnAcknowledged | None) -> None:
+        """See ShareConsumer.commit_async."""
+        check_on_done(on_done)
+        with self.guard.using("commit_async"):
+            callback = on_done or self.on_acknowledged
+            if callback is not None:
+                self._check_owed()
+            sent = self._commit(self._settled if on_done is None else lambda report: self._owe(on_done, report.results))
+            if not sent and on_done is not None:
+                self._owe(on_done, {})
+
+    def _commit(self, done: Callable[[Report], object]) -> bool:
+        """Send the acknowledgements; whether there are any."""
+        if self.config.is_implicit:
+            self.hand.accept_all()
+        outgoing = self.hand.collect()
+        if outgoing:
+            self._send(outgoing, done)
+        return bool(outgoing)
+
+    # ---------------------------------------------------------------- the rest
+
+    def status(self) -> dict[str, Any]:
+        """See ShareConsumer.status."""
+        if crashed := self.crashed():
+            return crashed
+        try:
+            return self.runtime.loop.ask(self.machine.status, SHORT, "the share consumer's status")
+        except KafkaError as error:
+            return self.runtime.why_unknown(error)
+
+    def stats(self) -> dict[str, int]:
+        """See ShareConsumer.stats."""
+        hand = self.hand
+        return {
+            "delivered": hand.delivered,
+            "acknowledged": self.acknowledged,
+            "failed": self.failed,
+            "dropped": hand.dropped,
+            "in_hand": len(hand.held),
+            "buffered": len(hand.ready),
+        }
+
+    def _leave(self, timeout: float) -> None:
+        """Send what is acknowledged, release everything else, leave the group; wait up to `timeout` seconds."""
+        outgoing = self.hand.collect()
+        if outgoing:
+            self._send(outgoing, self._settled)
+        self.hand.held.clear()
+        left: Promise[None] = self.promise()
+        self.post(lambda now: self.machine.leave(now, timeout, lambda: left.set_result(None)))
+        left.exception(timeout + SHORT)
+
+    @call
+    def close(self, timeout: float | None = None, *, failed: bool | None = None) -> None:
+        """See ShareConsumer.close. `failed`: an exception interrupted the processing of the records of the last poll."""
+        if failed is None:
+            error = sys.exc_info()[1]
+            failed = error is not None and id(error) != self._handled
+        self._close(timeout, in_hand=not failed and self._reads is system.current_thread())
+
+    def _close(self, timeout: float | None, *, in_hand: bool) -> None:
+        if self.closed or self.runtime.loop.forked:
+            return
+        self.guard.check_whole("close")
+        if not self.guard.begin_closing():
+            return
+        timeout = CLOSE_SECONDS if timeout is None else timeout
+        deadline = system.monotonic() + timeout
+        self.signal.notify()
+        try:
+            with self.guard.use_last(timeout):
+                if self.runtime.loop.alive and self.failure() is None:
+                    if self.config.is_implicit and in_hand:
+                        self.hand.accept_all()
+                    self._leave(max(0.0, deadline - system.monotonic()))
+        finally:
+            self.disconnect()
+            self.closed = True
+            self.guard.end_closing()
+
+    def drain(self, timeout: float) -> None:
+        """At interpreter exit: send what is acknowledged, leave the group. The last list does not count as processed."""
+        self.close(timeout, failed=True)
+
+    @staticmethod
+    def forgotten(core: Session) -> None:
+        """The handle was garbage-collected while open: warn, and close on another thread, because the collector must not wait."""
+        if not core.closed and core.runtime.loop.alive:
+            warn_unclosed("ShareConsumer")
+            core.runtime.callbacks.post(lambda: core.close(LEAVE_SECONDS, failed=True))

@@ -1,0 +1,57 @@
+"""Options of share consumers. Rule: as in `config`, which has the options of every client."""
+
+from __future__ import annotations
+
+import attrs
+
+from pykafka4.config import ClientConfig
+from pykafka4.errors import ConfigError
+from pykafka4.option_fields import MIB, choice, millis, number, text
+
+__all__ = ["ShareConsumerConfig"]
+
+
+@attrs.frozen(kw_only=True)
+class ShareConsumerConfig(ClientConfig):
+    """Options of share consumers, besides those of every client."""
+
+    group_id: str | None = text(None, "The share group; required. Its name must not be that of a group of another kind.")
+    client_rack: str | None = text(None, "Rack of this consumer, for the coordinator's assignor.")
+    share_acknowledgement_mode: str = choice(
+        "implicit",
+        ("implicit", "explicit"),
+        "`implicit`: records are accepted when the next ones are requested; `explicit`: the application acknowledges each record.",
+    )
+    share_acquire_mode: str = choice(
+        "batch_optimized",
+        ("batch_optimized", "record_limit"),
+        "What a broker locks at a time: whole batches, or at most max_poll_records records (Kafka 4.2; older ones lock batches).",
+    )
+    max_poll_interval_ms: float = millis(300_000, "Maximum time between two polls before the member leaves the group.", low=1)
+    max_poll_records: int = number(500, "records", "Maximum number of records that one `poll` returns, and a goal for brokers.", low=1)
+    fetch_min_bytes: int = number(1, "bytes", "A broker responds when it has this much data, or after fetch_max_wait_ms.")
+    fetch_max_wait_ms: float = millis(
+        500, "How long a broker may wait for fetch_min_bytes; acknowledgements for the same broker wait meanwhile."
+    )
+    fetch_max_bytes: int = number(50 * MIB, "bytes", "Maximum size of a fetch response; at most receive_message_max_bytes.", low=1)
+    max_decompressed_bytes: int = number(64 * MIB, "bytes", "A batch whose decompressed size is larger is rejected.", low=1024)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if self.group_id is None:
+            raise ConfigError("group_id is missing: a share consumer is a member of a share group")
+        if self.fetch_max_bytes > self.receive_message_max_bytes:
+            raise ConfigError(
+                f"fetch_max_bytes={self.fetch_max_bytes} is larger than receive_message_max_bytes={self.receive_message_max_bytes}: "
+                "responses of that size would be rejected; lower the former or raise the latter"
+            )
+
+    @property
+    def group(self) -> str:
+        """The name of the share group."""
+        return self.group_id or ""
+
+    @property
+    def is_implicit(self) -> bool:
+        """Whether records are accepted by the next poll."""
+        return self.share_acknowledgement_mode == "implicit"

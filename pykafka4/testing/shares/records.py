@@ -1,0 +1,190 @@
+"""The state of each record of a partition in a share group. Rule: an accepted or archived record is never acquired again.
+
+In memory only, as the model's state survives brokers anyway. A new leader finds no locks: what was acquired is available again.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import attrs
+
+from pykafka4.records import TopicPartition
+from pykafka4.testing.storage.log import PartitionLog
+from pykafka4.testing.timeline import NEVER, Moment, Timeline
+
+__all__ = ["ACCEPT", "GAP", "REJECT", "RELEASE", "RENEW", "Holder", "RecordState", "ShareEvent", "SharePartition", "Slot"]
+
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)  # types of acknowledgement
+
+
+class RecordState(enum.Enum):
+    """What a broker knows of a record."""
+
+    AVAILABLE = "available"
+    ACQUIRED = "acquired"
+    ACKNOWLEDGED = "acknowledged"
+    ARCHIVED = "archived"
+
+
+FINAL = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+
+
+class Holder(Protocol):
+    """The share session that has acquired a record."""
+
+    group: str
+    member: str
+
+    @property
+    def ended(self) -> bool:
+        """Whether the session is over: then all that it has acquired is released."""
+
+
+@attrs.frozen
+class ShareEvent:
+    """A change of a record's state."""
+
+    what: str  # acquired, accepted, released, rejected, renewed, expired, archived
+    group: str
+    tp: TopicPartition
+    offset: int
+    member: str
+    count: int  # deliveries so far
+
+
+@attrs.define(eq=False)
+class Slot:
+    """One record."""
+
+    state: RecordState = RecordState.AVAILABLE
+    count: int = 0
+    holder: Holder | None = None
+    lock: Moment = NEVER
+
+
+@attrs.define(eq=False)
+class SharePartition:
+    """The records of a partition from `start` on; those below are final."""
+
+    group: str
+    tp: TopicPartition
+    timeline: Timeline
+    lock_seconds: Callable[[], float]
+    most_deliveries: Callable[[], int]
+    start: int
+    led: tuple[int, int]  # leader and epoch for which locks are kept
+    tell: Callable[[ShareEvent], None]
+    slots: dict[int, Slot] = attrs.Factory(dict)
+
+    def under(self, leader: int, epoch: int) -> None:
+        """If another broker leads now, or the same one again, no record is locked any more."""
+        if (leader, epoch) != self.led:
+            self.led = (leader, epoch)
+            self._release(slot for slot in self.slots.values() if slot.state is RecordState.ACQUIRED)
+
+    def drop_ended(self) -> None:
+        """Release what ended sessions had acquired."""
+        self._release(s for s in self.slots.values() if s.state is RecordState.ACQUIRED and s.holder is not None and s.holder.ended)
+
+    def _release(self, slots: Iterable[Slot]) -> None:
+        found = set(map(id, list(slots)))
+        for offset, slot in self.slots.items():
+            if id(slot) in found:
+                self._free(offset, slot, "released")
+
+    def _free(self, offset: int, slot: Slot, why: str) -> None:
+        """The lock ends without a result."""
+        self._note(why, offset, slot)
+        slot.lock.cancel()
+        slot.state, slot.holder = RecordState.AVAILABLE, None
+        if slot.count >= self.most_deliveries():
+            slot.state = RecordState.ARCHIVED
+            self._note("archived", offset, slot)
+
+    def _note(self, what: str, offset: int, slot: Slot) -> None:
+        member = "" if slot.holder is None else slot.holder.member
+        self.tell(ShareEvent(what, self.group, self.tp, offset, member, slot.count))
+
+    # ---- acquiring
+
+    def available(self, log: PartitionLog) -> bool:
+        """Whether there is a record to acquire."""
+        self.drop_ended()
+        first = max(self.start, log.start_offset)
+        return any(self._is_free(offset) for offset in range(first, log.high_watermark))
+
+    def _is_free(self, offset: int) -> bool:
+        slot = self.slots.get(offset)
+        return slot is None or slot.state is RecordState.AVAILABLE
+
+    def acquire(self, log: PartitionLog, holder: Holder, most: int, whole_batches: bool) -> list[tuple[int, int, int]]:
+        """Lock up to `most` records for `holder`, or the rest of their batch as well: (first offset, last offset, deliveries)."""
+        self.drop_ended()
+        found: list[tuple[int, int]] = []
+        ends = {batch.next_offset for batch in log.batches}
+        for offset in range(max(self.start, log.start_offset), log.high_watermark):
+            if len(found) >= most and (not whole_batches or offset in ends):
+                break
+            if not self._is_free(offset):
+                continue
+            slot = self.slots.setdefault(offset, Slot())
+            slot.state, slot.holder, slot.count = RecordState.ACQUIRED, holder, slot.count + 1
+            self._lock(offset, slot)
+            self._note("acquired", offset, slot)
+            found.append((offset, slot.count))
+        return _spans(found)
+
+    def _lock(self, offset: int, slot: Slot) -> None:
+        slot.lock.cancel()
+        slot.lock = self.timeline.after(self.lock_seconds(), lambda: self._expired(offset, slot))
+
+    def _expired(self, offset: int, slot: Slot) -> None:
+        if slot.state is RecordState.ACQUIRED:
+            self._free(offset, slot, "expired")
+
+    # ---- acknowledging
+
+    def acknowledge(self, holder: Holder, batches: Iterable[tuple[int, int, list[int]]]) -> str | None:
+        """All of them, or none and the error."""
+        self.drop_ended()
+        types: dict[int, int] = {}
+        for first, last, kinds in batches:
+            if last < first or len(kinds) not in (1, last - first + 1) or any(kind not in range(5) for kind in kinds):
+                return "INVALID_REQUEST"
+            types.update((offset, kinds[0] if len(kinds) == 1 else kinds[offset - first]) for offset in range(first, last + 1))
+        types = {offset: kind for offset, kind in types.items() if offset >= self.start}  # others are final: as brokers do, no error
+        for offset in types:
+            slot = self.slots.get(offset)
+            if slot is None or slot.state is not RecordState.ACQUIRED or slot.holder is None or slot.holder.member != holder.member:
+                return "INVALID_RECORD_STATE"
+        for offset, kind in types.items():
+            self._apply(offset, self.slots[offset], kind)
+        while (slot := self.slots.get(self.start)) is not None and slot.state in FINAL:
+            del self.slots[self.start]
+            self.start += 1
+        return None
+
+    def _apply(self, offset: int, slot: Slot, kind: int) -> None:
+        if kind == RENEW:
+            self._note("renewed", offset, slot)
+            self._lock(offset, slot)
+        elif kind == RELEASE:
+            self._free(offset, slot, "released")
+        else:
+            slot.lock.cancel()
+            slot.state = RecordState.ACKNOWLEDGED if kind == ACCEPT else RecordState.ARCHIVED
+            self._note({ACCEPT: "accepted", REJECT: "rejected", GAP: "archived"}[kind], offset, slot)
+            slot.holder = None
+
+
+def _spans(found: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
+    spans: list[tuple[int, int, int]] = []
+    for offset, count in found:
+        if spans and spans[-1][1] == offset - 1 and spans[-1][2] == count:
+            spans[-1] = (spans[-1][0], offset, count)
+        else:
+            spans.append((offset, offset, count))
+    return spans

@@ -1,0 +1,100 @@
+"""All share groups of a cluster, and the share sessions of its brokers. Rule: a session ends with its connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+from uuid import UUID
+
+import attrs
+
+from pykafka4.testing.shares.group import ShareGroup
+from pykafka4.testing.shares.records import ShareEvent, SharePartition
+from pykafka4.testing.storage.partition import Partition, Topics
+from pykafka4.testing.timeline import Timeline
+
+__all__ = ["ShareSession", "Shares", "Way"]
+
+
+class Way(Protocol):
+    """The connection of a session."""
+
+    open: bool
+
+
+@attrs.define(eq=False)
+class ShareSession:
+    """What a member fetches from a broker, over one connection."""
+
+    group: str
+    member: str
+    way: Way
+    epoch: int = 1  # of the next request
+    partitions: dict[tuple[UUID, int], None] = attrs.Factory(dict)
+    closed: bool = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was closed, replaced, or its connection was lost."""
+        return self.closed or not self.way.open
+
+
+class Shares:
+    """Tests set `auto_offset_reset`, `lock_seconds` and `most_deliveries`, which a cluster has per group, before a group begins."""
+
+    def __init__(self, topics: Topics, timeline: Timeline) -> None:
+        self._topics, self._timeline = topics, timeline
+        self.auto_offset_reset = "latest"  # share.auto.offset.reset
+        self.lock_seconds = 30.0  # share.record.lock.duration.ms
+        self.most_deliveries = 5  # share.delivery.count.limit
+        self.session_timeout, self.heartbeat_interval = 45.0, 5.0
+        self.groups: dict[str, ShareGroup] = {}
+        self.sessions: dict[tuple[int, str, str], ShareSession] = {}  # by broker, group and member
+        self.partitions: dict[tuple[str, UUID, int], SharePartition] = {}
+        self.on_event: list[Callable[[ShareEvent], None]] = []
+
+    def group(self, name: str) -> ShareGroup:
+        """The group; it is created if it does not exist."""
+        if name not in self.groups:
+            self.groups[name] = ShareGroup(self._timeline, self._topics, self.session_timeout)
+        return self.groups[name]
+
+    def partition(self, group: str, topic_id: UUID, partition: Partition) -> SharePartition:
+        """The records of a partition in a group, under its present leader."""
+        key = (group, topic_id, partition.tp.partition)
+        led = (partition.leader, partition.epoch)
+        if key not in self.partitions:
+            log = partition.log
+            start = log.start_offset if self.auto_offset_reset == "earliest" else log.high_watermark
+            self.partitions[key] = SharePartition(
+                group, partition.tp, self._timeline, lambda: self.lock_seconds, lambda: self.most_deliveries, start, led, self._tell
+            )
+        found = self.partitions[key]
+        found.under(*led)
+        return found
+
+    def _tell(self, event: ShareEvent) -> None:
+        for listener in self.on_event:
+            listener(event)
+
+    # ---- sessions
+
+    def open(self, node: int, group: str, member: str, way: Way) -> ShareSession:
+        """A new session, instead of an earlier one of this member."""
+        self.close(node, group, member)
+        session = self.sessions[node, group, member] = ShareSession(group, member, way)
+        return session
+
+    def find(self, node: int, group: str, member: str) -> ShareSession | None:
+        """The session, if its connection is still there."""
+        session = self.sessions.get((node, group, member))
+        return None if session is None or session.ended else session
+
+    def close(self, node: int, group: str, member: str) -> None:
+        """End a session: what it has acquired is released."""
+        session = self.sessions.pop((node, group, member), None)
+        if session is not None:
+            session.closed = True
+            for partition in self.partitions.values():
+                if partition.group == group:
+                    partition.drop_ended()

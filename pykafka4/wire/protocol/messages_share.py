@@ -1,0 +1,212 @@
+"""Messages of share groups (KIP-932): membership, fetching and acknowledging records. Rule: as Kafka's definitions.
+
+Version 0 was the early access of Kafka 4.0 and is gone. Version 2 (Kafka 4.2) has the acquire mode and renewals.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from pykafka4.wire.buffers import Buffer
+from pykafka4.wire.protocol.schema import (
+    MAX_INT32,
+    Request,
+    Response,
+    array,
+    boolean,
+    int8,
+    int16,
+    int32,
+    int64,
+    records,
+    request,
+    response,
+    string,
+    struct,
+    uuid,
+    value,
+    wire,
+)
+
+__all__ = [
+    "AcknowledgementBatch",
+    "ShareAcknowledgeRequest",
+    "ShareAcknowledgeResponse",
+    "ShareFetchRequest",
+    "ShareFetchResponse",
+    "ShareGroupHeartbeatRequest",
+    "ShareGroupHeartbeatResponse",
+]
+
+
+@response(api_key=76, versions="1", flexible="0+")
+class ShareGroupHeartbeatResponse(Response):
+    """The member epoch, and the assignment if it is another than in the last response."""
+
+    @struct
+    class Assignment:
+        @struct
+        class TopicPartitions:
+            topic_id: UUID = wire(uuid)
+            partitions: list[int] = wire(array(int32))
+
+        topic_partitions: list[TopicPartitions] = wire(array(TopicPartitions))
+
+    throttle_time_ms: int = wire(int32)
+    error_code: int = wire(int16)
+    error_message: str | None = wire(string, nullable="0+", default=None)
+    member_id: str | None = wire(string, nullable="0+", default=None)
+    member_epoch: int = wire(int32)
+    heartbeat_interval_ms: int = wire(int32)
+    assignment: Assignment | None = wire(Assignment, nullable="0+", default=None)
+
+
+@request(api_key=76, versions="1", flexible="0+")
+class ShareGroupHeartbeatRequest(Request[ShareGroupHeartbeatResponse]):
+    """Join a share group (epoch 0), stay in it, leave it (epoch -1). None: as in the last heartbeat."""
+
+    group_id: str = wire(string)
+    member_id: str = wire(string)
+    member_epoch: int = wire(int32)
+    rack_id: str | None = wire(string, nullable="0+", default=None)
+    subscribed_topic_names: list[str] | None = wire(array(string), nullable="0+", default=None)
+
+
+@struct
+class AcknowledgementBatch:
+    """Offsets to acknowledge: one type for each of them, or one for all. 0 gap, 1 accept, 2 release, 3 reject, 4 renew (v2+)."""
+
+    first_offset: int = wire(int64)
+    last_offset: int = wire(int64)
+    acknowledge_types: list[int] = wire(array(int8))
+
+
+@value
+class LeaderIdAndEpoch:
+    """A partition's leader; -1 if it is not known."""
+
+    leader_id: int = wire(int32)
+    leader_epoch: int = wire(int32)
+
+
+@struct
+class NodeEndpoint:
+    """The address of a leader."""
+
+    node_id: int = wire(int32)
+    host: str = wire(string)
+    port: int = wire(int32)
+    rack: str | None = wire(string, nullable="0+", default=None)
+
+
+@response(api_key=78, versions="1-2", flexible="0+")
+class ShareFetchResponse(Response):
+    """Records, and which of them this member has acquired. The records also contain others, of the same batches."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            @struct
+            class AcquiredRecords:
+                first_offset: int = wire(int64)
+                last_offset: int = wire(int64)
+                delivery_count: int = wire(int16)
+
+            partition_index: int = wire(int32)
+            error_code: int = wire(int16)
+            error_message: str | None = wire(string, nullable="0+", default=None)
+            acknowledge_error_code: int = wire(int16)
+            acknowledge_error_message: str | None = wire(string, nullable="0+", default=None)
+            current_leader: LeaderIdAndEpoch = wire(LeaderIdAndEpoch)
+            records: Buffer | None = wire(records, nullable="0")
+            acquired_records: list[AcquiredRecords] = wire(array(AcquiredRecords))
+
+        topic_id: UUID = wire(uuid)
+        partitions: list[Partition] = wire(array(Partition))
+
+    throttle_time_ms: int = wire(int32)
+    error_code: int = wire(int16)
+    error_message: str | None = wire(string, nullable="0+", default=None)
+    acquisition_lock_timeout_ms: int = wire(int32, "1+")
+    responses: list[Topic] = wire(array(Topic))
+    node_endpoints: list[NodeEndpoint] = wire(array(NodeEndpoint))
+
+
+@request(api_key=78, versions="1-2", flexible="0+")
+class ShareFetchRequest(Request[ShareFetchResponse]):
+    """Acknowledge records, then acquire more. In an open session it names only what changed, and what is acknowledged."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32)
+            partition_max_bytes: int = wire(int32, "0")  # of the early access, which nobody speaks
+            acknowledgement_batches: list[AcknowledgementBatch] = wire(array(AcknowledgementBatch))
+
+        topic_id: UUID = wire(uuid)
+        partitions: list[Partition] = wire(array(Partition))
+
+    @struct
+    class ForgottenTopic:
+        topic_id: UUID = wire(uuid)
+        partitions: list[int] = wire(array(int32))
+
+    group_id: str | None = wire(string, nullable="0+", default=None)
+    member_id: str | None = wire(string, nullable="0+")
+    share_session_epoch: int = wire(int32)
+    max_wait_ms: int = wire(int32)
+    min_bytes: int = wire(int32)
+    max_bytes: int = wire(int32, default=MAX_INT32)
+    max_records: int = wire(int32, "1+")
+    batch_size: int = wire(int32, "1+")
+    share_acquire_mode: int = wire(int8, "2+", ignorable=True)
+    is_renew_ack: bool = wire(boolean, "2+")
+    topics: list[Topic] = wire(array(Topic))
+    forgotten_topics_data: list[ForgottenTopic] = wire(array(ForgottenTopic))
+
+
+@response(api_key=79, versions="1-2", flexible="0+")
+class ShareAcknowledgeResponse(Response):
+    """Per partition, whether its acknowledgements were stored."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32)
+            error_code: int = wire(int16)
+            error_message: str | None = wire(string, nullable="0+", default=None)
+            current_leader: LeaderIdAndEpoch = wire(LeaderIdAndEpoch)
+
+        topic_id: UUID = wire(uuid)
+        partitions: list[Partition] = wire(array(Partition))
+
+    throttle_time_ms: int = wire(int32)
+    error_code: int = wire(int16)
+    error_message: str | None = wire(string, nullable="0+", default=None)
+    acquisition_lock_timeout_ms: int = wire(int32, "2+", ignorable=True)
+    responses: list[Topic] = wire(array(Topic))
+    node_endpoints: list[NodeEndpoint] = wire(array(NodeEndpoint))
+
+
+@request(api_key=79, versions="1-2", flexible="0+")
+class ShareAcknowledgeRequest(Request[ShareAcknowledgeResponse]):
+    """Acknowledge records in an open session; epoch -1 closes the session and releases what is left."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32)
+            acknowledgement_batches: list[AcknowledgementBatch] = wire(array(AcknowledgementBatch))
+
+        topic_id: UUID = wire(uuid)
+        partitions: list[Partition] = wire(array(Partition))
+
+    group_id: str | None = wire(string, nullable="0+", default=None)
+    member_id: str | None = wire(string, nullable="0+")
+    share_session_epoch: int = wire(int32)
+    is_renew_ack: bool = wire(boolean, "2+")
+    topics: list[Topic] = wire(array(Topic))
