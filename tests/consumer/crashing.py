@@ -1,6 +1,7 @@
-"""Crashing. A consumer that kills its process at a point of its work: `python crashing.py servers setting point file`.
+"""Crashing. A consumer that kills its process at a point of its work: `python crashing.py servers setting point file topic`.
 
-The topic has one partition with 20 records, and each list has 5. The second list is in hand when the process dies.
+The topic has one partition with 20 records, and each list has 5. The second list is in hand when the process dies. The group has the name
+of the topic.
 `file` gets the offset of each processed record.
 """
 
@@ -15,7 +16,6 @@ from typing import Any, NoReturn
 
 from pykafka4 import Consumer
 
-TP = ("t", 0)
 SETTINGS = {
     "auto-commit, `poll` or `batches`": "auto",
     "auto-commit, `for` loop": "loop",
@@ -37,13 +37,13 @@ def die() -> NoReturn:
 class Crash:
     """One run."""
 
-    def __init__(self, consumer: Consumer, setting: str, point: str, processed: Any) -> None:
-        self.consumer, self.setting, self.point, self.processed = consumer, setting, point, processed
+    def __init__(self, consumer: Consumer, setting: str, point: str, processed: Any, topic: str) -> None:
+        self.consumer, self.setting, self.point, self.processed, self.tp = consumer, setting, point, processed, (topic, 0)
 
     def settle(self, offset: int) -> None:
         """With auto-commit, wait until everything finished has been committed."""
         while self.setting in ("auto", "loop"):
-            place = self.consumer.committed(TP)
+            place = self.consumer.committed(self.tp)
             if place is not None and place.offset == offset:
                 return
             time.sleep(0.01)
@@ -69,7 +69,7 @@ class Crash:
             for record in records:
                 self.process(record.offset, LIST.start)
                 if self.setting == "each":
-                    self.consumer.commit({TP: record.offset + 1})
+                    self.consumer.commit({self.tp: record.offset + 1})
             if self.setting == "after":
                 self.consumer.commit()
 
@@ -81,19 +81,19 @@ class Crash:
             self.process(record.offset, record.offset)
 
 
-def main(servers: str, setting: str, point: str, file: str) -> None:
+def main(servers: str, setting: str, point: str, file: str, topic: str) -> None:
     """Consume until the crash."""
     consumer = Consumer(
         bootstrap_servers=servers,
-        group_id="g",
+        group_id=topic,
         auto_offset_reset="earliest",
         enable_auto_commit=setting in ("auto", "loop"),
         auto_commit_interval_ms=20,
         max_poll_records=5,
     )
-    consumer.subscribe(["t"])
+    consumer.subscribe([topic])
     with Path(file).open("w") as processed:
-        crash = Crash(consumer, setting, point, processed)
+        crash = Crash(consumer, setting, point, processed, topic)
         (crash.loop if setting == "loop" else crash.lists)()
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "LEAST",
     "MODERN",
     "PATTERN",
+    "REMOTE_PATTERN",
     "TOPIC_FAULTS",
     "is_excluded",
     "is_for_tasks",
@@ -38,6 +39,7 @@ COMING: Final = ("member joins", "member closes")
 TOPIC_FAULTS: Final = ("topic is created", "topic is deleted")
 PATTERN: Final = re.compile("[tu].*")
 EXCLUDED: Final = "tx.*"
+REMOTE_PATTERN: Final = "[tu]([^x].*)?"  # the same in one expression
 
 
 LEAST: Final = {  # how often, at the least, in 200 schedules

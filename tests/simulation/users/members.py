@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from applications import judge_time, timed
 from companion import Companion
-from consumer_features import EXCLUDED, PATTERN, is_for_tasks, protocol_of
+from consumer_features import EXCLUDED, PATTERN, REMOTE_PATTERN, is_for_tasks, protocol_of
 from consumer_plan import COOPERATIVE
 from crashes import Crashed
 from handed import Reading
@@ -22,7 +22,7 @@ from task_handle import TaskHandle
 from virtual import Process
 from weather import VirtualTransport, Weather
 
-from pykafka4 import Client, Consumer
+from pykafka4 import Client, Consumer, SubscriptionPattern
 from pykafka4.config import ClientConfig
 from pykafka4.errors import ClosedError, ConfigError, InvalidOffset, KafkaError, KafkaTimeoutError, LogTruncated, OffsetOutOfRange
 from pykafka4.records import TopicPartition
@@ -132,7 +132,9 @@ class Member:
         consumer = self._open()
         if self._iterates:  # iteration waits without end: another thread closes the consumer when the process is to end
             sim.world.spawn(self._interrupt, f"{self.name} closer", self.process)
-        if "pattern" in sim.plan.features:
+        if "pattern" in sim.plan.features and self.protocol == "consumer" and sim.plan.seed % 2:
+            consumer.subscribe(SubscriptionPattern(REMOTE_PATTERN), self)  # the coordinator matches topics, and nothing can be excluded
+        elif "pattern" in sim.plan.features:
             consumer.subscribe(PATTERN, self, exclude=EXCLUDED)
         else:
             consumer.subscribe(sorted(sim.plan.topics), self)

@@ -1,0 +1,35 @@
+"""What a crash loses or repeats, on real brokers: each cell of the table in docs/guide/commits.md, with a process that is killed there."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import crashing
+import pytest
+from crash_table import ALL, judge
+from crashing import POINTS, SETTINGS
+from reading import LONG, produce, read
+
+from integration.cluster import Cluster
+from pykafka4 import Consumer
+
+pytestmark = [pytest.mark.cluster, pytest.mark.lengthy]
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_crash_loses_and_repeats_what_the_guide_says(cluster: Cluster, topic: str, tmp_path: Path, setting: str, point: str) -> None:
+    cluster.create_topic(topic, 1)
+    produce(cluster, topic, 0, len(ALL))
+    file = tmp_path / "processed"
+    arguments = [sys.executable, crashing.__file__, cluster.client["bootstrap_servers"], SETTINGS[setting], point, str(file), topic]
+    died = subprocess.run(arguments, timeout=3 * LONG, capture_output=True, text=True, check=False)
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    processed = {int(line) for line in file.read_text().split()}
+    with Consumer(**cluster.client, group_id=topic, auto_offset_reset="earliest") as consumer:
+        consumer.assign([(topic, 0)])  # does not wait for the dead member's session
+        left = len(ALL) - consumer.position((topic, 0), LONG)
+        judge(setting, point, processed, {record.offset for record in read(consumer, left)})
