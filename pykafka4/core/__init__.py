@@ -42,6 +42,7 @@ __all__ = [
     "Outcome",
     "Reply",
     "Request",
+    "Threads",
     "Transitions",
 ]
 
@@ -104,16 +105,21 @@ class Request:
     asked_at: float | None = None  # when the network took it
 
 
+class Threads(Enum):
+    """Where a job runs. What may wait for long has threads of its own, so that it delays nothing of another kind."""
+
+    HELPER = "threads for work of the client that ends soon: slow codecs, large assignments"
+    CREDENTIALS = "threads for credentials, which may wait for the application or for another server"
+    ASSIGNORS = "threads for assignors of the application, which may hang"
+
+
 @attrs.frozen(eq=False)
 class Job:
-    """Work that may block (a slow codec): `run` on the helper executor, then `then(now, result or exception)` on the loop thread.
-
-    A `slow` one may wait for the application or for another server, so it has threads of its own.
-    """
+    """Work that may block: `run` on a thread of `threads`, then `then(now, result or exception)` on the loop thread."""
 
     run: Callable[[], Any]
     then: Callable[[float, Any], None]
-    slow: bool = False
+    threads: Threads = Threads.HELPER
 
 
 @attrs.frozen

@@ -129,7 +129,7 @@ class Engine:
             if effects.deliver:
                 self._deliver += effects.deliver
             if effects.jobs:
-                jobs += [Job(job.run, partial(self._answer, slot, job.then), job.slow) for job in effects.jobs]
+                jobs += [Job(job.run, partial(self._answer, slot, job.then), job.threads) for job in effects.jobs]
             if effects.wake_at < wake_at:
                 wake_at = effects.wake_at
         for machine in self._shared:

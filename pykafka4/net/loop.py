@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, overload
 
-from pykafka4.core import Job, Machine
+from pykafka4.core import Job, Machine, Threads
 from pykafka4.core.engine import Engine, Turn, describe
 from pykafka4.core.network.jobs import MOST as MOST_STEPS
 from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError
@@ -29,6 +29,7 @@ T = TypeVar("T")
 LONGEST_SLEEP = 3600.0  # `select` does not accept infinity
 JOIN_SECONDS = 10.0
 LOOKUPS = 16  # concurrent name look-ups: a resolver may take half a minute to fail, and good names must not wait for bad ones
+ASSIGNORS = 16  # threads: each consumer of a client has at most two calls of its assignors under way, and any of them may hang
 FORKED = "this client was created in another process; threads and sockets do not survive a fork: create a client in this process"
 CALLER_GONE: Final = KafkaError("the caller no longer waits")
 _LOOPS: weakref.WeakSet[Loop] = weakref.WeakSet()
@@ -43,8 +44,12 @@ class Loop:
         self.crashed: KafkaError | None = None
         self.forked = False
         client_id = engine.config.client_id
-        self._callbacks, self._helper = callbacks, Helper(client_id=client_id)
-        self._slow_helper = Helper("pykafka4-credentials", MOST_STEPS, client_id)
+        self._callbacks = callbacks
+        self._helpers = {
+            Threads.HELPER: Helper(client_id=client_id),
+            Threads.CREDENTIALS: Helper("pykafka4-credentials", MOST_STEPS, client_id),
+            Threads.ASSIGNORS: Helper("pykafka4-assignors", ASSIGNORS, client_id),
+        }
         self._inbox = Inbox()
         names = Helper("pykafka4-names", LOOKUPS, client_id)
         contexts, proxy = open_contexts(engine.config, client_id), engine.config.proxy_url
@@ -221,8 +226,7 @@ class Loop:
             self._callbacks.submit(self._deliver.popleft())
 
     def _start_job(self, job: Job) -> None:
-        helper = self._slow_helper if job.slow else self._helper
-        helper.submit(job.run, lambda result: self.call(lambda now: job.then(now, result)))
+        self._helpers[job.threads].submit(job.run, lambda result: self.call(lambda now: job.then(now, result)))
 
     # -- how calls and the loop end
 

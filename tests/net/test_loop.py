@@ -21,13 +21,13 @@ from interrupts import interrupts
 from net_helpers import SECONDS, closed_port, until
 
 from pykafka4.config import ClientConfig
-from pykafka4.core import Effects, Job
+from pykafka4.core import Effects, Job, Threads
 from pykafka4.core.engine import Engine
 from pykafka4.core.network.jobs import MOST
 from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.handoff.workers import Callbacks
-from pykafka4.net.loop import Loop
+from pykafka4.net.loop import ASSIGNORS, Loop
 
 
 class Script:
@@ -145,13 +145,17 @@ def test_callbacks_run_on_another_thread_and_jobs_report_back_on_the_loop(loop: 
     assert threads["job"] == "pykafka4-helper"
 
 
-def test_slow_jobs_run_at_once_and_keep_no_other_job_waiting(loop: Loop, script: Script) -> None:
-    together, over = threading.Barrier(MOST + 1), threading.Event()
-    jobs = [Job(lambda: together.wait(SECONDS), lambda now, result: None, slow=True) for _ in range(MOST)]
-    effects = [Effects(jobs=(*jobs, Job(over.set, lambda now, result: None)))]
+@pytest.mark.parametrize(("blocked", "most"), [(Threads.CREDENTIALS, MOST), (Threads.ASSIGNORS, ASSIGNORS)])
+def test_jobs_that_block_run_at_once_and_keep_no_job_of_another_kind_waiting(
+    loop: Loop, script: Script, blocked: Threads, most: int
+) -> None:
+    together, others = threading.Barrier(most + 1), {kind: threading.Event() for kind in Threads if kind is not blocked}
+    jobs = [Job(lambda: together.wait(SECONDS), lambda now, result: None, blocked) for _ in range(most)]
+    jobs += [Job(over.set, lambda now, result: None, kind) for kind, over in others.items()]
+    effects = [Effects(jobs=tuple(jobs))]
     script.act = lambda now: effects.pop() if effects else Effects()
     loop.wake()
-    assert over.wait(SECONDS)
+    assert all(over.wait(SECONDS) for over in others.values())
     together.wait(SECONDS)  # passes when all of them have come
 
 

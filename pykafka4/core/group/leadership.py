@@ -4,16 +4,20 @@ A leader with a `client_rack` does so as well when replicas move to other racks 
 
 A static leader that rejoins keeps the assignment (`skip_assignment`, from Kafka 3.2 on). It does not know the assignment that was made
 before: it requests it from the coordinator, because partitions may have been added in between.
+
+A group can have thousands of topics, and each member another list of them. A helper reads long lists, and the loop goes through the topics
+in steps.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
 
 from pykafka4.assignors.interface import Assignor, GroupMember
-from pykafka4.core import INFINITY, Failed, Job, Outcome
+from pykafka4.core import INFINITY, Failed, Job, Outcome, Threads
 from pykafka4.core.group.assignors import assigned_partitions, group_members
 from pykafka4.core.group.dealing import Deal, Placement
 from pykafka4.core.group.strategies import Strategies, is_builtin
@@ -26,6 +30,8 @@ from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest, Describ
 __all__ = ["ASK_AGAIN", "Leadership"]
 
 ASK_AGAIN: Final = 3.0  # seconds after a request for the assignment that failed
+SHORT: Final = 16_384  # bytes of all subscriptions that are read on the loop: a millisecond or two
+AT_ONCE: Final = 200  # topics in one step
 STABLE: Final = "Stable"  # the group state in which DescribeGroups returns assignments
 
 
@@ -41,13 +47,19 @@ class Leadership:
         "_deals",
         "_dealt",
         "_different",
+        "_look_up_by",
         "_members",
+        "_placements",
+        "_placements_known",
         "_racks",
+        "_reading",
         "_shares",
         "_silent",
+        "_steps",
         "_strategies",
         "_stuck",
         "_topics",
+        "_wanted",
         "_where",
         "_work",
         "ask_at",
@@ -61,8 +73,13 @@ class Leadership:
         self._strategies, self._work = strategies, work
         self.holds = False
         self.due = INFINITY  # assign by then, even if topics are still unknown; or have assigned by then
-        self._assign_by = INFINITY
+        self._look_up_by = self._assign_by = INFINITY
         self._assignor: Assignor | None = None
+        self._reading: object = None  # the job that reads the subscriptions
+        self._steps: Iterator[None] | None = None  # what is done in steps before the assignment
+        self._placements: dict[str, Placement] = {}
+        self._placements_known = False  # or about to be
+        self._wanted: set[str] = set()  # topics whose metadata is kept up to date for this leader
         self._deal: Deal | None = None  # under way on a helper
         self._shares: Mapping[str, bytes] | KafkaError | None = None  # its result
         self._stuck = False  # an application's assignor has not returned yet
@@ -86,42 +103,97 @@ class Leadership:
         self._assignor = self._strategies.by_name.get(response.protocol_name or "")
         if self._assignor is None:
             return response.protocol_name or "(none)"
-        before = set(self._topics)
-        self._members = group_members(response.members, self._where)
         self._deals = not response.skip_assignment
-        self._topics = sorted({topic for member in self._members for topic in member.topics})
         if self._changes is None:
             self._changes = TopicChanges(self._cluster)
-        for topic in self._topics:
-            self._cluster.want(topic, self)
-        for topic in sorted(before - set(self._topics)):
-            self._cluster.forget(topic, self)
-        self._silent = {topic for topic in self._topics if not self._looked_up(topic)}
-        self.due, self._assign_by = due, assign_by
+        self.due, self._look_up_by, self._assign_by = due, due, assign_by
+        self._read(response.members)
         return None
+
+    def _read(self, rows: list[JoinGroupResponse.Member]) -> None:
+        """Decode the subscriptions of the members: on a helper, if they are long."""
+        where = self._where
+        if sum(len(row.metadata) for row in rows) <= SHORT:
+            self._steps = self._prepare(*_read(rows, where))
+            self._advance()
+            return
+        reading = self._reading = object()
+
+        def then(now: float, found: Any) -> None:
+            if reading is self._reading:
+                self._reading = None
+                if isinstance(found, BaseException):
+                    raise found
+                self._steps, self.due = self._prepare(*found), now
+
+        self.due = INFINITY
+        self._work(Job(lambda: _read(rows, where), then))
+
+    def _prepare(self, members: tuple[GroupMember, ...], topics: list[str]) -> Iterator[None]:
+        """Have the topics of the group looked up; in steps, as there may be thousands."""
+        self._members, self._topics, self._silent = members, topics, set()
+        for topic in topics:
+            self._cluster.want(topic, self)
+            self._wanted.add(topic)
+            if not self._looked_up(topic):
+                self._silent.add(topic)
+            yield
+        for topic in sorted(self._wanted.difference(topics)):
+            self._cluster.forget(topic, self)
+            self._wanted.discard(topic)
+            yield
 
     def deal(self, now: float) -> Mapping[str, bytes] | None:
         """The assignment of each member, once all topics are looked up; at `due`, unknown topics count as empty. None: not yet.
 
         Raises a KafkaError if the assignor failed.
         """
-        if not self._deals:
-            self._dealt, self.due, self.ask_at = None, INFINITY, now
-            self._racks = {}
-            return {}
-        if self._deal is None:
+        if self._reading is not None:
+            return None
+        if not self._placements_known:
+            if not self._advance():
+                self.due = now
+                return None
+            self.due = self._look_up_by
+            if not self._deals:
+                self._dealt, self.due, self.ask_at = None, INFINITY, now
+                self._racks = {}
+                return {}
             self._silent -= {topic for topic in self._take_changed() if self._looked_up(topic)}
             if self._silent and now < self.due:
+                return None
+            self._steps, self._placements_known = self._place(), True
+        if self._deal is None:
+            if not self._advance():
+                self.due = now
                 return None
             self._begin()
         return self._finish(now)
 
+    def _advance(self) -> bool:
+        """Go on with what is done in steps; returns whether it is complete."""
+        if self._steps is not None and sum(1 for _ in islice(self._steps, AT_ONCE)) == AT_ONCE:
+            return False
+        self._steps = None
+        return True
+
+    def _place(self) -> Iterator[None]:
+        """Note where the partitions are, and how many are assigned; in steps. What changes meanwhile is noticed by `outgrown`."""
+        self._placements, self._racks, self._dealt = {}, {}, {}
+        self._different.clear()
+        for topic in self._topics:
+            leaders, racks = self._cluster.leaders(topic), self._cluster.racks(topic)
+            self._dealt[topic] = len(leaders)
+            if self._strategies.rack is not None:
+                self._racks[topic] = racks
+            if leaders:
+                self._placements[topic] = Placement(leaders, racks)
+            yield
+
     def _begin(self) -> None:
         """Assign: at once, or on a helper."""
-        self._racks = {topic: self._cluster.racks(topic) for topic in self._topics} if self._strategies.rack is not None else {}
-        self._note_dealt(self._sizes())
         assert self._assignor is not None
-        placements = {topic: self._placement(topic) for topic in self._topics if self._cluster.partitions(topic)}
+        placements, self._placements = self._placements, {}
         deal = self._deal = Deal(self._assignor, self._members, placements, self._where)
         if deal.may_run_here:
             self._shares = deal.attempt()
@@ -138,22 +210,19 @@ class Leadership:
                 self._shares = shares
 
         self._stuck = foreign
-        self._work(Job(deal.attempt, then, slow=foreign))
+        self._work(Job(deal.attempt, then, Threads.ASSIGNORS if foreign else Threads.HELPER))
 
     def _finish(self, now: float) -> Mapping[str, bytes] | None:
         deal, shares = self._deal, self._shares
         assert deal is not None
         if shares is None and now < self.due:
             return None
-        self._deal, self._shares, self.due = None, None, INFINITY
+        self._deal, self._shares, self.due, self._placements_known = None, None, INFINITY, False
         if shares is None:
             raise deal.refusal("did not return in time (session_timeout_ms limits it)")
         if isinstance(shares, KafkaError):
             raise shares
         return shares
-
-    def _placement(self, topic: str) -> Placement:
-        return Placement(self._cluster.leaders(topic), self._cluster.racks(topic))
 
     def question(self, now: float, group: str) -> DescribeGroupsRequest:
         """The request for the current assignment; `learn` takes the response."""
@@ -177,12 +246,14 @@ class Leadership:
     def abandon(self) -> None:
         """The join or sync failed, or another one begins."""
         self.due = self.ask_at = INFINITY
-        self._deal = self._shares = None
+        self._deal = self._shares = self._reading = self._steps = None
+        self._placements, self._placements_known = {}, False
 
     def resign(self) -> None:
         """Another member is the leader, or this one left."""
-        for topic in self._topics:
+        for topic in sorted(self._wanted):
             self._cluster.forget(topic, self)
+        self._wanted.clear()
         self.holds, self._members, self._topics, self.ask_at = False, (), [], INFINITY
         if self._changes is not None:
             self._changes.end()
@@ -217,3 +288,10 @@ class Leadership:
 
     def _looked_up(self, topic: str) -> bool:
         return bool(self._cluster.partitions(topic)) or self._cluster.topic_error(topic) is not None
+
+
+def _read(rows: list[JoinGroupResponse.Member], where: str) -> tuple[tuple[GroupMember, ...], list[str]]:
+    """The members, and all topics that they are subscribed to."""
+    members = group_members(rows, where)
+    equal = {member.topics for member in members}  # most groups have one subscription
+    return members, sorted(frozenset[str]().union(*equal))

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from pykafka4.assignors.builtin import ASSIGNORS
 from pykafka4.assignors.interface import Assignor, SendsUserData
 from pykafka4.config import ConsumerConfig
-from pykafka4.core import INFINITY, Job
+from pykafka4.core import INFINITY, Job, Threads
 from pykafka4.errors import KafkaError, caused_by, shown
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
@@ -79,7 +79,7 @@ class Strategies:
             then(now, self._refusal("an assignor has not returned user data since the last join"))
         else:
             self._listens, self.due, self._stuck = then, now + self._patience, True
-            self._work(Job(partial(self._attempt, data, questions), partial(self._answered, then), slow=True))
+            self._work(Job(partial(self._attempt, data, questions), partial(self._answered, then), Threads.ASSIGNORS))
 
     def check(self, now: float) -> float:
         """Give up if the user data is overdue; returns when to check again."""

@@ -7,8 +7,9 @@ from a broker that lags behind.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 from pykafka4.config import ConsumerConfig
@@ -23,6 +24,8 @@ from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 
 __all__ = ["SubscribedTopics"]
+
+AT_ONCE: Final = 200  # topics in one step: 2 ms or so
 
 log = get_log("pykafka4.group")
 
@@ -47,6 +50,7 @@ class SubscribedTopics:
         "_config",
         "_discovery",
         "_failure",
+        "_fresh",
         "_ids",
         "_listener",
         "_policy",
@@ -70,6 +74,7 @@ class SubscribedTopics:
         self._sizes: dict[str, int] = {}  # partitions per topic when it was first looked at
         self._ids: dict[str, UUID | None] = {}  # of these topics
         self._asked: dict[str, int] = {}  # the last Metadata request before the subscription to each topic
+        self._fresh: deque[str] = deque()  # topics of the subscription whose metadata is not requested yet
         self._changes: TopicChanges | None = None  # while there is a subscription
 
     @property
@@ -79,8 +84,8 @@ class SubscribedTopics:
 
     @property
     def known(self) -> bool:
-        """Whether `names` are the topics of this subscription."""
-        return self.filter is None or self.matching is not None
+        """Whether `names` are the topics of this subscription, and their metadata is requested."""
+        return not self._fresh and (self.filter is None or self.matching is not None)
 
     def replace(self, names: tuple[str, ...], filter: TopicFilter | None = None) -> None:
         """Subscribe to `names`, and to the topics that `filter` selects, from now on."""
@@ -107,7 +112,10 @@ class SubscribedTopics:
 
     def poll(self, now: float) -> float:
         """Look at what changed; returns when to be polled again."""
+        self._want_some()
         gone = self._look()
+        if self._fresh and not gone:
+            return now
         if self.filter is None:
             return INFINITY
         wake_at, found = self._discovery.poll(now), self._discovery.found
@@ -119,7 +127,7 @@ class SubscribedTopics:
         elif gone:
             self._discovery.hurry(now)
             return now
-        return wake_at
+        return now if self._fresh else wake_at
 
     def look_for_topics(self, now: float) -> None:
         """Request the list of topics again, instead of when it is due."""
@@ -141,7 +149,7 @@ class SubscribedTopics:
         self._set(names)
         if kept:
             self._cluster.refresh(now, kept)
-        if any(self._is_gone(topic) for topic in found):
+        if any(topic in self._asked and self._is_gone(topic) for topic in found):
             self._discovery.hurry(now + AGAIN)
 
     def _found_before(self, found: frozenset[str]) -> set[str]:
@@ -160,8 +168,14 @@ class SubscribedTopics:
             self._sizes.pop(topic, None)
             self._ids.pop(topic, None)
             self._asked.pop(topic, None)
-        fresh, self.names = [topic for topic in names if topic not in self._asked], names
-        for topic in fresh:
+        self.names = names
+        self._fresh = deque(topic for topic in names if topic not in self._asked)
+        self._want_some()
+
+    def _want_some(self) -> None:
+        """Have the metadata of topics requested: of thousands in slices, as each takes a while of the loop."""
+        for _ in range(min(len(self._fresh), AT_ONCE)):
+            topic = self._fresh.popleft()
             self._asked[topic] = self._cluster.asked
             self._cluster.want(topic, self)
             self._changes.note(topic)  # type: ignore[union-attr]
@@ -186,7 +200,9 @@ class SubscribedTopics:
         """
         changed = [] if self._changes is None else self._changes.take_topics()
         gone = set()
-        for topic in sorted(set(self.names).intersection(changed)) if changed else ():
+        for topic in changed:
+            if topic not in self._asked:
+                continue
             self._look_at(topic)
             if self.filter is not None and topic not in self.listed and self._is_gone(topic):
                 gone.add(topic)

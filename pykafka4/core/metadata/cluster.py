@@ -19,7 +19,7 @@ from pykafka4.core import ANY, INFINITY, Effects, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.brokers import Broker, changes_of
 from pykafka4.core.metadata.events import MetadataChanged
-from pykafka4.core.metadata.metadata_queue import ROTATES_AFTER, MetadataQueue
+from pykafka4.core.metadata.metadata_queue import ROTATES_AFTER, MetadataQueue, within_budget
 from pykafka4.core.metadata.topic import Leader, Topic
 from pykafka4.core.network.call import PATIENCE
 from pykafka4.core.network.network import Network
@@ -396,11 +396,14 @@ class Cluster:
         return self._ask(now), min(now + PATIENCE, self._expires)
 
     def _ask(self, now: float) -> Request:
-        """A request for everything due now or soon. Topics to be created get one of their own: its flag applies to all its topics."""
+        """A request for what is due now or soon. Topics to be created get one of their own: its flag applies to all its topics.
+
+        It names no more topics than one step of the loop can take in; the others stay in the queue, and are next.
+        """
         soon = now + self._config.retry_backoff_ms / 1000
         due = self._queue.due(now, soon)
         creating = [name for name in due if any(self._wanted.get(name, {}).values()) and not self._topics[name].leaders]
-        names = creating or due
+        names = within_budget(creating or due, self.partitions)
         self._queue.asked(names, now)
         for name in names:
             self._topics[name].asked_at, self._topics[name].creating = now, bool(creating)

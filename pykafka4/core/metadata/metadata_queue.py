@@ -3,22 +3,35 @@
 Topics that were requested many times without success are in rotation: together they are limited to BUDGET per round
 (`retry_backoff_max_ms`), so that thousands of topics without a leader cost no more than hundreds. Outages rarely end for one topic alone:
 when a response contains a change, all topics in rotation are due at once, at most once per round.
+
+A request names no more topics than AT_ONCE allows, whatever is due: a response with 10,000 topics would hold the loop for long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
 
 from pykafka4.config import ClientConfig
 from pykafka4.core import INFINITY
 from pykafka4.core.backoff import Backoff
 
-__all__ = ["ROTATES_AFTER", "MetadataQueue"]
+__all__ = ["ROTATES_AFTER", "MetadataQueue", "within_budget"]
 
 ROTATES_AFTER = 8  # failed attempts after which a topic is in rotation with others: about five seconds with default options
+AT_ONCE = 2000  # of a request: what the loop takes in within 10 ms; the same unit as of BUDGET
 BUDGET = 3000  # per round; the unit is the cost of one partition, about 3 µs to decode and compare
 TOPIC = 5  # the cost of a topic without its partitions, in the same unit
+
+
+def within_budget(names: list[str], partitions: Callable[[str], int]) -> list[str]:
+    """The first of `names`, with as many partitions as AT_ONCE allows, and at least one name."""
+    left = AT_ONCE
+    for number, name in enumerate(names):
+        left -= TOPIC + partitions(name)
+        if left < 0 < number:
+            return names[:number]
+    return names
 
 
 class MetadataQueue:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.core import Job
+from pykafka4.core import Job, Threads
 from pykafka4.core.network.connection import Connection, ConnectionState
 from pykafka4.core.network.endpoint import Endpoint
 
@@ -80,4 +80,4 @@ class Jobs:
             self._running -= 1
             self._ended(now, task, result)
 
-        return Job(task.attempt, then, slow=True)
+        return Job(task.attempt, then, Threads.CREDENTIALS)

@@ -8,8 +8,9 @@ import pytest
 from consumer_harness import LOST, Cluster, config, tp
 
 from pykafka4.core import INFINITY, Reply
+from pykafka4.core.group import assignors
 from pykafka4.core.group.assignors import assigned_partitions, assignment_bytes, subscription_bytes
-from pykafka4.core.group.leadership import Leadership
+from pykafka4.core.group.leadership import AT_ONCE, SHORT, Leadership
 from pykafka4.core.group.strategies import Strategies
 from pykafka4.misuse import check_topic
 from pykafka4.wire.protocol.messages_group import ConsumerProtocolSubscription, DescribeGroupsResponse, JoinGroupResponse
@@ -140,6 +141,60 @@ def test_while_topics_are_unknown_only_those_that_changed_are_looked_at(cluster:
     for name in names:
         cluster.set(name, [1])
     assert leadership.deal(0.0) is not None
+
+
+def test_of_thousands_of_topics_a_step_looks_at_a_few_and_a_helper_reads_their_lists(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each member has a list of its own: all at once, they would hold the loop for long."""
+    names = [f"u{n}" for n in range(3 * AT_ONCE)]
+    for name in names:
+        cluster.set(name, [1])
+    lists = {f"m{n}": [*names[n:], "t"] for n in range(10)}
+    rows = answer(m=names, **lists)
+    assert sum(len(row.metadata) for row in rows.members) > SHORT
+    jobs: list[Any] = []
+    leadership = Leadership(cluster, "c: group g", Strategies(config(), "c: group g", jobs.append), jobs.append)
+    decoded: list[str] = []
+    decode = assignors.decode_data
+    monkeypatch.setattr(assignors, "decode_data", lambda *given: decoded.append("") or decode(*given))
+    assert leadership.decide(rows, 5.0, 9.0) is None
+    assert leadership.deal(0.0) is None
+    assert (decoded, cluster.wanted, leadership.due) == ([], [], INFINITY)
+    (job,) = jobs
+    jobs.clear()
+    job.then(1.0, job.run())
+    assert leadership.due == 1.0, "it goes on at once"
+    for name in ("wanted", "looked"):
+        seen = cluster.wanted if name == "wanted" else watch_leaders(cluster, monkeypatch)
+        for step in range(1, 4):
+            assert leadership.deal(1.0) is None
+            assert (len(seen), leadership.due) == (step * AT_ONCE, 1.0)
+        cluster.set("u0", [1, 1])  # after the step that looked at it
+    assert leadership.deal(1.0) is None
+    (job,) = jobs
+    job.then(1.0, job.run())
+    shares = leadership.deal(1.0)
+    assert shares is not None
+    assert sum(len(assigned_partitions(share)) for share in shares.values()) == 3 * AT_ONCE + 4
+    assert leadership.outgrown() is False
+
+
+def watch_leaders(cluster: Any, patch: pytest.MonkeyPatch) -> list[str]:
+    """The topics whose leaders are asked for from now on."""
+    asked: list[str] = []
+    leaders = cluster.leaders
+    patch.setattr(Cluster, "leaders", lambda _, topic: asked.append(topic) or leaders(topic))
+    return asked
+
+
+def test_a_join_forgets_the_topics_of_the_last_one_that_was_not_complete(cluster: Any) -> None:
+    names = [f"u{n}" for n in range(2 * AT_ONCE)]
+    leadership = lead(cluster)
+    leadership.decide(answer(m=names[:300]), 5.0, 9.0)
+    assert 0 < len(cluster.wanted) < 300
+    leadership.decide(answer(m=["t"]), 5.0, 9.0)
+    assert leadership.deal(0.0) is not None
+    leadership.resign()
+    assert not cluster.users
 
 
 def test_changes_are_collected_only_while_a_member_leads(cluster: Any) -> None:

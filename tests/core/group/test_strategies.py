@@ -9,6 +9,7 @@ import pytest
 from consumer_harness import ConsumerHarness, tp
 from member_harness import keep_alive, other, state
 
+from pykafka4.core import Threads
 from pykafka4.core.group.assignors import group_member
 from pykafka4.errors import KafkaError
 from pykafka4.wire.protocol.messages_group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
@@ -133,7 +134,7 @@ def test_the_leader_runs_it_on_a_helper_and_sends_what_it_returns() -> None:
     harness = member(Mine())
     lead(harness)
     assert not harness.pending(SyncGroupRequest)
-    assert [job.slow for job in harness.jobs] == [True]
+    assert [job.threads for job in harness.jobs] == [Threads.ASSIGNORS]
     harness.work()
     assert harness.shares() == {"m": [tp(0), tp(1)], "n": []}
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from scripted_brokers import World, config, metadata
 
 from pykafka4.core import INFINITY
-from pykafka4.core.metadata.metadata_queue import BUDGET, TOPIC, MetadataQueue
+from pykafka4.core.metadata.metadata_queue import AT_ONCE, BUDGET, TOPIC, MetadataQueue, within_budget
 from pykafka4.records import TopicPartition
 
 ME = "the test"  # who wants topics here
@@ -34,6 +34,30 @@ def outage(count: int) -> World:
 
 def asked(world: World) -> Counter[str]:
     return Counter(topic.name or "" for _, message in world.asked for topic in message.topics or [])
+
+
+def test_a_request_names_no_more_topics_than_the_loop_takes_in_at_once() -> None:
+    world = World.make()
+    world.metadata = metadata(leaders(MANY, 1, 5))
+    for number in range(MANY):
+        world.engine.cluster.want(f"t{number}", ME)
+    world.run(1.0)
+    assert world.engine.cluster.partitions(f"t{MANY - 1}") == 1
+    requests = [len(message.topics) for _, message in world.asked]
+    assert sum(requests) == MANY
+    assert max(requests) <= AT_ONCE // TOPIC
+    world.asked.clear()
+    world.engine.cluster.refresh(world.now)
+    world.run(1.0)
+    assert max(len(message.topics) for _, message in world.asked) <= AT_ONCE // (TOPIC + 1)
+    assert set(asked(world)) == {f"t{number}" for number in range(MANY)}
+
+
+def test_a_topic_that_exceeds_the_budget_is_requested_alone() -> None:
+    sizes = {"a": AT_ONCE, "b": 1, "c": 2}
+    assert within_budget(["a", "b"], sizes.__getitem__) == ["a"]
+    assert within_budget(["b", "a"], sizes.__getitem__) == ["b"]
+    assert within_budget(["b", "c"], sizes.__getitem__) == ["b", "c"]
 
 
 def test_thousands_of_leaderless_topics_are_asked_for_within_a_budget() -> None:

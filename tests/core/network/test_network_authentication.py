@@ -11,7 +11,7 @@ import pytest
 from sasl_harness import SETUP, Cluster, Puppet, accepted, refusal, shaken
 from scripted_brokers import metadata, versions
 
-from pykafka4.core import ANY, Connect
+from pykafka4.core import ANY, Connect, Threads
 from pykafka4.core.network import jobs as jobs_module
 from pykafka4.core.network.authentication import Authentication
 from pykafka4.core.network.connection import Connection, ConnectionState
@@ -31,7 +31,7 @@ def test_a_node_is_ready_once_it_is_authenticated() -> None:
     cluster.poll(0.0)
     link = cluster.negotiate(0.0, cluster.connects[-1].link)
     assert len(cluster.jobs) == 1
-    assert all(job.slow for job in cluster.jobs)
+    assert all(job.threads is Threads.CREDENTIALS for job in cluster.jobs)
     cluster.do(0.0)
     cluster.poll(0.0)
     assert cluster.kinds(link) == ["SaslHandshake"]

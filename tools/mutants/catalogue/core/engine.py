@@ -20,7 +20,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/engine.py",
-        old="jobs += [Job(job.run, partial(self._answer, slot, job.then), job.slow) for job in effects.jobs]",
+        old="jobs += [Job(job.run, partial(self._answer, slot, job.then), job.threads) for job in effects.jobs]",
         new="jobs += effects.jobs",
         breaks="an exception at the end of a job ends the client",
         tests=(ONE_MACHINE,),

@@ -11,6 +11,13 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/net/loop.py",
+        old='Helper("pykafka4-assignors", ASSIGNORS, client_id)',
+        new='Helper("pykafka4-assignors", 1, client_id)',
+        breaks="an assignor that hangs delays the assignors of the client's other consumers",
+        tests=("tests/net/test_loop.py::test_jobs_that_block_run_at_once_and_keep_no_job_of_another_kind_waiting",),
+    ),
+    Mutant(
+        file="pykafka4/net/loop.py",
         old="        self._callbacks.serve(None)\n",
         new="",
         breaks="a callback that is added after the client was closed is never called",

@@ -10,6 +10,20 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/core/group/topics.py",
+        old="range(min(len(self._fresh), AT_ONCE))",
+        new="range(len(self._fresh))",
+        breaks="a pattern that selects 10,000 topics holds the loop for half a second",
+        tests=("tests/core/group/test_topics.py::test_thousands_of_topics_are_requested_in_steps_and_then_the_member_joins",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/topics.py",
+        old="return not self._fresh and (self.filter",
+        new="return (self.filter",
+        breaks="a member joins with topics whose metadata is not requested yet",
+        tests=("tests/core/group/test_topics.py::test_thousands_of_topics_are_requested_in_steps_and_then_the_member_joins",),
+    ),
+    Mutant(
         file="pykafka4/core/group/membership.py",
         old="        if now < ends:\n            return ends\n        reason",
         new="        return ends\n        reason",
@@ -77,14 +91,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/topics.py",
-        old="        if any(self._is_gone(topic) for topic in found):\n            self._discovery.hurry(now + AGAIN)\n",
+        old="        if any(topic in self._asked and self._is_gone(topic) for topic in found):\n            self._discovery.hurry(now + AGAIN)\n",
         new="",
         breaks="a deleted topic stays in the assignment until the metadata expires",
         tests=("tests/core/group/test_discovery.py::test_a_list_that_has_a_missing_topic_is_requested_again",),
     ),
     Mutant(
         file="pykafka4/core/group/topics.py",
-        old="        for topic in sorted(set(self.names).intersection(changed)) if changed else ():\n",
+        old="        for topic in changed:\n            if topic not in self._asked:\n                continue\n",
         new="        for topic in self.names:\n",
         breaks="a change of one topic has all subscribed topics looked at",
         tests=("tests/core/group/test_topics.py::test_only_topics_that_changed_are_looked_at_and_only_while_there_is_a_subscription",),
