@@ -11,6 +11,7 @@ from pykafka4.core.group.protocol import State
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Ended
 from pykafka4.wire.protocol.messages_group import (
+    HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
 )
@@ -46,6 +47,22 @@ def release(harness: ConsumerHarness) -> None:
 
 def keep_alive(harness: ConsumerHarness) -> None:
     harness.reader.enter()
+
+
+def steady(harness: Any, kind: type[Any] = HeartbeatRequest, seconds: float = 8.0, **more: Any) -> list[float]:
+    """Every heartbeat gets its response (with `more`), for so long: those that come sooner after a change are over then. Returns when each
+    was sent; the last one was just before the end."""
+    began, sent = harness.now, list[float]()
+    while harness.now < began + seconds or not sent or sent[-1] < harness.now - began - 0.01:
+        harness.run(0.05)
+        for request in harness.pending(kind):
+            sent.append(round(harness.now - began, 2))
+            if kind is HeartbeatRequest:
+                harness.beat(request)
+            else:
+                harness.reply(harness.machine.membership.protocol.generation, same=True, **more)
+        assert harness.now < began + 60
+    return sent
 
 
 def held_join(harness: ConsumerHarness) -> None:

@@ -379,6 +379,8 @@ class ClassicProtocol:
         verdict = reaction(outcome.message.error_code)
         if verdict is not Reaction.NONE:
             self._turned_away(now, node, verdict, self._error(outcome.message.error_code, "syncing", "SyncGroup"))
+            if verdict is Reaction.REJOIN:  # the others wait for this member; as in Java
+                self._rest_until = now
             return
         try:
             tps = assigned_partitions(outcome.message.assignment)
@@ -395,8 +397,10 @@ class ClassicProtocol:
         self._coordinator.well()
         # The session starts when the coordinator responds, however long it has held the request back. A response that took longer may have
         # been delayed on its way, so a heartbeat is sent at once.
-        self._alive, pause = now, self._heartbeat.interval
-        self._heartbeat.start(now + pause if now - sent_at < pause else now)
+        self._alive = now
+        self._heartbeat.changed(now)
+        if now - sent_at >= self._heartbeat.interval:
+            self._heartbeat.start(now)
         self._held_since, self._asked = self.generation, False
         if self.credentials is None:
             instance = self._config.group_instance_id

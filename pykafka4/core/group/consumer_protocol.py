@@ -425,7 +425,8 @@ class ConsumerProtocol:
             group, instance = self._config.group_id or "", self._config.group_instance_id
             self._move(S.STABLE)
             self.credentials = Credentials(group, answer.member_epoch, self.member_id, instance)
-            self._heartbeat.start(now + self._heartbeat.interval)
+        if answer.member_epoch != self.generation or answer.assignment is not None:
+            self._heartbeat.changed(now)
         if self.credentials is not None and self.credentials.generation != answer.member_epoch:
             self.credentials.generation = answer.member_epoch
         self.generation = answer.member_epoch

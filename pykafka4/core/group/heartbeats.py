@@ -2,6 +2,10 @@
 
 Beside threads that compute in Python, the loop gets the GIL some time after a heartbeat is due. So the next one is due earlier, by as much
 as recent ones were late.
+
+A change of a group is often followed by the next one: members that start together do not all join in the first generation, and partitions
+are given to their next owner when the one before has released them. A member learns of that only from the response to a heartbeat. So
+after each change some heartbeats come sooner, with pauses that double.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from pykafka4.core import INFINITY
 
 __all__ = ["HeartbeatTimer"]
 
+SOON: Final = 0.5  # seconds from a change to the next heartbeat
 LARGEST_MARGIN: Final = 0.25  # of the interval: at most a third more heartbeats
 FADES: Final = 0.9  # of the margin is left after each heartbeat that was on time
 
@@ -23,12 +28,18 @@ class HeartbeatTimer:
         """`interval` in seconds."""
         self.interval = interval
         self._due = INFINITY
+        self._pause = INFINITY  # after the next heartbeat; the interval, if that is shorter
         self._margin = 0.0
         self._announced = False  # the loop knows since before it was due: if it is late, that is the loop's doing
 
     def start(self, due: float) -> None:
         """The next heartbeat is due at `due`."""
         self._due, self._announced = due, False
+
+    def changed(self, now: float) -> None:
+        """The group has changed, and may change again soon."""
+        self._pause = min(SOON, self.interval)
+        self._advance(now)
 
     def wait(self, now: float) -> float | None:
         """When to look again; None: a heartbeat is due."""
@@ -45,4 +56,12 @@ class HeartbeatTimer:
         """A heartbeat was sent."""
         late = now - self._due if self._announced else 0.0
         self._margin = min(max(late, self._margin * FADES), self.interval * LARGEST_MARGIN)
-        self.start(now + self.interval - self._margin)
+        if self._pause < self.interval:
+            self._advance(now)
+        else:
+            self.start(now + self.interval - self._margin)
+
+    def _advance(self, now: float) -> None:
+        """The next heartbeat is due after the pause, and the next pause is twice as long."""
+        self.start(now + min(self._pause, self.interval))
+        self._pause *= 2

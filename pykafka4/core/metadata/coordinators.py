@@ -34,7 +34,21 @@ PASSING: Final = {"UNKNOWN_SERVER_ERROR"}  # not retriable by Kafka's table, but
 class Coordinator:
     """The coordinator of a group or transactional id. `node` is None while it is unknown; `want` starts a lookup."""
 
-    __slots__ = ("_call", "_cluster", "_config", "_key", "_kind", "_network", "_on_fatal", "_send", "_told_by", "_wanted", "node")
+    __slots__ = (
+        "_backoff",
+        "_before",
+        "_call",
+        "_cluster",
+        "_config",
+        "_key",
+        "_kind",
+        "_network",
+        "_on_fatal",
+        "_send",
+        "_told_by",
+        "_wanted",
+        "node",
+    )
 
     def __init__(
         self,
@@ -53,6 +67,7 @@ class Coordinator:
         self._config, self._network, self._cluster, self._send, self._on_fatal = config, network, cluster, send, on_fatal
         self._kind, self._key = kind, key
         backoff, timeout = Backoff.retry(config, random), config.request_timeout_ms / 1000
+        self._backoff, self._before = backoff, -1  # the last coordinator that was lost
         self._call = Call(AnyBroker(network), backoff, timeout, self._message, self._answered, self._gave_up, ONE_KEY)
         self._wanted = False
         self.node: int | None = None
@@ -84,7 +99,7 @@ class Coordinator:
             self._network.avoid(now, node)  # frozen, it would not respond; cut off from the cluster, it would report itself
             if self._told_by is not None:
                 self._network.avoid(now, self._told_by)
-            self.node = None
+            self.node, self._before = None, node
             self._call.rest(now, reason)
 
     def well(self) -> None:
@@ -124,6 +139,8 @@ class Coordinator:
             self._cluster.refresh(now)
             return Next.RETRY, KafkaError(f"the coordinator of {self.subject} is broker {node}, which is not in the metadata yet")
         log.info("%s: %s: the coordinator is broker %d", self._config.client_id, self.subject, node)
+        if node != self._before:  # it moved: what it refuses while it begins is asked again soon
+            self._backoff.reset()
         self.node, self._told_by = node, told_by
         self._wanted = False
         assert self.address is not None

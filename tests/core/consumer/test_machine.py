@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 from consumer_harness import LOST, ConsumerHarness, batch, tp
+from member_harness import keep_alive, steady
 
 from pykafka4.core import INFINITY, Request
 from pykafka4.core.group.classic import MemberState
@@ -102,7 +103,8 @@ def test_the_polling_thread_is_woken_by_whatever_arrives(harness: ConsumerHarnes
 def test_a_poll_with_nothing_to_do_asks_nothing_and_sleeps_till_the_next_timer(harness: ConsumerHarness) -> None:
     harness.stable(tp(0))
     harness.committed({tp(0): 0})
-    harness.run()
+    keep_alive(harness)
+    steady(harness, seconds=6.0)
     effects = [harness.machine.poll(harness.now + 0.001 * n) for n in range(100)]
     assert all(not e.requests for e in effects)
     assert all(e.wake_at > harness.now + 1 for e in effects)

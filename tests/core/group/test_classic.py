@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 from consumer_harness import LOST, ConsumerHarness, code, tp
-from member_harness import events, held_join, keep_alive, other, release, state
+from member_harness import events, held_join, keep_alive, other, release, state, steady
 
 from pykafka4.core import Failed
 from pykafka4.core.group.assignors import assignment_bytes
 from pykafka4.core.group.classic import COMMITS_FIRST, MOVES, ClassicProtocol, MemberState
 from pykafka4.core.group.coordinator import CHECK
+from pykafka4.core.group.heartbeats import SOON
 from pykafka4.core.group.leadership import ASK_AGAIN
 from pykafka4.core.group.offsets import Commit
 from pykafka4.core.network.network import LANE
@@ -425,6 +426,7 @@ def test_a_broker_too_old_is_a_refusal_for_good(harness: ConsumerHarness) -> Non
 def test_heartbeats_keep_their_interval_and_only_one_is_under_way(harness: ConsumerHarness) -> None:
     harness.stable(tp(0))
     keep_alive(harness)
+    steady(harness)
     harness.run(2.9)
     assert harness.pending(HeartbeatRequest) == []
     harness.run(0.2)
@@ -476,14 +478,9 @@ def test_the_session_begins_when_the_sync_is_answered(harness: ConsumerHarness, 
     harness.run(held)
     keep_alive(harness)
     harness.sync([tp(0)])
-    beats = 0
-    for _ in range(40):
-        harness.run(0.1)
-        for request in harness.pending(HeartbeatRequest):
-            beats += 1
-            harness.beat(request)
+    first, *_ = steady(harness)
     assert state(harness) is MemberState.STABLE
-    assert beats == (1 if held < 3 else 2)
+    assert first == pytest.approx(SOON if held < 3 else 0.0, abs=0.06)
 
 
 def test_the_session_counts_from_when_the_answered_heartbeat_was_sent(harness: ConsumerHarness) -> None:

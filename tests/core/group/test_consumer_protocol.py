@@ -8,9 +8,11 @@ import re
 import pytest
 from consumer_harness import LOST, batch, tp
 from group_member_harness import INTERVAL, UNKNOWN, GroupMember, T, U, owned
+from member_harness import steady
 
 from pykafka4.core import INFINITY, Failed
 from pykafka4.core.group.consumer_protocol import COMMITS_FIRST, MOVES, UNRELEASED_SECONDS, ConsumerState
+from pykafka4.core.group.heartbeats import SOON
 from pykafka4.core.group.topic_filter import TopicFilter
 from pykafka4.error_table import Written
 from pykafka4.errors import AuthorizationError, UnsupportedVersion
@@ -95,10 +97,29 @@ def test_the_interval_is_the_coordinators() -> None:
     member = GroupMember()
     member.find_coordinator()
     member.reply(1, heartbeat_interval_ms=1_000)
+    steady(member, Heartbeat, heartbeat_interval_ms=1_000)
     member.run(0.9)
     assert member.pending(Heartbeat) == []
     member.run(0.1)
     assert member.message.member_epoch == 1
+
+
+def test_a_new_epoch_or_assignment_makes_the_next_heartbeats_come_sooner() -> None:
+    """Partitions come with the response to a heartbeat, when their last owner has released them."""
+    member = GroupMember().joined(0)
+    steady(member, Heartbeat, seconds=20.0)
+    for epoch, same in ((2, True), (2, False)):
+        member.next_beat()
+        member.reply(epoch, 0, same=same)
+        member.run(SOON)
+        member.reply(epoch, same=True)
+        member.run(2 * SOON)
+        member.reply(epoch, same=True)
+        steady(member, Heartbeat, seconds=20.0)
+        member.run(INTERVAL - 0.1)
+        assert member.pending(Heartbeat) == []
+        member.run(0.1)
+        member.reply(epoch, same=True)
 
 
 def test_the_epoch_of_the_response_is_that_of_the_next_heartbeat_and_of_commits() -> None:
@@ -208,6 +229,7 @@ def test_a_topic_id_without_a_name_waits_for_the_metadata() -> None:
     assert member.take_up() == [[]]
     assert member.cluster.refreshes == 1
     member.run(1)
+    member.reply(1, same=True)
     assert member.cluster.refreshes == 2
     member.cluster.names[T] = "t"
     member.run(1)

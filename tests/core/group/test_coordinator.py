@@ -65,6 +65,27 @@ def test_only_one_lookup_is_in_flight(harness: ConsumerHarness) -> None:
     assert len(harness.pending(FindCoordinatorRequest)) == 1
 
 
+def test_a_new_coordinator_that_does_not_know_it_yet_is_asked_again_soon(harness: ConsumerHarness) -> None:
+    """The lookups before took long, as there was none: their back-off has grown. The same broker once more is no news."""
+    coordinator = harness.machine.coordinator
+
+    def pause_after(node: int) -> float:
+        """Until the next lookup, after this broker was named and refuses."""
+        harness.answer(harness.one(FindCoordinatorRequest), found(node))
+        assert coordinator.node == node
+        coordinator.lost(harness.now, node, KafkaError("NOT_COORDINATOR"))
+        coordinator.want()
+        since = harness.now
+        while not harness.pending(FindCoordinatorRequest):
+            harness.run(0.01)
+        return harness.now - since
+
+    grown = [pause_after(1) for _ in range(6)][-1]
+    assert grown > 0.7
+    assert pause_after(2) < 0.2
+    assert 0.1 < pause_after(2) < 0.4
+
+
 @pytest.mark.parametrize("answer", [LOST, found(error=BY_NAME["COORDINATOR_NOT_AVAILABLE"].code)])
 def test_the_lookup_is_repeated_with_a_growing_back_off(harness: ConsumerHarness, answer: object) -> None:
     pauses = []

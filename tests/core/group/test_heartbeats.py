@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 from consumer_harness import ConsumerHarness, tp
-from member_harness import keep_alive
+from member_harness import keep_alive, steady
 
-from pykafka4.core.group.heartbeats import FADES, LARGEST_MARGIN, HeartbeatTimer
+from pykafka4.core.group.heartbeats import FADES, LARGEST_MARGIN, SOON, HeartbeatTimer
 from pykafka4.wire.protocol.messages_group import HeartbeatRequest
 
 INTERVAL = 3.0
@@ -78,11 +78,29 @@ def test_what_held_a_heartbeat_back_other_than_the_loop_does_not_count() -> None
     assert timer.wait(205) == pytest.approx(205 + INTERVAL)
 
 
+def test_after_a_change_they_come_sooner_with_pauses_that_double(harness: ConsumerHarness) -> None:
+    """The group may have changed again: a member that waits for its usual interval would hold the others up."""
+    harness.stable(tp(0))
+    keep_alive(harness)
+    sent = steady(harness, seconds=12.0)
+    pauses = [after - before for before, after in itertools.pairwise([0.0, *sent])]
+    assert pauses == pytest.approx([min(SOON * 2**n, INTERVAL) for n in range(len(pauses))], abs=0.06)
+    assert len(pauses) >= 6
+
+
+def test_an_interval_that_is_short_is_kept_after_a_change() -> None:
+    timer = HeartbeatTimer(0.1)
+    timer.changed(100)
+    assert timer.wait(100) == pytest.approx(100.1)
+    assert timer.wait(100.1) is None
+    timer.sent(100.1)
+    assert timer.wait(100.1) == pytest.approx(100.2)
+
+
 def test_a_member_without_a_coordinator_for_a_while_is_not_a_late_loop(harness: ConsumerHarness) -> None:
     harness.stable(tp(0))
     keep_alive(harness)
-    harness.run(3.1)
-    harness.beat(harness.one(HeartbeatRequest))
+    steady(harness)
     harness.machine.coordinator.lost(harness.now, 1, None)
     harness.run(5)
     harness.find_coordinator(2)

@@ -13,6 +13,20 @@ LEADERLESS = "tests/core/metadata/test_recovery.py::test_thousands_of_partitions
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/core/metadata/coordinators.py",
+        old="            self._backoff.reset()\n",
+        new="            pass\n",
+        breaks="a coordinator that has just taken over is looked for a second later than necessary",
+        tests=("tests/core/group/test_coordinator.py::test_a_new_coordinator_that_does_not_know_it_yet_is_asked_again_soon",),
+    ),
+    Mutant(
+        file="pykafka4/core/metadata/cluster.py",
+        old="within_budget(creating or due, self.partitions)",
+        new="creating or due",
+        breaks="a Metadata response with 10,000 topics holds the loop",
+        tests=("tests/core/metadata/test_metadata_queue.py::test_a_request_names_no_more_topics_than_the_loop_takes_in_at_once",),
+    ),
+    Mutant(
         file="pykafka4/core/metadata/recovery.py",
         old="                self._network.want(node)  # again",
         new="                pass  # again",

@@ -14,6 +14,13 @@ TESTS: Final = "tests/core/group/test_consumer_protocol.py"
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/core/group/consumer_protocol.py",
+        old="        if answer.member_epoch != self.generation or answer.assignment is not None:\n",
+        new="        if self.generation <= 0:\n",
+        breaks="a member notices only after a heartbeat interval that a partition is free for it",
+        tests=(f"{TESTS}::test_a_new_epoch_or_assignment_makes_the_next_heartbeats_come_sooner",),
+    ),
+    Mutant(
         file=SOURCE,
         old="        elif answer.error_code == GONE and self._is_in:",
         new="        elif False:",
