@@ -15,7 +15,7 @@ FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated sockets compiled plain integration secured test-secure test-long test-all test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure storm fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-outage bench-scale bench-isolation bench-sending options states clean
+.PHONY: help base kafka demo test unit simulated sockets compiled plain integration secured test-secure test-long test-all test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure storm fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-groups bench-outage bench-scale bench-isolation bench-sending options states clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -145,6 +145,9 @@ bench-first: kafka ## first record of a fresh process, of 2,000 partitions and o
 
 bench-outage: base ## what a client costs while 3,000 partitions have no leader, on the model cluster
 	$(PY) -m benchmarks.outage
+
+bench-groups: kafka ## a group of 100 members over 1,000 partitions on the real cluster: time and CPU until it has settled, and idle, beside confluent-kafka (BENCH_ROUNDS=…)
+	$(PY) -m benchmarks.groups --rounds $(BENCH_ROUNDS)
 
 bench-scale: base ## what grows with partitions (10,000 of 1,000 topics on 100 model brokers), with its bars: beside confluent-kafka (BENCH_ROUNDS=…)
 	$(PY) -m benchmarks.scale --rounds $(BENCH_ROUNDS)
