@@ -9,22 +9,24 @@ from typing import Any
 import consumer_mutants
 import producer_mutants
 import pytest
+import share_mutants
 import transaction_mutants
 from consumer_plan import draw_plain_consumers
 from consumers import ConsumerSimulation
 from invariants import Broken
 from producer_plan import draw_plain
-from promised import CONSUMER_PROMISES, PRODUCER_PROMISES, TRANSACTION_PROMISES
+from promised import CONSUMER_PROMISES, PRODUCER_PROMISES, SHARE_PROMISES, TRANSACTION_PROMISES
 from promises import Check, checks, found_by, without_a_mutant
 from schedules import Hunt, Patch
+from share_plan import ShareSimulation
 from simulation import Simulation
 from transactions import TransactionSimulation
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 
 PRODUCERS, CONSUMERS = producer_mutants.MUTANTS, consumer_mutants.MUTANTS
-TRANSACTIONS = transaction_mutants.MUTANTS
-ALL = [*PRODUCERS.values(), *CONSUMERS.values(), *TRANSACTIONS.values()]
+TRANSACTIONS, SHARES = transaction_mutants.MUTANTS, share_mutants.MUTANTS
+ALL = [*PRODUCERS.values(), *CONSUMERS.values(), *TRANSACTIONS.values(), *SHARES.values()]
 SCHEDULES = {Simulation: 400, ConsumerSimulation: 80}
 
 
@@ -49,7 +51,7 @@ def test_a_new_check_without_a_mutant_is_named(tmp_path: Path) -> None:
     assert without_a_mutant(checks(tmp_path), [*ALL, Hunt({"progress"}, says="are left")]) == []
 
 
-@pytest.mark.parametrize("mutants", [PRODUCERS, CONSUMERS, TRANSACTIONS], ids=["producers", "consumers", "transactions"])
+@pytest.mark.parametrize("mutants", [PRODUCERS, CONSUMERS, TRANSACTIONS, SHARES], ids=["producers", "consumers", "transactions", "shares"])
 def test_every_mutant_waits_for_the_words_of_one_check(mutants: dict[Patch, Hunt]) -> None:
     known = checks()
     wrong = {mutant.__name__: found_by(hunt, known) for mutant, hunt in mutants.items() if len(found_by(hunt, known)) != 1}
@@ -58,8 +60,8 @@ def test_every_mutant_waits_for_the_words_of_one_check(mutants: dict[Patch, Hunt
 
 @pytest.mark.parametrize(
     ("mutants", "promises"),
-    [(PRODUCERS, PRODUCER_PROMISES), (CONSUMERS, CONSUMER_PROMISES), (TRANSACTIONS, TRANSACTION_PROMISES)],
-    ids=["producers", "consumers", "transactions"],
+    [(PRODUCERS, PRODUCER_PROMISES), (CONSUMERS, CONSUMER_PROMISES), (TRANSACTIONS, TRANSACTION_PROMISES), (SHARES, SHARE_PROMISES)],
+    ids=["producers", "consumers", "transactions", "shares"],
 )
 def test_every_promise_is_broken_by_a_mutant(mutants: dict[Patch, Hunt], promises: dict[str, str]) -> None:
     known = checks()
@@ -82,6 +84,13 @@ def test_a_bug_of_the_consumer_is_found(mutant: Patch, monkeypatch: pytest.Monke
 def test_a_bug_of_transactions_is_found(mutant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant(monkeypatch)
     TRANSACTIONS[mutant].check(TransactionSimulation(seed) for seed in range(40))
+
+
+@pytest.mark.filterwarnings("ignore:a (ShareConsumer|Producer) was not closed:ResourceWarning")  # a schedule that is broken off closes none
+@pytest.mark.parametrize("mutant", SHARES, ids=lambda mutant: mutant.__name__)
+def test_a_bug_of_share_consumers_is_found(mutant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    SHARES[mutant].check(ShareSimulation(seed) for seed in range(60))
 
 
 @pytest.mark.parametrize("mutant", controls(PRODUCERS))

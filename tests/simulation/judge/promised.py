@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CONSUMER_PROMISES", "PRODUCER_PROMISES", "PROMISES", "TRANSACTION_PROMISES", "Broken"]
+__all__ = ["CONSUMER_PROMISES", "PRODUCER_PROMISES", "PROMISES", "SHARE_PROMISES", "TRANSACTION_PROMISES", "Broken"]
 
 PRODUCER_PROMISES: Final = {
     "nothing acked is lost": "an acknowledged record lies at the partition and offset that were told",
@@ -71,7 +71,16 @@ TRANSACTION_PROMISES: Final = {
     "each committed record is read once, in order": "in the order of the log and of the sends, and no record twice",
     "transactions end and are read": "when everything heals, each transaction gets an outcome, and readers reach the end of the log",
 }
-PROMISES: Final = {**CONSUMER_PROMISES, **PRODUCER_PROMISES, **TRANSACTION_PROMISES}
+SHARE_PROMISES: Final = {
+    "an accepted record does not come again": "a record whose acceptance was told to a member is given to nobody afterwards",
+    "a shared record comes again only so often": "each delivery has a higher count, and none more than the group's limit",
+    "a record is given while it is locked": "`poll` returns no record whose lock has ended, by what a client can know",
+    "a shared record is what was sent": "its value is that of the log at its offset",
+    "an acceptance that was told is stored": "`commit` says only of records that are stored that they are",
+    "every shared record becomes final": "when everything heals, each record is accepted, rejected or archived",
+    "share consumers close in time": "`close` takes its timeout and half a second at most",
+}
+PROMISES: Final = {**CONSUMER_PROMISES, **PRODUCER_PROMISES, **TRANSACTION_PROMISES, **SHARE_PROMISES}
 
 
 class Broken(AssertionError):
