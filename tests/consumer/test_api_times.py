@@ -78,6 +78,13 @@ def without_answers(server: ModelServer, make: Maker) -> Iterator[Consumer]:
 
 
 @contextlib.contextmanager
+def starting_without_answers(server: ModelServer, make: Maker) -> Iterator[Consumer]:
+    """It has partitions, and no position yet."""
+    with silent(server):
+        yield make.assigned(0, group_id="g")
+
+
+@contextlib.contextmanager
 def rebalancing(server: ModelServer, make: Maker) -> Iterator[Consumer]:
     """The group waits for a member that does not poll."""
     consumer, idle = member(make), make.member()
@@ -134,7 +141,17 @@ def with_a_blocked_listener(server: ModelServer, make: Maker) -> Iterator[Consum
         thread.join(LONG)
 
 
-STATES = (working, without_brokers, stopped, without_answers, rebalancing, with_stuck_callbacks, lost, with_a_blocked_listener)
+STATES = (
+    working,
+    without_brokers,
+    stopped,
+    without_answers,
+    starting_without_answers,
+    rebalancing,
+    with_stuck_callbacks,
+    lost,
+    with_a_blocked_listener,
+)
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import pickle
 import re
 import threading
@@ -18,7 +19,7 @@ from consuming import LONG, Listener, Maker, fill, numbers, read, topic
 
 from integration.waiting import until
 from pykafka4.consumer import Consumer
-from pykafka4.errors import ClosedError, ConfigError, CorruptRecord, KafkaError
+from pykafka4.errors import ClosedError, ConfigError, CorruptRecord, ForkedClientError, KafkaError
 from pykafka4.processing.streams import Stream, Streams
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
@@ -527,6 +528,22 @@ def test_what_the_consumer_must_be_like_is_said(server: ModelServer, make: Maker
     by_hand.assign([("t", 0)])
     with pytest.raises(ConfigError, match="t-0, which is for no stream"):
         by_hand.streams({"u": 1})
+
+
+def test_a_forked_child_gets_an_error_and_the_parent_reads_on(server: ModelServer, make: Maker) -> None:
+    topic(server, 5)
+    with member(make).streams({"t": 1}) as streams:
+        assert next(streams[0]).offset == 0
+        pid = os.fork()
+        if not pid:
+            try:
+                next(streams[0])
+            except ForkedClientError:
+                streams.close()
+                os._exit(0)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert [next(streams[0]).offset for _ in range(4)] == [1, 2, 3, 4]
 
 
 def test_streams_do_not_pickle(server: ModelServer, make: Maker) -> None:

@@ -58,6 +58,14 @@ consumer.commit({("t", 0): 5})
 consumer.seek(("t", 0), 5)
 consumer.seek({("t", 0): 5, TopicPartition("t", 1): 6})
 consumer.seek({partition: 0 for partition in consumer.assignment()})
+for stream in consumer.streams({"t": 2}):
+    first: bytes | None = next(stream).value
+with consumer.streams("t.*", 4, exclude=["t1"]) as streams:
+    streams[0].finish()
+async def handled(record: pykafka4.Record) -> None:
+    print(record.offset + 1)
+async def processed() -> int:
+    return (await tasks.process(handled, workers=100)).finished
 with pykafka4.AdminClient(**KAFKA) as admin:
     for name, lag in admin.group_lag(["g"]).items():
         if not isinstance(lag, pykafka4.KafkaError):
@@ -112,6 +120,8 @@ BAD = [
     ("consumer.seek({('t', 0): 5}, 5)", "seek"),
     ("consumer.poll('1')", "poll"),
     ("consumer.subscribe(5)", "subscribe"),
+    ("consumer.streams('t.*')", "streams"),
+    ("consumer.streams({'t': '2'})", "int"),
     ("consumer.commit({('t', 0): 'x'})", "OffsetAndMetadata"),
     ("producer.send(5)", "send"),
     ("producer.send('t', b'v', partition='0')", "partition"),

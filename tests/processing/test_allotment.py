@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -347,3 +348,82 @@ def test_ctrl_c_at_any_place_loses_no_record_and_returns_none_twice() -> None:
             assert at > 20
             return
     pytest.fail("the call has no end")
+
+
+def test_whatever_happens_in_whatever_order_the_rules_hold() -> None:
+    """Random calls of streams and of the dispatcher, in one thread; `Books` knows what each of them must do."""
+    for seed in range(60):
+        drawn = random.Random(seed)
+        books = Books(drawn)
+        for _ in range(300):
+            drawn.choice((books.add, books.next, books.next, books.next, books.finish, books.leave, books.rebalance))()
+            books.check()
+
+
+class Books:
+    """An allotment, and what its streams have been given."""
+
+    def __init__(self, drawn: random.Random) -> None:
+        self.drawn = drawn
+        self.made, self.states = allotment(drawn.randint(1, 4), 0)
+        self.written: dict[int, int] = {}  # partition: the offset that is read next, if it is assigned
+        self.finished: dict[int, int] = {}  # partition: the offset that its next stream begins with at the latest
+        self.hands: dict[StreamState, tuple[int, int]] = {}
+
+    def rebalance(self) -> None:
+        """Some partitions go, others come; what is not finished is read again."""
+        for partition in range(5):
+            if self.drawn.random() < 0.3:
+                if partition in self.written:
+                    self.made.end(tps(partition), 0)
+                    del self.written[partition]
+                else:
+                    self.made.assign(tps(partition))
+                    self.written[partition] = self.finished.get(partition, 0)
+
+    def add(self) -> None:
+        for partition, offset in self.written.items():
+            if self.drawn.random() < 0.5:
+                count = self.drawn.randint(1, 3)
+                self.made.add(records(*range(offset, offset + count), partition=partition))
+                self.written[partition] += count
+
+    def next(self) -> None:
+        stream = self.drawn.choice(self.states)
+        if not any(queue.records and not self.made._held_elsewhere(queue) for queue in stream.queues.values()):
+            return  # it would wait
+        stream.owner = None
+        self._ends(stream)
+        found = self.made.next_record(stream)
+        assert TopicPartition("t", found.partition) in stream.queues, "of another stream"
+        assert found.partition not in [partition for partition, _ in self.hands.values()], "in hand twice"
+        assert found.offset == self.finished.get(found.partition, 0), "a record is skipped or repeated"
+        self.hands[stream] = found.partition, found.offset
+
+    def finish(self) -> None:
+        stream = self.drawn.choice(self.states)
+        stream.owner = None
+        self.made.finish(stream)
+        self._ends(stream)
+
+    def leave(self) -> None:
+        stream = self.drawn.choice(self.states)
+        stream.owner = None
+        self.made.leave(stream)
+        self.hands.pop(stream, None)
+
+    def _ends(self, stream: StreamState) -> None:
+        """The record in hand is finished; if its partition was given away meanwhile, that does not count."""
+        if stream in self.hands:
+            partition, offset = self.hands.pop(stream)
+            queue = self.made.queues.get(tps(partition)[0])
+            if queue is not None and stream.hand is not None and stream.hand[0] is queue:
+                self.finished[partition] = offset + 1
+            elif queue is not None and queue.safe is not None:
+                self.finished[partition] = max(self.finished.get(partition, 0), queue.safe.offset)
+
+    def check(self) -> None:
+        assert all(at <= self.finished.get(partition, 0) for partition, at in safe(self.made).items()), "a commit passes the record in hand"
+        sizes = [len(state.queues) for state in self.states]
+        assert max(sizes) - min(sizes) <= 1
+        assert sorted(tp for state in self.states for tp in state.queues) == sorted(self.made.queues)
