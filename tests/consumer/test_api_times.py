@@ -42,10 +42,11 @@ def silent(server: ModelServer) -> Iterator[None]:
 
 
 def member(make: Maker, **options: Any) -> Consumer:
-    """One that has read some records of its partitions, and committed."""
+    """One that has read some records of its partitions, and committed the first of them."""
     consumer = make.member(**options)
     read(consumer, 3, max_records=3)
     consumer.commit()
+    read(consumer, 3, max_records=3)
     return consumer
 
 

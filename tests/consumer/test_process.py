@@ -209,8 +209,6 @@ def test_a_slow_record_pauses_its_partition_alone(server: ModelServer, make: Mak
         if (record.partition, record.offset) == (0, 0):
             assert blocked.wait(LONG)
         handled[record.partition].append(record.offset)
-        if len(handled[1]) == 500:
-            blocked.set()
         if len(handled[0]) + len(handled[1]) == 1000:
             stop.set()
 
@@ -221,6 +219,8 @@ def test_a_slow_record_pauses_its_partition_alone(server: ModelServer, make: Mak
         nonlocal most
         if not blocked.is_set():
             most = max(most, len(handled[0]))
+        if len(handled[1]) == 500 and TopicPartition("t", 0) in consumer.paused():
+            blocked.set()
         return original(*arguments)
 
     consumer.poll = poll  # type: ignore[method-assign]
@@ -253,7 +253,7 @@ def test_a_full_partition_that_the_application_pauses_stays_paused(server: Model
         return records
 
     consumer.poll = poll  # type: ignore[method-assign]
-    consumer.process(lambda record: enough.note(record) if record.partition else None, max_in_hand=2, stop=enough)
+    consumer.process(lambda record: enough.note(record) if record.partition else enough.wait(LONG), max_in_hand=2, stop=enough)
     assert consumer.paused() == {tp}
 
 
