@@ -219,7 +219,6 @@ class Allotment:
         if record.offset > known.last:
             return known
         known.ended = True  # a log that lost its end made the consumer go back
-        known.records.clear()
         now = self.queues[tp] = known.stream.queues[tp] = PartitionQueue(tp, known.stream)
         return now
 
