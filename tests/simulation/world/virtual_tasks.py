@@ -36,6 +36,11 @@ class VirtualEventLoop(asyncio.BaseEventLoop):
         """Virtual seconds."""
         return self._world.now()
 
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """What a callback raised ends the schedule. Tasks that are left when it ends, or whose listener raised, are no news."""
+        if "handle" in context and "exception" in context:
+            self._world.fail(context["exception"])
+
     # what a loop asks of its selector
 
     def select(self, timeout: float | None) -> list[Any]:
