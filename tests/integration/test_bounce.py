@@ -125,6 +125,7 @@ def test_brokers_that_bounce_cost_no_rebalance_and_no_record(cluster: Cluster, t
     run(cluster, topic, groups, fault, 1)
 
 
+@pytest.mark.lengthy
 def test_members_that_are_replaced_one_by_one_by_those_of_another_protocol(cluster: Cluster, topic: str, tmp_path: Path) -> None:
     """A rolling migration and the way back: the group is converted by the first and by the last of the new members."""
     cluster.create_topic(topic, PARTITIONS)
