@@ -279,7 +279,8 @@ def breaches(
     for journal in journals:
         if journal.ours:
             judge.check_member(journal, committed)
-    judge.check_generations()
+    if events is not None:  # which say when generations begin anew
+        judge.check_generations()
     if not any("before all of it was read" in breach.text for breach in judge.found):
         judge.check_missing()  # otherwise the author is known
     return list(dict.fromkeys(judge.found))

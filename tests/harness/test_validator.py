@@ -195,6 +195,7 @@ def test_generations_that_begin_anew_are_others() -> None:
     story.a[4]["generation"], story.b[0]["generation"], story.b[1]["generation"] = 9, 9, 9
     story.log[0], story.log[3] = generation(9, a={0, 1}), Generation(1, {"a": frozenset({1}), "b": frozenset({0})}, 4_500)
     assert "b and a both read 0 in generation 9" not in map(str, story.judged())
+    assert breaches(story.journals(), None, {}, wall=0.0) == [], "without the log, generations say nothing about two journals"
     story.log[3] = generation(10)
     assert "b and a both read 0 in generation 9" in map(str, story.judged())
 
