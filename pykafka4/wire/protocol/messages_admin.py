@@ -19,6 +19,7 @@ from pykafka4.wire.protocol.schema import (
     string,
     struct,
     uuid,
+    value,
     wire,
 )
 
@@ -434,7 +435,7 @@ class ConsumerGroupDescribeResponse(Response):
     class Group:
         @struct
         class Member:
-            @struct
+            @value
             class Assignment:
                 @struct
                 class TopicPartitions:

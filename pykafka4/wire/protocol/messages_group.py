@@ -21,6 +21,7 @@ from pykafka4.wire.protocol.schema import (
     string,
     struct,
     uuid,
+    value,
     wire,
 )
 
@@ -318,7 +319,7 @@ class DescribeGroupsRequest(Request[DescribeGroupsResponse]):
 class ConsumerGroupHeartbeatResponse(Response):
     """The member epoch, and the assignment if it is another than in the last response."""
 
-    @struct
+    @value
     class Assignment:
         @struct
         class TopicPartitions:

@@ -43,7 +43,7 @@ __all__ = [
 class ShareGroupHeartbeatResponse(Response):
     """The member epoch, and the assignment if it is another than in the last response."""
 
-    @struct
+    @value
     class Assignment:
         @struct
         class TopicPartitions:
