@@ -431,8 +431,21 @@ class ConsumerProtocol:
             self.credentials.generation = answer.member_epoch
         self.generation = answer.member_epoch
         if answer.assignment is not None:
+            before, self._settled = self._target or {}, False
             self._target = {part.topic_id: frozenset(part.partitions) for part in answer.assignment.topic_partitions}
-            self._settled = False
+            if self._has_lost_unread(before):
+                self._told = None
+                self._heartbeat.start(now)
+
+    def _has_lost_unread(self, before: Mapping[UUID, frozenset[int]]) -> bool:
+        """Whether the assignment no longer has partitions that the member never took up, because it did not know their topic.
+
+        The coordinator waits until the member reports that it does not own them, although nothing changes for the member.
+        """
+        owned, target = self._owned.ids.items(), self._target or {}
+        taken = {(topic_id, tp.partition) for tp, topic_id in owned}
+        gone = {(topic_id, partition) for topic_id, those in before.items() for partition in those - target.get(topic_id, frozenset())}
+        return bool(gone - taken)
 
     # ---------------------------------------------------------------- errors
 

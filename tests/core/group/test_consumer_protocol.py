@@ -18,7 +18,7 @@ from pykafka4.error_table import Written
 from pykafka4.errors import AuthorizationError, UnsupportedVersion
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatRequest as Heartbeat
-from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetFetchRequest
+from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatResponse, OffsetCommitRequest, OffsetFetchRequest
 
 
 def state(member: GroupMember) -> ConsumerState:
@@ -585,6 +585,19 @@ def test_the_topic_of_an_unknown_id_is_looked_for_and_read_as_soon_as_it_is_know
     member.cluster.set("u", [1], topic_id=U)
     member.run()
     assert member.take_up() == [[tp(0, "u")]]
+
+
+def test_partitions_that_were_taken_away_before_they_were_known_are_reported_as_not_owned() -> None:
+    """Otherwise the coordinator waits for that until the rebalance timeout, and removes the member."""
+    member = by_pattern()
+    kind = ConsumerGroupHeartbeatResponse.Assignment
+    rows = [kind.TopicPartitions(topic_id=topic_id, partitions=[0]) for topic_id in (T, U)]
+    member.reply(1, assignment=kind(topic_partitions=rows))
+    assert member.take_up() == [[tp(0)]]
+    member.reply(1, 0)
+    assert owned(member.message) == {T: [0]}
+    member.reply(2, 0)
+    assert member.pending(Heartbeat) == []
 
 
 def test_a_topic_that_the_client_does_not_find_is_reported_by_its_id(caplog: pytest.LogCaptureFixture) -> None:

@@ -126,6 +126,13 @@ MUTANTS: Final = (
         tests=(f"{TESTS}::test_an_assignment_is_acknowledged_at_once",),
     ),
     Mutant(
+        file=SOURCE,
+        old="        return bool(gone - taken)\n",
+        new="        return False\n",
+        breaks="the coordinator waits for partitions to be given back that the member never took up",
+        tests=(f"{TESTS}::test_partitions_that_were_taken_away_before_they_were_known_are_reported_as_not_owned",),
+    ),
+    Mutant(
         file=REQUESTS,
         old='        message.subscribed_topic_regex = report.regex or ""  # null: as before\n',
         new="        message.subscribed_topic_regex = report.regex\n",
