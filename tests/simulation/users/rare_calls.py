@@ -74,7 +74,7 @@ class RareCalls:
                 member._excuse_call("extend_lease", error, began)
             return
         sim.note(f"{member.name} extends its lease by {seconds:.3f} s")
-        self.work_long(seconds * sim.random.choice((0.5, 0.95, 1.6)), member.polled, seconds)
+        self.work_long(seconds * sim.random.choice((0.5, 0.95, 1.6, 3.0)), member.polled, seconds)
         sim.upset()
 
     # ---- commits
