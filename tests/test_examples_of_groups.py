@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 COUNT, KEYS, PARTITIONS = 20_000, 20, 4
 SECONDS = 90.0
 KILLS = 2
+QUICK = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "500"}  # how long a group waits for a member that was killed
 
 
 def value(number: int) -> bytes:
@@ -50,8 +51,10 @@ def places(held: dict[int, list[bytes]]) -> set[tuple[int, int]]:
 class Runs:
     """An example that is killed and started again."""
 
-    def __init__(self, cluster: Cluster, folder: Path, name: str, *arguments: str) -> None:
-        write_properties(folder / "client.properties", cluster.java)
+    def __init__(self, cluster: Cluster, folder: Path, name: str, *arguments: str, quick: bool = False) -> None:
+        """`quick`: an example with nothing but a consumer; others refuse these options."""
+        write_properties(folder / "client.properties", {**cluster.java, **(QUICK if quick else {})})
+        self._kills = KILLS if quick else 1  # each takes a session of 45 s otherwise
         where = ["--bootstrap-servers", cluster.bootstrap, "--config", str(folder / "client.properties")]
         self._command = [sys.executable, str(ROOT / "examples" / name), *where, *arguments]
         self._folder = folder
@@ -75,8 +78,8 @@ class Runs:
         assert code == (0 if end is signal.SIGINT else -end), out.read_text()
 
     def kill_in_the_middle(self, done: Callable[[], int]) -> None:
-        """KILLS times: let it do some records, which `done` counts, and kill it."""
-        for _ in range(KILLS):
+        """Let it do some records, which `done` counts, and kill it; again if that is quick."""
+        for _ in range(self._kills):
             before = done()
             self.until(lambda before=before: done() >= before + COUNT // 40, signal.SIGKILL)
 
@@ -164,7 +167,7 @@ def read_committed(cluster: Cluster, topic: str, count: int) -> list[tuple[int, 
 def test_exactly_once_sqlite_stores_every_record_once(cluster: Cluster, tmp_path: Path) -> None:
     held = filled(cluster, "archived")
     path = tmp_path / "greetings.db"
-    runs = Runs(cluster, tmp_path, "exactly_once_sqlite.py", "--topic", "archived", "--database", str(path))
+    runs = Runs(cluster, tmp_path, "exactly_once_sqlite.py", "--topic", "archived", "--database", str(path), quick=True)
 
     def rows() -> list[tuple[int, int, bytes]]:
         if not path.exists():
@@ -183,7 +186,7 @@ def test_exactly_once_sqlite_stores_every_record_once(cluster: Cluster, tmp_path
 @pytest.mark.timeout(400)
 def test_at_most_once_prints_no_record_twice(cluster: Cluster, tmp_path: Path) -> None:
     held = filled(cluster, "notices")
-    runs = Runs(cluster, tmp_path, "at_most_once.py", "--topic", "notices")
+    runs = Runs(cluster, tmp_path, "at_most_once.py", "--topic", "notices", quick=True)
     runs.kill_in_the_middle(lambda: len(printed(runs)))
     runs.until(lambda: committed_all(cluster, "notices", "notifier", COUNT), signal.SIGINT)
     found = printed(runs)

@@ -37,6 +37,7 @@ from pykafka4.wire.protocol.messages_group import (
     SyncGroupRequest,
 )
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
+from pykafka4.wire.protocol.messages_share import ShareAcknowledgeRequest, ShareFetchRequest, ShareGroupHeartbeatRequest
 from pykafka4.wire.protocol.messages_txn import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -180,7 +181,14 @@ def requests() -> dict[str, tuple[Request[Any], int]]:
         producer_epoch=0,
         topics=[TxnOffsetCommitRequest.Topic(name="t", partitions=[part])],
     )
+    sharer = {"group_id": "g", "member_id": "m"}
+    taking = ShareFetchRequest(
+        share_session_epoch=0, max_wait_ms=0, min_bytes=0, max_records=1, batch_size=1, topics=[], forgotten_topics_data=[], **sharer
+    )
     return {
+        "ShareGroupHeartbeat": (ShareGroupHeartbeatRequest(member_epoch=0, subscribed_topic_names=["t"], **sharer), 1),
+        "ShareFetch": (taking, 1),
+        "ShareAcknowledge": (ShareAcknowledgeRequest(share_session_epoch=1, topics=[], **sharer), 1),
         "Produce": (ProduceRequest(transactional_id=None, acks=-1, timeout_ms=1000, topic_data=[produce]), 9),
         "Fetch": (FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=100, topics=[fetch]), 11),
         "ListOffsets": (ListOffsetsRequest(topics=[offsets]), 5),
