@@ -29,7 +29,7 @@ kafka:
 demo: kafka ## Spark writes 336,776 flights, a broker is killed, three consumers read; nothing is lost
 	$(PY) -m examples.flights_pipeline
 
-test: kafka ## all tests of the client: unit and simulation first, then the real cluster (about half an hour on two cores)
+test: kafka ## all tests of the client: unit and simulation first, then the real cluster (half an hour to three quarters on two cores)
 	@$(MAKE) --no-print-directory --keep-going unit integration secured
 
 unit: base ## simulation, and unit tests with the compiled and the plain-Python implementation of the hot part; two at a time
