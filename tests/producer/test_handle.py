@@ -302,7 +302,7 @@ def test_tasks_that_await_records_of_one_batch_are_woken_by_one_call(make: Maker
         assert loop.run_until_complete(main()) == list(range(200))
     finally:
         loop.close()
-    assert 1 <= len(calls) <= 5
+    assert 1 <= len(calls) <= 20, "not one for each record; the event loop may come between the completions of a batch"
 
 
 def test_a_loop_of_the_applications_own_is_called_on_the_callback_executor(server: ModelServer, make: Maker) -> None:
