@@ -206,7 +206,7 @@ def test_a_share_group_prints_every_record_and_nobody_waits_for_a_killed_one(clu
     runs = Runs(cluster, tmp_path, "share_group.py", "--topic", "jobs")
     for _ in range(KILLS):
         before = len(printed(runs))
-        runs.until(lambda before=before: len(printed(runs)) > before + 100, signal.SIGKILL)
+        runs.until(lambda before=before: len(printed(runs)) > before + 100 or len(set(printed(runs))) == 2_000, signal.SIGKILL)
     runs.until(lambda: len(set(printed(runs))) == 2_000 and "delivery 5" in " ".join(runs.lines()[-50:]), signal.SIGINT)
     assert set(printed(runs)) == {(0, offset) for offset in range(2_000)}
     assert any(line == "0 2000 delivery 5: nothing to do" for line in runs.lines())
