@@ -18,6 +18,7 @@ from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = [
     "ShortCuts",
+    "api_timeout",
     "as_offset",
     "as_offsets",
     "check_count",
@@ -28,6 +29,7 @@ __all__ = [
     "topic_partition",
 ]
 
+API_SECONDS = 60.0  # calls without a timeout of their own
 MOST_PARTITION = 2**31 - 1
 MOST_METADATA = 4_096  # bytes; what brokers take by default (offset.metadata.max.bytes)
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
@@ -105,6 +107,12 @@ def check_timeout(timeout: object) -> float | None:
     if isinstance(timeout, bool) or not isinstance(timeout, Real) or timeout < 0 or not timeout <= math.inf:  # excludes NaN
         raise ConfigError(f"timeout={shown(timeout)}: must be a non-negative number of seconds, or None to wait without limit")
     return float(timeout) if timeout < 1e9 else 1e9  # an int may be too large for a float
+
+
+def api_timeout(timeout: object) -> float:
+    """`timeout`, checked, of a call that never waits without limit; for None API_SECONDS."""
+    limit = check_timeout(timeout)
+    return API_SECONDS if limit is None else limit
 
 
 class ShortCuts(type(Protocol)):  # type: ignore[misc]  # so that a subclass may also derive from abc.ABC or a Protocol

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Collection, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pykafka4.admin.arguments import Destination, Targets, as_goal, as_groups, as_targets, check_group
 from pykafka4.admin.desk import Deadline, Desk
@@ -17,15 +17,13 @@ from pykafka4.config import ClientConfig
 from pykafka4.core.admin.values import GroupDescription
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.frames import guarded
-from pykafka4.misuse import as_offsets, check_timeout, hint, refuse_pickling
+from pykafka4.misuse import api_timeout, as_offsets, check_timeout, hint, refuse_pickling
 from pykafka4.options import ClientOptions
 from pykafka4.peers import ADMIN_METHODS
 from pykafka4.properties import Properties, create, passed
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["AdminClient"]
-
-API_SECONDS: Final = 60.0  # calls without a timeout of their own
 
 
 class AdminClient:
@@ -205,9 +203,9 @@ class AdminClient:
         return refuse_pickling("AdminClient")
 
     def _begin(self, timeout: float | None) -> Deadline:
-        limit = check_timeout(timeout)
+        limit = api_timeout(timeout)
         self._desk.check()
-        return Deadline(API_SECONDS if limit is None else limit)
+        return Deadline(limit)
 
 
 def _words(name: str, value: object) -> list[str]:

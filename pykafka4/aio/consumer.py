@@ -18,11 +18,10 @@ from pykafka4.aio.transactions import TaskReads
 from pykafka4.client import Client
 from pykafka4.config import ConsumerConfig
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, SeekOffsets, Topics, as_seek_offsets, as_timestamp, check_lease
-from pykafka4.consumer.session import API_SECONDS
 from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import ConfigError
 from pykafka4.frames import guarded
-from pykafka4.misuse import check_timeout, hint, refuse_pickling, topic_partition
+from pykafka4.misuse import api_timeout, check_timeout, hint, refuse_pickling, topic_partition
 from pykafka4.options import ConsumerOptions
 from pykafka4.peers import CONSUMER_METHODS
 from pykafka4.processing.run import Stop, plan
@@ -155,7 +154,7 @@ class Consumer:
 
     async def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
         """See pykafka4.Consumer.position."""
-        return await self._session.await_position(topic_partition(partition), _limit(timeout))
+        return await self._session.await_position(topic_partition(partition), api_timeout(timeout))
 
     def lag(self, partition: TopicPartition | tuple[str, int]) -> int | None:
         """See pykafka4.Consumer.lag."""
@@ -181,7 +180,7 @@ class Consumer:
         If it is cancelled, the commit may be carried out or not; the CancelledError has a note that says so, where it is caught in the same
         task.
         """
-        await self._session.await_commit(offsets, _limit(timeout), topic)
+        await self._session.await_commit(offsets, api_timeout(timeout), topic)
 
     def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None, *, topic: str | None = None) -> None:
         """As `commit`, without waiting; `on_done(offsets, error)` is called on the event loop, with error None on success.
@@ -201,7 +200,7 @@ class Consumer:
         self, partitions: TopicPartition | tuple[str, int] | Partitions, timeout: float | None = None
     ) -> OffsetAndMetadata | dict[TopicPartition, OffsetAndMetadata | None] | None:
         """See pykafka4.Consumer.committed."""
-        limit = _limit(timeout)
+        limit = api_timeout(timeout)
         if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
             return (await self._session.await_committed((partitions,), limit))[topic_partition(partitions)]
         return await self._session.await_committed(partitions, limit)
@@ -328,8 +327,3 @@ class Batches:
 
     async def __anext__(self) -> list[Record]:
         return await self._consumer.poll(self._timeout, self._max_records)
-
-
-def _limit(timeout: float | None) -> float:
-    limit = check_timeout(timeout)
-    return API_SECONDS if limit is None else limit

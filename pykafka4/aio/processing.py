@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from pykafka4.errors import ClosedError, KafkaError, shown
 from pykafka4.logs import get_log
 from pykafka4.net import system
-from pykafka4.processing.run import COMMIT_SECONDS, LOOK, Between, Plan, Rounds, listening
+from pykafka4.processing.run import COMMIT_SECONDS, LOOK, Between, Plan, Rounds, listening, tell
 from pykafka4.processing.work import Lane, Processed, Task, Work, deliveries
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
@@ -238,13 +238,9 @@ class TaskProcessing(Rounds):
         await self._tell_all(partitions, "on_partitions_lost", "on_partitions_revoked")
 
     async def _tell_all(self, partitions: list[TopicPartition], *methods: str) -> None:
-        for method in methods:
-            listen = getattr(self._listener, method, None)
-            if listen is not None:
-                told = listen(partitions)
-                if inspect.isawaitable(told):
-                    await told
-                return
+        told = tell(self._listener, partitions, *methods)
+        if inspect.isawaitable(told):
+            await told
 
 
 async def run(consumer: TaskConsumes, plan: Plan, selection: Any, where: str, commits: bool, max_poll: float) -> Processed:

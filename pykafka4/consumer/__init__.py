@@ -28,12 +28,12 @@ from pykafka4.consumer.arguments import (
     check_lease,
     check_listener,
 )
-from pykafka4.consumer.session import API_SECONDS, Session
+from pykafka4.consumer.session import Session
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import ConfigError
 from pykafka4.frames import guarded
-from pykafka4.misuse import ShortCuts, check_timeout, hint, refuse_pickling, topic_partition
+from pykafka4.misuse import ShortCuts, api_timeout, check_timeout, hint, refuse_pickling, topic_partition
 from pykafka4.options import ConsumerOptions
 from pykafka4.peers import CONSUMER_METHODS
 from pykafka4.processing.dead_letters import Sends
@@ -221,7 +221,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
         Raises KafkaTimeoutError after that, ConfigError for a partition that is not assigned, and errors of this partition as `poll` does.
         """
-        return self._session.position(topic_partition(partition), _limit(timeout))
+        return self._session.position(topic_partition(partition), api_timeout(timeout))
 
     def lag(self, partition: TopicPartition | tuple[str, int]) -> int | None:
         """The number of offsets from the position to the end of the log, as of the last response; None while either is unknown."""
@@ -250,7 +250,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         Raises ConfigError without a group_id; GroupError if partitions are not assigned to this member (a consumer that has not subscribed
         may commit any); KafkaTimeoutError after `timeout` seconds (default 60): then the outcome is unknown.
         """
-        self._session.commits.commit(offsets, _limit(timeout), topic)
+        self._session.commits.commit(offsets, api_timeout(timeout), topic)
 
     def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None, *, topic: str | None = None) -> None:
         """As `commit`, without waiting; `on_done(offsets, error)` is called on the callback executor, with error None on success.
@@ -275,7 +275,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
         Raises ConfigError without a group_id, KafkaTimeoutError after `timeout` seconds (default 60), GroupError or AuthorizationError.
         """
-        limit = _limit(timeout)
+        limit = api_timeout(timeout)
         if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
             return self._session.commits.committed((partitions,), limit)[topic_partition(partitions)]
         return self._session.commits.committed(partitions, limit)
@@ -467,8 +467,3 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
     def __reduce__(self) -> Any:
         return refuse_pickling("Consumer")
-
-
-def _limit(timeout: float | None) -> float:
-    limit = check_timeout(timeout)
-    return API_SECONDS if limit is None else limit

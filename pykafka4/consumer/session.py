@@ -37,9 +37,8 @@ from pykafka4.records import TopicPartition
 from pykafka4.runtime import warn_unclosed
 from pykafka4.wire.records.hot import Record
 
-__all__ = ["API_SECONDS", "Session"]
+__all__ = ["Session"]
 
-API_SECONDS: Final = 60.0  # calls without a timeout of their own
 CLOSE_SECONDS: Final = 10.0
 POLLS: Final = "_pykafka4_polls"  # attribute of exceptions
 CLOSED: Final = "this consumer is closed; create a new one"

@@ -306,13 +306,13 @@ class Processing(Rounds):
                 self._executor.shutdown(wait=False, cancel_futures=True)
 
 
-def tell(listener: object | None, partitions: list[TopicPartition], *methods: str) -> None:
-    """Call the first of these methods that the application's listener has."""
+def tell(listener: object | None, partitions: list[TopicPartition], *methods: str) -> object:
+    """Call the first of these methods that the application's listener has; returns what that returns."""
     for method in methods:
         listen: Callable[[list[TopicPartition]], Any] | None = getattr(listener, method, None)
         if listen is not None:
-            listen(partitions)
-            return
+            return listen(partitions)
+    return None
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from typing import Any, Final, overload
 
 from pykafka4.errors import ConfigError, ForkedClientError, shown
 from pykafka4.logs import get_log
-from pykafka4.misuse import check_timeout, refuse_pickling
+from pykafka4.misuse import api_timeout, check_timeout, refuse_pickling
 from pykafka4.net import system
 from pykafka4.processing.allotment import Allotment, StreamState
 from pykafka4.processing.dispatcher import Dispatcher, StreamsPlan
@@ -27,7 +27,6 @@ __all__ = ["MOST_STREAMS", "Counts", "Stream", "Streams", "open_streams", "strea
 log = get_log("pykafka4.processing")
 
 MOST_STREAMS: Final = 10_000
-COMMIT_LIMIT: Final = 60.0
 
 Counts = dict[str | None, int]
 
@@ -123,8 +122,7 @@ class Streams(Sequence[Stream]):
 
         Raises KafkaTimeoutError after `timeout` seconds (default 60), GroupError if partitions were lost, ClosedError after the end.
         """
-        limit = check_timeout(timeout)
-        self._dispatcher.commit(COMMIT_LIMIT if limit is None else limit)
+        self._dispatcher.commit(api_timeout(timeout))
 
     def stop(self) -> None:
         """Have every loop end when it asks for its next record. Waits for nothing; may be called from any thread and signal handler."""

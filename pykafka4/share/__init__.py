@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from pykafka4.client import Client
 from pykafka4.core.share.values import AcknowledgeType
 from pykafka4.frames import guarded
-from pykafka4.misuse import check_timeout, hint, refuse_pickling
+from pykafka4.misuse import api_timeout, check_timeout, hint, refuse_pickling
 from pykafka4.options import ShareConsumerOptions
 from pykafka4.peers import SHARE_CONSUMER_METHODS
 from pykafka4.properties import Properties, create, passed
 from pykafka4.share.record import ShareRecord
-from pykafka4.share.session import API_SECONDS, OnAcknowledged, Results, Session
+from pykafka4.share.session import OnAcknowledged, Results, Session
 from pykafka4.share_config import ShareConsumerConfig
 
 __all__ = ["AcknowledgeType", "ShareConsumer", "ShareRecord"]
@@ -78,7 +78,7 @@ class ShareConsumer:
 
     def unsubscribe(self, timeout: float | None = None) -> None:
         """Send what is acknowledged, release all other records, and leave the group, within `timeout` seconds (default 60)."""
-        self._session.unsubscribe(_limit(timeout))
+        self._session.unsubscribe(api_timeout(timeout))
 
     def subscription(self) -> set[str]:
         """The subscribed topics."""
@@ -146,7 +146,7 @@ class ShareConsumer:
         With implicit acknowledgement this accepts all records that polls have returned. RecordLockLost in the result: the locks of these
         records had ended, and they are delivered again. Raises KafkaTimeoutError after `timeout` seconds (default 60).
         """
-        return self._session.commit(_limit(timeout))
+        return self._session.commit(api_timeout(timeout))
 
     def commit_async(self, on_done: OnAcknowledged | None = None) -> None:
         """As `commit`, without waiting; `on_done(results)` is called on the callback executor.
@@ -210,8 +210,3 @@ class ShareConsumer:
 
     def __reduce__(self) -> Any:
         return refuse_pickling("ShareConsumer")
-
-
-def _limit(timeout: float | None) -> float:
-    limit = check_timeout(timeout)
-    return API_SECONDS if limit is None else limit

@@ -30,14 +30,13 @@ from pykafka4.share.hand import Hand, Outgoing, as_type, name_some
 from pykafka4.share.record import ShareRecord
 from pykafka4.share_config import ShareConsumerConfig
 
-__all__ = ["API_SECONDS", "OnAcknowledged", "Results", "Session"]
+__all__ = ["OnAcknowledged", "Results", "Session"]
 
 log = get_log("pykafka4.share")
 
 Results = dict[TopicPartition, "KafkaError | None"]
 OnAcknowledged = Callable[[Results], Any]
 
-API_SECONDS: Final = 60.0  # calls without a timeout of their own
 CLOSE_SECONDS: Final = 10.0
 LEAVE_SECONDS: Final = 5.0
 FLUSH_SECONDS: Final = 0.1  # acknowledgements wait for others at most this long, while there are records left

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from integration.cluster import Cluster
 from integration.waiting import Deadline
@@ -13,6 +13,19 @@ from pykafka4 import Consumer, Producer, Record, TopicPartition
 LONG = 60.0  # seconds for what takes as long as the brokers take
 SECONDS = 10.0  # for what the client has to do once the brokers are ready
 GROUP = {"session_timeout_ms": 10_000, "heartbeat_interval_ms": 500, "auto_offset_reset": "earliest"}
+
+
+R = TypeVar("R", covariant=True)
+
+
+class Polls(Protocol[R]):
+    """A consumer of a group, or of a share group."""
+
+    def poll(self, timeout: float | None = 1.0) -> list[R]:
+        """See its poll."""
+
+    def status(self) -> dict[str, Any]:
+        """See its status."""
 
 
 def produce(cluster: Cluster, topic: str, first: int, last: int, partition: int | None = None, size: int = 0) -> None:
@@ -26,9 +39,9 @@ def send(producer: Producer, topic: str, numbers: Iterable[int], partition: int 
         producer.send(topic, (b"%d" % n).ljust(size), key=None if partition is not None else b"%d" % n, partition=partition)
 
 
-def read(consumer: Consumer, count: int, timeout: float = LONG) -> list[Record]:
+def read(consumer: Polls[R], count: int, timeout: float = LONG) -> list[R]:
     """At least `count` records."""
-    records: list[Record] = []
+    records: list[R] = []
     deadline = Deadline(timeout)
     while len(records) < count:
         assert not deadline.passed(), f"{len(records)} of {count} records; {consumer.status()}"

@@ -47,16 +47,6 @@ def share(cluster: Cluster, group: str, topic: str, **options: Any) -> ShareCons
     return consumer
 
 
-def take(consumer: ShareConsumer, count: int, timeout: float = LONG) -> list[ShareRecord]:
-    """At least `count` records, with implicit acknowledgement."""
-    records: list[ShareRecord] = []
-    deadline = Deadline(timeout)
-    while len(records) < count:
-        assert not deadline.passed(), f"{len(records)} of {count} records; {consumer.status()}"
-        records += consumer.poll(0.5)
-    return records
-
-
 def take_explicitly(consumer: ShareConsumer, count: int, kind: str = "accept", timeout: float = LONG) -> list[ShareRecord]:
     """`count` records, each acknowledged so and committed."""
     records: list[ShareRecord] = []

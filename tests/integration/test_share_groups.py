@@ -13,8 +13,8 @@ from typing import Any
 
 import attrs
 import pytest
-from reading import produce
-from sharing import LOCK, LONG, SECONDS, Worker, configure, share, take, take_explicitly, values, wait_drained
+from reading import produce, read
+from sharing import LOCK, LONG, SECONDS, Worker, configure, share, take_explicitly, values, wait_drained
 
 from integration.cluster import Cluster
 from integration.host import prerequisites
@@ -80,14 +80,14 @@ def test_implicit_acknowledgement_accepts_what_polls_have_returned(cluster: Clus
     results: list[dict[TopicPartition, KafkaError | None]] = []
     with share(cluster, topic, topic, max_poll_records=50) as consumer:
         consumer.set_acknowledgement_callback(results.append)
-        assert values(take(consumer, 500)) == list(range(500))
+        assert values(read(consumer, 500)) == list(range(500))
         assert not any(consumer.commit().values())
         until(lambda: consumer.stats()["acknowledged"] == 500, SECONDS, consumer.stats)
         assert results
         assert not any(error for each in results for error in each.values())
         assert consumer.commit() == {}
         produce(cluster, topic, 500, 510)
-        assert values(take(consumer, 10)) == list(range(500, 510))
+        assert values(read(consumer, 10)) == list(range(500, 510))
     with share(cluster, topic, topic) as late:  # the end of the block accepted the last ones
         assert late.poll(1.0) == []
 
@@ -97,10 +97,10 @@ def test_an_exception_in_the_block_releases_the_last_records(cluster: Cluster, t
     configure(cluster, topic)
     produce(cluster, topic, 0, 10)
     with pytest.raises(ZeroDivisionError), share(cluster, topic, topic) as consumer:
-        assert len(take(consumer, 10)) == 10
+        assert len(read(consumer, 10)) == 10
         raise ZeroDivisionError
     with share(cluster, topic, topic) as second:  # at once: they were released, their locks would last for 30 s
-        again = take(second, 10, SECONDS)
+        again = read(second, 10, SECONDS)
     assert values(again) == list(range(10))
     assert {record.delivery_count for record in again} == {2}
 
@@ -114,7 +114,7 @@ def test_a_for_loop_accepts_a_record_when_the_next_one_is_requested(cluster: Clu
             if record.value == b"12":
                 raise ZeroDivisionError
     with share(cluster, topic, topic) as second:
-        again = take(second, 8, SECONDS)
+        again = read(second, 8, SECONDS)
     assert values(again) == list(range(12, 20))
 
 
@@ -172,7 +172,7 @@ def test_a_lock_that_ends_is_told_and_the_record_comes_again(cluster: Cluster, t
         slow.commit()
         until(lambda: raises_lost(slow, mine[0]), LONG, "the end of the lock")
         with share(cluster, topic, topic) as other:
-            again = take(other, 2)
+            again = read(other, 2)
             assert not any(other.commit().values())
         assert values(again) == [0, 1]
         assert {record.delivery_count for record in again} == {2}
@@ -315,7 +315,7 @@ def test_the_records_of_a_killed_member_go_to_the_others(cluster: Cluster, topic
     with share(cluster, topic, topic) as other:
         doomed.kill()
         died = time.monotonic()
-        again = take(other, len(held))
+        again = read(other, len(held))
         took = time.monotonic() - died
     assert set(held) <= set(values(again))
     assert {record.delivery_count for record in again if int(record.value or b"") in held} == {2}
@@ -334,14 +334,14 @@ def test_one_client_serves_share_consumers_and_a_producer(cluster: Cluster, topi
         consumer.subscribe([topic])
         for n in range(100):
             producer.send(topic, b"%d" % n)
-        assert values(take(consumer, 100)) == list(range(100))
+        assert values(read(consumer, 100)) == list(range(100))
         consumer.unsubscribe()
         assert consumer.subscription() == set()
         consumer.subscribe([topic])
         producer.send(topic, b"100")
         producer.flush()
-        again = take(consumer, 1)
-        assert 100 in values(again) or 100 in values(take(consumer, 1))
+        again = read(consumer, 1)
+        assert 100 in values(again) or 100 in values(read(consumer, 1))
 
 
 def test_wakeup_ends_a_poll_and_close_leaves_the_group_in_time(cluster: Cluster, topic: str) -> None:
@@ -365,7 +365,7 @@ def test_misuse_is_refused_with_the_way_out(cluster: Cluster, topic: str) -> Non
     configure(cluster, topic)
     produce(cluster, topic, 0, 2)
     with share(cluster, topic, topic) as implicit:
-        (record, *_) = take(implicit, 2)
+        (record, *_) = read(implicit, 2)
         with pytest.raises(ConfigError, match="share_acknowledgement_mode='explicit'"):
             implicit.accept(record)
     produce(cluster, topic, 2, 4)

@@ -22,7 +22,7 @@ from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.consumer_requests import Owned, Report, group_heartbeat, needs_version_1, not_supported
 from pykafka4.core.group.coordinator import GroupCoordinator, Reaction, reaction
-from pykafka4.core.group.heartbeats import HeartbeatTimer
+from pykafka4.core.group.heartbeats import FIRST_INTERVAL, HeartbeatTimer
 from pykafka4.core.group.protocol import Assignee, CommitsInFlight
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import via
@@ -37,9 +37,6 @@ __all__ = ["MOVES", "ConsumerProtocol", "ConsumerState"]
 
 log = get_log("pykafka4.group")
 
-FIRST_INTERVAL: Final = 5.0  # seconds between heartbeats until a coordinator names its interval
-PATIENCE: Final = 3  # intervals until a heartbeat without a response is given up: the coordinator's session time-out is several times that
-LEAST_PATIENCE: Final = 2.0  # seconds: the coordinator stores what a heartbeat changes, and waits for the replicas
 COMMITS_FIRST: Final = 5.0  # seconds for which a released partition is not given back because of commits that are not complete
 UNKNOWN_SECONDS: Final = 30.0  # after which an assigned topic that the metadata lacks is reported
 LOOK_AGAIN: Final = 1.0  # seconds until the metadata is requested again for a topic id without a name
@@ -273,7 +270,7 @@ class ConsumerProtocol:
 
     def _reconcile(self, now: float) -> None:
         """Revoke what is held and not assigned, take what is assigned and not held."""
-        if self._target is None or (self._settled and self._topics == self._assignee.topics and not self._is_lacking_less(now)):
+        if self._target is None or (self._settled and self._topics == self._assignee.topics and not self._may_know_more(now)):
             return
         self._settled, self._topics, self._look_at = True, self._assignee.topics, INFINITY
         owned = self._owned
@@ -293,7 +290,7 @@ class ConsumerProtocol:
         if self._is_in:
             self._show_revoking()
 
-    def _is_lacking_less(self, now: float) -> bool:
+    def _may_know_more(self, now: float) -> bool:
         """Whether the metadata may have the topics that it lacked the last time."""
         return now >= self._look_at or (self._look_at < INFINITY and self._cluster.version != self._version)
 
@@ -396,7 +393,7 @@ class ConsumerProtocol:
                 answered(at, outcome)
 
         message = group_heartbeat(self._config, self.member_id, epoch, report, self._told)
-        patience = min(self._config.request_timeout_ms / 1000, max(PATIENCE * self._heartbeat.interval, LEAST_PATIENCE))
+        patience = min(self._config.request_timeout_ms / 1000, self._heartbeat.patience)
         self._send(Request(via(self._coordinator.lane, node), message, now + patience, on_reply, fit=needs_version_1))
 
     def _answered(self, now: float, node: int, report: Report, outcome: Outcome) -> None:
@@ -433,19 +430,18 @@ class ConsumerProtocol:
         if answer.assignment is not None:
             before, self._settled = self._target or {}, False
             self._target = {part.topic_id: frozenset(part.partitions) for part in answer.assignment.topic_partitions}
-            if self._has_lost_unread(before):
+            if self._has_lost_unknown(before):
                 self._told = None
                 self._heartbeat.start(now)
 
-    def _has_lost_unread(self, before: Mapping[UUID, frozenset[int]]) -> bool:
+    def _has_lost_unknown(self, before: Mapping[UUID, frozenset[int]]) -> bool:
         """Whether the assignment no longer has partitions that the member never took up, because it did not know their topic.
 
         The coordinator waits until the member reports that it does not own them, although nothing changes for the member.
         """
-        owned, target = self._owned.ids.items(), self._target or {}
-        taken = {(topic_id, tp.partition) for tp, topic_id in owned}
+        target = self._target or {}
         gone = {(topic_id, partition) for topic_id, those in before.items() for partition in those - target.get(topic_id, frozenset())}
-        return bool(gone - taken)
+        return bool(gone - self._owned.report())
 
     # ---------------------------------------------------------------- errors
 

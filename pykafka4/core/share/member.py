@@ -16,7 +16,7 @@ from uuid import UUID
 from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.coordinator import Reaction, reaction
-from pykafka4.core.group.heartbeats import HeartbeatTimer
+from pykafka4.core.group.heartbeats import FIRST_INTERVAL, HeartbeatTimer
 from pykafka4.core.metadata.coordinators import Coordinator
 from pykafka4.core.network.network import via
 from pykafka4.core.share.shelf import Shelf
@@ -31,9 +31,6 @@ __all__ = ["MOVES", "ShareCoordinator", "ShareMember", "ShareState"]
 
 log = get_log("pykafka4.share")
 
-FIRST_INTERVAL: Final = 5.0  # seconds between heartbeats until a coordinator names its interval
-PATIENCE: Final = 3  # intervals until a heartbeat without a response is given up: the session time-out is several times that
-LEAST_PATIENCE: Final = 2.0  # seconds
 JOINS, LEAVES = 0, -1  # epochs
 UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_VERSION"].code
 
@@ -241,7 +238,7 @@ class ShareMember:
             message.subscribed_topic_names = list(topics)
         seconds = self._config.request_timeout_ms / 1000
         if epoch != LEAVES:  # a time-out closes the connection
-            seconds = min(seconds, max(PATIENCE * self._heartbeat.interval, LEAST_PATIENCE))
+            seconds = min(seconds, self._heartbeat.patience)
         self._send(Request(via(self._lane, node), message, now + seconds, on_reply))
 
     def _answered(self, now: float, node: int, outcome: Outcome) -> None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 from uuid import UUID
 
-__all__ = ["DEFAULT", "REMOTE_ASSIGNORS", "Part", "Shares"]
+__all__ = ["DEFAULT", "REMOTE_ASSIGNORS", "Part", "Shares", "by_topic"]
 
 Part: TypeAlias = tuple[UUID, int]  # topic id, partition
 Shares: TypeAlias = dict[str, set[Part]]  # by member id
 Subscribers: TypeAlias = Mapping[UUID, Sequence[str]]  # topic id: ids of the members that are subscribed to it
 
 DEFAULT: Final = "uniform"
+
+
+def by_topic(parts: Iterable[Part]) -> dict[UUID, list[int]]:
+    """The partitions of each topic, in order, as responses have them."""
+    topics: dict[UUID, list[int]] = {}
+    for topic_id, number in sorted(parts):
+        topics.setdefault(topic_id, []).append(number)
+    return topics
 
 
 def uniform(subscribers: Subscribers, sizes: Mapping[UUID, int], before: Shares) -> Shares:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from pykafka4.testing.faults.controls import When
-from pykafka4.testing.groups.assigning import DEFAULT, Part
+from pykafka4.testing.groups.assigning import DEFAULT, Part, by_topic
 from pykafka4.testing.groups.group import Group, Joined, JoinRequest, Member, Synced
 from pykafka4.testing.groups.modern import Beat, GroupHeartbeat, ModernMember
 from pykafka4.testing.requests.session import LATER, Call, code
@@ -184,10 +183,8 @@ def _beaten(call: Call, beat: Beat) -> ConsumerGroupHeartbeatResponse:
     kind = ConsumerGroupHeartbeatResponse.Assignment
     assignment = None
     if beat.assignment is not None:
-        by_topic: dict[UUID, list[int]] = {}
-        for topic_id, number in sorted(beat.assignment):
-            by_topic.setdefault(topic_id, []).append(number)
-        assignment = kind(topic_partitions=[kind.TopicPartitions(topic_id=topic, partitions=those) for topic, those in by_topic.items()])
+        rows = [kind.TopicPartitions(topic_id=topic, partitions=those) for topic, those in by_topic(beat.assignment).items()]
+        assignment = kind(topic_partitions=rows)
     return ConsumerGroupHeartbeatResponse(
         error_code=code(beat.error),
         error_message=beat.message,
@@ -307,9 +304,7 @@ def _described_modern(call: Call, member: ModernMember, target: set[Part]) -> Co
     kind = ConsumerGroupDescribeResponse.Group.Member
 
     def share(parts: set[Part]) -> ConsumerGroupDescribeResponse.Group.Member.Assignment:
-        topics: dict[UUID, list[int]] = {}
-        for topic_id, number in sorted(parts):
-            topics.setdefault(topic_id, []).append(number)
+        topics = by_topic(parts)
         found = {topic_id: call.cluster.topics.by_id(topic_id) for topic_id in topics}
         one = kind.Assignment.TopicPartitions
         rows = [one(topic_id=t, topic_name=topic.name, partitions=topics[t]) for t, topic in found.items() if topic is not None]

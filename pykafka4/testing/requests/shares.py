@@ -7,6 +7,7 @@ from uuid import UUID
 
 from pykafka4.records import TopicPartition
 from pykafka4.testing.faults.controls import When
+from pykafka4.testing.groups.assigning import by_topic
 from pykafka4.testing.requests.groups import error_after, refusal
 from pykafka4.testing.requests.partitions import endpoints, led
 from pykafka4.testing.requests.session import LATER, Call, code
@@ -51,10 +52,8 @@ def heartbeat(call: Call) -> ShareGroupHeartbeatResponse:
 def _beaten(call: Call, beat: ShareBeat) -> ShareGroupHeartbeatResponse:
     kind, assignment = ShareGroupHeartbeatResponse.Assignment, None
     if beat.assignment is not None:
-        topics: dict[UUID, list[int]] = {}
-        for topic_id, number in sorted(beat.assignment):
-            topics.setdefault(topic_id, []).append(number)
-        assignment = kind(topic_partitions=[kind.TopicPartitions(topic_id=i, partitions=those) for i, those in topics.items()])
+        rows = [kind.TopicPartitions(topic_id=topic, partitions=those) for topic, those in by_topic(beat.assignment).items()]
+        assignment = kind(topic_partitions=rows)
     return ShareGroupHeartbeatResponse(
         error_code=code(beat.error),
         error_message=beat.message,

@@ -184,4 +184,11 @@ MUTANTS: Final = (
         breaks="metadata that brokers refuse is sent",
         tests=("tests/consumer/test_misuse.py::test_wrong_arguments_of_commits_assignments_and_sharing_are_named",),
     ),
+    Mutant(
+        file="pykafka4/misuse.py",
+        old="return API_SECONDS if limit is None else limit",
+        new="return 2.0",
+        breaks="position and commit ignore their timeout",
+        tests=("tests/consumer/test_misuse.py::test_position_gives_up_at_its_timeout",),
+    ),
 )

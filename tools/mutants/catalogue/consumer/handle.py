@@ -87,13 +87,6 @@ MUTANTS: Final = (
         tests=("tests/consumer/test_misuse.py::test_callbacks_of_commits_run_on_the_executor_given_to_the_consumer",),
     ),
     Mutant(
-        file="pykafka4/consumer/__init__.py",
-        old="return API_SECONDS if limit is None else limit",
-        new="return 2.0",
-        breaks="position and commit ignore their timeout",
-        tests=("tests/consumer/test_misuse.py::test_position_gives_up_at_its_timeout",),
-    ),
-    Mutant(
         file="pykafka4/consumer/arguments.py",
         old="    if isinstance(topics, str | re.Pattern):",
         new="    if isinstance(topics, re.Pattern):",

@@ -85,7 +85,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file=SOURCE,
-        old="self._settled and self._topics == self._assignee.topics and not self._is_lacking_less(now)",
+        old="self._settled and self._topics == self._assignee.topics and not self._may_know_more(now)",
         new="self._settled",
         breaks="a topic that the metadata lacks for a moment is never read",
         tests=(f"{TESTS}::test_a_topic_id_without_a_name_waits_for_the_metadata",),
@@ -106,8 +106,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file=SOURCE,
-        old="max(PATIENCE * self._heartbeat.interval, LEAST_PATIENCE)",
-        new="INFINITY",
+        old="min(self._config.request_timeout_ms / 1000, self._heartbeat.patience)",
+        new="self._config.request_timeout_ms / 1000",
         breaks="a silent coordinator is noticed after the session is over",
         tests=(f"{TESTS}::test_a_silent_coordinator_is_given_up_before_the_session_is_over",),
     ),
@@ -127,7 +127,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file=SOURCE,
-        old="        return bool(gone - taken)\n",
+        old="        return bool(gone - self._owned.report())\n",
         new="        return False\n",
         breaks="the coordinator waits for partitions to be given back that the member never took up",
         tests=(f"{TESTS}::test_partitions_that_were_taken_away_before_they_were_known_are_reported_as_not_owned",),
