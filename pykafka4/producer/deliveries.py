@@ -20,7 +20,7 @@ from pykafka4.wire.records.common import Waker
 from pykafka4.wire.records.hot import Delivery
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
+    from asyncio import AbstractEventLoop, Future
 
 __all__ = ["FORKED", "Deliveries"]
 
@@ -77,39 +77,52 @@ class Deliveries(Signal):
         if self.wait(delivery.done, 0):
             return delivery.result(0)
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
-
-        def look() -> None:
-            if not future.done():  # the task may be gone
-                future.set_result(None)
-
+        sleeper = Sleeper(loop.create_future())
+        weak = weakref.ref(sleeper)
         often = False
         if _never_blocks(loop):
             tasks = self._tasks.setdefault(loop, Tasks(loop))
-            delivery.add_done_callback(Waker(lambda: tasks.wake(look)))
+            delivery.add_done_callback(Waker(lambda: tasks.wake(weak)))
         elif not (often := self._callbacks.on_executor() or self._callbacks.in_callback()):
             tasks = Tasks(loop)
-            delivery.add_done_callback(lambda _: tasks.wake(look))
+            delivery.add_done_callback(lambda _: tasks.wake(weak))
         pause = AWAIT_SECONDS if often else AWAIT_CALLBACK_SECONDS
         while not self.wait(delivery.done, 0):
-            timer = loop.call_later(pause, look)
+            timer = loop.call_later(pause, sleeper.wake)
             try:
-                yield from future
+                yield from sleeper.future
             finally:
                 timer.cancel()
-            future = loop.create_future()
+            sleeper.future = loop.create_future()
             pause = pause if often else min(2 * pause, AWAIT_LONGEST_SECONDS)
         return delivery.result(0)
 
 
+class Sleeper:
+    """What one `await delivery` waits with. Only that task keeps it alive."""
+
+    __slots__ = ("__weakref__", "future")
+
+    def __init__(self, future: Future[None]) -> None:
+        self.future = future
+
+    def wake(self) -> None:
+        """Let the task look at the delivery."""
+        if not self.future.done():  # the task may have been cancelled
+            self.future.set_result(None)
+
+
 class Tasks:
-    """Wakes tasks of one asyncio loop, from any thread: those of one batch with one call."""
+    """Wakes tasks of one asyncio loop, from any thread: those of one batch with one call.
+
+    Refers weakly to all of the asyncio loop's objects: a loop may be closed between a call and its turn, and must not stay in memory.
+    """
 
     __slots__ = ("_asleep", "_loop", "_woken")
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)  # `Deliveries` has the loop as a weak key
-        self._woken: deque[Callable[[], None]] = deque()
+        self._woken: deque[weakref.ref[Sleeper]] = deque()
         self._asleep = True  # whether the loop has nothing to do for `_woken`
 
     @property
@@ -118,9 +131,9 @@ class Tasks:
         loop = self._loop()
         return loop is None or loop.is_closed()
 
-    def wake(self, look: Callable[[], None]) -> None:
-        """Call `look()` on the asyncio loop soon."""
-        self._woken.append(look)
+    def wake(self, sleeper: weakref.ref[Sleeper]) -> None:
+        """Wake it on the asyncio loop soon."""
+        self._woken.append(sleeper)
         loop = self._loop()
         if self._asleep and loop is not None:
             self._asleep = False
@@ -130,12 +143,14 @@ class Tasks:
                 self._asleep = True  # the next one calls again
                 if not isinstance(error, RuntimeError):
                     raise
-                self._woken.clear()  # the asyncio loop is closed: no task waits any more, and its futures would keep the loop alive
+                self._woken.clear()  # the asyncio loop is closed: no task waits any more
 
     def _look(self) -> None:
         self._asleep = True  # before the queue is emptied: a later `wake` calls again
         while self._woken:
-            self._woken.popleft()()
+            sleeper = self._woken.popleft()()
+            if sleeper is not None:
+                sleeper.wake()
 
 
 def _never_blocks(loop: AbstractEventLoop) -> bool:
