@@ -116,6 +116,59 @@ def _absent(owner: str, name: str, version: int) -> NoReturn:
     raise UnsupportedVersion(f"{owner}.{name} is set, but version {version} cannot carry it; leave it at its default or use a newer broker")
 
 
+def _skip_tags(buf: Any, pos: int, end: int, count: int) -> int:
+    """The position after tagged fields that the class does not have; `count` is the first byte of their number, which is not zero."""
+    if count > 127:
+        count, pos = _more(buf, pos, count)
+    if count > MAX_TAGS or count * 2 > end - pos:
+        _bad_tags(count, end - pos)
+    last = -1
+    for _ in range(count):
+        tag, pos = read_uvarint(buf, pos)
+        size, pos = read_uvarint(buf, pos)
+        if size > end - pos:
+            _bad_length(size, end - pos)
+        if tag <= last:
+            _bad_order(tag, last)
+        last = tag
+        pos += size
+    return pos
+
+
+def _numbers_reader(fmt: str, *, flexible: bool) -> Callable[..., tuple[list[Any] | None, int, int]]:
+    """A function that reads an array of numbers with its length: `(list or None, position after it, room left)`.
+
+    Thousands of partitions share a few replica lists. So short ones are kept in `known`, under their bytes, and are used again.
+    """
+    size, table, length = struct.calcsize(fmt), _UNPACKERS[fmt], struct.Struct(">i")
+
+    def read(buf: Any, pos: int, end: int, room: int, known: dict[bytes, list[Any]], nullable: bool) -> tuple[list[Any] | None, int, int]:
+        start = pos
+        if flexible:
+            count, pos = read_uvarint(buf, pos)
+            count -= 1
+        else:
+            (count,) = length.unpack_from(buf, pos)
+            pos += length.size
+        if count == -1 and nullable:
+            return None, pos, room
+        if not 0 <= count <= MAX_ELEMENTS or count * size > end - pos:
+            _bad_count(count, end - pos, room)
+        stop = pos + count * size
+        raw = bytes(buf[start:stop]) if count < _TABLE else b""
+        found = known.get(raw)
+        if found is None:
+            room -= (REMEMBERED if raw else LIST) + count * NUMBER
+            if room < 0:
+                _too_heavy()
+            found = list((table[count] if raw else struct.Struct(f">{count}{fmt}").unpack_from)(buf, pos))
+            if raw:
+                known[raw] = found
+        return found, stop, room
+
+    return read
+
+
 def _flat(value: Any) -> Any:
     """`value` as a buffer whose `len` is its number of bytes; TypeError for strings and numbers."""
     return value if isinstance(value, bytearray) else memoryview(value).cast("B")
@@ -138,6 +191,7 @@ def _unpackers(fmt: str) -> tuple[Callable[..., tuple[Any, ...]], ...]:
 _ONE_BYTE = tuple(bytes((n,)) for n in range(128))
 _PACKERS = {fmt: _packers(fmt) for fmt in "?bhiqHd"}
 _UNPACKERS = {fmt: _unpackers(fmt) for fmt in "?bhiqHd"}
+_NUMBERS = {(fmt, flexible): _numbers_reader(fmt, flexible=flexible) for fmt in "?bhiqHd" for flexible in (False, True)}
 _NAMES: dict[str, Any] = {
     "uvarint": _uvarint,
     "string_prefix": _string_prefix,
@@ -148,6 +202,7 @@ _NAMES: dict[str, Any] = {
     "bad_count": _bad_count,
     "too_heavy": _too_heavy,
     "bad_tags": _bad_tags,
+    "skip_tags": _skip_tags,
     "bad_order": _bad_order,
     "bad_tag_size": _bad_tag_size,
     "absent": _absent,
@@ -156,7 +211,6 @@ _NAMES: dict[str, Any] = {
     "new": object.__new__,
     "join": b"".join,
     "pack": struct.pack,
-    "unpack_from": struct.unpack_from,
     "UnicodeText": str,
 }
 
@@ -410,10 +464,13 @@ class _Decode:
 
     def flush(self) -> None:
         if self.run:
-            layout = struct.Struct(">" + "".join(fmt for _, fmt in self.run))
-            unpack = self.src.constant("unpack", layout.unpack_from)
             with self.src.about(self.run_label):
-                self.src(f"{', '.join(target for target, _ in self.run)}, = {unpack}(buf, pos); pos += {layout.size}")
+                if [fmt for _, fmt in self.run] == ["B"]:
+                    self.src(f"{self.run[0][0]} = buf[pos]; pos += 1")
+                else:
+                    layout = struct.Struct(">" + "".join(fmt for _, fmt in self.run))
+                    unpack = self.src.constant("unpack", layout.unpack_from)
+                    self.src(f"{', '.join(target for target, _ in self.run)}, = {unpack}(buf, pos); pos += {layout.size}")
             self.run.clear()
 
     def fixed(self, target: str, fmt: str) -> None:
@@ -448,6 +505,9 @@ class _Decode:
         src, n, tag, last, stop = self.src, *(self.src.fresh(name) for name in ("n", "tag", "last", "stop"))
         self.fixed(n, "B")
         self.flush()
+        if not tagged:
+            src(f"if {n}: pos = skip_tags(buf, pos, end, {n})")
+            return
         with src.block(f"if {n}:"):
             with src.block(f"if {n} > 127:"):
                 src(f"{n}, pos = more(buf, pos, {n})")
@@ -537,11 +597,10 @@ class _Decode:
         return f"buf[{where}].decode()" if self.plain_bytes else f"UnicodeText(buf[{where}], 'utf-8')"
 
     def array(self, var: str, type: array, *, nullable: bool) -> None:
+        if is_number(type.of):
+            return self.numbers(var, type.of, nullable=nullable)
         src, n, least = self.src, self.length("i"), least_size(type.of, self.version, flexible=self.flexible)
         with self.unless_null(var, n, nullable=nullable):
-            if is_number(type.of):
-                src(f"if not 0 <= {n} <= {MAX_ELEMENTS} or {n} * {least} > end - pos: bad_count({n}, end - pos, room)")
-                return self.numbers(var, n, type.of)
             each = SLOT + weight(type.of, self.version)
             heavy = f"(room := room - {n} * {each}) < 0"
             src(f"if not 0 <= {n} <= {MAX_ELEMENTS} or {n} * {least} > end - pos or {heavy}: bad_count({n}, end - pos, room)")
@@ -553,18 +612,22 @@ class _Decode:
                 src(f"{add}({item})")
         return None
 
-    def numbers(self, var: str, n: str, kind: Kind) -> None:
-        """Thousands of partitions share a few replica lists: a short list that was decoded before is reused."""
-        src, table, raw = self.src, self.src.constant("unpacks", _UNPACKERS[kind.fmt]), self.src.fresh("raw")
-        with src.block(f"if {n} < {_TABLE}:"):
-            src(f"{raw} = {self.piece(bytestring, f'pos:pos + {n} * {kind.size}')}; {var} = known_{kind.fmt}.get({raw})")
-            with src.block(f"if {var} is None:"):
-                src(f"if (room := room - {REMEMBERED} - {n} * {NUMBER}) < 0: too_heavy()")
-                src(f"known_{kind.fmt}[{raw}] = {var} = list({table}[{n}](buf, pos))")
+    def numbers(self, var: str, kind: Kind, *, nullable: bool) -> None:
+        """A short array that was read before is found by its bytes, with those of its length, and needs no checks."""
+        self.flush()
+        src, known = self.src, f"known_{kind.fmt}"
+        read = src.constant("read", _NUMBERS[kind.fmt, self.flexible])
+        call = f"{{}}, pos, room = {read}(buf, pos, end, room, {known}, {nullable})"
+        if not self.flexible:
+            src(call.format(var))
+            return
+        n, found, size = src.fresh("n"), src.fresh("found"), kind.size
+        src(f"{n} = buf[pos] * {size} - {size - 1}; {found} = {known}.get({self.piece(bytestring, f'pos:pos + {n}')})")
+        with src.block(f"if {found} is None:"):
+            src(call.format(found))
         with src.block("else:"):
-            src(f"if (room := room - {LIST} - {n} * {NUMBER}) < 0: too_heavy()")
-            src(f"{var} = list(unpack_from('>%d{kind.fmt}' % {n}, buf, pos))")
-        src(f"pos += {n} * {kind.size}")
+            src(f"pos += {n}")
+        src(f"{var} = {found}")
 
 
 def _flexibility(cls: Any, version: int) -> bool:
