@@ -5,6 +5,7 @@ The metadata of one topic; `Cluster` sends the requests, and stores their respon
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from uuid import UUID
 
@@ -30,6 +31,9 @@ class Leader:
 
     node: int
     epoch: int
+
+
+_leader = functools.lru_cache(maxsize=4096)(Leader)  # thousands of partitions share a few of them
 
 
 @attrs.define(eq=False)
@@ -97,7 +101,7 @@ class Topic:
         if node is None:
             self.leaders[partition] = None
         elif known is None or known.node != node or known.epoch != epoch:
-            self.leaders[partition] = Leader(node, epoch)
+            self.leaders[partition] = _leader(node, epoch)
 
     def is_replaced(self, now: float, topic_id: UUID) -> bool:
         """Whether `topic_id` belongs to a topic that was deleted, so that the response is older than the metadata.
