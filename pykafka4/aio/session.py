@@ -109,7 +109,7 @@ class TaskSession(Session):
             left = deadline - self._now()
             if left <= 0 or self._woken:
                 return []
-            await run(self.waits.until(self._has_news, None if left == INFINITY else left))
+            await run(self.waits.until(self._has_news, self._pause(left)))
             self._turned = self._now()
             self.check()
 

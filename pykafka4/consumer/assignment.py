@@ -28,6 +28,7 @@ from pykafka4.records import TopicPartition
 __all__ = ["LEAVE_SECONDS", "LAST_COMMIT_SECONDS", "Assignment"]
 
 LAST_COMMIT_SECONDS: Final = 10.0  # for the last auto-commit before partitions are released
+LAST_COMMIT_ALONE: Final = 0.5  # of these, how long a poll waits for the response before it returns records of partitions that stay
 LAST_COMMIT_LEAST: Final = 1.0  # for that of a consumer that closes without waiting for the response
 LEAVE_SECONDS: Final = 5.0
 
@@ -61,6 +62,7 @@ class Assignment:
         self.listener_method = ""  # the method of the listener that is running
         self._taken_up: Assigned | None = None  # the last; its listener may not have been called yet
         self.last_commit: Promise[KafkaError | None] | None = None  # the auto-commit that a revocation waits for
+        self._alone_until = 0.0  # see `alone`
         self.change: Change | None = None  # an unfinished `assign` or `release_all`: the next poll or call completes it
 
     # ---------------------------------------------------------------- calls of the application
@@ -184,13 +186,22 @@ class Assignment:
             self._attachment.post(lambda _: self._attachment.machine.membership.released(ended))
             return False
         if self.last_commit is None:
-            self._reader.reach(current)
-            self._reader.purge(current)
+            self._reader.cease(current)
             owed = [] if ended.ending is Ending.LOST else [claim.tp for claim in current]
             last_commit = self._commits.commit_finished(LAST_COMMIT_SECONDS, owed)
-            last_commit.add_done_callback(lambda _: self._signal.notify())
+            last_commit.add_done_callback(lambda _: self._last_commit_ended())
+            self._alone_until = self._attachment.runtime.loop.now() + LAST_COMMIT_ALONE
             self.last_commit = last_commit
         return True
+
+    def _last_commit_ended(self) -> None:
+        """Called on any thread."""
+        self._reader.interrupt()  # a `for` loop over records of the partitions that stay
+        self._signal.notify()
+
+    def alone(self) -> float:
+        """For how many seconds a poll waits for the last commit alone. It usually takes milliseconds; what a poll returns may take long."""
+        return 0.0 if self.last_commit is None else self._alone_until - self._attachment.runtime.loop.now()
 
     def last_commit_done(self) -> bool:
         """Whether the last commit has an outcome, or `close` in another thread has taken it over."""
@@ -246,8 +257,7 @@ class Assignment:
         claims, leave_seconds = list(reader.claims.values()), 0.0
         self.change = Change(claims, [], {}, reason)
         try:
-            reader.reach(claims)
-            reader.purge(claims)
+            reader.cease(claims)
             begun, self.last_commit = self.last_commit, None
             reader.settle(in_hand=in_hand)
             owed = None  # or without the partitions of the revocation that has begun its last commit

@@ -186,7 +186,7 @@ class Session(Attachment[ConsumerMachine]):
             left = deadline - self.runtime.loop.now()
             if left <= 0 or self._woken:
                 return []
-            self.signal.wait(self._has_news, None if left == INFINITY else left)
+            self.signal.wait(self._has_news, self._pause(left))
             self.check()
         return records
 
@@ -200,9 +200,10 @@ class Session(Attachment[ConsumerMachine]):
 
     def _take(self, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
         """Take the records that are there, after the events were handled."""
-        if self.assignment.last_commit is not None:  # records of the revoked partitions may still arrive
-            return ()
-        if self.reader.fatal is not None or self.reader.notices:
+        if self.assignment.last_commit is not None:
+            if self.assignment.alone() > 0:
+                return ()
+        elif self.reader.fatal is not None or self.reader.notices:
             self._raise_errors()
         records = take(limit)
         if not length_hint(records):
@@ -216,9 +217,19 @@ class Session(Attachment[ConsumerMachine]):
         self.signal.notify()
 
     def _has_news(self) -> bool:
-        """Whether a poll that waits has something to do. Before partitions are revoked only the outcome of their last commit counts."""
-        committing = self.assignment.last_commit is not None
-        return (self.assignment.last_commit_done() if committing else self.reader.ready) or self.guard.closing or self._woken
+        """Whether a poll that waits has something to do. Events wait until the last commit of revoked partitions has its outcome."""
+        reader, assignment = self.reader, self.assignment
+        if assignment.last_commit is None:
+            ready = reader.ready
+        else:
+            ready = assignment.last_commit_done() or (assignment.alone() <= 0 and bool(reader.arrivals))
+        return ready or self.guard.closing or self._woken
+
+    def _pause(self, left: float) -> float | None:
+        """For how many seconds a poll may wait, of those that are left."""
+        alone = self.assignment.alone()
+        longest = min(left, alone) if alone > 0 else left
+        return None if longest == INFINITY else longest
 
     def _fetch_more(self) -> None:
         """Tell the loop to fetch more, once per mark. Only the loop thread moves the mark, and only forward."""

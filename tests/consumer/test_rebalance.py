@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from itertools import islice
 
 import pytest
 from consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 from net_helpers import until
 
-from pykafka4.consumer import Consumer
+from pykafka4.consumer import Consumer, assignment
 from pykafka4.consumer.assignment import LAST_COMMIT_SECONDS
 from pykafka4.errors import ClosedError, ConfigError
 from pykafka4.net.handoff.waiting import Signal
@@ -250,7 +251,10 @@ def commit_without_response(server: ModelServer, make: Maker) -> Consumer:
     return member
 
 
-def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_returns_no_records(server: ModelServer, make: Maker) -> None:
+def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_returns_no_records(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assignment, "LAST_COMMIT_ALONE", 60.0)
     consumer = commit_without_response(server, make)
     session, before = consumer._session, consumer.stats()["fetched_bytes"]
     for tp in (TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)):
@@ -266,6 +270,46 @@ def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_returns_no_record
     assert session._has_news()
 
 
+@pytest.mark.parametrize("loop", [False, True], ids=["poll", "for"])
+def test_partitions_that_stay_are_read_on_while_the_last_commit_of_a_revocation_takes_long(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch, loop: bool
+) -> None:
+    monkeypatch.setattr(assignment, "LAST_COMMIT_ALONE", 0.05)
+    consumer = commit_without_response(server, make)
+    session = consumer._session
+    for tp in (TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)):
+        fill(server, *tp, numbers(0, 3))
+    if loop:
+        found = list(islice(consumer, 3))
+    else:
+        found = []
+        while len(found) < 3:
+            found += consumer.poll(LONG)
+    assert [(r.topic, r.offset) for r in found] == [("u", 0), ("u", 1), ("u", 2)]
+    assert session.assignment.last_commit is not None
+    assert consumer.poll(0.01) == []
+    assert not session._has_news(), "the poll would not wait, but run in circles"
+    assert consumer.assignment() >= {("u", 0)}
+
+
+def test_the_list_of_a_for_loop_over_partitions_that_stay_ends_when_the_last_commit_of_a_revocation_has_its_outcome(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assignment, "LAST_COMMIT_ALONE", 0.0)
+    consumer = commit_without_response(server, make)
+    fill(server, "u", 0, numbers(0, 50))
+    commit, places = consumer._session.assignment.last_commit, []
+    assert commit is not None
+    for record in consumer:
+        places.append((record.topic, record.offset))
+        if len(places) == 1:
+            server.do(lambda cluster: (cluster.heal(), cluster.drop_connections()))
+            until(commit.done, "the last commit's outcome")
+        elif commit is not consumer._session.assignment.last_commit:
+            break
+    assert places == [("u", 0), ("u", 1)], "the rebalance went on before the third record, of a list of fifty"
+
+
 def test_a_poll_of_zero_seconds_does_not_wait_for_the_last_commit_of_a_revocation(
     server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,7 +322,10 @@ def test_a_poll_of_zero_seconds_does_not_wait_for_the_last_commit_of_a_revocatio
 
 
 @pytest.mark.parametrize("how", ["wakeup", "close"])
-def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_ends_when_asked_to(server: ModelServer, make: Maker, how: str) -> None:
+def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_ends_when_asked_to(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(assignment, "LAST_COMMIT_ALONE", 60.0)
     first = commit_without_response(server, make)
     ended: list[object] = []
 

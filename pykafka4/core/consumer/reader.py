@@ -368,6 +368,11 @@ class Reader:
             if first.__class__ is Located and claim.tp not in self.finished:
                 self.finished[claim.tp] = (first.offset, first.epoch)
 
+    def cease(self, claims: Collection[Claim]) -> None:
+        """Return no more records of these, which the loop has ceased to fetch. What was returned can still be committed."""
+        self.reach(claims)
+        self.purge(claims)
+
     @_whole
     def purge(self, claims: Iterable[Claim]) -> None:
         """Drop buffered data of `claims`, also from the rest of a loop's list."""
