@@ -273,14 +273,14 @@ class ConsumerProtocol:
         if self._target is None or (self._settled and self._topics == self._assignee.topics and not self._may_know_more(now)):
             return
         self._settled, self._topics, self._look_at = True, self._assignee.topics, INFINITY
-        owned = self._owned
-        gone = [tp for tp in self._assignee.held if tp not in owned.revoking and not self._is_assigned(tp)]
+        owned, topics = self._owned, frozenset(self._topics)
+        gone = [tp for tp in self._assignee.held if tp not in owned.revoking and not (tp.topic in topics and self._is_assigned(tp))]
         if gone:
             owned.revoking.update(gone)
             self._assignee.revoke(
                 gone, now + self._rebalance_timeout, "the coordinator assigned them to others, or the subscription changed"
             )
-        fresh = self._fresh(now)
+        fresh = self._fresh(now, topics)
         if fresh or not self._told_application:
             self._told_application = True
             owned.ids.update(fresh)
@@ -297,9 +297,9 @@ class ConsumerProtocol:
     def _is_assigned(self, tp: TopicPartition) -> bool:
         """By the id that its topic had: a topic of the same name that was created later is another one."""
         topic_id = self._owned.ids.get(tp)
-        return topic_id is not None and tp.topic in self._topics and tp.partition in (self._target or {}).get(topic_id, ())
+        return topic_id is not None and tp.partition in (self._target or {}).get(topic_id, ())
 
-    def _fresh(self, now: float) -> dict[TopicPartition, UUID]:
+    def _fresh(self, now: float, topics: frozenset[str]) -> dict[TopicPartition, UUID]:
         """What is assigned and not owned yet, with topic ids. Those of topics that the metadata lacks follow when it has them."""
         fresh: dict[TopicPartition, UUID] = {}
         for topic_id, partitions in (self._target or {}).items():
@@ -307,7 +307,7 @@ class ConsumerProtocol:
             if topic is None:
                 self._look_at = now + LOOK_AGAIN
                 continue
-            if topic in self._topics:
+            if topic in topics:
                 tps = (TopicPartition(topic, partition) for partition in sorted(partitions))
                 fresh.update((tp, topic_id) for tp in tps if tp not in self._owned.ids)
         self._note_unknown(now)

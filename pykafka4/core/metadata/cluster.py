@@ -541,15 +541,16 @@ class Cluster:
             known.start_again(topic_id)
             self._names[topic_id] = received.name or ""
         partitions = [p for p in received.partitions if 0 <= p.partition_index < MOST_PARTITIONS]
-        known.resize(1 + max((p.partition_index for p in partitions), default=-1))
-        epochs = {p.partition_index: p.leader_epoch if version >= EPOCHS_FROM else -1 for p in partitions}
-        known.compare(now, epochs)
+        indexes = [p.partition_index for p in partitions]
+        known.resize(1 + max(indexes, default=-1))
+        epochs = [p.leader_epoch for p in partitions] if version >= EPOCHS_FROM else [-1] * len(partitions)
+        known.compare(now, zip(indexes, epochs, strict=True))
         if any(broker.rack is not None for broker in self.brokers.values()):
-            nodes = {p.partition_index: p.replica_nodes for p in partitions}
-            known.replicas = tuple(nodes.get(partition, ()) for partition in range(len(known.leaders)))
-        for p in partitions:
-            epoch = epochs[p.partition_index]
-            known.lead(p.partition_index, p.leader_id if p.leader_id in self.brokers else None, epoch)
+            replicas = {p.partition_index: p.replica_nodes for p in partitions}
+            known.replicas = tuple(replicas.get(partition, ()) for partition in range(len(known.leaders)))
+        nodes = [p.leader_id if p.leader_id in self.brokers else None for p in partitions]
+        for partition, node, epoch in zip(indexes, nodes, epochs, strict=True):
+            known.lead(partition, node, epoch)
         if known.leaders and received.name in self._wanted:  # it exists: if it is deleted, only a later `want` may create it again
             self._wanted[received.name] = dict.fromkeys(self._wanted[received.name], False)
 

@@ -6,7 +6,7 @@ The metadata of one topic; `Cluster` sends the requests, and stores their respon
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from uuid import UUID
 
 import attrs
@@ -111,9 +111,10 @@ class Topic:
         """
         return topic_id in self.former_ids and not self._contradicted(now)
 
-    def compare(self, now: float, epochs: Mapping[int, int]) -> None:
+    def compare(self, now: float, epochs: Iterable[tuple[int, int]]) -> None:
         """Before `lead`, with the epochs of a response: forget known epochs if responses have had only lower ones for a long time."""
-        older = [partition for partition, epoch in epochs.items() if epoch < self.epochs[partition]]
+        known = self.epochs
+        older = [partition for partition, epoch in epochs if epoch < known[partition]]
         if not older:
             self.behind_since = None
         elif self._contradicted(now):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -34,6 +35,7 @@ __all__ = [
 
 MAX_FRAME = 100 * 1024 * 1024  # the default of `receive_message_max_bytes`
 SIZE = struct.Struct(">i")
+USUAL_VERSIONS = 4096  # bytes of an ApiVersions response that is kept; those of Kafka 4.4 have about 500
 _REQUEST_HEADER = struct.Struct(">hhih")
 _ERROR_CODE = struct.Struct(">h")
 _UNSUPPORTED_VERSION = BY_NAME["UNSUPPORTED_VERSION"].code
@@ -130,22 +132,26 @@ def decode_response(request_class: type[Request[ResponseT]], version: int, frame
     correlation_id = correlation_of(frame)
     response: Any = request_class.response
     if response is ApiVersionsResponse:
-        return correlation_id, _decode_api_versions(version, frame)  # type: ignore[return-value]
+        body = bytes(memoryview(frame)[SIZE.size :])
+        return correlation_id, (_known_api_versions if len(body) <= USUAL_VERSIONS else _decode_api_versions)(version, body)  # type: ignore[return-value]
     start = _skip_tags(frame, SIZE.size) if _response_has_tags(response, version) else SIZE.size
     return correlation_id, decode(response, version, frame, start)
 
 
-def _decode_api_versions(version: int, frame: Buffer) -> ApiVersionsResponse:
+def _decode_api_versions(version: int, body: bytes) -> ApiVersionsResponse:
     """A broker that does not know our version responds in version 0, or in another form: only the error code is reliable."""
-    (code,) = _unpack(_ERROR_CODE, frame, SIZE.size)
+    (code,) = _unpack(_ERROR_CODE, body, 0)
     if code != _UNSUPPORTED_VERSION:
-        return decode(ApiVersionsResponse, version, frame, SIZE.size)
+        return decode(ApiVersionsResponse, version, body)
     for form in (0, version):
         try:
-            return decode(ApiVersionsResponse, form, frame, SIZE.size)
+            return decode(ApiVersionsResponse, form, body)
         except DecodeError:
             continue
     return ApiVersionsResponse(error_code=_UNSUPPORTED_VERSION)
+
+
+_known_api_versions = lru_cache(maxsize=16)(_decode_api_versions)  # the brokers of a cluster send the same; nobody changes the message
 
 
 def decode_request(frame: Buffer, *, whole: bool = True) -> tuple[RequestHeader, Request[Any]]:

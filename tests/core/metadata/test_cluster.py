@@ -60,10 +60,10 @@ def test_a_lower_epoch_or_none_does_not_replace_a_known_one_until_nothing_newer_
     known.resize(1)
     known.lead(0, 1, 5)
     for now in (0.0, CONTRADICTED - 0.1):
-        known.compare(now, {0: epoch})
+        known.compare(now, [(0, epoch)])
         known.lead(0, 2, epoch)
         assert known.leaders == [Leader(1, 5)]
-    known.compare(CONTRADICTED, {0: epoch})
+    known.compare(CONTRADICTED, [(0, epoch)])
     known.lead(0, 2, epoch)
     assert known.leaders == [Leader(2, epoch)]
 
@@ -72,7 +72,7 @@ def test_without_any_epoch_the_last_leader_counts() -> None:
     known = Topic(Backoff(0.1, 1.0, Random(1)))
     known.resize(1)
     for node in (1, 2, 1):
-        known.compare(0.0, {0: -1})
+        known.compare(0.0, [(0, -1)])
         known.lead(0, node, -1)
         assert known.leaders == [Leader(node, -1)]
     assert known.behind_since is None
