@@ -78,14 +78,14 @@ class Deliveries(Signal):
             return delivery.result(0)
         loop = asyncio.get_running_loop()
         sleeper = Sleeper(loop.create_future())
-        weak = weakref.ref(sleeper)
+        look = sleeper.look()
         often = False
         if _never_blocks(loop):
             tasks = self._tasks.setdefault(loop, Tasks(loop))
-            delivery.add_done_callback(Waker(lambda: tasks.wake(weak)))
+            delivery.add_done_callback(Waker(lambda: tasks.wake(look)))
         elif not (often := self._callbacks.on_executor() or self._callbacks.in_callback()):
             tasks = Tasks(loop)
-            delivery.add_done_callback(lambda _: tasks.wake(weak))
+            delivery.add_done_callback(lambda _: tasks.wake(look))
         pause = AWAIT_SECONDS if often else AWAIT_CALLBACK_SECONDS
         while not self.wait(delivery.done, 0):
             timer = loop.call_later(pause, sleeper.wake)
@@ -111,18 +111,29 @@ class Sleeper:
         if not self.future.done():  # the task may have been cancelled
             self.future.set_result(None)
 
+    def look(self) -> Callable[[], None]:
+        """`wake`, for others to call. It keeps nothing alive."""
+        weak = weakref.ref(self)
+
+        def look() -> None:
+            sleeper = weak()
+            if sleeper is not None:
+                sleeper.wake()
+
+        return look
+
 
 class Tasks:
     """Wakes tasks of one asyncio loop, from any thread: those of one batch with one call.
 
-    Refers weakly to all of the asyncio loop's objects: a loop may be closed between a call and its turn, and must not stay in memory.
+    A loop may be closed between a call and its turn. What is queued then stays, so it must not keep the loop alive.
     """
 
     __slots__ = ("_asleep", "_loop", "_woken")
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)  # `Deliveries` has the loop as a weak key
-        self._woken: deque[weakref.ref[Sleeper]] = deque()
+        self._woken: deque[Callable[[], None]] = deque()
         self._asleep = True  # whether the loop has nothing to do for `_woken`
 
     @property
@@ -131,9 +142,9 @@ class Tasks:
         loop = self._loop()
         return loop is None or loop.is_closed()
 
-    def wake(self, sleeper: weakref.ref[Sleeper]) -> None:
-        """Wake it on the asyncio loop soon."""
-        self._woken.append(sleeper)
+    def wake(self, look: Callable[[], None]) -> None:
+        """Call `look()` on the asyncio loop soon."""
+        self._woken.append(look)
         loop = self._loop()
         if self._asleep and loop is not None:
             self._asleep = False
@@ -148,9 +159,7 @@ class Tasks:
     def _look(self) -> None:
         self._asleep = True  # before the queue is emptied: a later `wake` calls again
         while self._woken:
-            sleeper = self._woken.popleft()()
-            if sleeper is not None:
-                sleeper.wake()
+            self._woken.popleft()()
 
 
 def _never_blocks(loop: AbstractEventLoop) -> bool:

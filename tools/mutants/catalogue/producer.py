@@ -151,10 +151,19 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/producer/deliveries.py",
-        old="            timer = loop.call_later(pause, look)\n",
-        new="            timer = loop.call_later(3_600.0, look)\n",
-        breaks="`await delivery` never ends on an asyncio loop that a callback waits for",
-        tests=("tests/producer/test_handle.py::test_a_delivery_is_awaited_while_a_callback_waits_for_that",),
+        old="        look = sleeper.look()\n",
+        new="        look = sleeper.wake\n",
+        breaks="an asyncio loop that is closed before it runs what an outcome has queued stays in memory",
+        tests=(
+            "tests/producer/test_handle.py::test_an_asyncio_loop_that_is_closed_before_it_runs_what_an_outcome_queued_does_not_stay_in_memory",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/producer/deliveries.py",
+        old="            timer = loop.call_later(pause, sleeper.wake)\n",
+        new="            timer = loop.call_later(3_600.0, sleeper.wake)\n",
+        breaks="`await delivery` in a callback never ends on an asyncio loop that must not be called from other threads",
+        tests=("tests/producer/test_handle.py::test_a_loop_of_the_applications_own_in_a_callback_waits_for_no_other_callback",),
     ),
     Mutant(
         file="pykafka4/producer/deliveries.py",
