@@ -101,7 +101,7 @@ format: base ## let ruff mend what it can
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
 
-sim: base ## 20,000 simulated schedules of producers and as many of consumers (SIM_SCHEDULES=…): two to three hours on two cores
+sim: base ## 20,000 simulated schedules of producers, as many of consumers, and as many of share groups (SIM_SCHEDULES=…): two to three hours on two cores
 	PYKAFKA4_SIM_SCHEDULES=$(SIM_SCHEDULES) $(PYTEST) -s --timeout 0 -m simulation tests/simulation
 
 chaos: kafka ## half an hour: ten runs of about two minutes, six drawn from a seed and four that kill leaders; storms of short connections, isolation, memory without brokers, leaderless partitions (CHAOS_RUNS=… SEED=…; LONG=1 adds two to three hours: 50 kills and 20 freezes with and without idempotence, ten minutes without brokers)

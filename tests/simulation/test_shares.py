@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import os
-from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from share_plan import ShareSimulation
+from schedules import SCHEDULES as PRODUCERS
+from schedules import run_all
+from share_plan import FAULTS, ShareSimulation
 
 pytestmark = [pytest.mark.simulation]
-COUNT = int(os.environ.get("PYKAFKA4_SIM_SCHEDULES", "300")) // 10 or 1
+
+ALL = 20_000  # schedules of producers from which on there are as many of share groups
+SCHEDULES = PRODUCERS if PRODUCERS >= ALL else max(10, PRODUCERS // 40)
+STATES = ("polling", "working", "committing", "closing")  # of members that run
+EVERY_PAIR = [(fault, state) for fault in FAULTS for state in STATES]
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(0 if SCHEDULES > 200 else 1200)
 def test_records_are_shared_and_become_final_whatever_fails(tell: Callable[[str], None]) -> None:
-    events: Counter[str] = Counter()
-    repeated, reached = 0, Counter[tuple[str, str]]()
-    for seed in range(COUNT):
-        report = ShareSimulation(seed).run()
-        events += report.events
-        repeated += report.repeated
-        reached += report.coverage
-    tell(f"share groups: {COUNT} schedules, {dict(events)}, {repeated} repeated deliveries, {len(reached)} pairs of a fault and a state")
-    assert events["accepted"] > COUNT
+    seen = run_all(ShareSimulation, SCHEDULES, alone=200, chunk=100)
+    tell(f"{seen.line('share groups', FAULTS)}; {dict(seen.features)}")
+    print(seen.table(FAULTS))
+    events = seen.features
+    assert events["accepted"] > SCHEDULES
     assert min(events[what] for what in ("released", "rejected", "renewed", "expired", "archived")) > 0
-    assert repeated > COUNT // 2
+    assert events["given again"] > SCHEDULES // 2
+    seen.check(0, EVERY_PAIR if SCHEDULES >= 1000 else ())

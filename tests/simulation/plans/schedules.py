@@ -22,6 +22,7 @@ import pytest
 from consumers import ConsumerSimulation
 from invariants import Broken
 from producer_plan import ProducerPlan
+from share_plan import ShareSimulation
 from simulation import Simulation
 from weather import Climate
 
@@ -29,7 +30,7 @@ SCHEDULES = int(os.environ.get("PYKAFKA4_SIM_SCHEDULES", "2000"))
 FIRST = int(os.environ.get("PYKAFKA4_SIM_FIRST", "0"))
 COLLECT_EVERY = 20  # schedules whose garbage, about 1 MB, is collected together
 
-Kind: TypeAlias = "type[Simulation] | type[ConsumerSimulation]"
+Kind: TypeAlias = "type[Simulation] | type[ConsumerSimulation] | type[ShareSimulation]"
 Pair: TypeAlias = tuple[str, str]
 Patch: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
@@ -41,7 +42,7 @@ class Seen:
     schedules: int = 0
     reached: Counter[Pair] = attrs.Factory(Counter)
     wrong: list[str] = attrs.Factory(list)
-    features: Counter[str] = attrs.Factory(Counter)  # of producers: how often each was drawn, and its promise looked at
+    features: Counter[str] = attrs.Factory(Counter)  # how often each was drawn, and its promise looked at; of shares: what happened
 
     def __add__(self, other: Seen) -> Seen:
         features = self.features + other.features

@@ -128,9 +128,7 @@ class ShareReport:
     """What a schedule came to."""
 
     seed: int
-    events: Counter[str]
-    given: int
-    repeated: int  # deliveries after the first
+    features: Counter[str]  # what happened to records; "given" and "given again" to members
     seconds: float
     requests: Counter[str]
     coverage: Counter[tuple[str, str]]
@@ -246,9 +244,7 @@ class ShareSimulation(Schedule[SharePlan, ShareReport]):
         given = sum(map(len, self._given.values()))
         return ShareReport(
             seed=self.plan.seed,
-            events=self.events,
-            given=given,
-            repeated=given - len(self._given),
+            features=self.events + Counter({"given": given, "given again": given - len(self._given)}),
             seconds=self.seconds,
             requests=self.cluster.requests,
             coverage=self.coverage,
