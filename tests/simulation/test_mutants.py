@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import consumer_mutants
+import processing_mutants
 import producer_mutants
 import pytest
 import share_mutants
@@ -14,8 +15,9 @@ import transaction_mutants
 from consumer_plan import draw_plain_consumers
 from consumers import ConsumerSimulation
 from invariants import Broken
+from processing_plan import ProcessingSimulation, draw_processing
 from producer_plan import draw_plain
-from promised import CONSUMER_PROMISES, PRODUCER_PROMISES, SHARE_PROMISES, TRANSACTION_PROMISES
+from promised import CONSUMER_PROMISES, PROCESSING_PROMISES, PRODUCER_PROMISES, SHARE_PROMISES, TRANSACTION_PROMISES
 from promises import Check, checks, found_by, without_a_mutant
 from schedules import Hunt, Patch
 from share_plan import ShareSimulation
@@ -25,8 +27,8 @@ from transactions import TransactionSimulation
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 
 PRODUCERS, CONSUMERS = producer_mutants.MUTANTS, consumer_mutants.MUTANTS
-TRANSACTIONS, SHARES = transaction_mutants.MUTANTS, share_mutants.MUTANTS
-ALL = [*PRODUCERS.values(), *CONSUMERS.values(), *TRANSACTIONS.values(), *SHARES.values()]
+TRANSACTIONS, SHARES, PROCESSING = transaction_mutants.MUTANTS, share_mutants.MUTANTS, processing_mutants.MUTANTS
+ALL = [*PRODUCERS.values(), *CONSUMERS.values(), *TRANSACTIONS.values(), *SHARES.values(), *PROCESSING.values()]
 SCHEDULES = {Simulation: 400, ConsumerSimulation: 80}
 
 
@@ -51,7 +53,11 @@ def test_a_new_check_without_a_mutant_is_named(tmp_path: Path) -> None:
     assert without_a_mutant(checks(tmp_path), [*ALL, Hunt({"progress"}, says="are left")]) == []
 
 
-@pytest.mark.parametrize("mutants", [PRODUCERS, CONSUMERS, TRANSACTIONS, SHARES], ids=["producers", "consumers", "transactions", "shares"])
+@pytest.mark.parametrize(
+    "mutants",
+    [PRODUCERS, CONSUMERS, TRANSACTIONS, SHARES, PROCESSING],
+    ids=["producers", "consumers", "transactions", "shares", "processing"],
+)
 def test_every_mutant_waits_for_the_words_of_one_check(mutants: dict[Patch, Hunt]) -> None:
     known = checks()
     wrong = {mutant.__name__: found_by(hunt, known) for mutant, hunt in mutants.items() if len(found_by(hunt, known)) != 1}
@@ -60,8 +66,14 @@ def test_every_mutant_waits_for_the_words_of_one_check(mutants: dict[Patch, Hunt
 
 @pytest.mark.parametrize(
     ("mutants", "promises"),
-    [(PRODUCERS, PRODUCER_PROMISES), (CONSUMERS, CONSUMER_PROMISES), (TRANSACTIONS, TRANSACTION_PROMISES), (SHARES, SHARE_PROMISES)],
-    ids=["producers", "consumers", "transactions", "shares"],
+    [
+        (PRODUCERS, PRODUCER_PROMISES),
+        (CONSUMERS, CONSUMER_PROMISES),
+        (TRANSACTIONS, TRANSACTION_PROMISES),
+        (SHARES, SHARE_PROMISES),
+        (PROCESSING, PROCESSING_PROMISES),
+    ],
+    ids=["producers", "consumers", "transactions", "shares", "processing"],
 )
 def test_every_promise_is_broken_by_a_mutant(mutants: dict[Patch, Hunt], promises: dict[str, str]) -> None:
     known = checks()
@@ -91,6 +103,14 @@ def test_a_bug_of_transactions_is_found(mutant: Patch, monkeypatch: pytest.Monke
 def test_a_bug_of_share_consumers_is_found(mutant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant(monkeypatch)
     SHARES[mutant].check(ShareSimulation(seed) for seed in range(60))
+
+
+@pytest.mark.filterwarnings("ignore:a (Consumer|Producer) was not closed:ResourceWarning")
+@pytest.mark.parametrize("mutant", PROCESSING, ids=lambda mutant: mutant.__name__)
+def test_a_bug_of_processing_is_found(mutant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    hunt = PROCESSING[mutant]
+    hunt.check(ProcessingSimulation(seed, plan=hunt.narrowed(draw_processing(seed))) for seed in range(60))
 
 
 @pytest.mark.parametrize("mutant", controls(PRODUCERS))

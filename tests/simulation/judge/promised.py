@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CONSUMER_PROMISES", "PRODUCER_PROMISES", "PROMISES", "SHARE_PROMISES", "TRANSACTION_PROMISES", "Broken"]
+__all__ = [
+    "CONSUMER_PROMISES",
+    "PROCESSING_PROMISES",
+    "PRODUCER_PROMISES",
+    "PROMISES",
+    "SHARE_PROMISES",
+    "TRANSACTION_PROMISES",
+    "Broken",
+]
 
 PRODUCER_PROMISES: Final = {
     "nothing acked is lost": "an acknowledged record lies at the partition and offset that were told",
@@ -80,7 +88,15 @@ SHARE_PROMISES: Final = {
     "every shared record becomes final": "when everything heals, each record is accepted, rejected or archived",
     "share consumers close in time": "`close` takes its timeout and half a second at most",
 }
-PROMISES: Final = {**CONSUMER_PROMISES, **PRODUCER_PROMISES, **TRANSACTION_PROMISES, **SHARE_PROMISES}
+PROCESSING_PROMISES: Final = {
+    "a commit passes no unfinished record": "a committed offset has only finished records before it",
+    "one record of a key or partition at a time": "what has an order is handled one after the other, and a partition is on one stream",
+    "records are handled in order": "with an order by partition, the next record is that of the next offset, until the next assignment",
+    "committed offsets do not go back": "no offset is stored that is lower than the one before",
+    "runs end when they are asked to": "`process`, streams and `close` end within their times",
+    "every record is finished and committed": "when everything heals, every record is finished, or a dead letter, and committed",
+}
+PROMISES: Final = {**CONSUMER_PROMISES, **PRODUCER_PROMISES, **TRANSACTION_PROMISES, **SHARE_PROMISES, **PROCESSING_PROMISES}
 
 
 class Broken(AssertionError):

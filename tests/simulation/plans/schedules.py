@@ -21,6 +21,7 @@ import attrs
 import pytest
 from consumers import ConsumerSimulation
 from invariants import Broken
+from processing_plan import ProcessingSimulation
 from producer_plan import ProducerPlan
 from share_plan import ShareSimulation
 from simulation import Simulation
@@ -30,7 +31,7 @@ SCHEDULES = int(os.environ.get("PYKAFKA4_SIM_SCHEDULES", "2000"))
 FIRST = int(os.environ.get("PYKAFKA4_SIM_FIRST", "0"))
 COLLECT_EVERY = 20  # schedules whose garbage, about 1 MB, is collected together
 
-Kind: TypeAlias = "type[Simulation] | type[ConsumerSimulation] | type[ShareSimulation]"
+Kind: TypeAlias = "type[Simulation] | type[ConsumerSimulation] | type[ShareSimulation] | type[ProcessingSimulation]"
 Pair: TypeAlias = tuple[str, str]
 Patch: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 

@@ -1,0 +1,100 @@
+"""Bugs of `Consumer.process` and `Consumer.streams`, each with the check that has to find it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+from schedules import Hunt, Patch, around
+
+from pykafka4.core.consumer.machine import ConsumerMachine
+from pykafka4.net import system
+from pykafka4.processing import run
+from pykafka4.processing.allotment import Allotment, StreamState
+from pykafka4.processing.progress import Progress
+from pykafka4.processing.work import Work
+from pykafka4.records import OffsetAndMetadata
+
+__all__ = ["MUTANTS"]
+
+PASSES, LEFT = "a commit passes no unfinished record", "every record is finished and committed"
+ALONE, ORDER, ENDS = "one record of a key or partition at a time", "records are handled in order", "runs end when they are asked to"
+
+
+def the_last_finished_record_is_committed(patch: pytest.MonkeyPatch) -> None:
+    def instead(original: Any, self: Progress, offset: int) -> None:
+        original(self, offset)
+        self.safe = OffsetAndMetadata(max(offset + 1, self.safe.offset))
+
+    around(patch, Progress, "finish", instead)
+
+
+def a_record_that_a_stream_takes_is_finished(patch: pytest.MonkeyPatch) -> None:
+    def instead(original: Any, self: Allotment, stream: StreamState) -> Any:
+        record = original(self, stream)
+        if record is not None:
+            queue = stream.hand[0]  # type: ignore[index]
+            queue.safe = OffsetAndMetadata(record.offset + 1)
+            self._advanced[queue] = None
+        return record
+
+    around(patch, Allotment, "_take", instead)
+
+
+def keys_have_no_order(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(run, "_by_key", lambda record: (record.topic, record.partition, record.offset))
+
+
+def two_streams_read_a_partition(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Allotment, "_held_elsewhere", lambda self, queue: False)
+
+
+def a_record_that_is_given_back_comes_last(patch: pytest.MonkeyPatch) -> None:
+    def instead(_: Any, self: Allotment, stream: StreamState) -> None:
+        if stream.hand is not None:
+            queue, record = stream.hand
+            if not queue.ended:
+                queue.records.append(record)
+            self._release(stream, queue)
+
+    around(patch, Allotment, "_give_back", instead)
+
+
+def old_offsets_are_committed_again(patch: pytest.MonkeyPatch) -> None:
+    around(patch, Work, "take_advanced", lambda original, self: {tp: OffsetAndMetadata(at.offset % 7) for tp, at in original(self).items()})
+
+
+def a_lane_stops_after_a_record(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Work, "_next", lambda self, lane: None)
+
+
+def runs_go_on_for_half_a_minute(patch: pytest.MonkeyPatch) -> None:
+    ends: dict[int, float] = {}
+
+    def instead(original: Any, self: run.Rounds) -> bool:
+        return original(self) or system.monotonic() < ends.setdefault(id(self), system.monotonic() + 30.0)
+
+    around(patch, run.Rounds, "_goes_on", instead)
+
+
+def leaving_takes_its_time(patch: pytest.MonkeyPatch) -> None:
+    around(patch, ConsumerMachine, "leave", lambda original, self, now, seconds, then, reason: original(self, now, 60.0, then, reason))
+
+
+MUTANTS: Final[dict[Patch, Hunt]] = {
+    the_last_finished_record_is_committed: Hunt({PASSES}, says=" are not finished"),
+    a_record_that_a_stream_takes_is_finished: Hunt({PASSES}, says=" are not finished"),
+    keys_have_no_order: Hunt({ALONE}, says=", beside "),
+    two_streams_read_a_partition: Hunt(  # only after a loss: a partition with a record in hand is never moved
+        {ALONE, ORDER},
+        faults=("group error",),
+        every=0.3,
+        plan={"how": ("streams", "streams"), "topics": {"t": 6}, "workers": 4, "work": 0.3, "trouble": 15.0},
+        says=", beside ",
+    ),
+    a_record_that_is_given_back_comes_last: Hunt({ORDER, PASSES}, says=", after "),
+    old_offsets_are_committed_again: Hunt({"committed offsets do not go back", LEFT}, says=" is committed after "),
+    a_lane_stops_after_a_record: Hunt({LEFT, ALONE}, says="records are left: "),
+    runs_go_on_for_half_a_minute: Hunt({ENDS}, says="the run of "),
+    leaving_takes_its_time: Hunt({ENDS}, says="the close of "),
+}
