@@ -252,7 +252,7 @@ class Session(Attachment[ConsumerMachine]):
         reader = self.reader
         if reader.fatal is not None:
             raise reader.fatal.again()
-        reader.raise_notice()
+        reader.notices.raise_next()
 
     # ---------------------------------------------------------------- positions
 

@@ -21,9 +21,10 @@ from typing import Any, TypeVar, cast
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.fetch_buffer import FetchBuffer
 from pykafka4.core.consumer.handed_over import HandedOver
+from pykafka4.core.consumer.notices import Notices, subject_of
 from pykafka4.core.consumer.places import Place, later, within
 from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Move, Since, Start, Trouble, Truncated
-from pykafka4.errors import AuthorizationError, ConfigError, CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
+from pykafka4.errors import ConfigError, CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Chunk, Record, RecordIterator
@@ -32,7 +33,6 @@ __all__ = ["Place", "Reader"]
 
 log = get_log("pykafka4.consumer")
 
-DENIED_AGAIN = 1.0  # seconds until `poll` raises again that the same right is missing
 IN_LIST, IN_LOOP = 0, 1  # how many of the records returned one by one are not finished
 
 Step = TypeVar("Step", bound=Callable[..., Any])
@@ -82,9 +82,8 @@ class Reader:
         self.paused: set[TopicPartition] = set()
         self.handed_over = HandedOver()
         self.events: deque[Assigned | Ended] = deque()
-        self.notices: deque[KafkaError] = deque()
+        self.notices = Notices(clock)
         self.fatal: KafkaError | None = None
-        self._denied: dict[object, float] = {}  # missing rights, and when `poll` may raise each again
         self._buffer = FetchBuffer()
         self._handed: dict[Claim, Place] = {}  # the place of each claim after the records returned last
         self._iterator: RecordIterator | None = None  # those records, if they are returned one by one
@@ -108,8 +107,8 @@ class Reader:
 
     def tell_denied(self, error: KafkaError) -> None:
         """Have `poll` raise that a right is missing, unless the same waits to be raised."""
-        waiting = [item.error for item in tuple(self.arrivals) if item.__class__ is Trouble and item.claim is None]
-        if _subject(error) not in map(_subject, (*waiting, *tuple(self.notices))):
+        waiting = {subject_of(item.error) for item in tuple(self.arrivals) if item.__class__ is Trouble and item.claim is None}
+        if subject_of(error) not in waiting | self.notices.subjects():
             self.put(Trouble(None, error, Lasting.ONCE))
 
     def interrupt(self) -> None:
@@ -501,31 +500,13 @@ class Reader:
         if trouble.claim is not None:
             self._arrive(trouble)
         elif trouble.lasting is Lasting.ONCE:
-            self.notices.append(trouble.error)
+            self.notices.add(trouble.error)
         else:
             self.fatal = trouble.error
 
     def _arrive_event(self, event: Assigned | Ended) -> None:
         if not self.events or self.events[-1] is not event:  # an interrupted attempt may have appended it already
             self.events.append(event)
-
-    def raise_notice(self) -> None:
-        """Raise the next error that concerns the whole consumer, if there is one."""
-        while self.notices:
-            if not self._raised_lately(self.notices[0]):
-                raise self.notices.popleft()
-            self.notices.popleft()
-
-    def _raised_lately(self, error: KafkaError) -> bool:
-        """Whether `poll` has just raised that this right is missing: all partitions of a topic lack the same, and others must be read."""
-        if not isinstance(error, AuthorizationError):
-            return False
-        now = self._clock()
-        if now < self._denied.get(error.subject, -INFINITY):
-            return True
-        self._denied = {subject: until for subject, until in self._denied.items() if now < until}
-        self._denied[error.subject] = now + DENIED_AGAIN
-        return False
 
     # ---------------------------------------------------------------- markers at the head of the buffer
 
@@ -551,7 +532,7 @@ class Reader:
         if records_before:
             return False
         if trouble.lasting is Lasting.ONCE and trouble.claim is not None:
-            known = self._raised_lately(trouble.error)
+            known = self.notices.raised_lately(trouble.error)
             trouble.claim.troubled = False
             self._buffer.pop(trouble.claim, trouble)
             if known:
@@ -592,10 +573,6 @@ def _first_left(iterator: RecordIterator, claims: Mapping[TopicPartition, Claim]
         if claim is not None:
             first[claim] = record.offset
     return first
-
-
-def _subject(error: KafkaError) -> object:
-    return error.subject if isinstance(error, AuthorizationError) else error
 
 
 ARRIVE: Mapping[type, Callable[[Reader, Any], None]] = {

@@ -8,7 +8,7 @@ import pytest
 from consumer_harness import batch, tp
 from reader_harness import ReaderHarness, offsets
 
-from pykafka4.core.consumer.reader import DENIED_AGAIN
+from pykafka4.core.consumer.notices import DENIED_AGAIN
 from pykafka4.core.subscription import Assigned, Ended, Ending, Lasting, Located, Start, Trouble, Truncated
 from pykafka4.errors import AuthorizationError, CorruptRecord, KafkaError, LogTruncated, broker_error
 
@@ -97,7 +97,7 @@ def test_an_error_without_a_partition_concerns_the_whole_consumer(harness: Reade
     assert harness.reader.ready
     harness.reader.put(Trouble(None, KafkaError("b")))
     harness.reader.drain()
-    assert [str(e) for e in harness.reader.notices] == ["a"]
+    assert [str(e) for e in harness.reader.notices.subjects()] == ["a"]
     assert str(harness.reader.fatal) == "b"
     assert harness.reader.ready
 
@@ -275,16 +275,16 @@ def test_different_rights_are_raised_one_after_the_other(harness: ReaderHarness)
     assert len(harness.reader.notices) == 2, "one that waits to be raised is not told again"
     for topic in ("t", "u"):
         with pytest.raises(AuthorizationError, match=f"topic '{topic}'"):
-            harness.reader.raise_notice()
+            harness.reader.notices.raise_next()
     harness.reader.tell_denied(denial("t"))
     harness.reader.drain()
-    harness.reader.raise_notice()
+    harness.reader.notices.raise_next()
     assert not harness.reader.notices, "it was just raised"
     harness.now += DENIED_AGAIN
     harness.reader.tell_denied(denial("t"))
     harness.reader.drain()
     with pytest.raises(AuthorizationError):
-        harness.reader.raise_notice()
+        harness.reader.notices.raise_next()
 
 
 def test_a_denial_does_not_hide_another_error(harness: ReaderHarness) -> None:
@@ -292,7 +292,7 @@ def test_a_denial_does_not_hide_another_error(harness: ReaderHarness) -> None:
     harness.reader.put(Trouble(None, KafkaError("something else"), Lasting.ONCE))
     harness.reader.drain()
     with pytest.raises(AuthorizationError):
-        harness.reader.raise_notice()
+        harness.reader.notices.raise_next()
     with pytest.raises(KafkaError, match="something else"):
-        harness.reader.raise_notice()
-    harness.reader.raise_notice()
+        harness.reader.notices.raise_next()
+    harness.reader.notices.raise_next()

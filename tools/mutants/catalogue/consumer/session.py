@@ -178,8 +178,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/session.py",
-        old="            raise reader.fatal.again()\n        reader.raise_notice()",
-        new="            pass\n        reader.raise_notice()",
+        old="            raise reader.fatal.again()\n        reader.notices.raise_next()",
+        new="            pass\n        reader.notices.raise_next()",
         breaks="what no retry helps is not raised",
         tests=("tests/consumer/test_membership.py::test_a_permanent_error_is_raised_from_every_poll",),
     ),
@@ -206,8 +206,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/session.py",
-        old="        reader.raise_notice()",
-        new="        reader.notices.clear()",
+        old="        reader.notices.raise_next()",
+        new="        reader.notices._waiting.clear()",
         breaks="poll does not raise what concerns no partition",
         tests=(
             "tests/consumer/test_membership.py::test_a_subscribed_topic_that_may_not_be_described_is_named_by_poll_and_the_others_are_read",

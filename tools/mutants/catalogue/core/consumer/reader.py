@@ -333,13 +333,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
-        old="        if _subject(error) not in map(_subject, (*waiting, *tuple(self.notices))):\n            self.put",
+        old="        if subject_of(error) not in waiting | self.notices.subjects():\n            self.put",
         new="        if True:\n            self.put",
         breaks="denials that nobody polls for pile up",
         tests=("tests/core/consumer/reader/test_reader_markers.py::test_different_rights_are_raised_one_after_the_other",),
     ),
     Mutant(
-        file="pykafka4/core/consumer/reader.py",
+        file="pykafka4/core/consumer/notices.py",
         old="        if now < self._denied.get(error.subject, -INFINITY):\n            return True\n",
         new="",
         breaks="every partition of a denied topic costs a poll",
@@ -348,7 +348,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        file="pykafka4/core/consumer/reader.py",
+        file="pykafka4/core/consumer/notices.py",
         old="        self._denied[error.subject] = now + DENIED_AGAIN\n",
         new="        self._denied[error.subject] = INFINITY\n",
         breaks="a missing right is raised once and never again",
@@ -366,7 +366,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        file="pykafka4/core/consumer/reader.py",
+        file="pykafka4/core/consumer/notices.py",
         old="        if not isinstance(error, AuthorizationError):\n            return False\n",
         new="        if not isinstance(error, AuthorizationError):\n            return True\n",
         breaks="errors of the whole consumer are not raised",
