@@ -388,7 +388,7 @@ def denied(harness: ConsumerHarness, operation: str) -> None:
     """`poll` raises it."""
     harness.reader.drain()
     with pytest.raises(AuthorizationError, match=f"needs {operation} on group 'g'"):
-        harness.reader.raise_notice()
+        harness.reader.notices.raise_next()
 
 
 def test_a_denied_heartbeat_costs_the_partitions_only_when_the_session_is_over(harness: ConsumerHarness) -> None:

@@ -364,7 +364,7 @@ def test_a_missing_right_is_raised_and_the_member_goes_on_asking() -> None:
     member.reply(error="TOPIC_AUTHORIZATION_FAILED")
     member.reader.drain()
     with pytest.raises(AuthorizationError):
-        member.reader.raise_notice()
+        member.reader.notices.raise_next()
     assert member.ended() == []
     member.run(1)
     assert owned(member.message) == {T: [0]}

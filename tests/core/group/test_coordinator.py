@@ -130,7 +130,7 @@ def test_a_denied_lookup_is_raised_and_repeated(harness: ConsumerHarness) -> Non
         harness.answer(harness.one(FindCoordinatorRequest), found(error=BY_NAME["GROUP_AUTHORIZATION_FAILED"].code))
         harness.reader.drain()
         with pytest.raises(AuthorizationError, match="needs DESCRIBE on group 'g'"):
-            harness.reader.raise_notice()
+            harness.reader.notices.raise_next()
         harness.run(1.3)
     (error,) = outcomes
     assert isinstance(error, AuthorizationError)
