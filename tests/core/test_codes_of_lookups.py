@@ -184,4 +184,4 @@ def test_an_error_of_find_coordinator_is_waited_out_or_ends_the_member(code: int
     assert len(harness.pending(FindCoordinatorRequest)) == (code not in REFUSED)
     assert (harness.machine.membership.state is MemberState.FATAL) == (code in REFUSED)
     harness.reader.drain()
-    assert [type(error) for error in harness.reader.notices] == ([AuthorizationError] if code in DENIED else [])
+    assert [type(error) for error in harness.reader.notices.waiting] == ([AuthorizationError] if code in DENIED else [])

@@ -21,31 +21,31 @@ DENIED_AGAIN: Final = 1.0  # seconds until `poll` raises again that the same rig
 class Notices:
     """The errors that `poll` has to raise, each once."""
 
-    __slots__ = ("_clock", "_denied", "_waiting")
+    __slots__ = ("_clock", "_denied", "waiting")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """`clock` is monotonic."""
         self._clock = clock
-        self._waiting: deque[KafkaError] = deque()
+        self.waiting: deque[KafkaError] = deque()
         self._denied: dict[object, float] = {}  # missing rights, and when `poll` may raise each again
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     def add(self, error: KafkaError) -> None:
         """Have it raised."""
-        self._waiting.append(error)
+        self.waiting.append(error)
 
     def subjects(self) -> set[object]:
         """What the errors that wait are about."""
-        return set(map(subject_of, tuple(self._waiting)))
+        return set(map(subject_of, tuple(self.waiting)))
 
     def raise_next(self) -> None:
         """Raise the next error, if there is one."""
-        while self._waiting:
-            if not self.raised_lately(self._waiting[0]):
-                raise self._waiting.popleft()
-            self._waiting.popleft()
+        while self.waiting:
+            if not self.raised_lately(self.waiting[0]):
+                raise self.waiting.popleft()
+            self.waiting.popleft()
 
     def raised_lately(self, error: KafkaError) -> bool:
         """Whether `poll` has just raised that this right is missing. If not, it counts as raised now."""

@@ -121,8 +121,8 @@ def start_of_search(harness: ConsumerHarness) -> int:
 def denied(harness: ConsumerHarness) -> list[str]:
     """The topics that wait to be raised as denied."""
     harness.reader.drain()
-    found = [str(error.resource_name) for error in harness.reader.notices if isinstance(error, AuthorizationError)]
-    harness.reader.notices.clear()
+    found = [str(error.resource_name) for error in harness.reader.notices.waiting if isinstance(error, AuthorizationError)]
+    harness.reader.notices.waiting.clear()
     return found
 
 
@@ -173,4 +173,4 @@ def test_another_refusal_is_told_once_and_the_topic_is_new_when_it_comes(harness
     harness.cluster.change("bad")
     harness.run()
     harness.reader.drain()
-    assert [str(error) for error in harness.reader.notices] == ["topic bad: INVALID_TOPIC_EXCEPTION"]
+    assert [str(error) for error in harness.reader.notices.waiting] == ["topic bad: INVALID_TOPIC_EXCEPTION"]

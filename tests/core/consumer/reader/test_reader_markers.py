@@ -97,7 +97,7 @@ def test_an_error_without_a_partition_concerns_the_whole_consumer(harness: Reade
     assert harness.reader.ready
     harness.reader.put(Trouble(None, KafkaError("b")))
     harness.reader.drain()
-    assert [str(e) for e in harness.reader.notices.subjects()] == ["a"]
+    assert [str(e) for e in harness.reader.notices.waiting] == ["a"]
     assert str(harness.reader.fatal) == "b"
     assert harness.reader.ready
 

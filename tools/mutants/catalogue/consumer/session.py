@@ -207,7 +207,7 @@ MUTANTS: Final = (
     Mutant(
         file="pykafka4/consumer/session.py",
         old="        reader.notices.raise_next()",
-        new="        reader.notices._waiting.clear()",
+        new="        reader.notices.waiting.clear()",
         breaks="poll does not raise what concerns no partition",
         tests=(
             "tests/consumer/test_membership.py::test_a_subscribed_topic_that_may_not_be_described_is_named_by_poll_and_the_others_are_read",
