@@ -176,7 +176,9 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
     def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> Iterator[list[Record]]:
         """An endless loop over the lists that `poll` returns; also empty ones, so that the loop body runs regularly."""
         # Not a generator: Ctrl-C between the return of `poll` and the `yield` would lose the list.
-        return iter(partial(self._session.poll, timeout, max_records), None)
+        poll = partial(self._session.poll, timeout, max_records)
+        poll.__dict__["consumer"] = self  # the loop may have the only reference to it
+        return iter(poll, None)
 
     def _lists(self) -> Iterator[Iterator[Record]]:
         yield from self._session.lists()

@@ -138,6 +138,7 @@ class Assignment:
         self._attachment.post(lambda _: self._attachment.machine.fetcher.adopt(fresh, Start.COMMITTED))
         left = self._leave_group(leave_seconds, leaves) if leaves else None
         self.change = None
+        self._signal.notify()  # another task may wait for the position of one that is gone
         return left
 
     def complete_assign(self) -> None:
@@ -219,6 +220,7 @@ class Assignment:
                 self._reader.release(ended.claims)
                 self._attachment.post(lambda _: self._attachment.machine.membership.released(ended))
                 self.last_commit = None
+                self._signal.notify()
         return True
 
     def _report_end(self, ended: Ended) -> Steps[None]:

@@ -79,11 +79,15 @@ class Guard:
         holder = self._busy.setdefault("user", mine)  # atomic under the GIL: only one of two threads gets it
         if holder is mine:
             self._reader.changing = False  # Ctrl-C may have left it set
+            if self.shut():  # a close that began after the check: it waits for this call, or has found none
+                self.leave()
+                self._check()
             return True
         if not self._inside(holder[0]):  # Ctrl-C ended that call before it could release the consumer
             self._busy.clear()
             return self.enter(what)
         if holder[0] is not mine[0]:
+            self._check()
             raise KafkaError(
                 f"thread {mine[0].name!r} called {what} while thread {holder[0].name!r} is in {holder[1]}: "
                 "use a consumer from one thread at a time, or one consumer per thread"

@@ -220,9 +220,9 @@ class Session(Attachment[ConsumerMachine]):
         """Whether a poll that waits has something to do. Events wait until the last commit of revoked partitions has its outcome."""
         reader, assignment = self.reader, self.assignment
         if assignment.last_commit is None:
-            ready = reader.ready
+            ready = reader.ready or reader.filled
         else:
-            ready = assignment.last_commit_done() or (assignment.alone() <= 0 and bool(reader.arrivals))
+            ready = assignment.last_commit_done() or (assignment.alone() <= 0 and reader.filled)
         return ready or self.guard.closing or self._woken
 
     def _pause(self, left: float) -> float | None:
@@ -296,6 +296,7 @@ class Session(Attachment[ConsumerMachine]):
         if not (yield from self.waits.until(lambda: self._has_position(tp), timeout)):
             raise KafkaTimeoutError(f"position of {tp}: still unknown after {timeout:g} s; status() says why")
         self.check()
+        self._check_assigned((tp,), "position")  # another task may have polled, or assigned others
         offset = self.reader.next_offset(tp)
         if offset is None:
             assert self.reader.fatal is not None
@@ -305,7 +306,8 @@ class Session(Attachment[ConsumerMachine]):
     def _has_position(self, tp: TopicPartition) -> bool:
         """Whether the position is known, or never will be."""
         self.reader.drain()
-        return self.guard.closing or self.reader.fatal is not None or self.reader.next_offset(tp) is not None
+        reader = self.reader
+        return self.guard.closing or reader.fatal is not None or tp not in reader.claims or reader.next_offset(tp) is not None
 
     @call
     def lag(self, tp: TopicPartition) -> int | None:
@@ -333,6 +335,7 @@ class Session(Attachment[ConsumerMachine]):
             self.post(lambda _: self.machine.fetcher.resume(*claims))  # first: after Ctrl-C the loop fetches them, whatever `paused` says
             self.reader.resume(*tps)
             self.post(lambda _: self.machine.fetcher.resume(*claims))  # a signal handler may have paused them in between
+            self.signal.notify()  # a poll of another task, or of the call that a signal handler interrupts
 
     # ---------------------------------------------------------------- the rest
 

@@ -153,6 +153,52 @@ def test_seek_pause_and_resume(server: ModelServer) -> None:
     run(main())
 
 
+def test_a_poll_that_waits_returns_what_another_task_brought_back(server: ModelServer) -> None:
+    topic(server, 10)
+
+    async def main() -> None:
+        async with consumer_of(server) as consumer:
+            consumer.assign([T0])
+            assert await read(consumer, 1, max_records=1) == [0]
+            consumer.pause([T0])
+            waiting = asyncio.ensure_future(consumer.poll(None))
+            await asyncio.sleep(0)
+            assert not (await asyncio.wait([waiting], timeout=0.05))[0]
+            consumer.resume([T0])
+            assert [record.offset for record in await asyncio.wait_for(waiting, SECONDS)] == list(range(1, 10))
+
+    run(main())
+
+
+def test_a_poll_that_waits_returns_what_another_task_has_drained(server: ModelServer) -> None:
+    topic(server, 1)
+
+    async def main() -> None:
+        async with consumer_of(server) as consumer:
+            consumer.assign([T0, ("missing", 0)])
+            waiting = asyncio.ensure_future(consumer.poll(None))
+            with pytest.raises(KafkaTimeoutError):
+                await consumer.position(("missing", 0), 0.5)
+            assert [record.offset for record in await asyncio.wait_for(waiting, SECONDS)] == [0]
+
+    run(main())
+
+
+def test_a_position_of_a_partition_that_goes_meanwhile_is_refused(server: ModelServer) -> None:
+    topic(server, 1)
+
+    async def main() -> None:
+        async with consumer_of(server) as consumer:
+            consumer.assign([T0, ("missing", 0)])
+            position = asyncio.ensure_future(consumer.position(("missing", 0), SECONDS))
+            await asyncio.sleep(0.05)
+            consumer.assign([T0])
+            with pytest.raises(ConfigError, match="missing-0"):
+                await position
+
+    run(main())
+
+
 def test_commits_are_awaited_or_called_back_on_the_event_loop(server: ModelServer) -> None:
     topic(server, 10)
 

@@ -357,3 +357,20 @@ def test_metadata_of_a_commit_is_returned(server: ModelServer, make: Maker) -> N
     consumer.commit({("t", 0): OffsetAndMetadata(3, -1, "checkpoint 7"), ("u", 0): 4})
     assert consumer.committed(("t", 0)) == OffsetAndMetadata(3, -1, "checkpoint 7")
     assert offsets_of(consumer) == [3, 4]
+
+
+def test_the_current_record_of_a_loop_is_not_committed_after_a_poll_in_its_body(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    consumer = make(group_id="g", enable_auto_commit=False)
+    consumer.assign([("t", 0)])
+    polled: list[int] = []
+    for record in consumer:
+        if not polled:
+            polled += [other.offset for other in consumer.poll(0, max_records=1)]
+            continue
+        consumer.commit()
+        assert (polled, record.offset) == ([1], 2)
+        break
+    position = consumer.committed(("t", 0))
+    assert position is not None
+    assert position.offset == 2

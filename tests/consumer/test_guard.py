@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import re
 import threading
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from consuming import LONG, Maker
 
-from pykafka4 import Consumer, KafkaError
+from pykafka4 import ClosedError, ConfigError, Consumer, KafkaError
 from pykafka4.consumer.assignment import Assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import CALLS
@@ -84,3 +85,30 @@ def test_calls_are_recognized_on_a_stack(name: str) -> None:
     found = re.findall(r"self\._session\.(assignment\.|commits\.|)(\w+)\(", source)
     assert found
     assert all(getattr(OWNERS[owner], method).__code__ in CALLS for owner, method in found)
+
+
+def test_a_call_that_begins_while_another_thread_closes_is_told_that_the_consumer_is_closed(
+    make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard = make()._session.guard
+
+    def check() -> None:
+        if guard.closing:
+            raise ClosedError("this consumer is closed")
+        guard.closing = True  # the other thread begins between the check and what follows
+
+    with monkeypatch.context() as patch:
+        patch.setattr(guard, "_check", check)
+        with pytest.raises(ClosedError):
+            guard.enter("poll")
+    guard.closing = False
+    assert guard.enter("poll"), "it is free again"
+    guard.leave()
+
+
+def test_a_list_iterator_keeps_its_consumer_alive(server: ModelServer) -> None:
+    batches = Consumer(bootstrap_servers=server.bootstrap_servers, group_id="g").batches(0)
+    gc.collect()
+    with pytest.raises(ConfigError, match="no topics"):  # not ClosedError
+        next(batches)
+    batches.__reduce__()[1][0].__dict__["consumer"].close(2)

@@ -310,6 +310,28 @@ def test_the_list_of_a_for_loop_over_partitions_that_stay_ends_when_the_last_com
     assert places == [("u", 0), ("u", 1)], "the rebalance went on before the third record, of a list of fifty"
 
 
+def test_a_for_loop_goes_on_after_a_revocation_without_anything_to_commit(server: ModelServer, make: Maker) -> None:
+    topic(server, 0, 0)
+    server.create_topic("u", 1)
+    server.do(lambda cluster: setattr(cluster.coordinators, "heartbeat_interval", 0.1))
+    options = {"group_protocol": "consumer", "enable_auto_commit": False}  # what stays is not assigned again
+    member = make.member(**options)
+    member.assign([("u", 0)])
+    poll_until(member, lambda: len(member.assignment()) == 3)
+    fill(server, "u", 0, numbers(0, 50))
+    other, offsets = make.member(**options), list[int]()
+    late = threading.Timer(LONG, member.close)  # otherwise the loop would wait for ever
+    late.start()
+    for record in member:
+        offsets.append(record.offset)
+        if record.offset == 3:
+            until(lambda: other.poll(0.01) or member.status()["consumer"]["state"] == "revoking", "the rebalance")
+        if record.offset == 49:
+            break
+    late.cancel()
+    assert offsets == list(range(50))
+
+
 def test_a_poll_of_zero_seconds_does_not_wait_for_the_last_commit_of_a_revocation(
     server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -189,8 +189,13 @@ class Reader:
 
     @property
     def ready(self) -> bool:
-        """Whether there is something to drain, handle or raise."""
-        return bool(self.arrivals or self.events or self.notices or self.fatal)
+        """Whether there is something to drain, handle or raise. `interrupt` counts: `drain` ends it."""
+        return bool(self.arrivals or self.events or self.notices or self.fatal or self._urgent)
+
+    @property
+    def filled(self) -> bool:
+        """Whether something arrived that a poll may take, also if another call has drained it, or if `resume` has brought it back."""
+        return bool(self.arrivals) or self._buffer.first is not None
 
     @_whole
     def drain(self) -> None:
@@ -209,7 +214,9 @@ class Reader:
         iterator = self._iterator
         if iterator is not None:
             self._islice_from, iterator.stopped = iterator.given, False
-            return list(islice(iterator, limit))
+            records = list(islice(iterator, limit))
+            iterator.stopped = True  # a `for` loop that goes on asks for its next list first: then these are finished
+            return records
         out: list[Record] = []
         self._out = out
         while (item := self._buffer.first) is not None:

@@ -183,7 +183,8 @@ class ClassicProtocol:
 
     def _rejoining(self, now: float) -> float:
         """Partitions of topics that are no longer subscribed to are released before the join; the others are kept."""
-        strange = [tp for tp in self._assignee.held if tp.topic not in self._assignee.topics]
+        topics = frozenset(self._assignee.topics)
+        strange = [tp for tp in self._assignee.held if tp.topic not in topics]
         if strange:
             self._revoke(now, strange, "the subscription changed")
             return now
@@ -407,7 +408,7 @@ class ClassicProtocol:
             self.credentials = Credentials(self._config.group_id or "", self.generation, self.member_id, instance)
         self._strategies.assigned(self._assignor, tps, self.generation)
         self._take(now, tps)
-        if self._came_back and self._config.group_instance_id is not None and any(tp.topic not in self._joined_with for tp in tps):
+        if self._came_back and self._config.group_instance_id is not None and not {tp.topic for tp in tps}.issubset(self._joined_with):
             self._rebalance(now, "the assignment belongs to an earlier subscription", MISMATCH)
 
     def _take(self, now: float, tps: list[TopicPartition]) -> None:

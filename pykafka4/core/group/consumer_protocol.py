@@ -96,13 +96,27 @@ class Ownership:
     ids: dict[TopicPartition, UUID] = attrs.Factory(dict)  # the topic's id when the partition was assigned
     revoking: set[TopicPartition] = attrs.Factory(set)  # the application has to release them
     closing: dict[TopicPartition, float] = attrs.Factory(dict)  # released; given back at that time, or when their commits are complete
+    _reported: frozenset[Owned] | None = None  # until `ids` changes: every turn of the loop asks for it
 
     def report(self) -> frozenset[Owned]:
         """As the coordinator knows them."""
-        return frozenset((topic_id, tp.partition) for tp, topic_id in self.ids.items())
+        if self._reported is None:
+            self._reported = frozenset((topic_id, tp.partition) for tp, topic_id in self.ids.items())
+        return self._reported
+
+    def take(self, fresh: Mapping[TopicPartition, UUID]) -> None:
+        """The member owns these as well."""
+        self.ids.update(fresh)
+        self._reported = None
+
+    def give_back(self, tp: TopicPartition) -> None:
+        """The member does not own it any more."""
+        del self.closing[tp], self.ids[tp]
+        self._reported = None
 
     def clear(self) -> None:
         """The member owns nothing."""
+        self._reported = None
         self.ids.clear()
         self.revoking.clear()
         self.closing.clear()
@@ -283,7 +297,7 @@ class ConsumerProtocol:
         fresh = self._fresh(now, topics)
         if fresh or not self._told_application:
             self._told_application = True
-            owned.ids.update(fresh)
+            owned.take(fresh)
             if self.credentials is not None:
                 self.credentials.topic_ids.update((tp.topic, topic_id) for tp, topic_id in fresh.items())
             self._assignee.assigned(list(fresh))
@@ -339,14 +353,16 @@ class ConsumerProtocol:
         owned = self._owned
         if not owned.closing:
             return INFINITY
+        late = [tp for tp, by in owned.closing.items() if now >= by]
+        if late:
+            self._commits.fail_lost(dict.fromkeys(late, "the partition was revoked, and the commit was not complete in time"))
+        incomplete = self._commits.incomplete()
         for tp, by in list(owned.closing.items()):
             if by == INFINITY:
                 by = owned.closing[tp] = now + COMMITS_FIRST
-            if now >= by:
-                self._commits.fail_lost({tp: "the partition was revoked, and the commit was not complete in time"})
-            elif self._commits.pending((tp,)):
+            if now < by and tp in incomplete:
                 continue
-            del owned.closing[tp], owned.ids[tp]
+            owned.give_back(tp)
             self._settled = False  # it may be assigned again
         self._show_revoking()
         return min(owned.closing.values(), default=INFINITY)
@@ -473,6 +489,9 @@ class ConsumerProtocol:
             self._react(now, Reaction.STRANGER, error)
         elif verdict in (Reaction.FATAL, Reaction.NAMED):
             self.fail(error)
+        elif verdict is Reaction.STRANGER and self.state is S.JOINING:
+            self._known = False
+            self._rejoin(now)
         elif verdict in (Reaction.STRANGER, Reaction.OUTDATED):
             self._react(now, verdict, error)
         else:

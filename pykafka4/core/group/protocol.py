@@ -79,6 +79,9 @@ class CommitsInFlight(Protocol):
     def pending(self, tps: Collection[TopicPartition]) -> bool:
         """Whether this is so for a commit that includes any of `tps`."""
 
+    def incomplete(self) -> set[TopicPartition]:
+        """The partitions for which this is so."""
+
     def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
         """These partitions were lost, for these reasons: their commits fail."""
 

@@ -84,7 +84,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/session.py",
-        old="(assignment.alone() <= 0 and bool(reader.arrivals))",
+        old="(assignment.alone() <= 0 and reader.filled)",
         new="assignment.alone() <= 0",
         breaks="a poll whose last commit of a revocation takes long runs in circles",
         tests=("tests/consumer/test_rebalance.py::test_partitions_that_stay_are_read_on_while_the_last_commit_of_a_revocation_takes_long",),
@@ -105,6 +105,34 @@ MUTANTS: Final = (
             "tests/consumer/test_rebalance.py::"
             "test_the_list_of_a_for_loop_over_partitions_that_stay_ends_when_the_last_commit_of_a_revocation_has_its_outcome",
         ),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="        return bool(self.arrivals or self.events or self.notices or self.fatal or self._urgent)\n",
+        new="        return bool(self.arrivals or self.events or self.notices or self.fatal)\n",
+        breaks="a `for` loop stops for good after a revocation without anything to commit",
+        tests=("tests/consumer/test_rebalance.py::test_a_for_loop_goes_on_after_a_revocation_without_anything_to_commit",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="            ready = reader.ready or reader.filled\n",
+        new="            ready = reader.ready\n",
+        breaks="a poll that waits misses what another task has drained, or brought back by resume",
+        tests=("tests/aio/test_aio_consumer.py::test_a_poll_that_waits_returns_what_another_task_brought_back",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="            iterator.stopped = True  # a `for` loop that",
+        new="            pass  # a `for` loop that",
+        breaks="a `for` loop after a poll in its body: its current record is committed",
+        tests=("tests/consumer/test_commits.py::test_the_current_record_of_a_loop_is_not_committed_after_a_poll_in_its_body",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/guard.py",
+        old="            if self.shut():  # a close",
+        new="            if False:  # a close",
+        breaks="a call that begins while another thread closes gets an error that is not ClosedError",
+        tests=("tests/consumer/test_guard.py::test_a_call_that_begins_while_another_thread_closes_is_told_that_the_consumer_is_closed",),
     ),
     Mutant(
         file="pykafka4/consumer/session.py",

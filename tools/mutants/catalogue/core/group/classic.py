@@ -449,7 +449,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/classic.py",
-        old="        strange = [tp for tp in self._assignee.held if tp.topic not in self._assignee.topics]\n",
+        old="        strange = [tp for tp in self._assignee.held if tp.topic not in topics]\n",
         new="        strange: list[TopicPartition] = []\n",
         breaks="partitions of topics no longer subscribed are kept for the join",
         tests=("tests/core/group/test_cooperative.py::test_partitions_of_topics_no_longer_subscribed_are_released_before_the_join",),
