@@ -17,18 +17,25 @@ __all__ = ["Destination", "Goal", "Targets", "as_goal", "as_groups", "as_targets
 Targets: TypeAlias = "Iterable[str | TopicPartition | tuple[str, int]]"
 Destination: TypeAlias = "str | int | datetime | timedelta | Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]"
 WORDS: Final = ("earliest", "latest", "current")
-LARGEST: Final = 2**63 - 1
+LONGEST_ID: Final = 32_767  # bytes
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def check_group(group: object) -> str:
-    """A group's id, which may be any text but the empty one."""
+    """A group's id, which may be any text but the empty one, up to the longest that a request can carry."""
     if not isinstance(group, str):
         raise TypeError(f"a group id must be a str, not {shown(group)}")
     if not group:
         raise ConfigError("a group id must not be empty")
-    return str.__str__(group)
+    text = str.__str__(group)
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise ConfigError(f"group id {shown(text)}: cannot be encoded as UTF-8, so no group has it") from None
+    if size > LONGEST_ID:  # here, because a request about many groups would fail for all
+        raise ConfigError(f"group id {shown(text)}: has {size:,} bytes as UTF-8; the longest that a request can carry has {LONGEST_ID:,}")
+    return text
 
 
 def as_groups(groups: object) -> list[str]:
@@ -75,6 +82,8 @@ def as_goal(to: object, shift: object) -> Goal:
     if isinstance(to, (datetime, timedelta)):
         return Goal(timestamp=_timestamp(to))
     if isinstance(to, Mapping):
+        if not to:
+            raise ConfigError("to={}: has no offsets; give at least one partition")
         return Goal(offsets={(tp := topic_partition(item)): check_count(to[item], f"the offset of {tp}") for item in to})
     return Goal(offset=check_count(to, "to=, as an offset,"))
 
@@ -84,8 +93,11 @@ def _timestamp(to: datetime | timedelta) -> int:
     if isinstance(to, timedelta):
         if to < timedelta():
             raise ConfigError(f"to={to!r}: a timedelta is the time before now, so it must not be negative")
-        to = datetime.now(UTC) - to
-    if to.tzinfo is None:
+        try:
+            to = datetime.now(UTC) - to
+        except OverflowError:
+            raise ConfigError(f"to={to!r}: so long ago is before 1970; 'earliest' moves to the first offsets") from None
+    if to.utcoffset() is None:
         raise ConfigError(f"to={to!r}: a datetime needs a time zone, such as datetime(…, tzinfo=timezone.utc)")
     found = (to - EPOCH) // MILLISECOND
     if found < 0:

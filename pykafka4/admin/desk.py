@@ -39,26 +39,34 @@ class Deadline:
 class Answers(Generic[K, V]):
     """The answers to a question that was asked."""
 
-    def __init__(self, desk: Desk, question: Question[K, V], place: Callable[[], Place[K]], keys: Iterable[K], seconds: float) -> None:
-        """`place` is called on the loop."""
+    def __init__(
+        self, desk: Desk, question: Question[K, V], place: Callable[[], Place[K]], keys: Callable[[], Iterable[K]], seconds: float
+    ) -> None:
+        """`place` and `keys` are called on the loop."""
         self._desk, self._seconds = desk, seconds
         self._promise: Promise[dict[K, V | KafkaError]] = desk.promise()
         self._stops: list[Callable[[], None]] = []
-        wanted = list(keys)
-        desk.open[self._promise] = None
 
         def begin(now: float) -> None:
-            self._stops.append(desk.machine.begin(now, question, place(), wanted, seconds, self._promise.set_result))
+            self._stops.append(desk.machine.begin(now, question, place(), keys(), seconds, self._promise.set_result))
 
+        self._promise.add_done_callback(lambda promise: desk.open.pop(promise, None))
+        desk.open[self._promise] = None
         desk.post(begin)
+        if desk.closed:  # after it is in `open`: otherwise a close at this moment would overlook it
+            self._promise.set_exception(ClosedError(CLOSED))
 
     def wait(self) -> dict[K, V | KafkaError]:
         """The outcome of each key."""
         try:
             return self._promise.result(self._seconds + SHORT)
         finally:
-            self._desk.open.pop(self._promise, None)
-            self._desk.post(lambda now: [stop() for stop in self._stops])
+            self.end()
+
+    def end(self) -> None:
+        """Nobody waits any more."""
+        self._desk.open.pop(self._promise, None)
+        self._desk.post(lambda now: [stop() for stop in self._stops])
 
 
 class Desk(Attachment[AdminMachine]):
@@ -90,27 +98,26 @@ class Desk(Attachment[AdminMachine]):
 
     def of_groups(self, question: Question[str, V], groups: Iterable[str], deadline: Deadline) -> Answers[str, V]:
         """Ask the coordinators of `groups`."""
-        return Answers(self, question, lambda: self.machine.coordinators, groups, deadline.left)
+        return Answers(self, question, lambda: self.machine.coordinators, _kept(groups), deadline.left)
 
     def of_group(self, question: Question[K, V], group: str, keys: Iterable[K], deadline: Deadline) -> Answers[K, V]:
         """Ask the coordinator of one group."""
-        return Answers(self, question, lambda: OfGroup(self.machine.coordinators, group), keys, deadline.left)
+        return Answers(self, question, lambda: OfGroup(self.machine.coordinators, group), _kept(keys), deadline.left)
 
     def of_leaders(
         self, question: Question[TopicPartition, V], partitions: Iterable[TopicPartition], deadline: Deadline
     ) -> Answers[TopicPartition, V]:
         """Ask the leaders of `partitions`."""
-        return Answers(self, question, lambda: Leaders(self.machine.cluster), partitions, deadline.left)
+        return Answers(self, question, lambda: Leaders(self.machine.cluster), _kept(partitions), deadline.left)
 
     def of_anyone(self, question: Question[K, V], keys: Iterable[K], deadline: Deadline) -> Answers[K, V]:
         """Ask any broker."""
-        return Answers(self, question, lambda: self.machine.anyone(), keys, deadline.left)
+        return Answers(self, question, lambda: self.machine.anyone(), _kept(keys), deadline.left)
 
     def of_brokers(self, question: Question[int, V], deadline: Deadline) -> Answers[int, V]:
         """Ask every broker of the cluster."""
         self.runtime.refresh_metadata([], deadline.left)
-        nodes = self.runtime.loop.ask(lambda now: list(self.machine.cluster.brokers), SHORT, "the brokers", self.machine)
-        return Answers(self, question, lambda: Brokers(self.machine.cluster), nodes, deadline.left)
+        return Answers(self, question, lambda: Brokers(self.machine.cluster), lambda: list(self.machine.cluster.brokers), deadline.left)
 
     def address(self, node: int) -> str:
         """Host and port of a broker."""
@@ -137,3 +144,9 @@ class Desk(Attachment[AdminMachine]):
         if not desk.closed and desk.runtime.loop.alive:
             warn_unclosed("AdminClient")
             desk.runtime.callbacks.post(desk.close)
+
+
+def _kept(keys: Iterable[K]) -> Callable[[], Iterable[K]]:
+    """The keys, whatever happens to where they come from."""
+    found = list(keys)
+    return lambda: found

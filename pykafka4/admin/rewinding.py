@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import attrs
 
@@ -11,7 +11,7 @@ from pykafka4.admin.desk import Deadline, Desk
 from pykafka4.admin.groups import Groups, raised
 from pykafka4.admin.values import OffsetPlan, PlannedOffset
 from pykafka4.core.admin.offsets import EARLIEST, LATEST, ListOffsets
-from pykafka4.errors import KafkaError, PartialFailure
+from pykafka4.errors import SHOWN_MEMBERS, ConfigError, KafkaError, PartialFailure
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Rewinding"]
@@ -63,15 +63,16 @@ class Rewinding:
     ) -> list[TopicPartition]:
         if topics is None:
             return sorted(committed if goal.offsets is None else goal.offsets)
-        chosen = self.resolve(topics, deadline)
-        return chosen if goal.offsets is None else [tp for tp in chosen if tp in goal.offsets]
+        return self.resolve(topics, deadline) if goal.offsets is None else _among(topics, goal.offsets)
 
     def _logs(self, group: str, partitions: list[TopicPartition], goal: Goal, deadline: Deadline) -> dict[TopicPartition, Log]:
-        starting = self._desk.of_leaders(ListOffsets(EARLIEST), partitions, deadline)
-        ending = self._desk.of_leaders(ListOffsets(LATEST), partitions, deadline)
-        timed = partitions if goal.timestamp is not None else []
-        timing = self._desk.of_leaders(ListOffsets(goal.timestamp or 0), timed, deadline)
-        starts, ends, times = starting.wait(), ending.wait(), timing.wait()
+        wanted = ((EARLIEST, partitions), (LATEST, partitions), (goal.timestamp or 0, partitions if goal.timestamp is not None else []))
+        asked = [self._desk.of_leaders(ListOffsets(timestamp), of, deadline) for timestamp, of in wanted]
+        try:
+            starts, ends, times = (answers.wait() for answers in asked)
+        finally:  # also of those that an interrupt kept from being waited for
+            for answers in asked:
+                answers.end()
         logs, errors = {}, dict[TopicPartition, KafkaError]()
         for tp in partitions:
             try:
@@ -80,6 +81,21 @@ class Rewinding:
                 errors[tp] = error
         _require(group, errors)
         return logs
+
+
+def _among(topics: tuple[list[str], list[TopicPartition]], offsets: Collection[TopicPartition]) -> list[TopicPartition]:
+    """The partitions in `offsets` that were asked for. Each topic and each single partition must have an offset there."""
+    names, single = set(topics[0]), set(topics[1])
+    given = {tp.topic for tp in offsets}
+    if without := [*sorted(names - given), *map(str, sorted(single.difference(offsets)))]:
+        have = f"only partitions of {_listed(sorted(given))} have one"
+        raise ConfigError(f"no offset is given for {_listed(without)}: {have}; name only what is to be set, or give its offset")
+    return sorted(tp for tp in offsets if tp.topic in names or tp in single)
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN_MEMBERS} more" if len(names) > SHOWN_MEMBERS else ""
+    return ", ".join(names[:SHOWN_MEMBERS]) + more
 
 
 def _require(group: str, errors: Mapping[TopicPartition, KafkaError]) -> None:

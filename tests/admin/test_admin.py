@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from consuming import LONG, Maker, poll_until, topic
@@ -25,6 +27,7 @@ from pykafka4 import (
     PartialFailure,
     TopicPartition,
 )
+from pykafka4.admin.desk import Answers
 from pykafka4.testing import ModelServer
 
 T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
@@ -367,6 +370,19 @@ def test_a_group_is_created_by_its_first_offsets(server: ModelServer, admin: Adm
     assert admin.create_group("h", start={T0: 2}).offsets == {T0: 2}
 
 
+def test_what_has_no_offset_in_a_mapping_is_named_and_nothing_is_done(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 10, 4)
+    server.create_topic("u", 1)
+    with pytest.raises(ConfigError, match=r"no offset is given for t: only partitions of u have one"):
+        admin.create_group("g", ["t"], start={("u", 0): 0})
+    with pytest.raises(ConfigError, match=r"no offset is given for u, t-0: only partitions of t have one"):
+        admin.plan_offsets("g", ["u", T0, T1], to={T1: 0})
+    with pytest.raises(PartialFailure, match=r"t-9: UNKNOWN_TOPIC_OR_PARTITION"):
+        admin.plan_offsets("g", ["t"], to={T1: 0, ("t", 9): 1})
+    assert server.committed("g") == {}
+    assert len(admin.list_groups()) == 0
+
+
 def test_offsets_that_fail_are_named_and_the_others_are_stored(server: ModelServer, admin: AdminClient) -> None:
     topic(server, 10, 4)
     server.fail("OffsetCommit", "OFFSET_METADATA_TOO_LARGE", topic="t", partition=1)
@@ -440,11 +456,66 @@ def test_closing_ends_a_call_of_another_thread(server: ModelServer, client: Clie
     assert len(errors) == 1
 
 
+def test_closing_between_two_questions_of_a_call_ends_it(server: ModelServer, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic(server, 1)
+    for name in ("offsets", "partitions", "find"):
+        admin = AdminClient(client)
+        real = getattr(admin._groups, name)
+
+        def closing(*args: object, admin: AdminClient = admin, real: Callable[..., object] = real, **named: object) -> object:
+            thread = threading.Thread(target=admin.close)  # another thread closes here
+            thread.start()
+            thread.join(LONG)
+            return real(*args, **named)
+
+        monkeypatch.setattr(admin._groups, name, closing)
+        with pytest.raises(ClosedError, match="this admin client is closed"):
+            admin.plan_offsets("g", ["t"], to="latest", timeout=0.2)
+        assert not admin._desk.open
+
+
+def test_closing_while_the_brokers_are_looked_up_ends_a_list(server: ModelServer, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = AdminClient(client)
+    real = admin._desk.runtime.refresh_metadata
+
+    def closing(topics: list[str], timeout: float) -> None:
+        real(topics, timeout)
+        admin.close()
+
+    monkeypatch.setattr(admin._desk.runtime, "refresh_metadata", closing)
+    with pytest.raises(ClosedError, match="this admin client is closed"):
+        admin.list_groups(timeout=0.2)
+
+
+def test_a_call_that_is_interrupted_leaves_nothing(server: ModelServer, admin: AdminClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic(server, 1)
+    waits: list[object] = []
+    real = Answers.wait
+
+    def wait(self: Answers[Any, Any]) -> Any:
+        waits.append(self)
+        if len(waits) == 3:  # the first of those of ListOffsets
+            raise KeyboardInterrupt
+        return real(self)
+
+    monkeypatch.setattr(Answers, "wait", wait)
+    with pytest.raises(KeyboardInterrupt):
+        admin.plan_offsets("g", ["t"], to="latest")
+    assert not admin._desk.open
+    assert admin._desk.runtime.loop.ask(lambda now: len(admin._desk.machine._works), LONG) == 0
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [
         (lambda a: a.describe_groups("g"), "takes a list of group ids"),
         (lambda a: a.describe_groups([""]), "must not be empty"),
+        (lambda a: a.describe_groups(["g", "\udcff"]), r"group id '\\udcff': cannot be encoded as UTF-8"),
+        (lambda a: a.group_offsets(["g", "x" * 32_768]), "32,768 bytes as UTF-8; the longest that a request can carry has 32,767"),
+        (lambda a: a.create_group("ß" * 20_000, ["t"]), "40,000 bytes"),
+        (lambda a: a.create_group("g", start={}), "has no offsets"),
+        (lambda a: a.plan_offsets("g", ["t"], to={}), "has no offsets"),
+        (lambda a: a.plan_offsets("g", ["t"], to=timedelta.max), "so long ago is before 1970"),
         (lambda a: a.describe_group(7), "a group id must be a str"),
         (lambda a: a.list_groups(states="Stable"), "takes a list of names"),
         (lambda a: a.plan_offsets("g", ["t"]), "give either to= .* or shift="),
