@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import sys
 
 __all__ = ["main"]
@@ -18,6 +19,8 @@ def main() -> int:
         return 1
     from pykafka4.cli.main import run
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: a name that it cannot write ends no table
     return run(sys.argv[1:])
 
 

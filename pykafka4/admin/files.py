@@ -1,7 +1,7 @@
 """Files of offsets: the CSV of `kafka-consumer-groups --export` and `--from-file`, and JSON. Rule: a line that is not understood is named.
 
 CSV: `topic,partition,offset` for one group, `group,topic,partition,offset` for several, without a header. JSON: a list of objects with
-these keys. Both formats are read whatever their name; JSON begins with `[`.
+these keys. Both formats are read whatever their name. A group id may be any text, so spaces around it and line ends in it belong to it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,16 @@ FIELDS: Final = ("group", "topic", "partition", "offset")
 Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata"]
 
 
-def to_csv(groups: Mapping[str, Offsets]) -> str:
-    """The CSV of Kafka's tool: without the group's id if it is only one."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerows(row[1:] if len(groups) == 1 else row for row in _rows(groups))
-    return out.getvalue()
+def to_csv(groups: Mapping[str, Offsets], *, named: bool) -> str:
+    """The CSV of Kafka's tool: with the group's id in each line if `named`, as it is when several groups were asked for."""
+    lines = (row if named else row[1:] for row in _rows(groups))
+    return "".join(",".join(map(_cell, line)) + "\n" for line in lines)
+
+
+def _cell(value: object) -> str:
+    """A cell. Python's `csv` before 3.13 writes a carriage return without quotes."""
+    text = str(value)
+    return '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\r\n') or text != text.strip() else text
 
 
 def to_json(groups: Mapping[str, Offsets]) -> str:
@@ -46,7 +50,7 @@ def from_text(text: str, group: str, where: str) -> dict[TopicPartition, int]:
 
     Raises ConfigError for a line that is none of these formats, for a partition that is listed twice, and if nothing is for the group.
     """
-    rows = _of_json(text, where) if text.lstrip().startswith("[") else _of_csv(text, where)
+    rows = _rows_of(text, where)
     found: dict[TopicPartition, int] = {}
     others: dict[str, None] = {}
     for place, of, topic, partition, offset in rows:
@@ -62,7 +66,7 @@ def from_text(text: str, group: str, where: str) -> dict[TopicPartition, int]:
             raise ConfigError(f"{place}: {tp} is listed twice")
         found[tp] = found_at
     if not found:
-        named = f", only of {', '.join(others)}" if others else ""
+        named = f", only of {', '.join(map(shown, others))}" if others else ""
         raise ConfigError(f"{where}: has no offsets of group {group!r}{named}")
     return found
 
@@ -70,14 +74,36 @@ def from_text(text: str, group: str, where: str) -> dict[TopicPartition, int]:
 Row = tuple[str, Any, Any, Any, Any]  # place, group or None, topic, partition, offset
 
 
+def _rows_of(text: str, where: str) -> Iterable[Row]:
+    """The rows of JSON, or of CSV. A group id may begin with `[`, too: so what is no valid JSON is read as CSV if it is valid CSV."""
+    if not text.lstrip().startswith("["):
+        return _of_csv(text, where)
+    try:
+        rows = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        try:
+            return list(_of_csv(text, where))
+        except ConfigError:
+            raise ConfigError(f"{where}: is not valid JSON: {error}") from None
+    return _of_json(rows, where)
+
+
 def _of_csv(text: str, where: str) -> Iterable[Row]:
-    lines = [line for line in text.splitlines() if line.strip()]
-    for number, cells in enumerate(csv.reader(lines), 1):
-        place = f"{where}, line {number}"
+    reader = csv.reader(io.StringIO(text, newline=""))
+    while True:
+        place = f"{where}, line {reader.line_num + 1}"
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise ConfigError(f"{place}: is not valid CSV: {error}; is a quotation mark missing?") from None
+        if cells is None:
+            return
+        if not "".join(cells).strip() and len(cells) < 2:  # a blank line
+            continue
         if len(cells) not in (3, 4):
             raise ConfigError(f"{place}: {shown(','.join(cells))}: must be topic,partition,offset or group,topic,partition,offset")
-        *group, topic, partition, offset = (cell.strip() for cell in cells)
-        yield place, group[0] if group else None, topic, _number(place, partition), _number(place, offset)
+        topic, partition, offset = (cell.strip() for cell in cells[-3:])
+        yield place, cells[0] if len(cells) == 4 else None, topic, _number(place, partition), _number(place, offset)
 
 
 def _number(place: str, text: str) -> int:
@@ -86,11 +112,7 @@ def _number(place: str, text: str) -> int:
     return int(text)
 
 
-def _of_json(text: str, where: str) -> Iterable[Row]:
-    try:
-        rows = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"{where}: is not valid JSON: {error}") from None
+def _of_json(rows: list[Any], where: str) -> Iterable[Row]:
     for number, row in enumerate(rows, 1):
         place = f"{where}, item {number}"
         if not isinstance(row, dict) or not {*FIELDS[1:]} <= row.keys() <= {*FIELDS}:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,7 @@ from pykafka4.errors import ConfigError
 from pykafka4.misuse import check_topic
 from pykafka4.records import TopicPartition
 
-__all__ = ["Goal", "duration", "goal_options", "instant", "is_given", "targets"]
+__all__ = ["Goal", "Seconds", "duration", "goal_options", "instant", "is_given", "targets"]
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 SHORT: Final = re.compile(r"(\d{1,9})([smhdw])")
@@ -44,13 +45,16 @@ def targets(texts: Iterable[str]) -> list[str | TopicPartition]:
 
 def duration(text: str) -> timedelta:
     """`90s`, `15m`, `2h`, `1d`, or ISO 8601 as for Kafka's tools: `PT1H30M`."""
-    if short := SHORT.fullmatch(text):
-        return timedelta(seconds=int(short[1]) * UNITS[short[2]])
-    iso = ISO.fullmatch(text)
-    if iso is None or not any(iso.groups()):
-        raise click.BadParameter(f"{text!r}: must be such as 90s, 15m, 2h, 1d, or PT1H30M", param_hint="--ago")
-    days, hours, minutes, seconds = (int(part or 0) for part in iso.groups())
-    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    try:
+        if short := SHORT.fullmatch(text):
+            return timedelta(seconds=int(short[1]) * UNITS[short[2]])
+        iso = ISO.fullmatch(text)
+        if iso is None or not any(iso.groups()):
+            raise click.BadParameter(f"{text!r}: must be such as 90s, 15m, 2h, 1d, or PT1H30M", param_hint="--ago")
+        days, hours, minutes, seconds = (int(part or 0) for part in iso.groups())
+        return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    except OverflowError:
+        raise click.BadParameter(f"{text!r}: is before 1970; --to-earliest moves to the first offsets", param_hint="--ago") from None
 
 
 def instant(text: str) -> datetime:
@@ -69,6 +73,17 @@ def instant(text: str) -> datetime:
 def is_given(value: object) -> bool:
     """Whether an option is in the command: 0 is a value."""
     return value is not None and value is not False
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds, which `nan` and `inf` are not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """See click."""
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"{value!r} is not a number of seconds", param, ctx)
+        return found
 
 
 class Goal:
@@ -96,7 +111,7 @@ class Goal:
         if self.name == "from_file":
             path = Path(value)
             try:
-                text = path.read_text(encoding="utf-8-sig")
+                text = path.read_bytes().decode("utf-8-sig")  # with its line ends, as an id may contain some
             except (OSError, UnicodeDecodeError) as error:
                 raise click.BadParameter(f"{value}: cannot be read: {error}", param_hint="--from-file") from None
             return from_text(text, group, value)

@@ -15,9 +15,10 @@ from rich.text import Text
 from pykafka4.admin import AdminClient
 from pykafka4.admin.files import to_csv, to_json
 from pykafka4.admin.values import GroupLag
+from pykafka4.cli.arguments import Seconds
 from pykafka4.cli.offsets import create, delete, delete_offsets, rewind
 from pykafka4.cli.session import DONE, FAILED, Session, complain_of, note
-from pykafka4.cli.show import as_json, console, error_json, group_json, lag_json, lag_table, member_table, plain, table
+from pykafka4.cli.show import as_json, console, error_json, group_json, lag_json, lag_table, legible, member_table, plain, table
 from pykafka4.core.admin.values import CLASSIC, CONSUMER
 from pykafka4.errors import KafkaError
 
@@ -113,7 +114,7 @@ def described(group: GroupLag) -> RenderableType:
 @groups.command()
 @groups_argument
 @all_option
-@click.option("--watch", "seconds", type=click.FloatRange(0.1), metavar="SECONDS", help="Look again every so often, until Ctrl-C.")
+@click.option("--watch", "seconds", type=Seconds(0.1, 1e9), metavar="SECONDS", help="Look again every so often, until Ctrl-C.")
 @as_json_option
 @click.pass_obj
 def lag(session: Session, group: tuple[str, ...], all_: bool, seconds: float | None, json_: bool) -> int:
@@ -185,7 +186,11 @@ def export(session: Session, group: tuple[str, ...], all_: bool, format_: str, o
         names, code = chosen(admin, session, group, all_)
         found = admin.group_offsets(names, session.timeout)
     good = {name: one for name, one in found.items() if not isinstance(one, KafkaError)}
-    output.write((to_csv if format_ == "csv" else to_json)(good if len(names) > 1 or good else {}))
+    text = to_csv(good, named=len(names) > 1) if format_ == "csv" else to_json(good)
+    if output.isatty() and (safe := "\n".join(map(legible, text.split("\n")))) != text:
+        note("control characters are shown as escapes; --output FILE writes them as they are")
+        text = safe
+    output.write(text)
     empty = [name for name, one in good.items() if not one]
     for name in empty:
         note(f"group {name} has committed no offsets")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from pykafka4.cli.arguments import Seconds
 from pykafka4.cli.groups import groups
 from pykafka4.cli.session import DONE, INTERRUPTED, USAGE, Session, complain
 from pykafka4.config import ClientConfig
@@ -32,7 +33,7 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
 @click.option(
     "-X", "options", multiple=True, metavar="NAME=VALUE", help="An option as in the file; it wins. Passwords belong into the file."
 )
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="For each look or change; default 60.")
+@click.option("--timeout", type=Seconds(0, 1e9, min_open=True), metavar="SECONDS", help="For each look or change; default 60.")
 @click.version_option(package_name="pykafka4", prog_name="pykafka4")
 @click.pass_context
 def cli(context: click.Context, bootstrap: str | None, config: str | None, options: tuple[str, ...], timeout: float | None) -> None:

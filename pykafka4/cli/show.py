@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -17,7 +18,10 @@ from pykafka4.core.admin.values import GroupDescription, GroupListing
 from pykafka4.errors import KafkaError, short_name
 from pykafka4.records import MemberDescription, TopicPartition
 
-__all__ = ["as_json", "console", "error_json", "group_json", "lag_table", "member_table", "plain", "plan_json", "plan_table", "table"]
+__all__ = [
+    *("as_json", "console", "error_json", "group_json", "lag_json", "lag_table", "legible", "member_table", "plain"),
+    *("plan_json", "plan_table", "table"),
+]
 
 WIDE: Final = 100_000  # columns: what is no terminal gets whole lines
 NOTHING: Final = "-"
@@ -34,7 +38,11 @@ def plain(value: object) -> str:
     """A value in a cell or message."""
     if value is None or value == "":
         return NOTHING
-    text = str(value)
+    return legible(str(value))
+
+
+def legible(text: str) -> str:
+    """A text without control characters, which could change a terminal."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
@@ -49,8 +57,20 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str =
 
 
 def as_json(value: object) -> str:
-    """One document."""
-    return json.dumps(value, ensure_ascii=False)
+    """One document. What a terminal may take for a command, or standard output cannot write, is escaped: for a program it is the same."""
+    text = json.dumps(value, ensure_ascii=False)
+    encoding = sys.stdout.encoding or "ascii"
+    if text.isprintable() and _fits(text, encoding):
+        return text
+    return "".join(c if c.isprintable() and _fits(c, encoding) else json.dumps(c)[1:-1] for c in text)
+
+
+def _fits(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return text.isascii()
+    return True
 
 
 def error_json(error: KafkaError) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +19,7 @@ from pykafka4 import AdminClient, KafkaError, OffsetAndMetadata, TopicPartition
 from pykafka4 import __main__ as entry
 from pykafka4.cli.groups import watch
 from pykafka4.cli.main import run
-from pykafka4.cli.show import plain
+from pykafka4.cli.show import as_json, plain
 from pykafka4.testing import ModelServer
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -109,7 +111,7 @@ def test_offsets_are_written_and_read_back(server: ModelServer, admin: AdminClie
         assert groups("rewind", "a", "--from-file", str(file), "--execute")[0] == 0
         assert server.committed("a") == {T0: 4, T1: 2}
     code, _, err = groups("rewind", "none", "--from-file", str(tmp_path / "o.csv"))
-    assert (code, "has no offsets of group 'none', only of a, b" in err) == (2, True)
+    assert (code, "has no offsets of group 'none', only of 'a', 'b'" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -159,6 +161,65 @@ def test_the_rewind_of_an_active_group_is_refused_and_lists_the_members(
     assert (json.loads(out)["executed"], json.loads(out)["error"]["code"]) == (False, "NON_EMPTY_GROUP")
 
 
+def test_a_file_without_an_offset_for_a_topic_that_was_named_is_wrong_usage(server: ModelServer, groups: Run, tmp_path: Path) -> None:
+    topic(server, 10)
+    server.create_topic("u", 2)
+    file = tmp_path / "o.csv"
+    file.write_text("u,0,0\n")
+    for command in ("create", "rewind"):
+        for more in ([], ["--execute"]):
+            code, out, err = groups(command, "g", "--topic", "t", "--topic", "u:0", "--topic", "u:1", "--from-file", str(file), *more)
+            assert (code, out) == (2, "")
+            assert "no offset is given for t, u-1: only partitions of u have one" in err
+    assert server.committed("g") == {}
+
+
+def test_ids_that_look_alike_are_exported_and_read_back(server: ModelServer, admin: AdminClient, groups: Run, tmp_path: Path) -> None:
+    topic(server, 10)
+    ids = ["g", "g ", "a\nb", "a\rb", "[x"]
+    for number, name in enumerate(ids):
+        admin.set_offsets(name, {T0: number})
+    for form in ("csv", "json"):
+        file = tmp_path / form
+        assert groups("export", *ids, "--format", form, "--output", str(file))[0] == 0
+        for number, name in enumerate(ids):
+            code, out, _ = groups("rewind", name, "--from-file", str(file), "--json")
+            assert (code, json.loads(out)["offsets"][0]["new"]) == (0, number)
+
+
+def test_an_export_of_which_a_part_failed_has_the_ids_of_groups(server: ModelServer, admin: AdminClient, groups: Run) -> None:
+    topic(server, 10)
+    admin.set_offsets("a", {T0: 4})
+    admin.set_offsets("b", {T0: 6})
+    server.do(lambda cluster: cluster.controls.deny("group", "a", ["DESCRIBE"]))
+    code, out, _ = groups("export", "a", "b")
+    assert (code, out) == (1, "b,t,0,6\n")
+
+
+class Terminal(io.BytesIO):
+    """A terminal that keeps what is shown."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_an_export_changes_no_terminal_and_no_file(
+    server: ModelServer, admin: AdminClient, groups: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic(server, 10)
+    name = "a\x1b[31m\x9b"
+    admin.set_offsets(name, {T0: 4})
+    admin.set_offsets("b", {T0: 6})
+    line = f"{name},t,0,4\nb,t,0,6\n"
+    assert groups("export", name, "b")[:2] == (0, line)
+    assert groups("export", name, "b", "--output", str(tmp_path / "f"))[0] == 0
+    assert (tmp_path / "f").read_text(encoding="utf-8") == line
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(terminal, encoding="utf-8", write_through=True))
+    assert run(["-b", server.bootstrap_servers, "groups", "export", name, "b"]) == 0
+    assert terminal.getvalue() == b"a\\x1b[31m\\x9b,t,0,4\nb,t,0,6\n"
+
+
 def test_a_group_is_created(server: ModelServer, groups: Run) -> None:
     topic(server, 10, 4)
     assert groups("create", "g", "--topic", "t")[0] == 0
@@ -201,6 +262,13 @@ def test_groups_and_offsets_are_deleted(server: ModelServer, admin: AdminClient,
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t:x", "--to-latest"], "t:0,1"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "a b", "--to-latest"], "a name has 1 to 249"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--ago", "soon"], "must be such as 90s"),
+        (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--ago", "9999999d"], "is before 1970"),
+        (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--ago", "999999999w"], "is before 1970"),
+        (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--ago", "P999999999DT9H"], "is before 1970"),
+        (["-b", "localhost:1", "groups", "lag", "g", "--watch", "nan"], "is not a number of seconds"),
+        (["-b", "localhost:1", "groups", "lag", "g", "--watch", "inf"], "--watch"),
+        (["-b", "localhost:1", "--timeout", "nan", "groups", "list"], "is not a number of seconds"),
+        (["-b", "localhost:1", "groups", "lag", "x\udcff"], "cannot be encoded as UTF-8"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--to-time", "noon"], "must be such as 2026"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--from-file", "/nowhere"], "cannot be read"),
         (["-b", "localhost:1", "groups", "create", "g", "--topic", "t", "--shift", "1"], "a new group has no offsets"),
@@ -236,6 +304,10 @@ def test_options_come_from_a_file_and_the_command_line_wins(
 def test_what_users_chose_cannot_change_a_terminal() -> None:
     assert plain("a\x1b[31mb\n[bold]") == "a\\x1b[31mb\\n[bold]"
     assert plain(None) == plain("") == "-"
+    name = "a\x1b\x9b\x85\u2028\U000e0001\udc9b größe"
+    shown = as_json({"name": name})
+    assert shown == '{"name": "a\\u001b\\u009b\\u0085\\u2028\\udb40\\udc01\\udc9b größe"}'
+    assert json.loads(shown) == {"name": name}
 
 
 class Waits:
@@ -281,6 +353,21 @@ def test_the_module_runs_as_a_program(server: ModelServer, admin: AdminClient) -
     command = [sys.executable, "-m", "pykafka4", "-b", server.bootstrap_servers, "groups", "lag", "g"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, rows(done.stdout)[1]) == (0, ["g", "t", "0", "4", "10", "6", "-", "-"])
+
+
+@pytest.mark.parametrize("command", ["list", "describe --all", "lag --all", "list --json", "lag --all --json", "export --all"])
+def test_names_that_standard_output_cannot_write_end_no_command(server: ModelServer, admin: AdminClient, command: str) -> None:
+    topic(server, 10)
+    admin.set_offsets("größe", {T0: 4})
+    line = [sys.executable, "-m", "pykafka4", "-b", server.bootstrap_servers, "groups", *command.split()]
+    done = subprocess.run(line, capture_output=True, timeout=60, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, b"")
+    if "--json" in command:
+        assert json.loads(done.stdout)["groups"][0]["group_id"] == "größe"
+    elif "export" in command:
+        assert done.stdout == b"t,0,4\n"
+    else:
+        assert b"gr\\xf6\\xdfe" in done.stdout
 
 
 def test_without_click_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
