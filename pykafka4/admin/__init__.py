@@ -113,8 +113,9 @@ class AdminClient:
         """What `set_offsets` would do; changes nothing. `topics` are names or (topic, partition) pairs; None: all that is committed.
 
         `to`: "earliest", "latest", "current", an offset, an aware datetime, a timedelta before now, or a mapping of partitions to offsets
-        (then the default of `topics` is its partitions, and each of `topics` needs an offset). `shift`: so many records forward, or back if negative. Offsets outside of the log
-        become its first or last one, with a note in the plan. Sources: `kafka-consumer-groups --reset-offsets`.
+        (then the default of `topics` is its partitions, and each of `topics` needs an offset in it). `shift`: so many records forward, or back
+        if negative. Offsets outside of the log become its first or last one, with a note in the plan. Sources: `kafka-consumer-groups
+        --reset-offsets`.
 
         Raises PartialFailure with the errors of partitions; BrokerError, AuthorizationError, KafkaTimeoutError about the group or a topic.
         An offset in a transaction that has not ended is waited for: it would replace the new one.
