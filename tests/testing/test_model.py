@@ -308,6 +308,16 @@ def test_a_request_that_cannot_be_decoded_is_logged(
     assert re.search(f"broker 1 closes a connection: {told}", caplog.text), caplog.text
 
 
+def test_any_number_of_requests_that_arrive_together_are_answered_in_order(cluster: ModelCluster) -> None:
+    client = ModelClient(cluster)
+    message = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+    many = range(3_000)
+    client.asked = dict.fromkeys(many, (MetadataRequest, 9))
+    client.session.receive(b"".join(bytes(part) for number in many for part in encode_request(message, 9, number, "client")))
+    assert client.order == list(many)
+    assert not client.closed
+
+
 def test_bytes_behind_a_request_are_ignored_as_brokers_do(cluster: ModelCluster) -> None:
     client = ModelClient(cluster)
     client.asked[7] = (MetadataRequest, 12)

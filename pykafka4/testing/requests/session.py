@@ -87,14 +87,17 @@ def code(error: str | None) -> int:
 class Session:
     """One client's connection to one broker."""
 
-    __slots__ = ("_arrived", "_busy", "_execute", "_fault", "_pieces", "abandoned", "broker", "cluster", "dead", "front", "open")
+    __slots__ = (
+        *("_arrived", "_busy", "_execute", "_fault", "_pieces", "_proceeding"),
+        *("abandoned", "broker", "cluster", "dead", "front", "open"),
+    )
 
     def __init__(self, cluster: Cluster, broker: Broker, front: Front, execute: Handler) -> None:
         self.cluster, self.broker, self.front, self._execute = cluster, broker, front, execute
         self.open = True  # the client still receives bytes
         self.abandoned = False  # the client no longer waits for responses, though its bytes may still arrive
         self.dead = False  # closed by the broker: none of its requests is executed any more
-        self._busy = False
+        self._busy = self._proceeding = False
         self._pieces = bytearray()
         self._arrived: deque[bytes] = deque()
         self._fault: Injected | None = None
@@ -143,9 +146,15 @@ class Session:
 
     def proceed(self) -> None:
         """Execute the requests that have arrived, until one has to wait."""
-        while self._arrived and not self._busy and self.broker.running(self.cluster.timeline.now):
-            self._busy = True
-            self._begin(self._arrived.popleft())
+        if self._proceeding:  # the response to a request that the loop below has begun: it goes on by itself
+            return
+        self._proceeding = True
+        try:
+            while self._arrived and not self._busy and self.broker.running(self.cluster.timeline.now):
+                self._busy = True
+                self._begin(self._arrived.popleft())
+        finally:
+            self._proceeding = False
         self._retire()
 
     def _begin(self, frame: bytes) -> None:
