@@ -9,6 +9,7 @@ import click
 from pykafka4.cli.arguments import Seconds
 from pykafka4.cli.groups import groups
 from pykafka4.cli.session import DONE, INTERRUPTED, USAGE, Session, complain
+from pykafka4.cli.show import as_json, error_json
 from pykafka4.config import ClientConfig
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.properties import translate
@@ -67,6 +68,8 @@ def run(arguments: Sequence[str]) -> int:
         complain(error)
         return USAGE
     except (KafkaError, OSError) as error:
+        if "--json" in arguments and isinstance(error, KafkaError):  # a program that reads the result gets a document in any case
+            click.echo(as_json(error_json(error)))
         return complain(error)
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from pykafka4.admin.groups import raised
 from pykafka4.admin.values import OffsetPlan
 from pykafka4.cli.arguments import Goal, goal_options, is_given, targets
 from pykafka4.cli.session import DONE, FAILED, Session, complain, note
@@ -143,13 +144,11 @@ def delete_offsets(session: Session, group: str, topics: tuple[str, ...], execut
     """Delete committed offsets of topics or partitions; those of other topics stay."""
     wanted = targets(topics)
     with session.admin() as admin:
-        found = admin.group_offsets([group], session.timeout)[group]
-        if isinstance(found, KafkaError):
-            return complain(found)
+        found = raised(admin.group_offsets([group], session.timeout)[group])
         names = {item for item in wanted if isinstance(item, str)}
         stored = {tp: at.offset for tp, at in found.items() if tp.topic in names or tp in wanted}
         if not stored:
-            return complain(f"group {group} has committed no offset of {', '.join(map(str, wanted))}")
+            raise KafkaError(f"group {group} has committed no offset of {', '.join(map(str, wanted))}")
         if execute:
             admin.delete_offsets(group, list(stored), session.timeout)
     if json_:

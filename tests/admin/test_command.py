@@ -251,6 +251,27 @@ def test_groups_and_offsets_are_deleted(server: ModelServer, admin: AdminClient,
 
 
 @pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        ("rewind g --topic none --to-latest --execute", "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("rewind g --topic t --to-latest --execute", "GROUP_AUTHORIZATION_FAILED"),
+        ("create h --topic none --execute", "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("create g --topic t --execute", "CLIENT_ERROR"),
+        ("delete-offsets g --topic u", "CLIENT_ERROR"),
+        ("delete-offsets denied --topic t", "GROUP_AUTHORIZATION_FAILED"),
+    ],
+)
+def test_a_command_that_fails_writes_a_document(server: ModelServer, admin: AdminClient, groups: Run, command: str, error: str) -> None:
+    topic(server, 10)
+    admin.set_offsets("g", {T0: 4})
+    server.do(lambda cluster: cluster.controls.deny("group", "denied", ["DESCRIBE"]))
+    server.fail("OffsetCommit", "GROUP_AUTHORIZATION_FAILED")
+    code, out, err = groups(*command.split(), "--json")
+    shown = json.loads(out)["error"]
+    assert (code, shown["code"], err) == (1, error, f"error: {shown['message']}\n")
+
+
+@pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["groups", "list"], "which cluster?"),
