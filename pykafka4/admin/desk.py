@@ -8,8 +8,9 @@ from typing import Any, Final, Generic, TypeVar
 from pykafka4.attachment import SHORT, Attachment, read_config
 from pykafka4.client import Client
 from pykafka4.config import ClientConfig
+from pykafka4.core.admin.calls import Begin
 from pykafka4.core.admin.machine import AdminMachine
-from pykafka4.core.admin.places import Brokers, Leaders, OfGroup
+from pykafka4.core.admin.places import Leaders, OfGroup
 from pykafka4.core.admin.work import Place, Question
 from pykafka4.errors import ClosedError, KafkaError
 from pykafka4.net import system
@@ -37,22 +38,20 @@ class Deadline:
 
 
 class Answers(Generic[K, V]):
-    """The answers to a question that was asked."""
+    """The answers of a call, or to one question of it."""
 
-    def __init__(
-        self, desk: Desk, question: Question[K, V], place: Callable[[], Place[K]], keys: Callable[[], Iterable[K]], seconds: float
-    ) -> None:
-        """`place` and `keys` are called on the loop."""
+    def __init__(self, desk: Desk, begin: Begin, seconds: float) -> None:
+        """`begin` is called on the loop."""
         self._desk, self._seconds = desk, seconds
         self._promise: Promise[dict[K, V | KafkaError]] = desk.promise()
         self._stops: list[Callable[[], None]] = []
 
-        def begin(now: float) -> None:
-            self._stops.append(desk.machine.begin(now, question, place(), keys(), seconds, self._promise.set_result))
+        def started(now: float) -> None:
+            self._stops.append(begin(desk.machine, now, seconds, self._promise.set_result))
 
         self._promise.add_done_callback(lambda promise: desk.open.pop(promise, None))
         desk.open[self._promise] = None
-        desk.post(begin)
+        desk.post(started)
         if desk.closed:  # after it is in `open`: otherwise a close at this moment would overlook it
             self._promise.set_exception(ClosedError(CLOSED))
 
@@ -96,32 +95,32 @@ class Desk(Attachment[AdminMachine]):
 
     # -- asking
 
-    def of_groups(self, question: Question[str, V], groups: Iterable[str], deadline: Deadline) -> Answers[str, V]:
-        """Ask the coordinators of `groups`."""
-        return Answers(self, question, lambda: self.machine.coordinators, _kept(groups), deadline.left)
+    def ask(self, begin: Begin, deadline: Deadline) -> Answers[Any, Any]:
+        """Begin one of `core.admin.calls`."""
+        return Answers(self, begin, deadline.left)
 
     def of_group(self, question: Question[K, V], group: str, keys: Iterable[K], deadline: Deadline) -> Answers[K, V]:
         """Ask the coordinator of one group."""
-        return Answers(self, question, lambda: OfGroup(self.machine.coordinators, group), _kept(keys), deadline.left)
+        return self._asked(question, lambda: OfGroup(self.machine.coordinators, group), keys, deadline)
 
     def of_leaders(
         self, question: Question[TopicPartition, V], partitions: Iterable[TopicPartition], deadline: Deadline
     ) -> Answers[TopicPartition, V]:
         """Ask the leaders of `partitions`."""
-        return Answers(self, question, lambda: Leaders(self.machine.cluster), _kept(partitions), deadline.left)
+        return self._asked(question, lambda: Leaders(self.machine.cluster), partitions, deadline)
 
     def of_anyone(self, question: Question[K, V], keys: Iterable[K], deadline: Deadline) -> Answers[K, V]:
         """Ask any broker."""
-        return Answers(self, question, lambda: self.machine.anyone(), _kept(keys), deadline.left)
+        return self._asked(question, lambda: self.machine.anyone(), keys, deadline)
 
-    def of_brokers(self, question: Question[int, V], deadline: Deadline) -> Answers[int, V]:
-        """Ask every broker of the cluster."""
+    def _asked(self, question: Question[K, V], place: Callable[[], Place[K]], keys: Iterable[K], deadline: Deadline) -> Answers[K, V]:
+        """`place` is called on the loop."""
+        kept = list(keys)
+        return self.ask(lambda machine, now, seconds, done: machine.begin(now, question, place(), kept, seconds, done), deadline)
+
+    def refresh_brokers(self, deadline: Deadline) -> None:
+        """Learn of new brokers."""
         self.runtime.refresh_metadata([], deadline.left)
-        return Answers(self, question, lambda: Brokers(self.machine.cluster), lambda: list(self.machine.cluster.brokers), deadline.left)
-
-    def address(self, node: int) -> str:
-        """Host and port of a broker."""
-        return self.machine.address(node)
 
     # -- the end
 
@@ -144,9 +143,3 @@ class Desk(Attachment[AdminMachine]):
         if not desk.closed and desk.runtime.loop.alive:
             warn_unclosed("AdminClient")
             desk.runtime.callbacks.post(desk.close)
-
-
-def _kept(keys: Iterable[K]) -> Callable[[], Iterable[K]]:
-    """The keys, whatever happens to where they come from."""
-    found = list(keys)
-    return lambda: found

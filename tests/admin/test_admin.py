@@ -392,6 +392,44 @@ def test_offsets_that_fail_are_named_and_the_others_are_stored(server: ModelServ
     assert server.committed("g") == {T0: 1}
 
 
+@pytest.mark.parametrize("partitions", [[T0], [T0, T1]])
+def test_an_error_about_the_group_is_one_error(server: ModelServer, admin: AdminClient, partitions: list[TopicPartition]) -> None:
+    topic(server, 10, 4)
+    offsets = dict.fromkeys(partitions, 1)
+    server.fail("OffsetCommit", "GROUP_AUTHORIZATION_FAILED")
+    with pytest.raises(AuthorizationError, match="group g: GROUP_AUTHORIZATION_FAILED"):
+        admin.set_offsets("g", offsets)
+    server.fail("OffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", times=1000)
+    with pytest.raises(KafkaTimeoutError, match=r"group g: OffsetCommit: no answer within .*COORDINATOR_LOAD_IN_PROGRESS"):
+        admin.set_offsets("g", offsets, timeout=0.5)
+
+
+def test_a_coordinator_that_is_silent_costs_only_its_own_groups(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 10)
+    names = [f"g{number}" for number in range(12)]
+    for name in names:
+        admin.set_offsets(name, {T0: 4})
+    at = {name: described(admin, name).coordinator for name in names}
+    leader = server.do(lambda cluster: cluster.topics["t"].partitions[0].leader)
+    ill = next(node for node in at.values() if node != leader)
+    server.do(lambda cluster: cluster.freeze(ill, LONG))
+    for look in (admin.describe_groups, admin.group_offsets, admin.group_lag):
+        found = look(names, timeout=1.0)
+        assert {name for name, one in found.items() if isinstance(one, KafkaTimeoutError)} == {n for n in names if at[n] == ill}
+
+
+@pytest.mark.parametrize("api", ["DeleteGroups", "OffsetDelete"])
+def test_a_deletion_whose_response_is_lost_is_done(server: ModelServer, admin: AdminClient, api: str) -> None:
+    topic(server, 10)
+    admin.set_offsets("g", {T0: 4})
+    server.disconnect(api, after=True)
+    if api == "DeleteGroups":
+        assert admin.delete_groups(["g"]) == {"g": None}
+    else:
+        assert admin.delete_offsets("g", ["t"]) == [T0]
+    assert server.committed("g") == {}
+
+
 def test_a_partition_that_does_not_exist_fails_soon(server: ModelServer, admin: AdminClient) -> None:
     topic(server, 10)
     with pytest.raises(BrokerError, match="group g, t-7: UNKNOWN_TOPIC_OR_PARTITION"):

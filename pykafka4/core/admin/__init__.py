@@ -4,6 +4,7 @@ Rule: every key of a question gets its own outcome, so an error of one never hid
 
 Modules; each line imports only from lines below it:
 
+    calls        calls about many groups: sequences of questions
     machine      the machine of an `AdminClient`: runs questions until each key has its outcome
     groups, offsets    the questions: their requests, and what responses mean
     places       which broker is asked about a key

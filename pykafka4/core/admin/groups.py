@@ -169,6 +169,10 @@ class DeleteGroups(Question[str, bool]):
 
     api = "DeleteGroups"
 
+    def repeated(self, found: bool | Refusal) -> bool | Refusal:
+        """A group that is not there was deleted by the request whose response was lost."""
+        return True if isinstance(found, Refusal) and found.code == NOT_FOUND else found
+
     def message(self, keys: Sequence[str]) -> DeleteGroupsRequest:
         """All of them."""
         return DeleteGroupsRequest(groups_names=list(keys))

@@ -29,7 +29,7 @@ class AdminMachine:
         self._requests: list[Request] = []
         self._works: dict[Work, None] = {}  # type: ignore[type-arg]  # of any kind
         self._context = Context(config, random, network.new_lane(), self._requests.append, network.why_unreachable)
-        self.coordinators = Coordinators(self._context, network, cluster, self._stir)
+        self.coordinators = Coordinators(self._context, network, cluster, self._placed)
         cluster.on_change.append(self._changed)
 
     def begin(
@@ -56,10 +56,20 @@ class AdminMachine:
         if not wanted:
             done({})
             return lambda: None
-        work = Work(self._context, question, place, settled, now + seconds, seconds)
-        work.add(wanted)
+        work = self.work(question, place, settled, now + seconds, seconds)
+        self.add(work, wanted)
+        return partial(self.stop, work)
+
+    def work(
+        self, question: Question[K, V], place: Place[K], settled: Callable[[K, V | KafkaError], None], deadline: float, seconds: float
+    ) -> Work[K, V]:
+        """Work on `question`, without keys so far."""
+        return Work(self._context, question, place, settled, deadline, seconds)
+
+    def add(self, work: Work[K, V], keys: Iterable[K]) -> None:
+        """Ask about `keys`, in the next poll, or in this one."""
         self._works[work] = None
-        return partial(self._stop, work)
+        work.add(keys)
 
     def anyone(self) -> Anyone[Any]:
         """For questions that any broker can answer."""
@@ -75,11 +85,13 @@ class AdminMachine:
         if not self._works:
             self.coordinators.rest()
             return NOTHING
-        wake_at = INFINITY
-        for work in list(self._works):
-            wake_at = min(wake_at, work.poll(now))
-            if not work.open:
-                del self._works[work]
+        due = list(self._works)
+        while due:
+            for work in due:
+                work.poll(now)
+            due = [work for work in self._works if work.wake_at <= now]  # with keys that others have settled
+        self._works = {work: None for work in self._works if work.open}
+        wake_at = min((work.wake_at for work in self._works), default=INFINITY)
         wake_at = min(wake_at, self.coordinators.poll(now))
         requests = tuple(self._requests)
         self._requests.clear()
@@ -92,18 +104,21 @@ class AdminMachine:
     def gone(self) -> None:
         """The client is closed: close the connections."""
         for work in list(self._works):
-            self._stop(work)
+            self.stop(work)
         self.cluster.on_change.remove(self._changed)
         self.network.drop_lane(self._context.lane)
 
-    def _stop(self, work: Work) -> None:  # type: ignore[type-arg]
-        self._works.pop(work, None)
-        work.drop()
+    def stop(self, *works: Work[Any, Any]) -> None:
+        """Nobody waits for these any more."""
+        for work in works:
+            self._works.pop(work, None)
+            work.drop()
 
-    def _stir(self) -> None:
+    def _placed(self, group: str) -> None:
         for work in self._works:
-            work.stir()
+            work.placed(group)
 
     def _changed(self, change: Change) -> None:
-        self._stir()
+        for work in self._works:
+            work.stir()
         self.coordinators.stir()

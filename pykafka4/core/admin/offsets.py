@@ -22,6 +22,9 @@ LATEST, EARLIEST = -1, -2  # timestamps with a meaning of their own
 CLIENT: Final = -1  # the replica id of clients
 MOST: Final = 1_000  # partitions in a request
 TOPIC_NAMES: Final = 9  # the last version of OffsetCommit and OffsetFetch with names of topics; later ones have ids
+NOT_FOUND: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
+COORDINATION: Final = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
+OF_GROUP: Final = {BY_NAME[name].code for name in ("GROUP_AUTHORIZATION_FAILED", "INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", *COORDINATION)}
 UNSTABLE: Final = BY_NAME["UNSTABLE_OFFSET_COMMIT"].code
 NONE_YET: Final = BY_NAME["OFFSET_NOT_AVAILABLE"].code
 
@@ -111,9 +114,14 @@ class OfPartitions(Question[TopicPartition, Any]):
         """The partition."""
         return f"group {self._group}, {key}" if self._group else str(key)
 
+    def late(self, key: TopicPartition) -> str:
+        """The group, whose coordinator has not answered: the same text for all partitions."""
+        return f"group {self._group}" if self._group else str(key)
+
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
-        """With the right that may be missing."""
-        return broker_error(refusal.code, self.what(key), refusal.detail, self.api, topic=key.topic, group=self._group)
+        """With the right that may be missing. An error about the group is the same for all partitions."""
+        what = f"group {self._group}" if self._group and refusal.code in OF_GROUP else self.what(key)
+        return broker_error(refusal.code, what, refusal.detail, self.api, topic=key.topic, group=self._group)
 
 
 class ListOffsets(OfPartitions):
@@ -179,6 +187,10 @@ class DeleteOffsets(OfPartitions):
     """Deletes committed offsets of a group."""
 
     api = "OffsetDelete"
+
+    def repeated(self, found: bool | Refusal) -> bool | Refusal:
+        """A group that is not there has lost its last offsets by the request whose response was lost."""
+        return True if isinstance(found, Refusal) and found.code == NOT_FOUND else found
 
     def message(self, keys: Sequence[TopicPartition]) -> OffsetDeleteRequest:
         """Of these partitions."""

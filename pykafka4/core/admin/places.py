@@ -95,8 +95,8 @@ class Coordinators(Place[str]):
 
     cured_by: ClassVar[Refresh] = Refresh.COORDINATOR
 
-    def __init__(self, context: Context, network: Network, cluster: Cluster, found: Callable[[], None]) -> None:
-        """`found()` is called when the coordinator of a group is known, or an error."""
+    def __init__(self, context: Context, network: Network, cluster: Cluster, found: Callable[[str], None]) -> None:
+        """`found(group)` is called when the coordinator of a group is known, or an error."""
         self._network, self._cluster, self._found = network, cluster, found
         self._nodes: dict[str, int] = {}
         self._errors: dict[str, KafkaError] = {}
@@ -151,7 +151,7 @@ class Coordinators(Place[str]):
             self._errors[key] = outcome
         else:
             self._nodes[key] = outcome
-        self._found()
+        self._found(key)
 
 
 class OfGroup(Place[Any]):
@@ -181,6 +181,10 @@ class OfGroup(Place[Any]):
     def lost(self, now: float, key: Any, node: int, reason: KafkaError) -> None:
         """See Coordinators."""
         self._coordinators.lost(now, self._group, node, reason)
+
+    def is_of(self, group: str) -> bool:
+        """That one."""
+        return group == self._group
 
 
 class Leaders(Place[TopicPartition]):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
-from pykafka4.records import MemberDescription, TopicPartition
+from pykafka4.errors import KafkaError
+from pykafka4.records import MemberDescription, OffsetAndMetadata, TopicPartition
 
-__all__ = ["CLASSIC", "CONSUMER", "GroupDescription", "GroupListing"]
+__all__ = ["CLASSIC", "CONSUMER", "GroupDescription", "GroupListing", "Position"]
 
 CLASSIC, CONSUMER = "classic", "consumer"  # types of groups; brokers have more: share, streams
 
@@ -53,3 +56,13 @@ class GroupDescription:
     def owner(self, partition: TopicPartition) -> MemberDescription | None:
         """The member that has `partition`."""
         return next((member for member in self.members if partition in member.partitions), None)
+
+
+@attrs.frozen
+class Position:
+    """Where a group stands: committed offsets, owners, and the end of each partition that has one of these, in order, or its error."""
+
+    description: GroupDescription
+    committed: Mapping[TopicPartition, OffsetAndMetadata]
+    owners: Mapping[TopicPartition, MemberDescription]
+    ends: Mapping[TopicPartition, int | KafkaError]

@@ -2,12 +2,16 @@
 
 Keys that go to the same broker share requests; those for different brokers are under way at the same time. A request keeps the full
 `request_timeout_ms`, however short the deadline is: an earlier one would close a connection that other requests use.
+
+A poll looks only at keys with news: with brokers that take one group in a request, there are as many responses as keys.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from heapq import heappop, heappush
+from itertools import count
 from random import Random
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -18,7 +22,7 @@ from pykafka4.core import ANY, INFINITY, Failed, Outcome, Reply, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.call import PATIENCE
 from pykafka4.core.network.endpoint import broker_of, via
-from pykafka4.error_table import Refresh, error_code
+from pykafka4.error_table import Refresh, Written, error_code
 from pykafka4.errors import KafkaError, KafkaTimeoutError
 
 __all__ = ["MISSING_SECONDS", "Context", "Place", "Question", "Refusal", "Work"]
@@ -57,9 +61,17 @@ class Question(ABC, Generic[K, V]):
     def read(self, keys: Sequence[K], reply: Reply) -> Mapping[K, V | Refusal]:
         """What the response says of each of `keys`; a key that it does not contain is asked for again."""
 
+    def repeated(self, found: V | Refusal) -> V | Refusal:
+        """What `found` means for a key about which a request was sent before whose response was lost."""
+        return found
+
     @abstractmethod
     def what(self, key: K) -> str:
         """What `key` is, for error messages: `group g`."""
+
+    def late(self, key: K) -> str:
+        """What is not answered, for the error at the deadline."""
+        return self.what(key)
 
     @abstractmethod
     def error(self, key: K, refusal: Refusal) -> KafkaError:
@@ -91,6 +103,10 @@ class Place(ABC, Generic[K]):
     def lost(self, now: float, key: K, node: int, reason: KafkaError) -> None:
         """`node` did not respond, or is not the broker of `key`."""
 
+    def is_of(self, group: str) -> bool:
+        """Whether all keys are asked about at the coordinator of `group`."""
+        return False
+
 
 @attrs.frozen(eq=False)
 class Context:
@@ -105,9 +121,11 @@ class Context:
 
 @attrs.define(eq=False)
 class Entry:
-    """A key that is not settled. `due`: when it may be sent, again if a request is in flight."""
+    """A key that is not settled. `due`: when it may be sent, again if a request is in flight. `look_at`: when it is to be looked at."""
 
     due: float = -INFINITY
+    look_at: float = INFINITY
+    is_lost: bool = False  # whether a request about it was sent, and the response was lost
     backoff: Backoff | None = None
     last_error: KafkaError | None = None
     missing_since: float | None = None
@@ -130,7 +148,10 @@ class Work(Generic[K, V]):
         self._deadline, self._seconds = deadline, seconds
         self._most = question.most
         self._entries: dict[K, Entry] = {}
-        self._look_at = INFINITY
+        self._changed: dict[K, None] = {}  # to be looked at in the next poll
+        self._all = False  # whether all are
+        self._looks: list[tuple[float, int, K]] = []  # a heap of times, for keys that are looked at later; the number orders equal times
+        self._numbers = count()
 
     @property
     def open(self) -> bool:
@@ -141,40 +162,72 @@ class Work(Generic[K, V]):
         """Ask about `keys` as well."""
         new = [key for key in keys if key not in self._entries]
         self._place.begin(new)
-        self._entries.update((key, Entry()) for key in new)
-        self.stir()
+        for key in new:
+            self._entries[key] = Entry()
+            self._changed[key] = None
 
     def drop(self) -> None:
         """Nobody waits any more: forget the keys. Responses in flight are ignored."""
         self._entries.clear()
+        self._changed.clear()
+        self._looks.clear()
         self._place.end()
 
     def stir(self) -> None:
-        """Something may have changed: look at all keys in the next poll."""
-        self._look_at = -INFINITY
+        """The metadata changed: look at all keys in the next poll."""
+        self._all = True
+
+    def placed(self, group: str) -> None:
+        """The coordinator of `group` is known, or why it is not: look at the keys that wait for it."""
+        if self._place.is_of(group):
+            self._all = True
+        else:
+            self._changed.update((key, None) for key in (group,) if key in self._entries)
+
+    @property
+    def wake_at(self) -> float:
+        """When to be polled again."""
+        if not self._entries:
+            return INFINITY
+        if self._all or self._changed:
+            return -INFINITY
+        return min(self._deadline, self._looks[0][0]) if self._looks else self._deadline
 
     def poll(self, now: float) -> float:
         """Send what is due; returns when to be polled again."""
-        if now < self._look_at or not self._entries:
-            return self._look_at if self._entries else INFINITY
-        self._look_at = self._deadline
         if now >= self._deadline:
             self._time_out()
-        else:
-            self._serve(now)
-        return self._look_at if self._entries else INFINITY
+        elif now >= self.wake_at:
+            self._serve(now, self._with_news(now))
+        return self.wake_at
 
-    def _serve(self, now: float) -> None:
+    def _with_news(self, now: float) -> list[K]:
+        changed, self._changed = self._changed, {}
+        while self._looks and self._looks[0][0] <= now:
+            _, _, key = heappop(self._looks)
+            changed[key] = None
+            if key in self._entries:
+                self._entries[key].look_at = INFINITY
+        every, self._all = self._all, False
+        return list(self._entries) if every else [key for key in changed if key in self._entries]
+
+    def _look(self, key: K, at: float) -> None:
+        entry = self._entries[key]
+        if at < entry.look_at:
+            entry.look_at = at
+            heappush(self._looks, (at, next(self._numbers), key))
+
+    def _serve(self, now: float, keys: list[K]) -> None:
         asked: dict[int, list[K]] = {}
-        for key, entry in list(self._entries.items()):
+        for key in keys:
             known = self._place.outcome(now, key)
             if known is not None:
                 self._settle(key, known)
             elif (node := self._place.node(key)) is None:  # found during the back-off
                 self._place.want(now, key)
-                self._look_at = min(self._look_at, now + LOOK_SECONDS)
-            elif now < entry.due:
-                self._look_at = min(self._look_at, entry.due)
+                self._look(key, now + LOOK_SECONDS)
+            elif now < self._entries[key].due:
+                self._look(key, self._entries[key].due)
             else:
                 asked.setdefault(node, []).append(key)
         for node, keys in asked.items():
@@ -185,7 +238,7 @@ class Work(Generic[K, V]):
         again = now + PATIENCE if node == ANY else INFINITY  # any other broker may answer sooner than a frozen one
         for key in keys:
             self._entries[key].due = again
-        self._look_at = min(self._look_at, again)
+            self._look(key, again)
         question, timeout = self._question, self._context.config.request_timeout_ms / 1000
         on_reply = lambda at, outcome: self._answered(at, node, keys, outcome)  # noqa: E731
         address = node if node == ANY else via(self._context.lane, node)
@@ -193,10 +246,11 @@ class Work(Generic[K, V]):
         self._context.send(Request(address, message, now + timeout, on_reply, version, question.fit))
 
     def _answered(self, now: float, node: int, keys: list[K], outcome: Outcome) -> None:
-        self.stir()
         keys = [key for key in keys if key in self._entries]
+        self._changed.update(dict.fromkeys(keys))
         if isinstance(outcome, Failed):
             for key in keys:
+                self._entries[key].is_lost |= outcome.written is not Written.NO
                 if outcome.passing:
                     self._place.lost(now, key, broker_of(node), outcome.reason)
                     self._retry(now, key, outcome.reason)
@@ -216,6 +270,8 @@ class Work(Generic[K, V]):
                 self._retry(now, key, KafkaError(f"{self._question.what(key)}: missing in the response to {self._question.api}"))
 
     def _take(self, now: float, node: int, key: K, found: V | Refusal) -> None:
+        if self._entries[key].is_lost:
+            found = self._question.repeated(found)
         if not isinstance(found, Refusal):
             self._settle(key, found)
             return
@@ -249,5 +305,5 @@ class Work(Generic[K, V]):
         why = self._context.why_unreachable()
         for key, entry in list(self._entries.items()):
             because = f" (last error: {entry.last_error})" if entry.last_error is not None else f" ({why})" if why else ""
-            what = f"{self._question.what(key)}: {self._question.api}: no answer within {self._seconds:g} s{because}"
+            what = f"{self._question.late(key)}: {self._question.api}: no answer within {round(self._seconds, 2):g} s{because}"
             self._settle(key, KafkaTimeoutError(what))

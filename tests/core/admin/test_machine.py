@@ -2,128 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import attrs
 import pytest
-from scripted_brokers import World, metadata, versions
+from scripted_admin import Harness, code, coordinators, groups, make, offsets_of
+from scripted_brokers import metadata
 
-from pykafka4.core.admin.groups import DescribeClassic, DescribeConsumer, ListGroups
-from pykafka4.core.admin.machine import AdminMachine
+from pykafka4.core.admin.groups import DescribeConsumer, ListGroups
 from pykafka4.core.admin.offsets import LATEST, CommitOffsets, CountPartitions, FetchOffsets, ListOffsets, Unstable
 from pykafka4.core.admin.places import Brokers, Leaders, OfGroup
 from pykafka4.core.admin.work import MISSING_SECONDS
 from pykafka4.core.group.assignors import assignment_bytes
 from pykafka4.core.network.call import PATIENCE
-from pykafka4.error_table import BY_NAME
 from pykafka4.errors import AuthorizationError, BrokerError, KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata, TopicPartition
-from pykafka4.wire.protocol.frame import RequestHeader
 from pykafka4.wire.protocol.messages_admin import ConsumerGroupDescribeResponse, ListGroupsResponse
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorResponse
-from pykafka4.wire.protocol.messages_fetch import ListOffsetsResponse
 from pykafka4.wire.protocol.messages_group import DescribeGroupsResponse, OffsetCommitResponse, OffsetFetchResponse
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-Outcome = dict[Any, Any]
-
-
-def code(name: str) -> int:
-    return BY_NAME[name].code
-
-
-class Scripted(World):
-    """Brokers that answer as the test says, in order: `script[api]` gets the message and the host, and returns the response or None."""
-
-    def begin(self) -> None:
-        self.script: dict[str, Callable[[Any, str], Any]] = {}
-        self.taken: list[tuple[float, str, str, Any]] = []  # (time, api, host, message)
-
-    def _take(self, link: int, header: RequestHeader, message: Any) -> None:
-        api = type(message).__name__.removesuffix("Request")
-        if api not in self.script:
-            super()._take(link, header, message)
-            return
-        host = self.links[link][0]
-        self.taken.append((self.now, api, host, message))
-        response = self.script[api](message, host)
-        if response is not None:
-            self.answer(link, header, response)
-
-
-@attrs.define
-class Harness:
-    """A machine and its brokers."""
-
-    world: Scripted
-    machine: AdminMachine
-
-    @property
-    def script(self) -> dict[str, Callable[[Any, str], Any]]:
-        return self.world.script
-
-    @property
-    def asked(self) -> list[tuple[float, str, str, Any]]:
-        return self.world.taken
-
-    def run(self, seconds: float = 0.0) -> None:
-        """Let time pass; requests are answered as soon as they come."""
-        self.world.run(seconds)
-        assert not self.world.others
-
-    def ask(self, question: Any, place: Any, keys: list[Any], seconds: float = 60.0) -> list[Outcome]:
-        """The outcomes, as soon as there are any."""
-        outcomes: list[Outcome] = []
-        self.machine.begin(self.world.now, question, place, keys, seconds, outcomes.append)
-        return outcomes
-
-    def describe(self, *groups: str, seconds: float = 60.0) -> list[Outcome]:
-        return self.ask(DescribeClassic(self.machine.address), self.machine.coordinators, list(groups), seconds)
-
-    def of(self, api: str) -> list[tuple[float, str, Any]]:
-        return [(at, host, message) for at, name, host, message in self.asked if name == api]
-
-
-def coordinators(**nodes: int) -> Callable[[Any, str], Any]:
-    """What FindCoordinator answers: the node of each group, or an error code below 0."""
-
-    def answer(message: Any, host: str) -> FindCoordinatorResponse:
-        kind = FindCoordinatorResponse.Coordinator
-        rows = []
-        for key in message.coordinator_keys:
-            node = nodes.get(key, 1)
-            error = -node if node < 0 else 0
-            rows.append(kind(key=key, node_id=node, host="", port=0, error_code=error, error_message=None))
-        return FindCoordinatorResponse(coordinators=rows)
-
-    return answer
-
-
-def groups(**errors: str) -> Callable[[Any, str], Any]:
-    """What DescribeGroups answers: each group is empty, or has that error."""
-
-    def answer(message: Any, host: str) -> DescribeGroupsResponse:
-        kind = DescribeGroupsResponse.Group
-        rows = [kind(group_id=g, group_state="Empty", error_code=code(errors[g]) if g in errors else 0) for g in message.groups]
-        return DescribeGroupsResponse(groups=rows)
-
-    return answer
-
-
-def make(**limits: Any) -> Harness:
-    world = Scripted.make(retry_backoff_ms=100, request_timeout_ms=30_000)
-    assert isinstance(world, Scripted)
-    world.begin()
-    world.script.update(FindCoordinator=coordinators(), DescribeGroups=groups())
-    world.metadata = metadata({"t": [(1, 5), (2, 7)]})
-    world.speaks = versions(**limits)
-    engine = world.engine
-    machine = AdminMachine(engine.config, engine.network, engine.cluster, engine.random)
-    engine.add(machine, "admin client")
-    world.run()
-    return Harness(world, machine)
 
 
 @pytest.fixture
@@ -361,18 +260,6 @@ def test_every_broker_is_asked_for_its_groups_and_one_that_left_is_an_error(harn
     assert outcomes[0][1] == ()
     assert [(g.group_id, g.type, g.coordinator) for g in outcomes[0][2]] == [("g", "consumer", 2)]
     assert isinstance(outcomes[0][7], KafkaError)
-
-
-def offsets_of(message: Any, host: str) -> ListOffsetsResponse:
-    kind = ListOffsetsResponse.Topic
-    return ListOffsetsResponse(
-        topics=[
-            kind(
-                name=t.name, partitions=[kind.Partition(partition_index=p.partition_index, offset=int(host[1]) * 10) for p in t.partitions]
-            )
-            for t in message.topics
-        ]
-    )
 
 
 def test_leaders_are_asked_about_their_partitions_and_topics_are_released(harness: Harness) -> None:

@@ -13,15 +13,15 @@ ADMIN, COMMAND = "tests/admin/test_admin.py::", "tests/admin/test_command.py::"
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/admin/groups.py",
-        old="        if any(map(_is_occupied, errors.values())):  # a member has joined since it was looked at\n",
+        old="        if any(map(is_occupied, errors.values())):  # a member has joined since it was looked at\n",
         new="        if False:\n",
         breaks="a member that joins after the look is not named",
         tests=(ADMIN + "test_a_member_that_joins_after_the_look_is_named_too",),
     ),
     Mutant(
-        file="pykafka4/admin/groups.py",
-        old="    return no_such_group(name) if found is None or isinstance(found, UnsupportedVersion) else found\n",
-        new="    return no_such_group(name) if found is None else found\n",
+        file="pykafka4/core/admin/calls.py",
+        old="no_such_group(name) if found is None or isinstance(found, UnsupportedVersion) else found",
+        new="no_such_group(name) if found is None else found",
         breaks="with an old broker a group that does not exist is an unsupported version",
         tests=(ADMIN + "test_a_group_that_an_old_broker_does_not_know_does_not_exist",),
     ),

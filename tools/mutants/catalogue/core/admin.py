@@ -9,6 +9,7 @@ from tools.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 TESTS = "tests/core/admin/test_machine.py::"
+CALLS = "tests/core/admin/test_calls.py::"
 
 MUTANTS: Final = (
     Mutant(
@@ -45,6 +46,41 @@ MUTANTS: Final = (
         new="        if False:\n",
         breaks="a question has no deadline",
         tests=(TESTS + "test_at_the_deadline_what_is_known_is_returned",),
+    ),
+    Mutant(
+        file="pykafka4/core/admin/work.py",
+        old="        return list(self._entries) if every else [",
+        new="        return list(self._entries) if True else [",
+        breaks="with old brokers each response makes a poll look at all groups",
+        tests=("tests/core/admin/test_work.py::test_a_poll_looks_only_at_keys_with_news",),
+    ),
+    Mutant(
+        file="pykafka4/core/admin/work.py",
+        old="        if self._entries[key].is_lost:\n",
+        new="        if False:\n",
+        breaks="a deletion whose response was lost is reported as failed",
+        tests=(CALLS + "test_a_group_that_is_gone_after_a_lost_response_was_deleted",),
+    ),
+    Mutant(
+        file="pykafka4/core/admin/work.py",
+        old="        if self._entries[key].is_lost:\n",
+        new="        if True:\n",
+        breaks="a group that does not exist is reported as deleted",
+        tests=(CALLS + "test_a_group_that_is_not_there_after_an_error_is_an_error",),
+    ),
+    Mutant(
+        file="pykafka4/core/admin/calls.py",
+        old="        elif description is None or offsets is None:\n",
+        new="        elif description is None or offsets is None or len(self._descriptions) < len(self._call._expected):\n",
+        breaks="a coordinator that is silent hides the lag of all groups",
+        tests=(CALLS + "test_lags_of_groups_whose_coordinator_answers_are_found",),
+    ),
+    Mutant(
+        file="pykafka4/core/admin/calls.py",
+        old="            modern([name])\n",
+        new="            last(name, None)\n",
+        breaks="groups of the consumer protocol do not exist",
+        tests=(CALLS + "test_groups_of_the_other_protocol_are_described_though_a_coordinator_is_silent",),
     ),
     Mutant(
         file="pykafka4/core/admin/places.py",

@@ -1,0 +1,246 @@
+"""Calls about many groups, each a sequence of questions.
+
+Rule: a group goes on to its next question as soon as it has the answer to the one before. So a coordinator that does not respond costs
+its own groups their time, and no other ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from pykafka4.core.admin.groups import DeleteGroups, DescribeClassic, DescribeConsumer, ListGroups, no_such_group
+from pykafka4.core.admin.machine import AdminMachine
+from pykafka4.core.admin.offsets import LATEST, FetchOffsets, ListOffsets, Unstable
+from pykafka4.core.admin.places import Brokers, Leaders
+from pykafka4.core.admin.values import GroupDescription, GroupListing, Position
+from pykafka4.core.admin.work import Place, Question, Work
+from pykafka4.errors import BrokerError, GroupNotEmpty, KafkaError, UnsupportedVersion
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+
+__all__ = ["Begin", "committed", "deleted", "described", "is_occupied", "lags", "listed"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+Committed = dict[TopicPartition, OffsetAndMetadata]
+Done = Callable[[dict[Any, Any]], None]
+Begin = Callable[[AdminMachine, float, float, Done], Callable[[], None]]  # (machine, now, seconds, done): returns what ends the call
+Ask = Callable[[Iterable[K]], None]
+Settled = Callable[[K, "V | KafkaError"], None]
+# What coordinators answer to a commit without a member, or a deletion, while the group has members.
+OCCUPIED: Final = (
+    *("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS", "STALE_MEMBER_EPOCH", "FENCED_MEMBER_EPOCH"),
+    *("NON_EMPTY_GROUP", "GROUP_SUBSCRIBED_TO_TOPIC"),
+)
+
+
+class Call:
+    """One call under way. `done` is called with the outcome of each key that is expected, as soon as all have one."""
+
+    def __init__(self, machine: AdminMachine, now: float, seconds: float, done: Done) -> None:
+        self.machine = machine
+        self._deadline, self._seconds, self._done = now + seconds, seconds, done
+        self._expected: dict[Any, None] = {}
+        self._found: dict[Any, Any] = {}
+        self._works: list[Work[Any, Any]] = []
+
+    def question(self, question: Question[K, V], place: Place[K], settled: Settled[K, V]) -> Ask[K]:
+        """A question of this call: returns what asks it about keys."""
+        work = self.machine.work(question, place, settled, self._deadline, self._seconds)
+        self._works.append(work)
+        return partial(self.machine.add, work)
+
+    def begin(self, keys: Iterable[Any], ask: Ask[Any]) -> Callable[[], None]:
+        """Ask the first question; returns what ends the call if nobody waits any more."""
+        self.expect(keys)
+        ask(list(self._expected))
+        self._check()
+        return lambda: self.machine.stop(*self._works)
+
+    def expect(self, keys: Iterable[Any]) -> None:
+        """Wait for the outcomes of these, too."""
+        self._expected.update(dict.fromkeys(keys))
+
+    def settle(self, key: Any, outcome: Any) -> None:
+        """The outcome of a key. The first one counts."""
+        if key not in self._found:
+            self._found[key] = outcome
+            self._check()
+
+    def _check(self) -> None:
+        if len(self._found) == len(self._expected):
+            self._done({key: self._found[key] for key in self._expected})
+
+
+def described(groups: Iterable[str]) -> Begin:
+    """The description of each group."""
+
+    def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
+        call = Call(machine, now, seconds, done)
+        return call.begin(groups, _describing(call, call.settle))
+
+    return begin
+
+
+def _describing(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
+    """Asks for descriptions; of the other protocol where the classic one does not know a group."""
+    machine = call.machine
+
+    def last(name: str, found: GroupDescription | KafkaError | None) -> None:
+        # without the consumer protocol a broker knows only classic groups
+        settled(name, no_such_group(name) if found is None or isinstance(found, UnsupportedVersion) else found)
+
+    modern = call.question(DescribeConsumer(machine.address), machine.coordinators, last)
+
+    def first(name: str, found: GroupDescription | KafkaError | None) -> None:
+        if found is None:
+            modern([name])
+        else:
+            last(name, found)
+
+    return call.question(DescribeClassic(machine.address), machine.coordinators, first)
+
+
+def committed(groups: Iterable[str], *, stable: bool) -> Begin:
+    """The committed offsets of each group. `stable`: those in an open transaction are waited for, otherwise the ones before it count."""
+
+    def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
+        call = Call(machine, now, seconds, done)
+        return call.begin(groups, _fetching(call, call.settle, stable=stable))
+
+    return begin
+
+
+def _fetching(call: Call, settled: Settled[str, Committed], *, stable: bool) -> Ask[str]:
+    coordinators = call.machine.coordinators
+
+    def last(name: str, found: Committed | Unstable | KafkaError) -> None:
+        settled(name, KafkaError(str(found.value)) if isinstance(found, Unstable) else found)
+
+    before = call.question(FetchOffsets(Unstable.IGNORE), coordinators, last)
+
+    def first(name: str, found: Committed | Unstable | KafkaError) -> None:
+        if isinstance(found, Unstable):
+            before([name])
+        else:
+            last(name, found)
+
+    return call.question(FetchOffsets(Unstable.WAIT if stable else Unstable.REPORT), coordinators, first)
+
+
+def lags(groups: Iterable[str]) -> Begin:
+    """The `Position` of each group."""
+
+    def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
+        call = Call(machine, now, seconds, done)
+        return call.begin(groups, _Lags(call).ask)
+
+    return begin
+
+
+class _Lags:
+    """Descriptions and committed offsets, asked for at the same time; then the ends of the partitions of each group that has both."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._descriptions: dict[str, GroupDescription | KafkaError] = {}
+        self._committed: dict[str, Committed | KafkaError] = {}
+        self._ends: dict[TopicPartition, int | KafkaError] = {}
+        self._waiting: dict[TopicPartition, list[str]] = {}
+        self._missing: dict[str, int] = {}  # ends that a group waits for
+        self._describe = _describing(call, partial(self._found, self._descriptions))
+        self._fetch = _fetching(call, partial(self._found, self._committed), stable=False)
+        self._list = call.question(ListOffsets(LATEST), Leaders(call.machine.cluster), self._end)
+
+    def ask(self, groups: Iterable[str]) -> None:
+        """The first questions."""
+        names = list(groups)
+        self._describe(names)
+        self._fetch(names)
+
+    def _found(self, store: dict[str, Any], name: str, found: Any) -> None:
+        store[name] = found
+        description, offsets = self._descriptions.get(name), self._committed.get(name)
+        if isinstance(description, KafkaError):
+            self._call.settle(name, description)
+        elif description is None or offsets is None:
+            return
+        elif isinstance(offsets, KafkaError):
+            self._call.settle(name, offsets)
+        else:
+            self._both(name, description, offsets)
+
+    def _both(self, name: str, description: GroupDescription, offsets: Committed) -> None:
+        partitions = {*offsets, *(tp for member in description.members for tp in member.partitions)}
+        unknown = sorted(partitions - self._ends.keys())
+        self._missing[name] = len(unknown)
+        self._list([tp for tp in unknown if tp not in self._waiting])
+        for tp in unknown:
+            self._waiting.setdefault(tp, []).append(name)
+        if not unknown:
+            self._complete(name, description, offsets)
+
+    def _end(self, tp: TopicPartition, found: int | KafkaError) -> None:
+        self._ends[tp] = found
+        for name in self._waiting.pop(tp):
+            self._missing[name] -= 1
+            description, offsets = self._descriptions[name], self._committed[name]
+            if not self._missing[name] and isinstance(description, GroupDescription) and isinstance(offsets, dict):
+                self._complete(name, description, offsets)
+
+    def _complete(self, name: str, description: GroupDescription, offsets: Committed) -> None:
+        owners = {tp: member for member in description.members for tp in member.partitions}
+        ends = {tp: self._ends[tp] for tp in sorted({*offsets, *owners})}
+        self._call.settle(name, Position(description, offsets, owners, ends))
+
+
+def listed(wanted: Callable[[GroupListing], bool]) -> Begin:
+    """The groups of each broker, whose keys are numbers; and descriptions of those `wanted` whose state brokers before 2.6 do not list."""
+
+    def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
+        call = Call(machine, now, seconds, done)
+        describe = _describing(call, call.settle)
+
+        def first(node: int, found: tuple[GroupListing, ...] | KafkaError) -> None:
+            if not isinstance(found, KafkaError):
+                silent = [group.group_id for group in found if not group.state and wanted(group)]
+                call.expect(silent)
+                describe(silent)
+            call.settle(node, found)
+
+        return call.begin(machine.cluster.brokers, call.question(ListGroups(), Brokers(machine.cluster), first))
+
+    return begin
+
+
+def deleted(groups: Iterable[str]) -> Begin:
+    """Deletes groups: True for each, or the error, GroupNotEmpty with the members if it has some."""
+
+    def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
+        call = Call(machine, now, seconds, done)
+        refused: dict[str, KafkaError] = {}
+
+        def last(name: str, found: GroupDescription | KafkaError) -> None:
+            if isinstance(found, GroupDescription) and found.is_active:
+                call.settle(name, GroupNotEmpty.with_members(name, found.members, f"group {name} cannot be deleted"))
+            else:
+                call.settle(name, refused[name])
+
+        describe = _describing(call, last)
+
+        def first(name: str, found: bool | KafkaError) -> None:
+            if isinstance(found, KafkaError) and is_occupied(found):
+                refused[name] = found
+                describe([name])
+            else:
+                call.settle(name, found)
+
+        return call.begin(groups, call.question(DeleteGroups(), machine.coordinators, first))
+
+    return begin
+
+
+def is_occupied(error: object) -> bool:
+    """Whether a change was refused because the group has members."""
+    return isinstance(error, BrokerError) and error.code.name in OCCUPIED

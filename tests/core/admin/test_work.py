@@ -1,0 +1,112 @@
+"""Work with very many keys: what a poll looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+from pykafka4.config import ClientConfig
+from pykafka4.core import Reply, Request
+from pykafka4.core.admin.work import LOOK_SECONDS, Context, Place, Question, Refusal, Work
+from pykafka4.error_table import BY_NAME
+from pykafka4.errors import KafkaError, broker_error
+
+MANY = 500
+LOADING = Refusal(BY_NAME["COORDINATOR_LOAD_IN_PROGRESS"].code)
+
+
+class OneAtATime(Question[int, bool]):
+    """As of a broker that takes one key in a request."""
+
+    api = "Question"
+    many_from = 1
+
+    def __init__(self) -> None:
+        self.found: bool | Refusal = True
+
+    def message(self, keys: Sequence[int]) -> list[int]:
+        return list(keys)
+
+    def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, bool | Refusal]:
+        return {keys[0]: self.found}
+
+    def what(self, key: int) -> str:
+        return str(key)
+
+    def error(self, key: int, refusal: Refusal) -> KafkaError:
+        return broker_error(refusal.code, str(key), None, self.api)
+
+
+class Counted(Place[int]):
+    """Broker 1, once it is known. Counts the looks at keys."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.known = True
+
+    def node(self, key: int) -> int | None:
+        self.looks += 1
+        return 1 if self.known else None
+
+
+class Bench:
+    """Work on many keys, whose requests the test answers."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.settled: dict[int, Any] = {}
+        self.question, self.place = OneAtATime(), Counted()
+        config = ClientConfig.parse({"bootstrap_servers": "b:1", "retry_backoff_ms": 100})
+        context = Context(config, Random(1), 0, self.requests.append, lambda: "")
+        self.work = Work(context, self.question, self.place, self.settled.__setitem__, 1000.0, 1000.0)
+        self.work.add(range(MANY))
+
+    def answer(self, now: float) -> None:
+        """Each request on its own, with a poll after each."""
+        while self.requests:
+            self.requests.pop(0).on_reply(now, Reply(None, 0, 1))
+            self.work.poll(now)
+
+
+def test_a_poll_looks_only_at_keys_with_news() -> None:
+    bench = Bench()
+    bench.work.poll(0.0)
+    bench.answer(0.0)
+    assert len(bench.settled) == MANY
+    assert bench.place.looks <= 3 * MANY
+
+
+def test_a_poll_looks_only_at_keys_whose_back_off_is_over() -> None:
+    bench = Bench()
+    bench.question.found = LOADING
+    bench.work.poll(0.0)
+    bench.answer(0.0)
+    bench.question.found = True
+    bench.place.looks = 0
+    while bench.work.open:  # every key has a back-off of its own
+        now = bench.work.wake_at
+        assert 0.0 < now < 1.0
+        bench.work.poll(now)
+        bench.answer(now)
+    assert set(bench.settled.values()) == {True}
+    assert bench.place.looks <= 3 * MANY
+
+
+def test_keys_whose_broker_is_not_known_are_looked_at_from_time_to_time_and_when_it_is_found() -> None:
+    bench = Bench()
+    bench.place.known = False
+    for number in range(5):
+        bench.work.stir()
+        bench.work.poll(number / 100)
+    assert bench.place.looks == 5 * MANY
+    assert bench.work.poll(0.1) == LOOK_SECONDS
+    bench.work.poll(LOOK_SECONDS)
+    assert bench.place.looks == 6 * MANY  # not once more for each time before
+    bench.place.known = True
+    bench.work.placed("a group that is none of the keys")
+    assert bench.work.wake_at > LOOK_SECONDS
+    bench.work.stir()
+    bench.work.poll(0.3)
+    bench.answer(0.3)
+    assert len(bench.settled) == MANY
