@@ -172,11 +172,8 @@ class Membership:
             return self._join(now)
         release_by = min((ended.deadline for ended in self._ending), default=INFINITY)
         if now >= release_by:
-            self.lost(
-                self.held, f"the revoked partitions were not released within max_poll_interval_ms={self._config.max_poll_interval_ms:g}"
-            )
-            self.protocol.drop_out()
-            return now
+            most = self._config.max_poll_interval_ms
+            return self._give_up(now, f"the revoked partitions were not released within max_poll_interval_ms={most:g}")
         return min(self.protocol.poll(now), release_by)
 
     def _join(self, now: float) -> float:
@@ -222,6 +219,10 @@ class Membership:
             "record of a loop in time; raise that option, lower max_poll_records, or call extend_lease during long work"
         )
         log.warning("%s: group %s: leaving: %s", self._config.client_id, self._config.group_id, reason)
+        return self._give_up(now, reason)
+
+    def _give_up(self, now: float, reason: str) -> float:
+        """The application was too late: the other members must not wait for the end of the session."""
         self.lost(self.held, reason)
         self.protocol.drop_out()
         self.protocol.leave(now, now + LEAVE_SECONDS, "consumer poll timeout has expired.")

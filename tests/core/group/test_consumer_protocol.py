@@ -486,6 +486,8 @@ def test_partitions_that_are_not_released_in_time_are_lost() -> None:
         if member.pending(Heartbeat):
             member.reply(1, same=True)
         member.run(INTERVAL)
+    assert member.message.member_epoch == -1
+    member.reply(-1)
     assert state(member) is ConsumerState.UNJOINED
     assert sorted(parts for _, parts in member.ended()) == [[tp(0)], [tp(1)]]
 

@@ -293,6 +293,7 @@ def test_a_member_that_does_not_release_in_time_loses_everything(member: Member)
         for request in member.pending(HeartbeatRequest):
             member.beat(request)
     assert [ended.ending for ended in ending(member)] == [Ending.LOST, Ending.LOST]
+    member.left(member.one(LeaveGroupRequest))
     assert state(member) is MemberState.UNJOINED
 
 

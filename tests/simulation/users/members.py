@@ -443,6 +443,8 @@ class Member:
         sim = self.sim
         tp = sim.random.choice(sorted(owned))
         log, reached = sim.ledger.log(tp), owned[tp].at
+        if reached is not None and sim.policy == "latest":  # from behind the end of a log that was cut, reading continues at any later end
+            reached = min(reached, log.end_offset)
         if reached is None or reached <= log.start_offset:
             return
         self._finish()

@@ -10,6 +10,13 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/core/group/membership.py",
+        old='            return self._give_up(now, f"the revoked',
+        new='            self.protocol.drop_out() or self.lost(self.held, f"the revoked',
+        breaks="a member that is late with a revocation stays in the group until the end of its session",
+        tests=("tests/core/group/test_membership.py::test_a_revocation_that_is_not_answered_in_time_is_a_loss",),
+    ),
+    Mutant(
         file="pykafka4/core/group/topics.py",
         old="range(min(len(self._fresh), AT_ONCE))",
         new="range(len(self._fresh))",
