@@ -228,8 +228,9 @@ class Consumer:
         """Await `handler(record)` for each record, up to `workers` at a time, in order per key, and commit what is finished.
 
         As pykafka4.Consumer.process, in tasks instead of threads: `handler` is a coroutine function (or a plain function, which must not
-        block), `producer` an aio.Producer, `stop` an asyncio.Event. A handler that returns a `Delivery`, or a list of them, has finished
-        the record when these are acknowledged. Handlers that still run after `drain_timeout` at the end are cancelled.
+        block; what it returns is awaited if it can be), `producer` an aio.Producer, `stop` an asyncio.Event. A handler that returns a
+        `Delivery`, or a list of them, has finished the record when these are acknowledged. Handlers that still run after `drain_timeout` at
+        the end are cancelled.
         If it is cancelled, the handlers that run are cancelled, and their records are not finished. What is finished is committed, and the
         consumer stands at the first record that is not.
         """

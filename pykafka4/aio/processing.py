@@ -16,10 +16,10 @@ from typing import Any, Protocol
 from pykafka4.errors import ClosedError, KafkaError, shown
 from pykafka4.logs import get_log
 from pykafka4.net import system
-from pykafka4.processing.run import COMMIT_SECONDS, LOOK, Between, Plan, Rounds, listening, tell
-from pykafka4.processing.work import Lane, Processed, Task, Work, deliveries
+from pykafka4.processing.run import COMMIT_SECONDS, LOOK, Between, Plan, Rounds, tell
+from pykafka4.processing.work import Lane, Processed, Task, Work, checked_delivery
 from pykafka4.records import OffsetAndMetadata, TopicPartition
-from pykafka4.wire.records.hot import Record
+from pykafka4.wire.records.hot import Delivery, Record
 
 __all__ = ["TaskConsumes", "check_producer", "run"]
 
@@ -51,7 +51,7 @@ class TaskWork(Work):
         self._loop, self._thread, self._workers = asyncio.get_running_loop(), system.get_ident(), plan.workers
         self._queue: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()  # what no worker has begun
         self._tasks: set[asyncio.Task[Any]] = set()  # the workers
-        self._ends = asyncio.Event()  # of records in hand
+        self._none_runs = asyncio.Event()  # of records in hand
 
     # ---------------------------------------------------------------- workers
 
@@ -85,30 +85,29 @@ class TaskWork(Work):
             return
         try:
             returned = self._handle(task.record)
-            sent = deliveries(await returned if inspect.iscoroutine(returned) else returned)
+            if inspect.isawaitable(returned) and not isinstance(returned, Delivery):
+                returned = await returned
         except asyncio.CancelledError:
-            with self._changed:
+            with self._lock:
                 self._count(task, -1)
             if not self._stopping:  # not by this object: it is the handler's own
                 self._fail(KafkaError("a handler was cancelled"), task)
         except Exception as error:
             self._failed(lane, task, error)
         except BaseException as error:
-            with self._changed:
-                self._count(task, -1)
-            self._fail(error, task)
+            self._abandon(task, error)
         else:
-            self._settle(lane, task, sent)
+            self._settle(lane, task, returned)
 
     async def _bury(self, lane: Lane, task: Task, error: BaseException) -> None:
         assert self._dead_letters is not None
         try:
             sending: Any = self._dead_letters.send(task.record, task.attempts, error)
-            delivery = await sending
+            delivery = checked_delivery(await sending)
         except asyncio.CancelledError:
-            with self._changed:
+            with self._lock:
                 self._count(task, -1)
-        except Exception as refused:
+        except BaseException as refused:
             self._lose(task, error, refused)
         else:
             self._settle_letter(lane, task, error, delivery)
@@ -117,10 +116,10 @@ class TaskWork(Work):
         super()._count(task, change)
         if not task.progress.running:
             if system.get_ident() == self._thread:
-                self._ends.set()
+                self._none_runs.set()
             else:
                 with contextlib.suppress(RuntimeError):  # the event loop is closed
-                    self._loop.call_soon_threadsafe(self._ends.set)
+                    self._loop.call_soon_threadsafe(self._none_runs.set)
 
     # ---------------------------------------------------------------- ends
 
@@ -132,13 +131,13 @@ class TaskWork(Work):
 
     async def stopped(self, timeout: float) -> bool:
         """See Work.stop."""
-        with self._changed:
+        with self._lock:
             self._stopping = True
         return await self._until(lambda: not self._running, timeout)
 
     def cancel(self) -> None:
         """Start no more handlers, and cancel those that run."""
-        with self._changed:
+        with self._lock:
             self._stopping = True
         self._queue.clear()
         for task in self._tasks:
@@ -154,27 +153,32 @@ class TaskWork(Work):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 while not condition():
-                    self._ends.clear()
-                    await self._ends.wait()
+                    self._none_runs.clear()
+                    await self._none_runs.wait()
         return condition()
 
 
 class TaskProcessing(Rounds):
     """One run of `aio.Consumer.process`. The listener runs inside `poll`."""
 
-    def __init__(
-        self, consumer: TaskConsumes, plan: Plan, where: str, commits: bool, listener: object | None, release_seconds: float
-    ) -> None:
-        """`listener` is that of the application."""
-        self._consumer, self._listener, self._release_seconds = consumer, listener, release_seconds
+    def __init__(self, consumer: TaskConsumes, plan: Plan, selection: Any, where: str, commits: bool, release_seconds: float) -> None:
+        """See Rounds."""
+        self._consumer, self._release_seconds = consumer, release_seconds
         self._tasks = TaskWork(plan, consumer.wakeup)
-        super().__init__(consumer, plan, self._tasks, where, commits)
+        super().__init__(consumer, plan, self._tasks, selection, where, commits)
 
-    async def run(self) -> Processed:
+    async def run(self) -> None:
         """Process records until `stop` is set, an error ends it, or it is cancelled."""
+        self._selection.run = self
+        try:
+            await self._run()
+        finally:
+            self.end()
+
+    async def _run(self) -> None:
         try:
             while self._goes_on():
-                self._polled = await self._consumer.poll(LOOK, self._plan.most_polled)
+                self._polled = await self._consumer.poll(LOOK, self._room())
                 self._round(self._polled)
         except asyncio.CancelledError:
             await self._finish_cancelled()
@@ -183,7 +187,6 @@ class TaskProcessing(Rounds):
             await self._finish()
             raise
         await self._finish()
-        return self._result()
 
     async def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> None:
         if not offsets or not self._commits:
@@ -238,13 +241,13 @@ class TaskProcessing(Rounds):
         await self._tell_all(partitions, "on_partitions_lost", "on_partitions_revoked")
 
     async def _tell_all(self, partitions: list[TopicPartition], *methods: str) -> None:
-        told = tell(self._listener, partitions, *methods)
+        told = tell(self._selection.listener, partitions, *methods)
         if inspect.isawaitable(told):
             await told
 
 
 async def run(consumer: TaskConsumes, plan: Plan, selection: Any, where: str, commits: bool, max_poll: float) -> Processed:
-    """See aio.Consumer.process. `selection` has the consumer's listener, `max_poll` is how long that may take."""
-    processing = TaskProcessing(consumer, plan, where, commits, selection.listener, min(plan.drain, max_poll / 2))
-    with listening(selection, processing):
-        return await processing.run()
+    """See aio.Consumer.process. `selection` is the consumer's, `max_poll` is how long its listener may take."""
+    processing = TaskProcessing(consumer, plan, selection, where, commits, min(plan.drain, max_poll / 2))
+    await processing.run()
+    return processing.result()

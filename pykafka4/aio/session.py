@@ -215,7 +215,7 @@ class TaskSession(Session):
         No listener is called, as coroutines could not run. The last list does not count as finished.
         """
         self.guard.detached = self.waits.detached = True
-        self.selection.listener = None
+        self.selection.listener = self.selection.run = None
         super().close(timeout, failed=True)
 
     @staticmethod

@@ -38,7 +38,7 @@ from pykafka4.options import ConsumerOptions
 from pykafka4.peers import CONSUMER_METHODS
 from pykafka4.processing.dead_letters import Sends
 from pykafka4.processing.dispatcher import StreamsPlan
-from pykafka4.processing.run import Stop, at_least_one, plan, run, seconds
+from pykafka4.processing.run import Stop, at_least_one, check_sends, plan, run, seconds
 from pykafka4.processing.streams import Streams, open_streams, stream_counts
 from pykafka4.processing.work import Handler, Order, Processed
 from pykafka4.properties import Properties, create, passed
@@ -247,7 +247,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         """Commit offsets for the group; returns when the coordinator has stored them.
 
         Without `offsets`: everything that `poll` has returned; inside a `for` loop, everything before the current record.
-        With `topic`, only what is of that topic.
+        With `topic`, only what is of that topic. While `process` or streams run: what they have finished, of the partitions that stay.
         `offsets` maps partitions to the offset of the next record to read (an int or OffsetAndMetadata).
         Raises ConfigError without a group_id; GroupError if partitions are not assigned to this member (a consumer that has not subscribed
         may commit any); KafkaTimeoutError after `timeout` seconds (default 60): then the outcome is unknown.
@@ -319,14 +319,16 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
         `by`: "key" handles records with the same key in order, and those without a key in any order; "partition" keeps the order of each
         partition; a callable takes a record and returns what must be handled in order.
-        A handler that returns a `Delivery`, or a list of them, has finished the record when these are acknowledged.
+        The handler must be neither a coroutine function nor a generator. One that returns a `Delivery`, or a list of them, has finished the
+        record when these are acknowledged.
         A handler that raises is called again up to `retries` times, after `retry_backoff` seconds, doubled each time up to 30 s; the other
         keys go on meanwhile. After that the record is sent to the topic `dead_letter` by `producer`, with the cause in headers; without
         `dead_letter`, `process` ends and raises what the handler raised.
-        At most about `max_in_hand` records are handed out from the first unfinished one of each partition on, over all partitions: a
-        partition with a slow record is paused, and the others go on. When it ends, and before partitions go to another member, it waits
-        up to `drain_timeout` seconds for the handlers that run. Then the consumer stands at the first record that is not finished.
-        `executor` runs the handlers instead of own threads (`workers` does not count then); it must use threads of this process.
+        About `max_in_hand` records are handed out from the first unfinished one of each partition on, over all partitions, at most three
+        times as many: a partition with a slow record is paused, and the others go on with their share, of at least one.
+        When it ends, and before partitions go to another member, it waits up to `drain_timeout` seconds for the handlers that run. Then the
+        consumer stands at the first record that is not finished.
+        `executor` runs the handlers instead of own daemon threads (`workers` does not count then); it must use threads of this process.
 
         Raises ConfigError with enable_auto_commit, TypeError or ConfigError naming a wrong argument, and what `poll` raises.
         """
@@ -335,6 +337,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         config = session.config
         if config.group_id is not None and config.enable_auto_commit:
             raise ConfigError("process commits what is finished itself: create the consumer with enable_auto_commit=False")
+        check_sends(producer)
         checked = plan(
             checked_callback("process", "the handler", handler),
             by,
@@ -394,7 +397,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
         A record is finished when its stream is asked for the next one. What every stream has finished is committed every 5 s, before
         partitions go to another member, and by `close`; the committed offset of a partition never passes a record that is not finished.
-        About `max_in_hand` records wait for the streams; partitions whose records are not read are paused, and the others go on.
+        About `max_in_hand` records wait for the streams (see `process`); partitions whose records are not read are paused.
         Before partitions go to another member, and in `close`, up to `drain_timeout` seconds are waited for current records.
         A thread polls and commits meanwhile; `listener` runs there. It keeps the partitions, however long a record takes.
 
@@ -417,9 +420,8 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
             min(most, config.max_poll_records),
             seconds(drain_timeout, "drain_timeout"),
             config.max_poll_interval_ms / 1000,
-            listener,
         )
-        return open_streams(self, counts, plan, session, lambda told: session.assignment.subscribe(subscribed, told, exclude))
+        return open_streams(self, counts, plan, session, lambda: session.assignment.subscribe(subscribed, listener, exclude))
 
     # -- the rest
 

@@ -233,7 +233,7 @@ class Assignment:
         if event.reported:
             yield from self._waits.rest()
             return
-        listener, reader, tps = self._selection.listener, self._reader, [claim.tp for claim in claims]
+        listener, reader, tps = self._selection.run or self._selection.listener, self._reader, [claim.tp for claim in claims]
         if method == "on_partitions_lost" and not hasattr(listener, method):
             method = "on_partitions_revoked"
         listen: Listen | None = getattr(listener, method, None)

@@ -97,6 +97,9 @@ class Commits:
             self._check_topic(offsets, topic)
         if offsets is None:
             with self.guard.using("commit"):
+                if self._selection.run is not None:
+                    safe = self._selection.run.safe()
+                    return {tp: at for tp, at in safe.items() if tp in self._reader.claims and topic in (None, tp.topic)}
                 reached = {tp: place for tp, place in self._reader.reached().items() if topic is None or tp.topic == topic}
                 self._reader.finished.update(reached)  # committed explicitly; otherwise the next auto-commit would go back
                 return _places(reached)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Protocol
+
 import attrs
 
 from pykafka4.core.group.topic_filter import TopicFilter
-from pykafka4.records import TopicPartition
+from pykafka4.records import OffsetAndMetadata, TopicPartition
 
-__all__ = ["Selection"]
+__all__ = ["Run", "Selection"]
+
+
+class Run(Protocol):
+    """`process` or streams, which use a consumer until they end. Before the application's listener it has at least the same methods."""
+
+    def safe(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Behind what is finished of each partition: what the application has polled says nothing about that."""
+
+    def paused_by_application(self, tps: Collection[TopicPartition]) -> None:
+        """The run does not resume these, even if it has paused them itself."""
 
 
 @attrs.define
@@ -16,7 +29,8 @@ class Selection:
 
     topics: tuple[str, ...] = ()  # by name
     filter: TopicFilter | None = None  # by pattern
-    listener: object | None = None
+    listener: object | None = None  # of the application
+    run: Run | None = None  # is told instead of the listener, and tells it
     by_hand: dict[TopicPartition, None] = attrs.Factory(dict)
     lost: str = ""  # why the partitions of the group were lost, until there are new ones
 

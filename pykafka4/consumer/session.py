@@ -323,6 +323,8 @@ class Session(Attachment[ConsumerMachine]):
         with self.guard.using("pause"):
             tps = self._assigned(partitions, "pause")
             self.reader.pause(*tps)
+            if self.selection.run is not None:
+                self.selection.run.paused_by_application(tps)
             claims = [self.reader.claims[tp] for tp in tps]
             self.post(lambda _: self.machine.fetcher.pause(*claims))
 

@@ -70,6 +70,10 @@ class TransactionalReads:
             raise ConfigError("transaction(consumer): the consumer needs a group_id: offsets are stored per group")
         if self._config.enable_auto_commit:
             raise ConfigError("transaction(consumer): the consumer commits by itself; create it with enable_auto_commit=False")
+        if self._selection.run is not None:
+            raise ConfigError(
+                "transaction(consumer): while process or streams run, they commit what is finished; use transaction() without the consumer"
+            )
 
     @call
     def group_metadata(self) -> ConsumerGroupMetadata:

@@ -72,6 +72,7 @@ class Allotment:
         self._changed = Signal()  # a record is finished, or given back
         self._watched: dict[TopicPartition, int] = {}  # wake the dispatcher when not more records wait
         self.queues: dict[TopicPartition, PartitionQueue] = {}
+        self.held = 0  # records that wait; after Ctrl-C it may be one off
         self._advanced: dict[PartitionQueue, None] = {}  # those whose safe offset is not committed yet
         self.stopping = False
         self.error: BaseException | None = None  # what ended the streams
@@ -154,6 +155,7 @@ class Allotment:
         queue, record = stream.hand
         if not queue.ended and not (queue.records and queue.records[0] is record):
             queue.records.appendleft(record)
+            self.held += 1
         self._release(stream, queue)
 
     def _release(self, stream: StreamState, queue: PartitionQueue) -> None:
@@ -174,6 +176,7 @@ class Allotment:
                 stream.hand = queue, record
                 self._busy[queue.tp] = stream
                 queue.records.popleft()
+                self.held -= 1
                 ready.rotate(-1)
                 if len(queue.records) <= self._watched.get(queue.tp, -1):
                     self._watched.pop(queue.tp, None)
@@ -200,39 +203,49 @@ class Allotment:
     # ---------------------------------------------------------------- the dispatcher
 
     def add(self, records: Iterable[Record]) -> None:
-        """Queue these for the streams of their partitions."""
+        """Queue these for the streams of their partitions; those that are for no stream are dropped."""
         touched: dict[PartitionQueue, None] = {}
         with self._lock:
             for record in records:
                 queue = self._queue_for(record)
+                if queue is None:
+                    continue
                 queue.records.append(record)
                 queue.last = record.offset
+                self.held += 1
                 touched[queue] = None
             for queue in touched:
                 self._list(queue)
 
-    def _queue_for(self, record: Record) -> PartitionQueue:
+    def _queue_for(self, record: Record) -> PartitionQueue | None:
         tp = TopicPartition(record.topic, record.partition)
         known = self.queues.get(tp)
         if known is None:
-            return self._assign(tp)
+            return self._assign(tp) if self._streams_for(tp) else None
         if record.offset > known.last:
             return known
         known.ended = True  # a log that lost its end made the consumer go back
+        self.held -= len(known.records)
         now = self.queues[tp] = known.stream.queues[tp] = PartitionQueue(tp, known.stream)
         return now
 
-    def assign(self, tps: Iterable[TopicPartition]) -> None:
-        """These partitions are read from now on: each goes to the stream of its topic with the fewest."""
+    def assign(self, tps: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """These partitions are read from now on: each goes to the stream of its topic with the fewest. Returns those for which is none."""
+        strange = []
         with self._lock:
             for tp in sorted(tps):
-                if tp not in self.queues:
+                if not self._streams_for(tp):
+                    strange.append(tp)
+                elif tp not in self.queues:
                     self._assign(tp)
             self._balance()
+        return strange
+
+    def _streams_for(self, tp: TopicPartition) -> tuple[StreamState, ...]:
+        return self._of_topic.get(tp.topic) or self._of_topic.get(None, ())
 
     def _assign(self, tp: TopicPartition) -> PartitionQueue:
-        streams = self._of_topic.get(tp.topic) or self._of_topic[None]
-        stream = min(streams, key=lambda one: len(one.queues))
+        stream = min(self._streams_for(tp), key=lambda one: len(one.queues))
         queue = self.queues[tp] = stream.queues[tp] = PartitionQueue(tp, stream)
         return queue
 
@@ -255,6 +268,7 @@ class Allotment:
             ending = [self.queues.pop(tp) for tp in tps if tp in self.queues]
             for queue in ending:
                 queue.ended = True
+                self.held -= len(queue.records)
                 queue.records.clear()
                 del queue.stream.queues[queue.tp]
             self._balance()

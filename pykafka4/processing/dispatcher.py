@@ -6,7 +6,7 @@ It goes on polling while streams work, so that the member keeps its partitions. 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from threading import Thread
 from typing import Any, Final
 
@@ -38,27 +38,36 @@ class StreamsPlan:
     most_polled: int
     drain: float  # for records in hand, before partitions go to another member and at the end
     max_poll: float  # how long a listener may take, and a stream may go unread before that is logged
-    listener: object | None = None  # of the application
 
 
 class Dispatcher:
     """Serves the streams of one consumer. `run` is its thread; the listener runs there, or in the thread that closes the consumer."""
 
-    def __init__(self, consumer: Consumes, allotment: Allotment, plan: StreamsPlan, give_back: Callable[[bool], object]) -> None:
-        """`give_back(whole)` is called at the end: the consumer may be used by others; `whole`: and it is not being closed."""
-        self._consumer, self._allotment, self._plan = consumer, allotment, plan
+    def __init__(
+        self, consumer: Consumes, allotment: Allotment, plan: StreamsPlan, selection: Any, give_back: Callable[[bool], object]
+    ) -> None:
+        """`selection` has the application's listener.
+
+        `give_back(whole)` is called at the end: the consumer may be used by others; `whole`: and it is not being closed.
+        """
+        self._consumer, self._allotment, self._plan, self._selection = consumer, allotment, plan, selection
         self._pauses, self._give_back = Pauses(consumer, plan.most_in_hand), give_back
         self._commit_at = system.monotonic() + COMMIT_EVERY
         self._wanted: deque[Promise[None]] = deque()  # commits that the application waits for
         self._drain_until: float | None = None  # set by `end`, and so is
         self._closer: Thread | None = None  # the thread that waits for the end
         self._signal = Signal()
+        self._thread: Thread | None = None  # that of `run`
         self.ended = False
 
     # ---------------------------------------------------------------- calls of the application
 
     def commit(self, timeout: float) -> None:
         """Have everything committed that streams have finished, and wait for that."""
+        if self.in_own_thread():
+            if offsets := self._allotment.safe():
+                self._consumer.commit(offsets, timeout)
+            return
         done: Promise[None] = Promise(self._plan.client_id)
         self._wanted.append(done)
         self._consumer.wakeup()
@@ -75,6 +84,18 @@ class Dispatcher:
         self._allotment.stop()
         self._consumer.wakeup()
 
+    def in_own_thread(self) -> bool:
+        """Whether the listener calls, which must not wait for what its thread does next."""
+        return system.current_thread() is self._thread
+
+    def safe(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What `commit` of the consumer may commit."""
+        return self._allotment.safe()
+
+    def paused_by_application(self, tps: Collection[TopicPartition]) -> None:
+        """They stay paused."""
+        self._pauses.forget(tps)
+
     def wait_for_end(self, timeout: float) -> bool:
         """Whether it has ended, within `timeout` seconds."""
         return self._signal.wait(lambda: self.ended, timeout)
@@ -83,7 +104,7 @@ class Dispatcher:
 
     def run(self) -> None:
         """Poll until the streams end."""
-        allotment, whole = self._allotment, True
+        allotment, whole, self._thread = self._allotment, True, system.current_thread()
         try:
             while not allotment.stopping:
                 self._hand_out()
@@ -118,12 +139,12 @@ class Dispatcher:
 
     def _hand_out(self) -> None:
         allotment, pauses = self._allotment, self._pauses
-        records = self._consumer.poll(LOOK, self._plan.most_polled)
+        records = self._consumer.poll(LOOK, pauses.room(allotment.held, self._plan.most_polled))
         allotment.add(records)
         if records:
             touched = {TopicPartition(record.topic, record.partition) for record in records}
-            pauses.pause_full(touched, len(allotment.queues), allotment.waiting)
-        pauses.resume_free(len(allotment.queues), allotment.waiting, allotment.watch)
+            pauses.pause_full(touched, allotment.waiting)
+        pauses.resume_free(allotment.waiting, allotment.watch)
 
     def _look_at_streams(self, now: float) -> None:
         dead, idle = self._allotment.unread(now, self._plan.max_poll)
@@ -201,8 +222,9 @@ class Dispatcher:
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         """Give them to streams."""
-        if not self.ended:
-            self._allotment.assign(partitions)
+        if not self.ended and (strange := self._allotment.assign(partitions)):
+            log.info("%s: %s: for no stream, and so not read while the streams are open", self._plan.where, ", ".join(map(str, strange)))
+            self._pauses.leave_out(strange)
         self._tell(partitions, "on_partitions_assigned")
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
@@ -219,7 +241,7 @@ class Dispatcher:
         self._tell(partitions, "on_partitions_lost", "on_partitions_revoked")
 
     def _tell(self, partitions: list[TopicPartition], *methods: str) -> Any:
-        tell(self._plan.listener, partitions, *methods)
+        tell(self._selection.listener, partitions, *methods)
 
     # ---------------------------------------------------------------- the end
 

@@ -24,6 +24,9 @@ class Pausing(Protocol):
     def paused(self) -> set[TopicPartition]:
         """See Consumer.paused."""
 
+    def stats(self) -> dict[str, int]:
+        """See Consumer.stats."""
+
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """See Consumer.pause."""
 
@@ -38,20 +41,34 @@ class Pauses:
         """`most_in_hand` is for all partitions together."""
         self._consumer, self._most = consumer, most_in_hand
         self._paused: set[TopicPartition] = set()
+        self._left_out: set[TopicPartition] = set()  # paused until the end
 
-    def pause_full(self, tps: Collection[TopicPartition], count: int, size: Size) -> None:
-        """Pause those of `tps` that have their share in hand. There are `count` partitions; `size(tp)` records of one are in hand."""
-        limit = self._limit(count)
+    def room(self, held: int, most: int) -> int:
+        """How many records to poll, of `most`, while `held` are in hand: what is free, or the share of a partition.
+
+        Partitions that are not paused have room in their share. They go on, even if another one has more than its share in hand.
+        """
+        return min(most, max(self._share(), self._most - held))
+
+    def pause_full(self, tps: Collection[TopicPartition], size: Size) -> None:
+        """Pause those of `tps` that have their share in hand; `size(tp)` records of one are."""
+        limit = self._share()
         full = {tp for tp in tps if size(tp) >= limit} - self._consumer.paused()
         if full:
-            self._consumer.pause(full)
+            self._consumer.pause(full)  # first: it reports pauses of the application, too, which `forget` is called for
             self._paused |= full
 
-    def resume_free(self, count: int, size: Size, watch: Callable[[Mapping[TopicPartition, int]], object]) -> None:
+    def leave_out(self, tps: Collection[TopicPartition]) -> None:
+        """Pause these until the end."""
+        if left_out := set(tps) - self._consumer.paused():
+            self._consumer.pause(left_out)
+            self._left_out |= left_out
+
+    def resume_free(self, size: Size, watch: Callable[[Mapping[TopicPartition, int]], object]) -> None:
         """Resume what has half of its share left; `watch` gets, for each of the others, how many records may be in hand then."""
         if not self._paused:
             return
-        half = self._limit(count) // 2
+        half = self._share() // 2
         free = {tp for tp in self._paused if size(tp) <= half}
         self._paused -= free
         if mine := free & self._consumer.assignment():
@@ -59,13 +76,16 @@ class Pauses:
         watch(dict.fromkeys(self._paused, half))
 
     def forget(self, tps: Collection[TopicPartition]) -> None:
-        """These partitions go to another member."""
+        """These partitions go to another member, or the application pauses them."""
         self._paused.difference_update(tps)
+        self._left_out.difference_update(tps)
 
     def end(self) -> None:
         """Resume all."""
-        self._consumer.resume(self._paused & self._consumer.assignment())
+        self._consumer.resume((self._paused | self._left_out) & self._consumer.assignment())
         self._paused.clear()
+        self._left_out.clear()
 
-    def _limit(self, count: int) -> int:
-        return max(1, self._most // max(1, count))
+    def _share(self) -> int:
+        """How many records of a partition may be in hand."""
+        return max(1, self._most // max(1, self._consumer.stats()["partitions"]))

@@ -6,8 +6,11 @@ A partition is paused while its window is full: one record that takes long, or i
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+import inspect
+from collections.abc import Callable, Collection, Hashable, Mapping
+from concurrent.futures import Executor
+from functools import partial
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final, Protocol
 
 import attrs
@@ -17,6 +20,7 @@ from pykafka4.logs import get_log
 from pykafka4.misuse import check_count
 from pykafka4.net import system
 from pykafka4.processing.dead_letters import DeadLetters, Sends
+from pykafka4.processing.own_threads import OwnThreads
 from pykafka4.processing.pauses import Pauses, Pausing
 from pykafka4.processing.work import Handler, Order, Processed, Retries, Work
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -32,7 +36,7 @@ __all__ = [
     "Rounds",
     "Stop",
     "at_least_one",
-    "listening",
+    "check_sends",
     "plan",
     "run",
     "seconds",
@@ -41,10 +45,12 @@ __all__ = [
 
 log = get_log("pykafka4.processing")
 
+UNORDERED: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
 LOOK: Final = 0.2  # seconds between looks at `stop`, at retries and at failures
 COMMIT_EVERY: Final = 5.0
 COMMIT_SECONDS: Final = 10.0
 MOST_WORKERS: Final = 1_000
+ELSEWHERE: Final = ("ProcessPoolExecutor", "InterpreterPoolExecutor")  # executors that pickle what they run
 
 
 class Stop(Protocol):
@@ -115,8 +121,8 @@ def plan(
     """Check the other arguments of `Consumer.process`; TypeError or ConfigError names the wrong one."""
     if dead_letter is None and producer is not None:
         raise ConfigError("producer is for dead letters: pass dead_letter='a topic' as well, or leave it out; handlers use their own")
-    if executor is not None and not isinstance(executor, Executor):
-        raise TypeError(f"executor must be a concurrent.futures.Executor, not {shown(executor)}")
+    _check_handler(handle)
+    _check_executor(executor)
     if stop is not None and not callable(getattr(stop, "is_set", None)):
         raise TypeError(f"stop must have is_set(), as a threading.Event, not {shown(stop)}")
     most = at_least_one(max_in_hand, "max_in_hand", 2**31 - 1)
@@ -134,13 +140,52 @@ def plan(
     )
 
 
+def check_sends(producer: object) -> None:
+    """TypeError for a producer of dead letters whose `send` nobody would await."""
+    if _is(inspect.iscoroutinefunction, getattr(producer, "send", None)):
+        raise TypeError(
+            f"producer must be a pykafka4.Producer, not {type(producer).__module__}.{type(producer).__name__}, whose send must be awaited: "
+            "that one is for pykafka4.aio.Consumer.process"
+        )
+
+
+def _check_handler(handle: object) -> None:
+    if _is(inspect.isgeneratorfunction, handle) or _is(inspect.isasyncgenfunction, handle):
+        raise TypeError(
+            f"process: the handler {shown(handle)} is a generator function, whose body nobody would run: use a function without yield"
+        )
+
+
+def _check_executor(executor: object) -> None:
+    if executor is None:
+        return
+    if not isinstance(executor, Executor):
+        raise TypeError(f"executor must be a concurrent.futures.Executor, not {shown(executor)}")
+    if any(kind.__name__ in ELSEWHERE for kind in type(executor).__mro__):
+        raise TypeError(
+            f"executor must use threads of this interpreter, as a ThreadPoolExecutor does, not {type(executor).__name__}: "
+            "use one of these inside the handler"
+        )
+
+
+def _is(kind: Callable[[Any], bool], function: object) -> bool:
+    """Whether `function` is of this kind, or an object whose `__call__` is, or a `functools.partial` of one."""
+    while isinstance(function, partial):
+        function = function.func
+    return kind(function) or any(kind(base.__dict__.get("__call__")) for base in type(function).__mro__)
+
+
 def _order(by: object) -> Order:
     if by == "partition":
         return _by_partition
     if by == "key":
         return _by_key
     if callable(by):
-        return by
+        if any(_is(kind, by) for kind in (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)):
+            raise TypeError(
+                f"by must return what is handled in order; {shown(by)} returns a coroutine or generator, another for each record"
+            )
+        return partial(_checked_key, by)
     raise ConfigError(f"by must be 'key', 'partition' or a callable that takes a record, not {shown(by)}")
 
 
@@ -151,6 +196,15 @@ def _by_partition(record: Record) -> Hashable:
 def _by_key(record: Record) -> Hashable:
     """Records without a key have no order."""
     return record.topic, record.partition, record.key, None if record.key is not None else record.offset
+
+
+def _checked_key(by: Order, record: Record) -> Hashable:
+    key = by(record)
+    if isinstance(key, UNORDERED):
+        if isinstance(key, CoroutineType):
+            key.close()
+        raise TypeError(f"by must return what is handled in order, not a {type(key).__name__}: there is another for each record")
+    return key
 
 
 def at_least_one(value: object, what: str, most: int) -> int:
@@ -171,13 +225,31 @@ def seconds(value: object, what: str) -> float:
 class Rounds:
     """What a run of `process` does between two polls, on threads and in tasks. It never waits."""
 
-    def __init__(self, consumer: Between, plan: Plan, work: Work, where: str, commits: bool) -> None:
-        """`where` begins log lines. `commits`: there is a group."""
+    def __init__(self, consumer: Between, plan: Plan, work: Work, selection: Any, where: str, commits: bool) -> None:
+        """`selection` has the application's listener. `where` begins log lines. `commits`: there is a group."""
         self._between, self._plan, self._work, self._where, self._commits = consumer, plan, work, where, commits
+        self._selection, self._before = selection, selection.run
         self._pauses = Pauses(consumer, plan.most_in_hand)
         self._polled: list[Record] = []  # not in hand yet
         self._commit_at = system.monotonic() + COMMIT_EVERY
         self.closed = False  # by another thread or task, which has the listener commit what is finished
+
+    def safe(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What `commit` of the application may commit."""
+        return self._work.safe()
+
+    def paused_by_application(self, tps: Collection[TopicPartition]) -> None:
+        """They stay paused."""
+        self._pauses.forget(tps)
+
+    def end(self) -> None:
+        """Be no longer what uses the consumer; unless it was closed, which ended the run: then its listener commits what is finished."""
+        if self._selection.run is self and not self.closed:
+            self._selection.run = self._before
+
+    def _room(self) -> int:
+        """How many records to poll."""
+        return self._pauses.room(self._work.held, self._plan.most_polled)
 
     def _goes_on(self) -> bool:
         """Whether to poll again."""
@@ -188,15 +260,16 @@ class Rounds:
         work, self._polled = self._work, polled
         work.add(polled)
         touched = {TopicPartition(record.topic, record.partition) for record in polled}
-        self._pauses.pause_full(touched, len(work.partitions), self._size)
+        self._pauses.pause_full(touched, self._size)
         self._polled = []
-        self._pauses.resume_free(len(work.partitions), self._size, work.watch)
+        self._pauses.resume_free(self._size, work.watch)
         now = system.monotonic()
         work.start_due(now)
         if now >= self._commit_at:
             self._commit_later(now)
 
-    def _result(self) -> Processed:
+    def result(self) -> Processed:
+        """What it came to; raises the error that ended it. Not inside a context manager: that cannot pass on every exception."""
         if self._work.error is not None:
             raise self._work.error
         return self._work.processed
@@ -208,6 +281,7 @@ class Rounds:
 
     def _commit_later(self, now: float) -> None:
         self._commit_at = now + COMMIT_EVERY
+        self._drop_gone()
         offsets = self._work.take_advanced()
         if not offsets or not self._commits:
             return
@@ -215,6 +289,13 @@ class Rounds:
             self._between.commit_async(offsets, self._committed)
         except GroupError as error:  # partitions were lost; the next poll says so
             self._committed(offsets, error)
+
+    def _drop_gone(self) -> None:
+        """Of partitions that `assign` has taken away, no listener is told; a commit of one of them would fail with that of all others."""
+        mine = self._between.assignment()
+        if gone := [tp for tp in self._work.partitions if tp not in mine]:
+            self._work.take_ended(self._work.begin_end(gone))
+            self._pauses.forget(gone)
 
     def _committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
         if error is not None:
@@ -230,10 +311,10 @@ class Rounds:
         mine = self._between.assignment()
         try:
             self._between.seek({tp: offset for tp, offset in places.items() if tp in mine})
+            self._pauses.end()
         except ClosedError:
             self.closed = True
             return {}
-        self._pauses.end()
         offsets = self._work.take_advanced()
         return {tp: at for tp, at in offsets.items() if tp in mine}
 
@@ -241,22 +322,22 @@ class Rounds:
 class Processing(Rounds):
     """One run of `Consumer.process`. Used by the thread that polls; the listener runs there, too."""
 
-    def __init__(self, consumer: Consumes, plan: Plan, where: str, commits: bool, listener: object | None, release_seconds: float) -> None:
-        """`listener` is that of the application."""
-        self._consumer, self._listener, self._release_seconds = consumer, listener, release_seconds
-        self._executor = plan.executor or ThreadPoolExecutor(plan.workers, "pykafka4-process")
-        work = Work(plan.handle, plan.order, plan.retries, plan.dead_letters, self._executor, consumer.wakeup)
-        super().__init__(consumer, plan, work, where, commits)
+    def __init__(self, consumer: Consumes, plan: Plan, selection: Any, where: str, commits: bool, release_seconds: float) -> None:
+        """See Rounds."""
+        self._consumer, self._release_seconds = consumer, release_seconds
+        executor = plan.executor or OwnThreads(plan.workers, where)
+        work = Work(plan.handle, plan.order, plan.retries, plan.dead_letters, executor, consumer.wakeup)
+        super().__init__(consumer, plan, work, selection, where, commits)
 
-    def run(self) -> Processed:
+    def run(self) -> None:
         """Process records until `stop` is set or an error ends it."""
+        self._selection.run = self
         try:
             while self._goes_on():
-                self._polled = self._consumer.poll(LOOK, self._plan.most_polled)
+                self._polled = self._consumer.poll(LOOK, self._room())
                 self._round(self._polled)
         finally:
             self._finish()
-        return self._result()
 
     def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> None:
         if not offsets or not self._commits:
@@ -288,22 +369,38 @@ class Processing(Rounds):
         self._tell(partitions, "on_partitions_lost", "on_partitions_revoked")
 
     def _tell(self, partitions: list[TopicPartition], *methods: str) -> None:
-        tell(self._listener, partitions, *methods)
+        tell(self._selection.listener, partitions, *methods)
 
     # ---------------------------------------------------------------- the end
 
     def _finish(self) -> None:
-        """Wait for the handlers that run, commit what is finished, and go back to the first record of each partition that is not."""
+        """Wait for the handlers that run, commit what is finished, and go back to the first record of each partition that is not.
+
+        A second Ctrl-C ends the wait, not the rest: otherwise the next run, or `poll`, would skip records that are not finished.
+        """
+        drained = False
         try:
-            if not self._work.stop(self._plan.drain):
-                log.warning(
-                    "%s: handlers still run after drain_timeout=%g s; their records are not finished", self._where, self._plan.drain
-                )
-            with contextlib.suppress(KafkaError):  # of a client that was closed or has crashed; the records are processed again
-                self._commit_now(self._go_back(), COMMIT_SECONDS)
+            drained = self._drain()
         finally:
-            if self._plan.executor is None:
-                self._executor.shutdown(wait=False, cancel_futures=True)
+            try:
+                self._work.refuse()
+                self._commit_last(waits=drained)
+            finally:
+                self.end()
+
+    def _drain(self) -> bool:
+        """Whether the wait for handlers ended as it should, which is not to say that they have."""
+        if not self._work.stop(self._plan.drain):
+            log.warning("%s: handlers still run after drain_timeout=%g s; their records are not finished", self._where, self._plan.drain)
+        return True
+
+    def _commit_last(self, *, waits: bool) -> None:
+        with contextlib.suppress(KafkaError):  # of a client that was closed or has crashed; the records are processed again
+            offsets = self._go_back()
+            if waits:
+                self._commit_now(offsets, COMMIT_SECONDS)
+            elif offsets and self._commits:
+                self._between.commit_async(offsets, self._committed)
 
 
 def tell(listener: object | None, partitions: list[TopicPartition], *methods: str) -> object:
@@ -315,19 +412,8 @@ def tell(listener: object | None, partitions: list[TopicPartition], *methods: st
     return None
 
 
-@contextlib.contextmanager
-def listening(selection: Any, processing: Rounds) -> Iterator[None]:
-    """Be the consumer's listener, in front of the application's; until it is closed, if it was that which ended the run."""
-    selection.listener, before = processing, selection.listener
-    try:
-        yield
-    finally:
-        if selection.listener is processing and not processing.closed:
-            selection.listener = before
-
-
 def run(consumer: Consumes, plan: Plan, selection: Any, where: str, commits: bool, max_poll: float) -> Processed:
-    """See Consumer.process. `selection` has the consumer's listener, `max_poll` is how long that may take."""
-    processing = Processing(consumer, plan, where, commits, selection.listener, min(plan.drain, max_poll / 2))
-    with listening(selection, processing):
-        return processing.run()
+    """See Consumer.process. `selection` is the consumer's, `max_poll` is how long its listener may take."""
+    processing = Processing(consumer, plan, selection, where, commits, min(plan.drain, max_poll / 2))
+    processing.run()
+    return processing.result()

@@ -7,7 +7,7 @@ These are the handles that `Consumer.streams` returns. `processing.allotment` kn
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, overload
 
@@ -27,6 +27,7 @@ __all__ = ["MOST_STREAMS", "Counts", "Stream", "Streams", "open_streams", "strea
 log = get_log("pykafka4.processing")
 
 MOST_STREAMS: Final = 10_000
+FORKED: Final = "these streams were opened in the parent process; create a Consumer in this one"
 
 Counts = dict[str | None, int]
 
@@ -64,7 +65,7 @@ class Stream:
         Raises StopIteration when the streams have ended, KafkaError if another thread reads this stream, and what ended the streams.
         """
         if self._loop.forked:
-            raise ForkedClientError("these streams were opened in the parent process; create a Consumer in this one")
+            raise ForkedClientError(FORKED)
         return self._allotment.next_record(self._state)
 
     def finish(self) -> None:
@@ -122,6 +123,8 @@ class Streams(Sequence[Stream]):
 
         Raises KafkaTimeoutError after `timeout` seconds (default 60), GroupError if partitions were lost, ClosedError after the end.
         """
+        if self._loop.forked:
+            raise ForkedClientError(FORKED)
         self._dispatcher.commit(api_timeout(timeout))
 
     def stop(self) -> None:
@@ -133,6 +136,7 @@ class Streams(Sequence[Stream]):
 
         Waits up to `timeout` seconds (default: drain_timeout, and 10 s for the commit). What is not finished by then is not committed, and
         the consumer stands there. Current records of the calling thread are not finished, and are not waited for.
+        In a listener it waits for nothing: the streams end when the listener has returned.
         Raises the error that ended the streams, if no loop has raised it.
         """
         limit = check_timeout(timeout)
@@ -148,6 +152,8 @@ class Streams(Sequence[Stream]):
             return
         drain = self._plan.drain if limit is None else limit
         self._dispatcher.end(system.monotonic() + drain)
+        if self._dispatcher.in_own_thread():
+            return
         if not self._dispatcher.wait_for_end(drain + 10.0 if limit is None else limit):
             log.warning("%s: the streams have not ended within %g s; they end in the background", self._plan.where, drain)
 
@@ -188,8 +194,8 @@ def stream_counts(topics: object, count: object) -> tuple[Counts, Any]:
     return {None: at_least_one(count, "count", MOST_STREAMS)}, topics
 
 
-def open_streams(consumer: Consumes, counts: Counts, plan: StreamsPlan, session: Any, subscribe: Any) -> Streams:
-    """See Consumer.streams. `session` is the consumer's; `subscribe(listener)` subscribes it."""
+def open_streams(consumer: Consumes, counts: Counts, plan: StreamsPlan, session: Any, subscribe: Callable[[], object]) -> Streams:
+    """See Consumer.streams. `session` is the consumer's; `subscribe()` subscribes it."""
     states = [
         StreamState(topic, f"stream {n}" if topic is None else f"stream {n} of {topic}")
         for topic, most in counts.items()
@@ -201,13 +207,14 @@ def open_streams(consumer: Consumes, counts: Counts, plan: StreamsPlan, session:
         raise ConfigError(f"streams: this consumer reads {strange[0]}, which is for no stream: call unsubscribe() first")
 
     def give_back(whole: bool) -> None:
-        if whole and selection.listener is dispatcher:
-            selection.listener = plan.listener
+        if whole and selection.run is dispatcher:
+            selection.run = None
         guard.lent = None
 
-    dispatcher = Dispatcher(consumer, allotment, plan, give_back)
+    dispatcher = Dispatcher(consumer, allotment, plan, selection, give_back)
     thread = system.Thread(target=dispatcher.run, name=f"pykafka4-streams-{plan.client_id}", daemon=True)
-    subscribe(dispatcher)
+    subscribe()
+    selection.run = dispatcher
     allotment.assign(read)
     streams = Streams(states, allotment, dispatcher, session.runtime.loop, plan)
     guard.lent = (thread, "streams")

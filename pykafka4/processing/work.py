@@ -2,11 +2,14 @@
 
 A lane is what keeps its order: the records with one key, or of one partition. A record is finished when its handler has returned and what
 that sent is acknowledged, or when it is acknowledged as a dead letter. After an error that nothing handles, no further handler starts.
-The lock is held for a few lines at a time, and never while a handler, an executor or a producer is called.
+Whatever a handler, an executor or a producer does wrong ends the work.
+The lock is held for a few lines at a time, and never while a handler, an executor or a producer is called. It is one that `with` cannot
+leave locked: Ctrl-C can end every call of the thread that polls.
 """
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import inspect
 import itertools
@@ -17,14 +20,15 @@ from typing import Any, Final, NamedTuple
 
 import attrs
 
-from pykafka4.errors import KafkaError
+from pykafka4.errors import KafkaError, shown
 from pykafka4.net import system
+from pykafka4.net.handoff.waiting import Signal
 from pykafka4.processing.dead_letters import DeadLetters
 from pykafka4.processing.progress import Progress
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Delivery, Record
 
-__all__ = ["Handler", "Lane", "Order", "Processed", "Retries", "Task", "Work", "deliveries"]
+__all__ = ["Handler", "Lane", "Order", "Processed", "Retries", "Task", "Work", "checked_delivery", "deliveries"]
 
 LONGEST_BACKOFF: Final = 30.0  # seconds between two attempts
 
@@ -87,7 +91,8 @@ class Work:
         """
         self._handle, self._order, self._retries, self._dead_letters = handle, order, retries, dead_letters
         self._executor, self._wake = executor, wake
-        self._changed = system.Condition()  # its lock is that of everything below
+        self._lock = system.RLock()  # of everything below
+        self._ends = Signal()  # when nothing of a partition runs any more
         self._lanes: dict[Hashable, Lane] = {}
         self._waiting: list[tuple[float, int, Lane]] = []  # a heap: lanes whose first record is tried again at that time
         self._numbers = itertools.count()
@@ -96,6 +101,7 @@ class Work:
         self._watched: dict[TopicPartition, int] = {}  # wake the thread that polls when the window is not larger than that
         self.partitions: dict[TopicPartition, Progress] = {}
         self.advanced: set[TopicPartition] = set()  # partitions whose safe offset is not committed yet
+        self.held = 0  # the windows of all partitions together
         self.error: BaseException | None = None
         self.processed = Processed()
 
@@ -105,7 +111,7 @@ class Work:
         """Take these into hand."""
         keys = [self._order(record) for record in records]
         fresh: list[Lane] = []
-        with self._changed:
+        with self._lock:
             for record, key in zip(records, keys, strict=True):
                 lane = self._lanes.get(key)
                 if lane is None:
@@ -113,6 +119,7 @@ class Work:
                     fresh.append(lane)
                 progress = self._progress(record)
                 progress.add(record)
+                self.held += 1
                 lane.tasks.append(Task(record, progress))
         for lane in fresh:
             self._submit(self._run, lane)
@@ -121,15 +128,19 @@ class Work:
         tp = TopicPartition(record.topic, record.partition)
         known = self.partitions.get(tp)
         if known is None or not known.continues_with(record):
-            if known is not None:
-                known.ended = True  # the application or a truncated log made the consumer go back
+            if known is not None:  # the application or a truncated log made the consumer go back
+                self._end(known)
             known = self.partitions[tp] = Progress(tp, record.offset)
         return known
+
+    def _end(self, progress: Progress) -> None:
+        progress.ended = True
+        self.held -= progress.window
 
     def start_due(self, now: float) -> None:
         """Try again what is due."""
         due: list[Lane] = []
-        with self._changed:
+        with self._lock:
             while self._waiting and self._waiting[0][0] <= now:
                 due.append(heapq.heappop(self._waiting)[2])
         for lane in due:
@@ -138,28 +149,27 @@ class Work:
     def end(self, tps: Iterable[TopicPartition], timeout: float) -> dict[TopicPartition, OffsetAndMetadata]:
         """Start no more of these partitions' records, wait for those in hand, and return the safe offsets that are not committed."""
         ending = self.begin_end(tps)
-        with self._changed:
-            self._changed.wait_for(lambda: not any(progress.running for progress in ending), timeout)
+        self._ends.wait(lambda: not any(progress.running for progress in ending), timeout)
         return self.take_ended(ending)
 
     def begin_end(self, tps: Iterable[TopicPartition]) -> list[Progress]:
         """Start no more of these partitions' records; returns what has to end."""
-        with self._changed:
+        with self._lock:
             ending = [self.partitions.pop(tp) for tp in tps if tp in self.partitions]
             for progress in ending:
-                progress.ended = True
+                self._end(progress)
             return ending
 
     def take_ended(self, ending: Collection[Progress]) -> dict[TopicPartition, OffsetAndMetadata]:
         """The safe offsets of these that are not committed; what ends from now on is not."""
-        with self._changed:
+        with self._lock:
             found = {progress.tp: progress.safe for progress in ending if progress.tp in self.advanced}
             self.advanced.difference_update(found)
             return found
 
     def watch(self, windows: Mapping[TopicPartition, int]) -> None:
         """Wake the thread that polls, once, when the window of one of these partitions is not larger than that."""
-        with self._changed:
+        with self._lock:
             self._watched = dict(windows)
             free = any(tp not in self.partitions or self.partitions[tp].window <= window for tp, window in windows.items())
         if free:
@@ -167,34 +177,50 @@ class Work:
 
     def take_advanced(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The safe offsets that are not committed."""
-        with self._changed:
+        with self._lock:
             found = {tp: self.partitions[tp].safe for tp in self.advanced if tp in self.partitions}
             self.advanced.clear()
             return found
 
+    def safe(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The safe offsets of all partitions."""
+        with self._lock:
+            return {tp: progress.safe for tp, progress in self.partitions.items()}
+
     def owe(self, tps: Iterable[TopicPartition]) -> None:
         """The commit of these partitions' safe offsets failed."""
-        with self._changed:
+        with self._lock:
             self.advanced.update(tps)
 
     def stop(self, timeout: float) -> bool:
         """Start no more handlers; whether those that run returned in time."""
-        with self._changed:
+        self.refuse()
+        return self._ends.wait(lambda: not self._running, timeout)
+
+    def refuse(self) -> None:
+        """Start no more handlers."""
+        with self._lock:
             self._stopping = True
-            return self._changed.wait_for(lambda: not self._running, timeout)
 
     # ---------------------------------------------------------------- on workers and callbacks
 
     def _submit(self, what: Callable[..., object], *arguments: Any) -> None:
         assert self._executor is not None
         try:
-            self._executor.submit(what, *arguments)
-        except RuntimeError as error:  # it was shut down
+            self._executor.submit(self._whole, what, *arguments)
+        except Exception as error:  # it was shut down, for example
+            self._fail(error)
+
+    def _whole(self, what: Callable[..., object], *arguments: Any) -> None:
+        """Nobody looks at what an executor does with exceptions."""
+        try:
+            what(*arguments)
+        except BaseException as error:
             self._fail(error)
 
     def _begin(self, lane: Lane) -> Task | None:
         """Count another attempt at the first record; None if that is not handled here any more."""
-        with self._changed:
+        with self._lock:
             task = lane.tasks[0]
             if self._stopping:
                 return None
@@ -213,18 +239,27 @@ class Work:
         if task is None:
             return
         try:
-            sent = deliveries(self._handle(task.record))
+            returned = self._handle(task.record)
         except Exception as error:
             self._failed(lane, task, error)
         except BaseException as error:
-            with self._changed:
-                self._count(task, -1)
-            self._fail(error, task)
+            self._abandon(task, error)
         else:
-            self._settle(lane, task, sent)
+            self._settle(lane, task, returned)
 
-    def _settle(self, lane: Lane, task: Task, sent: list[Delivery]) -> None:
-        """The record is finished when these are acknowledged."""
+    def _abandon(self, task: Task, error: BaseException) -> None:
+        """This attempt ends the work."""
+        with self._lock:
+            self._count(task, -1)
+        self._fail(error, task)
+
+    def _settle(self, lane: Lane, task: Task, returned: object) -> None:
+        """The record is finished when what its handler returned is acknowledged."""
+        try:
+            sent = deliveries(returned)
+        except TypeError as error:  # of any record: neither another attempt nor a dead letter would help
+            self._abandon(task, error)
+            return
         self._await(sent, lambda error: self._finished(lane, task) if error is None else self._failed(lane, task, error))
 
     def _await(self, sent: list[Delivery], then: Callable[[BaseException | None], object]) -> None:
@@ -233,24 +268,26 @@ class Work:
 
         def settled(delivery: Delivery | None) -> None:
             error = None if delivery is None else delivery.exception(0)
-            with self._changed:
+            with self._lock:
                 left[0] -= 1
                 if error is not None:
                     errors.append(error)
                 last = not left[0]
             if last:
-                then(errors[0] if errors else None)
+                self._whole(then, errors[0] if errors else None)
 
         for delivery in sent:
             delivery.add_done_callback(settled)
         settled(None)
 
     def _finished(self, lane: Lane, task: Task, dead: int = 0) -> None:
-        with self._changed:
+        with self._lock:
             self._count(task, -1)
             progress = task.progress
-            before = progress.safe
+            before, window = progress.safe, progress.window
             progress.finish(task.record.offset)
+            if not progress.ended:
+                self.held -= window - progress.window
             if progress.safe is not before:
                 self.advanced.add(progress.tp)
             free = progress.window <= self._watched.get(progress.tp, -1)
@@ -264,7 +301,7 @@ class Work:
 
     def _next(self, lane: Lane) -> None:
         """The first record of this lane is done with: go on with the next."""
-        with self._changed:
+        with self._lock:
             lane.tasks.popleft()
             if not lane.tasks:
                 del self._lanes[lane.key]
@@ -272,7 +309,7 @@ class Work:
         self._submit(self._run, lane)
 
     def _failed(self, lane: Lane, task: Task, error: BaseException) -> None:
-        with self._changed:
+        with self._lock:
             self._count(task, -1)
             given_up = task.progress.ended or self._stopping  # the record is read again, by the next owner or after the next start
             again = not given_up and task.attempts <= self._retries.most
@@ -293,8 +330,8 @@ class Work:
         """Send its dead letter. Runs on a worker."""
         assert self._dead_letters is not None
         try:
-            delivery = self._dead_letters.send(task.record, task.attempts, error)
-        except Exception as refused:
+            delivery = checked_delivery(self._dead_letters.send(task.record, task.attempts, error))
+        except BaseException as refused:
             self._lose(task, error, refused)
         else:
             self._settle_letter(lane, task, error, delivery)
@@ -305,9 +342,12 @@ class Work:
 
     def _lose(self, task: Task, error: BaseException, refused: BaseException) -> None:
         """The dead letter could not be sent, so the record is not finished."""
-        with self._changed:
+        with self._lock:
             self._count(task, -1)
-        lost = KafkaError(f"{_place(task)}: its handler failed ({error!r}), and so did its dead letter: {refused}")
+        if not isinstance(refused, Exception):  # the end of the program, for example
+            self._fail(refused)
+            return
+        lost = KafkaError(f"{_place(task)}: its handler failed ({_text(error, repr)}), and so did its dead letter: {_text(refused, str)}")
         lost.__cause__ = error
         self._fail(lost)
 
@@ -315,13 +355,14 @@ class Work:
         self._running += change
         task.progress.running += change
         if not task.progress.running:
-            self._changed.notify_all()
+            self._ends.notify()
 
     def _fail(self, error: BaseException, task: Task | None = None) -> None:
         """Nothing handles this error: it ends the work."""
         if task is not None:
-            error.add_note(f"raised by the handler of {_place(task)}, attempt {task.attempts}; that record is not finished")
-        with self._changed:
+            with contextlib.suppress(Exception):  # of an exception that cannot be changed
+                error.add_note(f"raised by the handler of {_place(task)}, attempt {task.attempts}; that record is not finished")
+        with self._lock:
             if self.error is None:
                 self.error = error
             self._stopping = True
@@ -332,12 +373,30 @@ def _place(task: Task) -> str:
     return f"{task.progress.tp} at offset {task.record.offset}"
 
 
+def _text(error: BaseException, how: Callable[[BaseException], str]) -> str:
+    try:
+        return how(error)
+    except Exception:  # of the application's own class
+        return type(error).__name__
+
+
+def checked_delivery(sent: Delivery) -> Delivery:
+    """What the application's producer returned for a dead letter."""
+    if not callable(getattr(sent, "add_done_callback", None)):
+        raise TypeError(f"producer.send must return a Delivery, not {shown(sent)}")
+    return sent
+
+
 def deliveries(returned: object) -> list[Delivery]:
     """What has to be acknowledged before the record is finished."""
     if isinstance(returned, Delivery):
         return [returned]
     if isinstance(returned, (list, tuple)):
         return [item for item in returned if isinstance(item, Delivery)]
+    if inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+        raise TypeError(
+            "the handler returned a generator, whose body nobody runs: use a function without yield, or run the generator in the handler"
+        )
     if inspect.isawaitable(returned):
         if inspect.iscoroutine(returned):
             returned.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
@@ -27,6 +28,18 @@ def keyed(server: ModelServer, partitions: int, count: int, keys: int) -> None:
     for partition in range(partitions):
         records = [WireRecord(timestamp_ms=1, key=b"k%d-%d" % (partition, n % keys), value=b"%d" % n) for n in range(count)]
         server.do(lambda cluster, partition=partition, records=records: cluster.append("t", partition, records))
+
+
+def numbers(record: Record) -> Any:
+    yield record.offset
+
+
+async def numbers_in_a_task(record: Record) -> Any:
+    yield record.offset
+
+
+async def key_in_a_task(record: Record) -> Any:
+    return record.key
 
 
 def member(server: ModelServer, **options: Any) -> Consumer:
@@ -325,6 +338,206 @@ def test_a_handler_that_is_cancelled_by_the_application_ends_it(server: ModelSer
     run(main())
 
 
+def test_a_generator_that_a_handler_returns_ends_it_and_nothing_is_committed(server: ModelServer) -> None:
+    keyed(server, 1, 3, 3)
+
+    async def handle(record: Record) -> Any:
+        return numbers_in_a_task(record)
+
+    async def main() -> None:
+        async with member(server) as consumer:
+            with pytest.raises(TypeError, match="without yield"):
+                await consumer.process(handle, retries=3)
+        assert committed(server) == {}
+
+    run(main())
+
+
+def test_what_can_be_awaited_is_awaited(server: ModelServer) -> None:
+    """A handler may be a plain function that returns a task, or an object of its own."""
+    keyed(server, 1, 20, 20)
+
+    async def main() -> None:
+        notes = Notes(20)
+
+        async def work(record: Record) -> None:
+            await asyncio.sleep(0.001)
+            notes.note(record)
+
+        class Waiting:
+            def __init__(self, record: Record) -> None:
+                self._record = record
+
+            def __await__(self) -> Any:
+                return work(self._record).__await__()
+
+        async with member(server) as consumer:
+            done = await consumer.process(
+                lambda record: asyncio.ensure_future(work(record)) if record.offset % 2 else Waiting(record), stop=notes.enough
+            )
+        assert (done.finished, sorted(notes.offsets)) == (20, list(range(20)))
+
+    run(main())
+
+
+@dataclasses.dataclass(frozen=True)
+class Rejected(Exception):
+    why: str
+
+
+def test_an_exception_that_cannot_be_changed_is_raised_as_it_is(server: ModelServer) -> None:
+    keyed(server, 1, 10, 10)
+
+    async def handle(record: Record) -> None:
+        if record.offset == 6:
+            raise Rejected("no such customer")
+
+    async def main() -> None:
+        async with member(server) as consumer:
+            with pytest.raises(Rejected):
+                await consumer.process(handle, "partition")
+        assert committed(server) == {0: 6}
+
+    run(main())
+
+
+@pytest.mark.parametrize(("outcome", "error"), [(None, KafkaError), (SystemExit(3), SystemExit)])
+def test_whatever_a_producer_of_dead_letters_does_wrong_ends_it(
+    server: ModelServer, outcome: BaseException | None, error: type[BaseException]
+) -> None:
+    keyed(server, 1, 3, 3)
+
+    class Odd:
+        async def send(self, *arguments: Any, **options: Any) -> Any:
+            if outcome is not None:
+                raise outcome
+
+    async def handle(record: Record) -> None:
+        raise LookupError
+
+    async def main() -> None:
+        producer: Any = Odd()
+        async with member(server) as consumer:
+            with pytest.raises(error):
+                await consumer.process(handle, dead_letter="dead", producer=producer)
+        assert committed(server) == {}
+
+    run(main())
+
+
+def test_what_another_task_commits_meanwhile_passes_no_record_that_is_not_finished(server: ModelServer) -> None:
+    keyed(server, 1, 50, 50)
+
+    async def main() -> None:
+        notes, hold, stop = Notes(49), asyncio.Event(), asyncio.Event()
+
+        async def handle(record: Record) -> None:
+            if record.offset == 7:
+                await hold.wait()
+            notes.note(record)
+
+        async with member(server) as consumer:
+            task = asyncio.ensure_future(consumer.process(handle, stop=stop))
+            await notes.enough.wait()
+            for topic_name in (None, "t"):
+                await consumer.commit(topic=topic_name)
+                assert committed(server) == {0: 7}
+            hold.set()
+            stop.set()
+            await task
+        assert committed(server) == {0: 50}
+
+    run(main())
+
+
+def test_another_task_may_subscribe_to_something_else(server: ModelServer) -> None:
+    keyed(server, 2, 100, 100)
+    server.create_topic("u", 1)
+
+    async def main() -> None:
+        handled: dict[str, int] = {"t": 0, "u": 0}
+        told, stop = list[list[TopicPartition]](), asyncio.Event()
+
+        class Told:
+            async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+                assert sum(committed(server, range(2)).values()) == handled["t"], "what is finished is committed first"
+                told.append(sorted(partitions))
+
+        async def handle(record: Record) -> None:
+            await asyncio.sleep(0.001)
+            handled[record.topic] += 1
+            if handled["u"] == 30:
+                stop.set()
+
+        async with member(server, max_poll_records=10) as consumer:
+            task = asyncio.ensure_future(consumer.process(handle, workers=4, stop=stop))
+            await eventually(lambda: handled["t"] >= 20)
+            consumer.subscribe(["u"], Told())
+            await eventually(lambda: told == [[TopicPartition("t", 0), TopicPartition("t", 1)]])
+            server.do(lambda cluster: cluster.append("u", 0, [WireRecord(timestamp_ms=1, value=b"%d" % n) for n in range(30)]))
+            await task
+        assert server.committed("g")[TopicPartition("u", 0)] == 30
+
+    run(main())
+
+
+def test_partitions_that_another_task_takes_away_leave_the_commits_of_the_others_alone(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyed(server, 2, 20, 20)
+    monkeypatch.setattr("pykafka4.processing.run.COMMIT_EVERY", 0.05)
+
+    async def main() -> None:
+        notes, stop, hold = Notes(39), asyncio.Event(), asyncio.Event()
+
+        async def handle(record: Record) -> None:
+            if (record.partition, record.offset) == (1, 10):
+                await hold.wait()
+            notes.note(record)
+
+        consumer = consumer_of(server, group_id="g", enable_auto_commit=False)
+        async with consumer:
+            consumer.subscribe(["other"])  # so that only partitions that it has may be committed
+            consumer.assign([("t", 0), ("t", 1)])
+            task = asyncio.ensure_future(consumer.process(handle, stop=stop))
+            await notes.enough.wait()
+            await eventually(lambda: committed(server, range(2)) == {0: 20, 1: 10})
+            server.do(lambda cluster: cluster.append("t", 0, [WireRecord(timestamp_ms=1, value=b"x")]))
+            await eventually(lambda: len(notes.handled) == 40)
+            consumer.assign([("t", 1)])
+            hold.set()
+            await eventually(lambda: committed(server, [1]) == {1: 20})
+            stop.set()
+            await task
+
+    run(main())
+
+
+def test_a_full_partition_that_another_task_pauses_stays_paused(server: ModelServer) -> None:
+    keyed(server, 2, 200, 200)
+    tp = TopicPartition("t", 0)
+
+    async def main() -> None:
+        notes, hold, stop = Notes(200), asyncio.Event(), asyncio.Event()
+
+        async def handle(record: Record) -> None:
+            if not record.partition:
+                await hold.wait()
+            notes.note(record)
+            if sum(each.partition for each in notes.handled) == 200 and sum(not each.partition for each in notes.handled) >= 10:
+                stop.set()
+
+        async with member(server) as consumer:
+            task = asyncio.ensure_future(consumer.process(handle, workers=300, max_in_hand=20, stop=stop))
+            await eventually(lambda: tp in consumer.paused())
+            consumer.pause([tp])
+            hold.set()
+            await task
+            assert consumer.paused() == {tp}
+
+    run(main())
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
@@ -333,6 +546,9 @@ def test_a_handler_that_is_cancelled_by_the_application_ends_it(server: ModelSer
         ({"dead_letter": "dead"}, ConfigError, "dead_letter needs producer="),
         ({"stop": 7}, TypeError, "stop must have is_set"),
         ({"dead_letter": "dead", "producer": 7}, TypeError, "producer must be a pykafka4.aio.Producer"),
+        ({"handler": numbers}, TypeError, "is a generator function, .* use a function without yield"),
+        ({"handler": numbers_in_a_task}, TypeError, "is a generator function"),
+        ({"by": key_in_a_task}, TypeError, "by must return what is handled in order"),
     ],
 )
 def test_a_wrong_argument_is_named(server: ModelServer, arguments: dict[str, Any], error: type[Exception], text: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from consuming import LONG, Listener, Maker, read, topic
 from integration.waiting import until
 from pykafka4.consumer import Consumer
 from pykafka4.errors import ConfigError
-from pykafka4.processing.work import Processed
+from pykafka4.processing.work import Processed, Work
 from pykafka4.producer import Producer
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
@@ -43,6 +45,34 @@ class Enough(threading.Event):
             self._left -= 1
             if not self._left:
                 self.set()
+
+
+def numbers(record: Record) -> Any:
+    yield record.offset
+
+
+async def numbers_in_a_task(record: Record) -> Any:
+    yield record.offset
+
+
+async def key_in_a_task(record: Record) -> Any:
+    return record.key
+
+
+class Numbers:
+    def __call__(self, record: Record) -> Any:
+        yield record.offset
+
+
+class TaskProducer:
+    async def send(self, *arguments: Any, **options: Any) -> Any: ...
+
+
+class ProcessPoolExecutor(Executor):
+    """Stands for that of concurrent.futures, which starts processes."""
+
+
+class Elsewhere(ProcessPoolExecutor): ...
 
 
 def member(make: Maker, **options: Any) -> Consumer:
@@ -328,6 +358,125 @@ def test_an_order_that_raises_loses_nothing(server: ModelServer, make: Maker) ->
     assert [record.offset for record in read(consumer, 10)] == list(range(10))
 
 
+def test_an_exception_that_cannot_be_changed_is_raised_as_it_is(server: ModelServer, make: Maker) -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Rejected(Exception):
+        why: str
+
+    keyed(server, 1, 10, 10)
+    consumer = member(make)
+
+    def handle(record: Record) -> None:
+        if record.offset == 6:
+            raise Rejected("no such customer")
+
+    with pytest.raises(Rejected):
+        consumer.process(handle, "partition")
+    assert committed(consumer, [0]) == {0: 6}
+
+
+def test_a_second_ctrl_c_while_it_waits_for_handlers_loses_nothing_either(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyed(server, 1, 50, 50)
+    consumer, release, handled = member(make), threading.Event(), set[int]()
+    original = consumer.poll
+
+    def handle(record: Record) -> None:
+        if record.offset == 3:
+            assert release.wait(LONG)
+        handled.add(record.offset)
+
+    def poll(*arguments: Any) -> list[Record]:
+        if len(handled) >= 10 and TopicPartition("t", 0) in consumer.paused():
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    def interrupted(self: Work, timeout: float) -> bool:
+        self.refuse()
+        raise KeyboardInterrupt("again")
+
+    monkeypatch.setattr(Work, "stop", interrupted)
+    consumer.poll = poll  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt, match="again"):
+        consumer.process(handle, max_in_hand=20)
+    assert consumer.paused() == set()
+    until(lambda: committed(consumer, [0]) == {0: 3}, LONG, "what is finished is committed in the background")
+    release.set()
+    consumer.poll = original  # type: ignore[method-assign]
+    assert [record.offset for record in read(consumer, 47)] == list(range(3, 50))
+
+
+def test_whatever_the_application_commits_meanwhile_passes_no_record_that_is_not_finished(server: ModelServer, make: Maker) -> None:
+    keyed(server, 2, 100, 100)
+    consumer, stop, blocked, tried = make(group_id="g", enable_auto_commit=False), threading.Event(), threading.Event(), list[Any]()
+
+    class Committing(Listener):
+        def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+            if stop.is_set():
+                return
+            for commit in (consumer.commit, consumer.commit_async, lambda: consumer.commit(topic="t")):
+                commit()
+                tried.append(committed(consumer, range(2)))
+            with pytest.raises(ConfigError, match="while process or streams run"), producer.transaction(consumer):
+                tried.append("a transaction")
+            stop.set()
+
+    def handle(record: Record) -> None:
+        if record.offset == 7:
+            assert blocked.wait(LONG)
+
+    consumer.subscribe(["t"], Committing())
+    second = member(make)
+    original = consumer.poll
+
+    def poll(*arguments: Any) -> list[Record]:
+        if consumer.paused() == {TopicPartition("t", 0), TopicPartition("t", 1)}:
+            second.poll(0)  # a rebalance
+        return original(*arguments)
+
+    consumer.poll = poll  # type: ignore[method-assign]
+    with Producer(bootstrap_servers=server.bootstrap_servers, transactional_id="x") as producer:
+        consumer.process(handle, max_in_hand=40, stop=stop, drain_timeout=0.1)
+    blocked.set()
+    assert tried == [{0: 7, 1: 7}] * 3
+    assert committed(consumer, range(2)) == {0: 7, 1: 7}
+
+
+def test_records_in_hand_are_bounded_however_many_partitions_there_are(server: ModelServer, make: Maker) -> None:
+    topic(server, *[100] * 40)
+    consumer, go, stop, polled = member(make), threading.Event(), threading.Event(), 0
+    original = consumer.poll
+
+    def poll(*arguments: Any) -> list[Record]:
+        nonlocal polled
+        records = original(*arguments)
+        polled += len(records)
+        if len(consumer.paused()) == 40:
+            stop.set()
+        return records
+
+    consumer.poll = poll  # type: ignore[method-assign]
+    consumer.process(lambda record: go.wait(LONG), workers=1, max_in_hand=200, stop=stop, drain_timeout=0)
+    go.set()
+    assert 200 <= polled <= 3 * 200
+
+
+def test_a_handler_that_hangs_does_not_keep_the_interpreter_from_exiting(server: ModelServer, make: Maker) -> None:
+    topic(server, 3)
+    threads, stop, release = set[threading.Thread](), threading.Event(), threading.Event()
+
+    def handle(record: Record) -> None:
+        threads.add(threading.current_thread())
+        stop.set()
+        release.wait(LONG)
+
+    member(make).process(handle, stop=stop, drain_timeout=0)
+    release.set()
+    assert threads
+    assert all(thread.daemon for thread in threads)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
@@ -346,6 +495,14 @@ def test_an_order_that_raises_loses_nothing(server: ModelServer, make: Maker) ->
         ({"dead_letter": "dead", "producer": 7}, TypeError, "producer must be a Producer, not int"),
         ({"stop": 7}, TypeError, "stop must have is_set"),
         ({"executor": 7}, TypeError, "executor must be a concurrent.futures.Executor"),
+        ({"executor": Elsewhere()}, TypeError, "executor must use threads of this interpreter, .* not Elsewhere"),
+        ({"handler": numbers}, TypeError, "is a generator function, .* use a function without yield"),
+        ({"handler": functools.partial(numbers)}, TypeError, "is a generator function"),
+        ({"handler": Numbers()}, TypeError, "is a generator function"),
+        ({"handler": numbers_in_a_task}, TypeError, "function"),
+        ({"by": key_in_a_task}, TypeError, "by must return what is handled in order"),
+        ({"by": Numbers()}, TypeError, "by must return what is handled in order"),
+        ({"dead_letter": "dead", "producer": TaskProducer()}, TypeError, "whose send must be awaited"),
     ],
 )
 def test_a_wrong_argument_is_named(server: ModelServer, make: Maker, arguments: dict[str, Any], error: type[Exception], text: str) -> None:
@@ -354,6 +511,22 @@ def test_a_wrong_argument_is_named(server: ModelServer, make: Maker, arguments: 
     with pytest.raises(error, match=text):
         consumer.process(**{"handler": print, **arguments})
     assert read(consumer, 1)
+
+
+def test_an_order_of_coroutines_ends_it_because_it_is_none(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    consumer = member(make)
+    with pytest.raises(TypeError, match="by must return what is handled in order, not a coroutine"):
+        consumer.process(print, lambda record: key_in_a_task(record))
+    assert committed(consumer, [0]) == {}
+
+
+def test_a_generator_that_a_handler_returns_ends_it_and_nothing_is_committed(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    consumer = member(make)
+    with pytest.raises(TypeError, match="without yield"):
+        consumer.process(lambda record: numbers(record), retries=3)
+    assert committed(consumer, [0]) == {}
 
 
 def test_a_coroutine_function_is_refused(server: ModelServer, make: Maker) -> None:

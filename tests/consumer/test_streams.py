@@ -10,69 +10,20 @@ import re
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
 import pytest
 from consuming import LONG, Listener, Maker, fill, numbers, read, topic
+from streaming import Reading, committed, member
 
 from integration.waiting import until
-from pykafka4.consumer import Consumer
 from pykafka4.errors import ClosedError, ConfigError, CorruptRecord, ForkedClientError, KafkaError
-from pykafka4.processing.streams import Stream, Streams
+from pykafka4.processing.streams import Streams
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Record
-
-
-def member(make: Maker, **options: Any) -> Consumer:
-    return make(**{"group_id": "g", "enable_auto_commit": False, **options})
-
-
-def committed(make: Maker, partitions: Iterable[int] = (0,), name: str = "t") -> dict[int, int]:
-    found = make(group_id="g").committed([(name, p) for p in partitions])
-    return {tp.partition: at.offset for tp, at in found.items() if at is not None}
-
-
-class Reading:
-    """A thread for each stream, which notes what it gets."""
-
-    def __init__(self, streams: Iterable[Stream], work: Callable[[Record], object] = lambda record: None) -> None:
-        self.got: list[list[Record]] = []
-        self.errors: list[BaseException] = []
-        self.threads: list[threading.Thread] = []
-        for number, stream in enumerate(streams):
-            self.got.append([])
-            self.threads.append(threading.Thread(target=self._run, args=(stream, self.got[-1], work), name=f"reader-{number}", daemon=True))
-            self.threads[-1].start()
-
-    def _run(self, stream: Stream, got: list[Record], work: Callable[[Record], object]) -> None:
-        try:
-            for record in stream:
-                got.append(record)
-                work(record)
-        except BaseException as error:
-            self.errors.append(error)
-
-    @property
-    def count(self) -> int:
-        return sum(map(len, self.got))
-
-    @property
-    def places(self) -> list[tuple[int, int]]:
-        return [(record.partition, record.offset) for got in self.got for record in got]
-
-    def wait(self, count: int) -> Reading:
-        until(lambda: self.count >= count or self.errors, LONG, lambda: f"{count} records; there are {self.count}")
-        assert not self.errors, self.errors
-        return self
-
-    def ended(self) -> Reading:
-        for thread in self.threads:
-            thread.join(LONG)
-            assert not thread.is_alive(), thread
-        return self
 
 
 def all_of(counts: Iterable[int]) -> list[tuple[int, int]]:
@@ -202,6 +153,20 @@ def test_what_waits_is_bounded(server: ModelServer, make: Maker) -> None:
         reading.wait(4_000)
     assert most <= 40 + 20
     assert sorted(reading.ended().places) == all_of([2_000, 2_000])
+
+
+def test_what_waits_is_bounded_however_many_partitions_there_are(server: ModelServer, make: Maker) -> None:
+    topic(server, *[100] * 40)
+    consumer, most = member(make), 0
+    with consumer.streams({"t": 4}, max_in_hand=200, drain_timeout=0) as streams:
+        until(lambda: len(consumer.paused()) == 40, LONG, "all partitions are paused")
+        allotment = streams._allotment
+        most = sum(len(queue.records) for queue in allotment.queues.values())
+        assert most == allotment.held
+        reading = Reading(streams).wait(4_000)
+        assert allotment.held == 0
+    reading.ended()
+    assert 200 <= most <= 3 * 200
 
 
 def test_an_exception_in_one_stream_leaves_the_others_alone_and_loses_nothing(
@@ -539,8 +504,11 @@ def test_a_forked_child_gets_an_error_and_the_parent_reads_on(server: ModelServe
             try:
                 next(streams[0])
             except ForkedClientError:
-                streams.close()
-                os._exit(0)
+                try:
+                    streams.commit(LONG)
+                except ForkedClientError:
+                    streams.close()
+                    os._exit(0)
             os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         assert [next(streams[0]).offset for _ in range(4)] == [1, 2, 3, 4]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import random
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from interrupts import interrupted
 from working import record, work
 
 from pykafka4.errors import KafkaError
 from pykafka4.net import system
 from pykafka4.processing.dead_letters import DeadLetters
-from pykafka4.processing.work import Processed, Retries
+from pykafka4.processing.work import Processed, Retries, Work
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
 
@@ -265,6 +268,129 @@ def test_a_handler_that_returns_an_awaitable_is_an_error() -> None:
     executor.run_all()
     assert isinstance(todo.error, TypeError)
     assert "awaitable" in str(todo.error)
+
+
+def test_a_handler_that_returns_a_generator_is_an_error_and_no_other_attempt_is_made() -> None:
+    async def numbers() -> Any:
+        yield 1
+
+    for made in ((n for n in range(3)), numbers()):
+        letters = Letters()
+        todo, executor = work(lambda one: made, retries=2, dead=DeadLetters("dead", letters, None))  # type: ignore[arg-type]  # noqa: B023
+        todo.add([record(0), record(1, b"k")])
+        executor.run_all()
+        assert isinstance(todo.error, TypeError)
+        assert "without yield" in str(todo.error)
+        assert todo.error.__notes__ == ["raised by the handler of t-0 at offset 0, attempt 1; that record is not finished"]
+        assert (letters.sent, todo.processed.finished, todo.stop(0)) == ([], 0, True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen(Exception):
+    """Nothing can be added to it."""
+
+
+class Unreadable(Exception):
+    def __repr__(self) -> str:
+        raise ValueError
+
+    __str__ = __repr__
+
+
+def failing(error: BaseException) -> Any:
+    def handle(one: Record) -> None:
+        raise error
+
+    return handle
+
+
+def test_an_exception_that_cannot_be_changed_ends_the_work() -> None:
+    todo, executor = work(failing(error := Frozen()))
+    todo.add([record(0)])
+    executor.run_all()
+    assert todo.error is error
+    assert todo.stop(0)
+
+
+@pytest.mark.parametrize(
+    ("send", "text"),
+    [
+        (failing(Unreadable()), "failed (Unreadable), and so did its dead letter: Unreadable"),
+        (lambda *_, **__: None, "its dead letter: producer.send must return a Delivery, not None"),
+    ],
+)
+def test_whatever_a_producer_of_dead_letters_does_wrong_ends_the_work(send: Any, text: str) -> None:
+    letters = Letters()
+    letters.send = send if send.__name__ == "<lambda>" else lambda *_, **__: send(None)  # type: ignore[method-assign]
+    todo, executor = work(failing(Unreadable()), dead=DeadLetters("dead", letters, None))  # type: ignore[arg-type]
+    todo.add([record(0)])
+    executor.run_all()
+    assert text in str(todo.error)
+    assert todo.stop(0)
+
+
+def test_a_producer_of_dead_letters_that_exits_ends_the_work() -> None:
+    todo, executor = work(Flaky(_0=9), dead=DeadLetters("dead", Letters(SystemExit(3)), None))  # type: ignore[arg-type]
+    todo.add([record(0)])
+    executor.run_all()
+    assert isinstance(todo.error, SystemExit)
+    assert todo.stop(0)
+
+
+def test_nothing_that_goes_wrong_on_a_worker_is_lost_in_its_future(monkeypatch: pytest.MonkeyPatch) -> None:
+    todo, executor = work(lambda one: None)
+    monkeypatch.setattr(todo, "_next", failing(MemoryError()))
+    todo.add([record(0)])
+    executor.run_all()
+    assert isinstance(todo.error, MemoryError)
+
+
+def test_ctrl_c_at_any_place_leaves_the_lock_free() -> None:
+    """Workers would wait for it for ever, and the exit of the interpreter for them."""
+
+    def use(todo: Work) -> None:
+        todo.add([record(5, None, 1)])
+        todo.watch({T0: 1})
+        todo.take_advanced()
+        todo.start_due(system.monotonic())
+        todo.end([T0], 0.0)
+        todo.stop(0.0)
+
+    for at in range(1, 5_000):
+        todo, executor = work(lambda one: None)
+        todo.add([record(0), record(1)])
+        executor.run()
+        place = interrupted(lambda: use(todo), at)  # noqa: B023
+        free: list[bool] = []
+        looks = threading.Thread(target=lambda: free.append(todo._lock.acquire(blocking=False)))  # noqa: B023
+        looks.start()
+        looks.join()
+        assert free == [True], place
+        if place is None:
+            assert at > 20
+            return
+    pytest.fail("the calls have no end")
+
+
+def test_what_is_held_is_counted() -> None:
+    """Whatever happens: records are added and finished in any order, partitions end, and the consumer goes back."""
+    for seed in range(40):
+        drawn = random.Random(seed)
+        todo, executor = work(lambda one: None, "key")
+        following = dict.fromkeys(range(3), 0)
+        for _ in range(200):
+            partition, act = drawn.randrange(3), drawn.random()
+            if act < 0.4:
+                first = following[partition]
+                following[partition] += drawn.randint(1, 4)
+                todo.add([record(n, None, partition) for n in range(first, following[partition])])
+            elif act < 0.9 and executor.waiting:
+                executor.run(drawn.randrange(len(executor.waiting)))
+            elif act < 0.95:
+                todo.end([TopicPartition("t", partition)], 0.0)
+            else:
+                following[partition] = max(0, following[partition] - 3)
+            assert todo.held == sum(progress.window for progress in todo.partitions.values())
 
 
 def test_an_executor_that_is_shut_down_ends_the_work() -> None:

@@ -20,7 +20,7 @@ from pykafka4.net import system
 from pykafka4.net.handoff.latch import new_latch, open_latch
 from pykafka4.net.handoff.wakeup import Wakes
 
-__all__ = ["Callbacks", "Feed", "Helper"]
+__all__ = ["Callbacks", "Feed", "Helper", "Workers"]
 
 log = get_log("pykafka4.handoff")
 HELPERS = 4  # threads for slow codecs
@@ -42,7 +42,7 @@ if hasattr(os, "register_at_fork"):
 _inside: dict[system.Thread, int] = {}  # how many callbacks a thread is in; only that thread touches its entry
 
 
-class _Workers:
+class Workers:
     """Up to `most` daemon threads, started when needed, ended when idle; with `most=1` calls run in order.
 
     Not ThreadPoolExecutor, which keeps the interpreter from exiting while a callback hangs.
@@ -175,7 +175,7 @@ class Callbacks:
 
     def __init__(self, executor: Executor | None = None, client_id: str = "pykafka4") -> None:
         self._executor, self.client_id = executor, client_id
-        self._workers = _Workers("pykafka4-callbacks", 1, client_id)
+        self._workers = Workers("pykafka4-callbacks", 1, client_id)
         self._pending: dict[_Callback, None] = {}  # submitted to the executor and not begun
         self._blocked: dict[system.Thread, None] = {}  # executor threads that are in `waiting`
         self._posted: deque[Callable[[], Any]] = deque()
@@ -316,7 +316,7 @@ class Helper:
     __slots__ = ("_workers",)
 
     def __init__(self, name: str = "pykafka4-helper", most: int = HELPERS, client_id: str = "pykafka4") -> None:
-        self._workers = _Workers(name, most, client_id)
+        self._workers = Workers(name, most, client_id)
 
     def submit(self, run: Callable[[], Any], then: Callable[[Any], None]) -> None:
         """Call `then(result or exception)` on the helper's thread when `run()` is done."""

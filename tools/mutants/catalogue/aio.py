@@ -216,8 +216,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/aio/processing.py",
-        old="            sent = deliveries(await returned if",
-        new="            sent = [] and deliveries(await returned if",
+        old="            if inspect.isawaitable(returned) and not isinstance(returned, Delivery):\n",
+        new="            if False:\n",
         breaks="records are finished before their handlers have begun",
         tests=("tests/aio/test_aio_process.py::test_a_handler_that_raises_ends_it_and_loses_nothing",),
     ),

@@ -99,7 +99,7 @@ MUTANTS = (
     ),
     Mutant(
         file=DISPATCHER,
-        old="            pauses.pause_full(touched, len(allotment.queues), allotment.waiting)\n",
+        old="            pauses.pause_full(touched, allotment.waiting)\n",
         new="            pass\n",
         breaks="a stream that nobody reads fills memory",
         tests=(f"{TESTS}::test_what_waits_is_bounded",),
@@ -110,5 +110,30 @@ MUTANTS = (
         new="        pass\n",
         breaks="streams that were forgotten are served for ever",
         tests=(f"{TESTS}::test_forgotten_streams_end",),
+    ),
+    Mutant(
+        file=DISPATCHER,
+        old="        if self.in_own_thread():\n",
+        new="        if False:\n",
+        breaks="streams.commit in a listener waits for its own thread",
+        tests=(
+            "tests/consumer/test_streams_listeners.py::test_a_listener_does_not_wait_for_its_own_thread_and_commits_only_what_is_finished",
+        ),
+    ),
+    Mutant(
+        file=DISPATCHER,
+        old="            self._pauses.leave_out(strange)\n",
+        new="",
+        breaks="records for which there is no stream are skipped",
+        tests=("tests/consumer/test_streams_listeners.py::test_what_was_subscribed_before_is_for_no_stream_and_is_left_alone",),
+    ),
+    Mutant(
+        file="pykafka4/processing/streams.py",
+        old="        if self._dispatcher.in_own_thread():\n            return\n",
+        new="",
+        breaks="streams.close in a listener waits for its own thread",
+        tests=(
+            "tests/consumer/test_streams_listeners.py::test_a_listener_does_not_wait_for_its_own_thread_and_commits_only_what_is_finished",
+        ),
     ),
 )
