@@ -93,6 +93,7 @@ PROCESSING_PROMISES: Final = {
     "one record of a key or partition at a time": "what has an order is handled one after the other, and a partition is on one stream",
     "records are handled in order": "with an order by partition, the next record is that of the next offset, until the next assignment",
     "committed offsets do not go back": "no offset is stored that is lower than the one before",
+    "records in hand are bounded": "not many more records than max_in_hand are in hand, however many partitions there are",
     "runs end when they are asked to": "`process`, streams and `close` end within their times",
     "every record is finished and committed": "when everything heals, every record is finished, or a dead letter, and committed",
 }

@@ -7,10 +7,12 @@ from typing import Any, Final
 import pytest
 from schedules import Hunt, Patch, around
 
+from pykafka4.consumer.commits import Commits
 from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.net import system
 from pykafka4.processing import run
 from pykafka4.processing.allotment import Allotment, StreamState
+from pykafka4.processing.pauses import Pauses
 from pykafka4.processing.progress import Progress
 from pykafka4.processing.work import Work
 from pykafka4.records import OffsetAndMetadata
@@ -18,6 +20,7 @@ from pykafka4.records import OffsetAndMetadata
 __all__ = ["MUTANTS"]
 
 PASSES, LEFT = "a commit passes no unfinished record", "every record is finished and committed"
+BOUNDED = "records in hand are bounded"
 ALONE, ORDER, ENDS = "one record of a key or partition at a time", "records are handled in order", "runs end when they are asked to"
 
 
@@ -39,6 +42,21 @@ def a_record_that_a_stream_takes_is_finished(patch: pytest.MonkeyPatch) -> None:
         return record
 
     around(patch, Allotment, "_take", instead)
+
+
+def a_listener_commits_what_was_polled(patch: pytest.MonkeyPatch) -> None:
+    def instead(original: Any, self: Commits, *arguments: Any) -> Any:
+        running, self._selection.run = self._selection.run, None
+        try:
+            return original(self, *arguments)
+        finally:
+            self._selection.run = running
+
+    around(patch, Commits, "_places", instead)
+
+
+def every_poll_takes_what_it_gets(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Pauses, "room", lambda self, held, most: most)
 
 
 def keys_have_no_order(patch: pytest.MonkeyPatch) -> None:
@@ -82,8 +100,14 @@ def leaving_takes_its_time(patch: pytest.MonkeyPatch) -> None:
 
 
 MUTANTS: Final[dict[Patch, Hunt]] = {
-    the_last_finished_record_is_committed: Hunt({PASSES}, says=" are not finished"),
+    the_last_finished_record_is_committed: Hunt(
+        {PASSES}, plan={"how": ("process", "process"), "by": "key", "keys": 1_000, "workers": 4, "work": 0.1}, says=" are not finished"
+    ),
     a_record_that_a_stream_takes_is_finished: Hunt({PASSES}, says=" are not finished"),
+    a_listener_commits_what_was_polled: Hunt({PASSES}, plan={"listener_commits": True}, says=" are not finished"),
+    every_poll_takes_what_it_gets: Hunt(
+        {BOUNDED}, plan={"topics": {"t": 6}, "most_in_hand": 10, "records": 200, "work": 0.3, "trouble": 8.0}, says=" in hand, of "
+    ),
     keys_have_no_order: Hunt({ALONE}, says=", beside "),
     two_streams_read_a_partition: Hunt(  # only after a loss: a partition with a record in hand is never moved
         {ALONE, ORDER},

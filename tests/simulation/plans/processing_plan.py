@@ -1,8 +1,9 @@
 """Schedules of processing: members of a group that run `Consumer.process` or `Consumer.streams`, end, are killed and start again, while
 handlers are slow and raise, and brokers and network fail.
 
-Promises: a committed offset never passes a record that is not finished; what has an order is handled one after the other, in that order;
-a run that is asked to end does; and when everything heals, every record is finished and committed.
+Promises: a committed offset never passes a record that is not finished, whoever commits; what is in hand is bounded; what has an order is
+handled one after the other, in that order; a run that is asked to end does; and when everything heals, every record is finished and
+committed.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class ProcessingPlan:
     wrong: float  # how likely a handler raises
     sends: float  # how likely a record is finished only when something is acknowledged
     lifetime: float  # mean seconds until a process ends by itself
+    listener_commits: bool
 
 
 def draw_processing(seed: int) -> ProcessingPlan:
@@ -124,6 +126,7 @@ def draw_processing(seed: int) -> ProcessingPlan:
         wrong=r.choice((0.0, 0.01, 0.1)),
         sends=r.choice((0.0, 0.3)),
         lifetime=r.choice((2.0, 6.0, 1_000.0)),
+        listener_commits=r.random() < 0.5,
     )
 
 
@@ -247,6 +250,19 @@ class ProcessingSimulation(Schedule[ProcessingPlan, ProcessingReport]):
         """A record is finished, whoever has finished it."""
         self._counts["finished"] += 1
         self._finished[TopicPartition(record.topic, record.partition)].add(record.offset)
+
+    def polled(self, processor: Processor) -> None:
+        """A process has got records."""
+        self._count_letters()
+        most = 3 * self.plan.most_in_hand + len(self._partitions()) + self.plan.workers * len(self.plan.topics)
+        held = 0
+        for tp, offsets in processor.polled.items():
+            while offsets and offsets[0] in self._finished[tp]:
+                offsets.popleft()
+            held += len(offsets)
+        self._counts["most in hand"] = max(self._counts["most in hand"], held)
+        if held > most:
+            raise Broken("records in hand are bounded", f"{processor.id} has {held} in hand, of {self.plan.most_in_hand}")
 
     def _committed(self, group: str, tp: TopicPartition, offset: int, told: bool) -> None:
         """The coordinator has stored an offset."""

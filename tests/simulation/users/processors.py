@@ -75,6 +75,8 @@ class Processor:
         self.transports: list[VirtualTransport] = []
         self.state = "starting"
         self.running: dict[Hashable, Record] = {}  # what is in hand, by lane
+        self.polled: dict[TopicPartition, deque[int]] = {}  # from the first that is not finished on
+        self.consumer: Consumer | None = None
         self.reached: dict[TopicPartition, int] = {}  # with an order by partition: the offset begun last since the assignment
         self.over = self._stop = False
         self.stopped_at = 0.0
@@ -110,11 +112,13 @@ class Processor:
         """They begin at what is committed."""
         self.sim.note(f"{self.id} gets {[str(tp) for tp in partitions]}")
         self._forget(partitions)
+        self._commit_all()
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """What was in hand is finished, or took too long."""
         self.sim.note(f"{self.id} gives back {[str(tp) for tp in partitions]}")
         self._forget(partitions)
+        self._commit_all()
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         """Another one may have them."""
@@ -124,6 +128,25 @@ class Processor:
     def _forget(self, partitions: list[TopicPartition]) -> None:
         for tp in partitions:
             self.reached.pop(tp, None)
+            self.polled.pop(tp, None)
+
+    def _commit_all(self) -> None:
+        """As a listener may that knows nothing of what is finished."""
+        if self.sim.plan.listener_commits and self.consumer is not None and self.state == "processing":
+            try:
+                self.consumer.commit_async()
+            except KafkaError as error:
+                self.sim.note(f"{self.id}: commit of the listener: {error!r}")
+
+    def _counted(self, poll: Callable[..., list[Record]]) -> Callable[..., list[Record]]:
+        def polled(*how: Any) -> list[Record]:
+            records = poll(*how)
+            for record in records:
+                self.polled.setdefault(TopicPartition(record.topic, record.partition), deque()).append(record.offset)
+            self.sim.polled(self)
+            return records
+
+        return polled
 
     # ---- its threads
 
@@ -133,7 +156,8 @@ class Processor:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             producer = Producer(**options, **sim.plan.producer)
-            consumer = Consumer(**options, **sim.plan.options, group_id=sim.group)
+            self.consumer = consumer = Consumer(**options, **sim.plan.options, group_id=sim.group)
+            consumer.poll = self._counted(consumer.poll)  # type: ignore[method-assign]
             if not sim.healed:
                 sim.timeline.after(sim.random.expovariate(1 / sim.plan.lifetime), self.stop)
             try:
