@@ -172,7 +172,8 @@ def _is(kind: Callable[[Any], bool], function: object) -> bool:
     """Whether `function` is of this kind, or an object whose `__call__` is, or a `functools.partial` of one."""
     while isinstance(function, partial):
         function = function.func
-    return kind(function) or any(kind(base.__dict__.get("__call__")) for base in type(function).__mro__)
+    calls = (base.__dict__["__call__"] for base in type(function).__mro__ if "__call__" in base.__dict__)
+    return kind(function) or kind(next(calls, None))
 
 
 def _order(by: object) -> Order:
@@ -331,7 +332,13 @@ class Processing(Rounds):
 
     def run(self) -> None:
         """Process records until `stop` is set or an error ends it."""
-        self._selection.run = self
+        try:
+            self._selection.run = self
+            self._run()
+        finally:  # again: Ctrl-C may have ended `_finish`, and a run that stays would have `commit` commit old offsets
+            self.end()
+
+    def _run(self) -> None:
         try:
             while self._goes_on():
                 self._polled = self._consumer.poll(LOOK, self._room())
@@ -396,7 +403,11 @@ class Processing(Rounds):
 
     def _commit_last(self, *, waits: bool) -> None:
         with contextlib.suppress(KafkaError):  # of a client that was closed or has crashed; the records are processed again
-            offsets = self._go_back()
+            try:
+                offsets = self._go_back()
+            except KeyboardInterrupt:
+                self._go_back()
+                raise
             if waits:
                 self._commit_now(offsets, COMMIT_SECONDS)
             elif offsets and self._commits:

@@ -214,11 +214,10 @@ def open_streams(consumer: Consumes, counts: Counts, plan: StreamsPlan, session:
     dispatcher = Dispatcher(consumer, allotment, plan, selection, give_back)
     thread = system.Thread(target=dispatcher.run, name=f"pykafka4-streams-{plan.client_id}", daemon=True)
     subscribe()
-    selection.run = dispatcher
     allotment.assign(read)
     streams = Streams(states, allotment, dispatcher, session.runtime.loop, plan)
-    guard.lent = (thread, "streams")
     try:
+        guard.lent, selection.run = (thread, "streams"), dispatcher
         thread.start()
     except BaseException:
         give_back(True)

@@ -64,6 +64,14 @@ class Numbers:
         yield record.offset
 
 
+class Plain(Numbers):
+    def __init__(self, enough: Enough) -> None:
+        self._enough = enough
+
+    def __call__(self, record: Record) -> None:
+        self._enough.note(record)
+
+
 class TaskProducer:
     async def send(self, *arguments: Any, **options: Any) -> Any: ...
 
@@ -407,6 +415,29 @@ def test_a_second_ctrl_c_while_it_waits_for_handlers_loses_nothing_either(
     assert [record.offset for record in read(consumer, 47)] == list(range(3, 50))
 
 
+def test_ctrl_c_while_it_goes_back_loses_nothing_either(server: ModelServer, make: Maker) -> None:
+    keyed(server, 1, 20, 20)
+    consumer, hits = member(make), 0
+    original = consumer.seek
+
+    def seek(*arguments: Any) -> None:
+        nonlocal hits
+        hits += 1
+        if hits == 1:
+            raise KeyboardInterrupt
+        original(*arguments)
+
+    def handle(record: Record) -> None:
+        if record.offset == 7:
+            raise LookupError
+
+    consumer.seek = seek  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        consumer.process(handle, "partition")
+    assert consumer._session.selection.run is None
+    assert [record.offset for record in read(consumer, 13)] == list(range(7, 20))
+
+
 def test_whatever_the_application_commits_meanwhile_passes_no_record_that_is_not_finished(server: ModelServer, make: Maker) -> None:
     keyed(server, 2, 100, 100)
     consumer, stop, blocked, tried = make(group_id="g", enable_auto_commit=False), threading.Event(), threading.Event(), list[Any]()
@@ -511,6 +542,12 @@ def test_a_wrong_argument_is_named(server: ModelServer, make: Maker, arguments: 
     with pytest.raises(error, match=text):
         consumer.process(**{"handler": print, **arguments})
     assert read(consumer, 1)
+
+
+def test_what_a_class_inherits_does_not_make_it_a_generator(server: ModelServer, make: Maker) -> None:
+    topic(server, 3)
+    enough = Enough(3)
+    assert member(make).process(Plain(enough), stop=enough).finished == 3
 
 
 def test_an_order_of_coroutines_ends_it_because_it_is_none(server: ModelServer, make: Maker) -> None:
