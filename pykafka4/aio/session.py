@@ -179,7 +179,7 @@ class TaskSession(Session):
         self.guard.check_whole("close")
         ending = self._ending
         if ending is None or ending.get_loop().is_closed():
-            interrupted = self._interrupted() if failed is None else failed
+            interrupted = self.handled.interrupted() if failed is None else failed
             in_hand = not interrupted and self._reads is asyncio.current_task()
             seconds = CLOSE_SECONDS if timeout is None else timeout
             self._ending = ending = asyncio.ensure_future(self._end(seconds, in_hand=in_hand))

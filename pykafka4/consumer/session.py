@@ -7,7 +7,6 @@ thread (`guard`) have modules of their own.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from functools import partial
@@ -23,6 +22,7 @@ from pykafka4.consumer.arguments import Partitions, as_partitions, check_limit, 
 from pykafka4.consumer.assignment import LEAVE_SECONDS, Assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, call
+from pykafka4.consumer.handled import HandledError
 from pykafka4.consumer.selection import Selection
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.consumer.waits import Steps, ThreadWaits, Waits, at_once
@@ -40,7 +40,6 @@ from pykafka4.wire.records.hot import Record
 __all__ = ["Session"]
 
 CLOSE_SECONDS: Final = 10.0
-POLLS: Final = "_pykafka4_polls"  # attribute of exceptions
 CLOSED: Final = "this consumer is closed; create a new one"
 
 
@@ -67,7 +66,7 @@ class Session(Attachment[ConsumerMachine]):
         self.assignment = Assignment(self, self.config, self.reader, self.signal, self.guard, self.selection, self.commits, self.waits)
         self.transactional = TransactionalReads(self, self.config, self.reader, self.guard, self.selection, self.commits, self.waits)
         self._reads: object = None  # the thread or task that polled last, which has the returned records
-        self._polled: object | None = None  # marks the exception that was being handled during the last poll
+        self.handled = HandledError()
         self._asked_at: float = INFINITY  # the reader's mark at which the loop was last asked to fetch more
         self._woken = False  # by `wakeup`: the running poll, or the next one, returns without waiting
         self.closed = False
@@ -160,25 +159,10 @@ class Session(Attachment[ConsumerMachine]):
             raise ConfigError("poll: no topics or partitions; call subscribe or assign first")
         reader.enter()
         self._reads = reads
-        self._note_handled_error()
+        self.handled.note()
         if reader.loop_wanted:
             self.runtime.loop.wake()
             reader.loop_wanted = False
-
-    def _note_handled_error(self) -> None:
-        """The application may poll while it handles an exception, which then has nothing to do with the records of this poll.
-
-        The exception is marked, not kept: its frames may hold the last reference to the consumer.
-        """
-        error = sys.exc_info()[1]
-        self._polled = None if error is None else object()
-        if error is not None:
-            error.__dict__.setdefault(POLLS, {})[id(self)] = self._polled
-
-    def _interrupted(self) -> bool:
-        """Whether the application is handling an exception that was raised after the last poll."""
-        error = sys.exc_info()[1]
-        return error is not None and (self._polled is None or error.__dict__.get(POLLS, {}).get(id(self)) is not self._polled)
 
     def _wait_for_records(self, deadline: float, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
         """All the waiting of a poll: until there are records, the time is over or `wakeup` was called."""
@@ -360,7 +344,7 @@ class Session(Attachment[ConsumerMachine]):
     def close(self, timeout: float | None = None, *, failed: bool | None = None) -> None:
         """See Consumer.close. `failed`: an exception interrupted the processing of the records of the last poll."""
         if failed is None:
-            failed = self._interrupted()
+            failed = self.handled.interrupted()
         self._close(timeout, in_hand=not failed and self._reads is system.current_thread())
 
     def _close(self, timeout: float | None, *, in_hand: bool) -> None:

@@ -1,0 +1,31 @@
+"""The exception that an application handles while it polls. Rule: it is marked, not kept: its frames may refer to the consumer."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+__all__ = ["HandledError"]
+
+POLLS: Final = "_pykafka4_polls"  # attribute of exceptions
+
+
+class HandledError:
+    """What one consumer knows about it. The id of an exception would not do: it is used again."""
+
+    __slots__ = ("_mark",)
+
+    def __init__(self) -> None:
+        self._mark: object | None = None  # marks the exception that was being handled during the last poll
+
+    def note(self) -> None:
+        """A poll begins. An exception that is being handled has nothing to do with the records of this poll."""
+        error = sys.exc_info()[1]
+        self._mark = None if error is None else object()
+        if error is not None:
+            error.__dict__.setdefault(POLLS, {})[id(self)] = self._mark
+
+    def interrupted(self) -> bool:
+        """Whether the application is handling an exception that was raised after the last poll."""
+        error = sys.exc_info()[1]
+        return error is not None and (self._mark is None or error.__dict__.get(POLLS, {}).get(id(self)) is not self._mark)
