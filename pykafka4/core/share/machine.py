@@ -73,6 +73,7 @@ class ShareMachine:
         """Send what is acknowledged, release the rest, leave the group; `then` is called afterwards, after `seconds` at the latest."""
         self._then, self._leave_by = then, now + seconds
         self.sources.subscribe(())
+        self.member.unsubscribe()  # now: there may be another subscription before the sessions have ended
         self._end_by = now + seconds
         self.sources.close(lambda: self._sessions_ended(now))
 

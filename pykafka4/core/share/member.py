@@ -117,17 +117,22 @@ class ShareMember:
     def subscribe(self, topics: tuple[str, ...]) -> None:
         """Be a member with a subscription to `topics`. A member that was rejected tries again."""
         self.topics = topics
-        if self.state is S.FATAL:
+        if self._shelf.fatal is not None:
             self._shelf.end(None)
+        if self.state is S.FATAL:
             self._move(S.UNJOINED)
+
+    def unsubscribe(self) -> None:
+        """Join no more, until there is another subscription and a poll."""
+        self.topics, self._polled = (), False
 
     def polled(self) -> None:
         """The application polls, so it may join."""
         self._polled = True
 
     def leave(self, now: float, by: float, done: Callable[[], None]) -> None:
-        """Tell the coordinator; `done` is called when it has answered, at `by` at the latest."""
-        self.topics, self._polled, self._left, self._leave_by = (), False, done, by
+        """Tell the coordinator; `done` is called when it has answered, at `by` at the latest. A member with a subscription joins again."""
+        self._left, self._leave_by = done, by
         self._assign(frozenset())
         self._in_flight = None
         if self.state is not S.LEAVING:
@@ -139,6 +144,7 @@ class ShareMember:
         self._beat(now, node, LEAVES, lambda at, outcome: self._gone())
 
     def _gone(self) -> None:
+        self._in_flight = None  # an answer after `_leave_by` changes nothing
         self.epoch, self._told, self._known, self._leave_by = JOINS, None, False, INFINITY
         self._move(S.UNJOINED)
         done, self._left = self._left, None
@@ -197,9 +203,7 @@ class ShareMember:
                 self._config.group,
                 self._config.max_poll_interval_ms,
             )
-            topics = self.topics
             self.leave(now, now + self._config.request_timeout_ms / 1000, lambda: None)
-            self.topics = topics
         self._polled = False
 
     # ---------------------------------------------------------------- heartbeats

@@ -1,0 +1,121 @@
+"""A member of a share group: when it joins and leaves."""
+
+from __future__ import annotations
+
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+from pykafka4.core import Reply, Request
+from pykafka4.core.share.member import ShareMember, ShareState
+from pykafka4.core.share.shelf import Shelf
+from pykafka4.errors import KafkaError
+from pykafka4.share_config import ShareConsumerConfig
+from pykafka4.wire.protocol.messages_share import ShareGroupHeartbeatResponse
+
+JOINS, LEAVES = 0, -1  # epochs
+
+
+class Harness:
+    """A member, its coordinator, which is broker 1, and the heartbeats that have no response yet."""
+
+    def __init__(self, **options: Any) -> None:
+        self.now = 100.0
+        self.shelf = Shelf(lambda: None)
+        self.sent: list[Request] = []
+        self.left = 0
+        config = ShareConsumerConfig(bootstrap_servers="h:1", group_id="g", **options)
+        coordinator: Any = SimpleNamespace(node=1, want=lambda: None, well=lambda: None, lost=lambda *lost: None)
+        explain: Any = None
+        self.member = ShareMember(config, coordinator, 1, self.shelf, Random(1), self.sent.append, lambda parts: None, explain)
+
+    def poll(self) -> list[int]:
+        """The epochs of the heartbeats without a response."""
+        self.member.poll(self.now)
+        return [request.message.member_epoch for request in self.sent]
+
+    def reply(self, epoch: int) -> None:
+        answer = ShareGroupHeartbeatResponse(member_epoch=epoch, heartbeat_interval_ms=1000)
+        self.sent.pop(0).on_reply(self.now, Reply(answer, 1, 1))
+
+    def join(self) -> None:
+        self.member.subscribe(("t",))
+        self.member.polled()
+        assert self.poll() == [JOINS]
+        self.reply(1)
+        assert self.member.state is ShareState.STABLE
+
+    def leave(self, seconds: float) -> None:
+        self.member.leave(self.now, self.now + seconds, self._left)
+
+    def _left(self) -> None:
+        self.left += 1
+
+
+def test_a_late_answer_to_a_leave_changes_nothing() -> None:
+    harness = Harness()
+    harness.join()
+    harness.member.unsubscribe()
+    harness.leave(0.3)
+    assert harness.poll() == [LEAVES]
+    harness.now += 0.3
+    harness.poll()
+    assert (harness.left, harness.member.state) == (1, ShareState.UNJOINED)
+    harness.reply(LEAVES)
+    assert (harness.left, harness.member.state) == (1, ShareState.UNJOINED)
+    harness.join()
+
+
+def test_a_late_answer_to_a_leave_does_not_end_a_later_membership() -> None:
+    harness = Harness()
+    harness.join()
+    harness.member.unsubscribe()
+    harness.leave(0.3)
+    harness.now += 0.3
+    harness.poll()
+    harness.member.subscribe(("t",))
+    harness.member.polled()
+    assert harness.poll() == [LEAVES, JOINS]
+    harness.reply(LEAVES)
+    assert harness.member.state is ShareState.JOINING
+    harness.reply(2)
+    assert harness.member.state is ShareState.STABLE
+
+
+def test_a_member_that_subscribes_and_polls_while_it_leaves_joins_again() -> None:
+    harness = Harness()
+    harness.join()
+    harness.member.unsubscribe()
+    harness.member.subscribe(("u",))  # Ctrl-C has ended the wait of unsubscribe
+    harness.member.polled()
+    harness.leave(1.0)  # now the share sessions have ended
+    harness.reply(LEAVES)
+    assert harness.poll() == [JOINS]
+    assert harness.sent[0].message.subscribed_topic_names == ["u"]
+
+
+def test_after_an_error_and_unsubscribe_a_new_subscription_works() -> None:
+    harness = Harness()
+    harness.join()
+    harness.member.fail(KafkaError("rejected"))
+    harness.member.unsubscribe()
+    harness.leave(1.0)
+    harness.reply(LEAVES)
+    harness.member.subscribe(("t",))
+    assert harness.shelf.fatal is None
+    harness.member.polled()
+    assert harness.poll() == [JOINS]
+
+
+def test_a_member_without_a_poll_leaves_and_keeps_its_topics() -> None:
+    harness = Harness(max_poll_interval_ms=500)
+    harness.join()
+    harness.shelf.idle_since = harness.now
+    harness.now += 0.5
+    harness.poll()
+    harness.reply(LEAVES)
+    harness.now += 100
+    assert (harness.poll(), harness.member.topics) == ([], ("t",))
+    harness.shelf.idle_since = harness.now
+    harness.member.polled()
+    assert harness.poll() == [JOINS]
