@@ -72,6 +72,8 @@ class ShareConsumer:
     def subscribe(self, topics: Iterable[str]) -> None:
         """Share the records of `topics`, a list of names, instead of the topics subscribed before. The next poll joins the group.
 
+        What polls have not returned of other topics is released.
+
         Raises TypeError for a pattern, which share groups do not have; ConfigError for an empty list or an illegal name.
         """
         self._session.subscribe(topics)
@@ -100,7 +102,10 @@ class ShareConsumer:
         return self._session.poll(timeout, max_records)
 
     def __iter__(self) -> Iterator[ShareRecord]:
-        """An endless loop over single records. With implicit acknowledgement, each is accepted when the next one is requested."""
+        """An endless loop over single records, which asks brokers for one at a time (they may lock the rest of its batch as well).
+
+        With implicit acknowledgement, each is accepted when the next one is requested.
+        """
         while True:
             yield from self._session.poll(None, 1)
 

@@ -12,19 +12,21 @@ from typing import Any, Final
 
 import attrs
 
+from pykafka4.core import INFINITY
 from pykafka4.core.share.shelf import Shelf
-from pykafka4.core.share.values import AcknowledgeType, Acquired, lock_lost
+from pykafka4.core.share.values import EXPIRED, AcknowledgeType, Acquired, Report, lock_lost
 from pykafka4.errors import ConfigError, CorruptRecord, KafkaError, RecordLockLost, RecordTooLarge
 from pykafka4.records import TopicPartition
 from pykafka4.share.record import ShareRecord
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk, Record
 
-__all__ = ["Hand", "Outgoing", "as_type"]
+__all__ = ["LOOP", "Hand", "Outgoing", "as_type", "name_some"]
 
-EXPIRED: Final = "the lock has expired"
+LOOP, APPLICATION = "loop", "application"  # who takes what is on its way
 SHOWN: Final = 3  # records in a message
 AT_ONCE: Final = 2**31 - 1  # records to decode
+LATE: Final = 0.1  # renewals that would reach the broker after the lock's end would have all others of the partition refused
 TYPES: Final = {kind.name.lower(): kind for kind in AcknowledgeType if kind is not AcknowledgeType.GAP}
 
 
@@ -38,13 +40,23 @@ def as_type(kind: object) -> AcknowledgeType:
     return found
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Outgoing:
-    """What `collect` has found: acknowledgements to send, and records that cannot be acknowledged any more."""
+    """What `collect` has found: acknowledgements to send, and records that cannot be acknowledged any more.
+
+    Ctrl-C may come while it is given to the loop. So the first of loop and application takes it: the application if it collects again
+    before the loop has begun to send.
+    """
 
     types: dict[Acquired, dict[int, AcknowledgeType]]
     lost: dict[TopicPartition, tuple[int, RecordLockLost]]  # how many, and the error
     records: tuple[ShareRecord, ...]  # acknowledged or lost
+    report: Report | None = None
+    _taker: dict[str, str] = attrs.Factory(dict)
+
+    def take(self, who: str) -> bool:
+        """Whether `who` is the first to take it. Atomic under the GIL."""
+        return self._taker.setdefault("taker", who) == who
 
     def __bool__(self) -> bool:
         return bool(self.types or self.lost)
@@ -57,12 +69,16 @@ class Hand:
         """`clock` is monotonic."""
         self._shelf, self._clock, self._max_decompressed = shelf, clock, max_decompressed
         self.ready: deque[ShareRecord] = deque()  # decoded, not handed out
+        self._topics: tuple[str, ...] = ()
         self.held: dict[ShareRecord, AcknowledgeType | None] = {}  # handed out, and how each is acknowledged
         self.dropped = 0  # records whose lock ended before they were handed out
+        self.expired = 0  # of these, those whose time was over
         self.delivered = 0
         self._aside: dict[Acquired, dict[int, AcknowledgeType]] = {}  # gaps, and what cannot be read
         self._last: Acquired | None = None  # was decoded last
-        self._out: list[ShareRecord] = []  # of the running poll
+        self.out: list[ShareRecord] = []  # of the running poll: taken, not returned
+        self._leaving: Outgoing | None = None  # `sent` has not been called, or not to its end
+        self._renew_from = INFINITY  # when the first lock of a record in `ready` ends; it may be too early
 
     # ---------------------------------------------------------------- taking
 
@@ -72,13 +88,29 @@ class Hand:
         while arrivals:
             acquired = arrivals[0]
             if acquired is not self._last:  # otherwise Ctrl-C came before it was removed
-                records, aside = self._decode(acquired)
+                records, aside = self._decode(acquired) if acquired.tp.topic in self._topics else self._release(acquired)
                 self._last = acquired
+                self._renew_from = min(self._renew_from, acquired.until)
                 self.ready += records
                 if aside:
                     self._aside[acquired] = aside
                 acquired.data = b""
             arrivals.popleft()
+
+    def keep(self, topics: tuple[str, ...]) -> None:
+        """Hand out records of these topics only. What is buffered of others is released; what the application has of them stays in hand."""
+        self._finish_sending()
+        self._topics = topics
+        self.stock()
+        for record in self.ready:
+            if record.topic not in topics:
+                self._aside.setdefault(record._acquired, {})[record.offset] = AcknowledgeType.RELEASE
+        self.ready = deque(record for record in self.ready if record.topic in topics)
+
+    def _release(self, acquired: Acquired) -> tuple[list[ShareRecord], dict[int, AcknowledgeType]]:
+        """As `_decode`, for a topic that is no longer subscribed."""
+        offsets = (offset for first, last, _ in acquired.spans for offset in range(first, last + 1))
+        return [], dict.fromkeys(offsets, AcknowledgeType.RELEASE)
 
     def _decode(self, acquired: Acquired) -> tuple[list[ShareRecord], dict[int, AcknowledgeType]]:
         """The acquired records, and what becomes of the other acquired offsets."""
@@ -130,36 +162,53 @@ class Hand:
 
     def take(self, limit: int) -> list[ShareRecord]:
         """Hand out up to `limit` records whose locks hold."""
-        out = self._out = []
+        out = self.out = []
         now = self._clock()
         while self.ready and len(out) < limit:
-            record = self.ready.popleft()
-            if _why_lost(record, now) is None:
+            record = self.ready[0]
+            reason = _why_ended(record, now)
+            if reason is None:
                 out.append(record)
-            else:
+            self.ready.popleft()
+            if reason is not None:
                 self.dropped += 1
+                self.expired += reason == EXPIRED
         for record in out:
             self.held[record] = None
-        self.delivered += len(out)
+            self.delivered += 1
         return out
 
     def take_back(self) -> None:
-        """The poll was interrupted: the next one returns what this one took."""
-        out, self._out = self._out, []
-        for record in reversed(out):
+        """The poll was interrupted: the next one returns what this one took. If this is interrupted, the next call goes on."""
+        while self.out:
+            record = self.out[-1]
             if record in self.held:
                 del self.held[record]
                 self.delivered -= 1
-            self.ready.appendleft(record)
+            if not self.ready or self.ready[0] is not record:
+                self.ready.appendleft(record)
+            self.out.pop()
 
-    def leave(self) -> None:
-        """The poll has returned."""
-        self._out = []
+    def renewals(self, within: float) -> dict[Acquired, dict[int, ShareRecord]]:
+        """Buffered records whose locks end within so many seconds: to be renewed, unless it is too late for that, or under way."""
+        now = self._clock()
+        if now + within < self._renew_from:
+            return {}
+        found: dict[Acquired, dict[int, ShareRecord]] = {}
+        self._renew_from = INFINITY
+        for record in self.ready:
+            left = record._acquired.locked_until(record.offset) - now
+            if left <= within and not _is_renewing(record) and left > LATE * within and _why_ended(record, now) is None:
+                found.setdefault(record._acquired, {})[record.offset] = record
+                left = within + left
+            self._renew_from = min(self._renew_from, now + left)
+        return found
 
     # ---------------------------------------------------------------- acknowledging
 
     def acknowledge(self, record: object, kind: AcknowledgeType) -> None:
         """Note how `record` is acknowledged; the last call before it is sent counts."""
+        self._finish_sending()
         if not isinstance(record, ShareRecord):
             raise TypeError(f"acknowledge takes a record of this consumer, not {type(record).__name__}")
         tp = TopicPartition(record.topic, record.partition)
@@ -175,20 +224,24 @@ class Hand:
         self.held[record] = kind
 
     def accept_all(self) -> None:
-        """The application is done with what it has."""
+        """The application is done with what it has. It does not have what a poll has taken and not returned."""
+        self._finish_sending()
+        out = set(self.out)
         for record, kind in self.held.items():
-            if kind is None:
+            if kind is None and record not in out:
                 self.held[record] = AcknowledgeType.ACCEPT
 
     def unacknowledged(self) -> list[ShareRecord]:
         """Records in hand without an acknowledgement, whose locks hold; a renewal counts as one."""
+        self._finish_sending()
         now = self._clock()
         return [record for record, kind in self.held.items() if kind is None and not record._renewed and _why_lost(record, now) is None]
 
     def collect(self) -> Outgoing:
         """What is to be sent; `sent` removes it."""
+        self._finish_sending()
         now = self._clock()
-        types = {acquired: dict(aside) for acquired, aside in self._aside.items() if acquired.lease.ended is None}
+        types = self._collect_aside(now)
         lost: dict[TopicPartition, dict[int, str]] = {}
         records: list[ShareRecord] = []
         for record, kind in self.held.items():
@@ -202,21 +255,59 @@ class Hand:
         errors = {tp: (len(found), lock_lost(tp, found, next(iter(found.values())))) for tp, found in lost.items()}
         return Outgoing(types, errors, tuple(records))
 
+    def collect_aside(self) -> Outgoing:
+        """As `collect`, only what is said about records that are not handed out."""
+        self._finish_sending()
+        return Outgoing(self._collect_aside(self._clock()), {}, ())
+
+    def _collect_aside(self, now: float) -> dict[Acquired, dict[int, AcknowledgeType]]:
+        self._aside = {each: types for each, types in self._aside.items() if each.lease.ended is None and now < each.until}
+        return {acquired: dict(types) for acquired, types in self._aside.items()}
+
+    def sending(self, outgoing: Outgoing) -> None:
+        """It is about to be given to the loop."""
+        self._leaving = outgoing
+
     def sent(self, outgoing: Outgoing) -> None:
-        """It is on its way. Records whose lock is renewed stay in hand."""
-        self._aside.clear()
+        """It is on its way. Records whose lock is renewed stay in hand. May be called again if it was interrupted."""
+        for acquired in outgoing.types:
+            self._aside.pop(acquired, None)
         for record in outgoing.records:
-            if self.held.get(record) is AcknowledgeType.RENEW:
-                self.held[record], record._renewed = None, True
-            else:
+            if outgoing.types.get(record._acquired, {}).get(record.offset) is not AcknowledgeType.RENEW:
                 self.held.pop(record, None)
+            elif self.held.get(record) is AcknowledgeType.RENEW:
+                self.held[record], record._renewed, record._renewal = None, True, outgoing.report
+        self._leaving = None
+
+    def _finish_sending(self) -> None:
+        """Ctrl-C came before `sent`: what the loop has taken, or takes, is sent; otherwise it is collected again."""
+        outgoing = self._leaving
+        if outgoing is None:
+            return
+        if outgoing.take(APPLICATION):
+            self._leaving = None
+        else:
+            self.sent(outgoing)
+
+
+def _why_ended(record: ShareRecord, now: float) -> str | None:
+    """Why the record is not known to be locked, if so."""
+    acquired, offset = record._acquired, record._record.offset
+    if acquired.lease.ended is not None:
+        return acquired.lease.ended
+    return EXPIRED if now >= acquired.locked_until(offset) or offset in acquired.again else None
+
+
+def _is_renewing(record: ShareRecord) -> bool:
+    return record._renewal is not None and record._renewal.is_open
 
 
 def _why_lost(record: ShareRecord, now: float) -> str | None:
+    """Why the record cannot be acknowledged, if so. While its lock is being renewed, only the broker knows when it ends."""
     acquired = record._acquired
-    if acquired.lease.ended is not None:
-        return acquired.lease.ended
-    return EXPIRED if now >= acquired.locked_until(record._record.offset) else None
+    if acquired.lease.ended is None and _is_renewing(record) and record.offset not in acquired.again:
+        return None
+    return _why_ended(record, now)
 
 
 def name_some(records: list[ShareRecord]) -> str:

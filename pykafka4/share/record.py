@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykafka4.core.share.values import Acquired
+from pykafka4.core.share.values import Acquired, Report
 from pykafka4.records import Headers
 from pykafka4.wire.records.hot import Record
 
@@ -12,13 +12,14 @@ __all__ = ["ShareRecord"]
 class ShareRecord:
     """A record that a share consumer has acquired: as `Record`, and how often it has been delivered. Compared by identity."""
 
-    __slots__ = ("__weakref__", "_acquired", "_record", "_renewed", "delivery_count")
+    __slots__ = ("__weakref__", "_acquired", "_record", "_renewal", "_renewed", "delivery_count")
 
     delivery_count: int  # 1: the first time
 
     def __init__(self, record: Record, delivery_count: int, acquired: Acquired) -> None:
         self._record, self.delivery_count, self._acquired = record, delivery_count, acquired
-        self._renewed = False
+        self._renewed = False  # by the application
+        self._renewal: Report | None = None  # of the last renewal, by whomever
 
     @property
     def topic(self) -> str:

@@ -5,7 +5,6 @@ A poll acknowledges what the application is done with, and asks brokers for reco
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
@@ -15,18 +14,19 @@ from pykafka4.attachment import SHORT, Attachment, read_config
 from pykafka4.client import Client
 from pykafka4.consumer.arguments import check_limit, check_on_done
 from pykafka4.consumer.guard import Guard, call
+from pykafka4.consumer.handled import HandledError
 from pykafka4.core import INFINITY
 from pykafka4.core.share.machine import ShareMachine
 from pykafka4.core.share.shelf import Shelf
-from pykafka4.core.share.values import Acknowledgements, Report
-from pykafka4.errors import BufferFull, ClosedError, ConfigError, KafkaError, KafkaTimeoutError, shown
+from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, Report
+from pykafka4.errors import BufferFull, ClosedError, ConfigError, KafkaError, KafkaTimeoutError, UnsupportedVersion, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_timeout, check_topic
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Promise, Signal
 from pykafka4.records import TopicPartition
 from pykafka4.runtime import warn_unclosed
-from pykafka4.share.hand import Hand, Outgoing, as_type, name_some
+from pykafka4.share.hand import LOOP, Hand, Outgoing, as_type, name_some
 from pykafka4.share.record import ShareRecord
 from pykafka4.share_config import ShareConsumerConfig
 
@@ -42,6 +42,7 @@ LEAVE_SECONDS: Final = 5.0
 FLUSH_SECONDS: Final = 0.1  # acknowledgements wait for others at most this long, while there are records left
 FLUSH_RECORDS: Final = 1_000
 MOST_OWED: Final = 10_000
+WARN_SECONDS: Final = 60.0  # between two warnings about records that were locked too long
 CLOSED: Final = "this share consumer is closed; create a new one"
 
 
@@ -64,7 +65,10 @@ class Session(Attachment[ShareMachine]):
         self._woken = False
         self._flushed_at = -INFINITY
         self._reads: object = None  # the thread that polled last, which has the returned records
-        self._handled = 0  # the id of the exception that was being handled during the last poll
+        self._handled = HandledError()
+        self._pause = 0.0  # seconds between the last two polls
+        self._renews = True  # brokers can renew locks, as far as is known
+        self._warned, self._warn_at = 0, -INFINITY  # of how many records it was said that their time was over; when it may be said again
         self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the share consumer")
         self.runtime.attach(self)
 
@@ -98,14 +102,16 @@ class Session(Attachment[ShareMachine]):
             # Waits for the loop, so that the next poll does not raise what ended the last subscription.
             self.runtime.loop.ask(lambda _: self.machine.subscribe(names), SHORT, "subscribing", self.machine)
             self.topics = names
+            self.hand.keep(names)
+            self._send_if_any(self.hand.collect_aside())
 
     @call
     def unsubscribe(self, timeout: float) -> None:
         """See ShareConsumer.unsubscribe."""
         with self.guard.using("unsubscribe"):
             self.topics = ()
+            self.hand.ready.clear()  # also if Ctrl-C ends the wait
             self._leave(timeout)
-            self.hand.ready.clear()
             self.shelf.arrivals.clear()
 
     # ---------------------------------------------------------------- polling
@@ -119,18 +125,25 @@ class Session(Attachment[ShareMachine]):
             raise self.guard.refusal("poll")
         entered = False
         try:
-            self._begin_poll()
+            self._begin_poll(limit)
             entered = True
             records = self._wait_for_records(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit)
             self._end_poll()
+            self.guard.leave()
+            self.hand.out = []  # last, and not in a function: Ctrl-C is raised in calls only
+            self.shelf.changing = False
             return records
         except BaseException:  # including Ctrl-C: the next poll returns what was taken
             if entered:
                 self.hand.take_back()
             self._end_poll()
+            self.guard.leave()
+            self.shelf.changing = False
             raise
 
-    def _begin_poll(self) -> None:
+    def _begin_poll(self, limit: int) -> None:
+        if self.hand.out:  # Ctrl-C came twice
+            self.hand.take_back()
         if not self.topics:
             raise ConfigError("poll: no topics; call subscribe first")
         if self.config.is_implicit:
@@ -140,14 +153,16 @@ class Session(Attachment[ShareMachine]):
                 f"poll: {len(unacknowledged)} records of the last poll are not acknowledged ({name_some(unacknowledged)}): accept, "
                 "release, reject or renew each one first, or use share_acknowledgement_mode='implicit'"
             )
-        self.shelf.idle_since = INFINITY
-        self._reads, self._handled = system.current_thread(), id(sys.exc_info()[1])
+        shelf = self.shelf
+        if shelf.idle_since != INFINITY:
+            self._pause = self.runtime.loop.now() - shelf.idle_since
+        shelf.idle_since, shelf.limit = INFINITY, limit
+        self._reads = system.current_thread()
+        self._handled.note()
 
     def _end_poll(self) -> None:
         self.shelf.waiting = self._woken = False
         self.shelf.idle_since = self.runtime.loop.now()
-        self.hand.leave()
-        self.guard.leave()
 
     def _wait_for_records(self, deadline: float, limit: int) -> list[ShareRecord]:
         """All the waiting of a poll: until there are records, the time is over or `wakeup` was called."""
@@ -161,17 +176,64 @@ class Session(Attachment[ShareMachine]):
 
     def _take(self, limit: int) -> list[ShareRecord]:
         """Take what is there; if there is nothing, have brokers acquire records. Never waits."""
+        shelf = self.shelf
+        shelf.changing = True
+        if shelf.arrivals:  # first: see `Shelf.wants`
+            shelf.waiting = False
+            shelf.taken += 1
         self.hand.stock()
-        if self.shelf.fatal is not None:
-            raise self.shelf.fatal.again()
-        if self.shelf.notices:
-            raise self.shelf.notices.popleft()
+        if shelf.fatal is not None:
+            raise shelf.fatal.again()
+        if shelf.notices:
+            raise shelf.notices.popleft()
         records = self.hand.take(limit)
         self._flush_if_due(empty=not self.hand.ready)
+        if self.hand.expired > self._warned:
+            self._warn()
+        if self.hand.ready:
+            self._renew()
         if not records:
-            self.shelf.waiting = True
-            self.post(self.machine.want)
+            shelf.waiting, taken = True, shelf.taken
+            self.post(lambda now: self.machine.want(now, taken))
+            shelf.changing = False
         return records
+
+    def _renew(self) -> None:
+        """Renew locks of buffered records that may end before the polls that return them. An application that polls no more renews none."""
+        lock = self.shelf.lock_seconds
+        if lock is None or not self._renews:
+            return
+        found = self.hand.renewals(max(lock / 2, 2 * self._pause))
+        if not found:
+            return
+        report = Report(self._renewed)
+        parts = []
+        for acquired, records in found.items():
+            parts.append(Acknowledgements(acquired, dict.fromkeys(records, AcknowledgeType.RENEW), report))
+            for record in records.values():
+                record._renewal = report
+        self.post(lambda _: self.machine.acknowledge(parts, report))
+
+    def _renewed(self, report: Report) -> None:
+        """The loop calls this. What could not be renewed is not returned by `poll`, which says so."""
+        if any(isinstance(error, UnsupportedVersion) for error in report.results.values()):
+            self._renews = False
+
+    def _warn(self) -> None:
+        """Say how many records were locked in vain, now and then."""
+        now = self.runtime.loop.now()
+        if now >= self._warn_at:
+            lost, self._warned, self._warn_at = self.hand.expired - self._warned, self.hand.expired, now + WARN_SECONDS
+            log.warning(
+                "%s: share group %s: %d records were locked, but their locks (%g s) ended before a poll returned them: "
+                "they are delivered again, and each time counts towards the group's limit, after which a record is archived: lower "
+                "max_poll_records (%d), or set share_acquire_mode='record_limit' (Kafka 4.2)",
+                self.config.client_id,
+                self.config.group,
+                lost,
+                self.shelf.lock_seconds or 0.0,
+                self.config.max_poll_records,
+            )
 
     def _has_news(self) -> bool:
         shelf = self.shelf
@@ -202,10 +264,13 @@ class Session(Attachment[ShareMachine]):
         if empty or now >= self._flushed_at + FLUSH_SECONDS or len(self.hand.held) >= FLUSH_RECORDS:
             self._flushed_at = now
             outgoing = self.hand.collect()
-            if outgoing:
-                if self.on_acknowledged is not None:
-                    self._check_owed()
-                self._send(outgoing, self._settled)
+            if outgoing and self.on_acknowledged is not None:
+                self._check_owed()
+            self._send_if_any(outgoing)
+
+    def _send_if_any(self, outgoing: Outgoing) -> None:
+        if outgoing:
+            self._send(outgoing, self._settled)
 
     def _send(self, outgoing: Outgoing, done: Callable[[Report], object]) -> None:
         def settled(report: Report) -> None:
@@ -213,12 +278,13 @@ class Session(Attachment[ShareMachine]):
             self.failed += report.failed
             done(report)
 
-        report = Report(settled)
+        report = outgoing.report = Report(settled)
         for tp, (records, error) in outgoing.lost.items():
             report.begin()
             report.settle(tp, records, error)
         parts = [Acknowledgements(acquired, types, report) for acquired, types in outgoing.types.items()]
-        self.post(lambda _: self.machine.acknowledge(parts, report))
+        self.hand.sending(outgoing)
+        self.post(lambda _: self.machine.acknowledge(parts, report) if outgoing.take(LOOP) else None)
         self.hand.sent(outgoing)
 
     def _settled(self, report: Report) -> None:
@@ -303,9 +369,7 @@ class Session(Attachment[ShareMachine]):
 
     def _leave(self, timeout: float) -> None:
         """Send what is acknowledged, release everything else, leave the group; wait up to `timeout` seconds."""
-        outgoing = self.hand.collect()
-        if outgoing:
-            self._send(outgoing, self._settled)
+        self._send_if_any(self.hand.collect())
         self.hand.held.clear()
         left: Promise[None] = self.promise()
         self.post(lambda now: self.machine.leave(now, timeout, lambda: left.set_result(None)))
@@ -315,8 +379,7 @@ class Session(Attachment[ShareMachine]):
     def close(self, timeout: float | None = None, *, failed: bool | None = None) -> None:
         """See ShareConsumer.close. `failed`: an exception interrupted the processing of the records of the last poll."""
         if failed is None:
-            error = sys.exc_info()[1]
-            failed = error is not None and id(error) != self._handled
+            failed = self._handled.interrupted()
         self._close(timeout, in_hand=not failed and self._reads is system.current_thread())
 
     def _close(self, timeout: float | None, *, in_hand: bool) -> None:

@@ -60,10 +60,10 @@ class ShareMachine:
         self.sources.subscribe(topics)
         self.member.subscribe(topics)
 
-    def want(self, now: float) -> None:
-        """A poll has nothing to return: each broker may acquire records once."""
+    def want(self, now: float, taken: int) -> None:
+        """A poll has nothing to return: each broker may acquire records once, unless a poll has got some since (see `Shelf.taken`)."""
         self.member.polled()
-        self.sources.want()
+        self.sources.want(taken)
 
     def acknowledge(self, acknowledgements: Iterable[Acknowledgements], report: Report) -> None:
         """Send acknowledgements; `report.done` is called when all have an outcome."""

@@ -19,7 +19,7 @@ ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": 1}
 
 
 def by_partition(acknowledgements: Iterable[Acknowledgements]) -> dict[tuple[UUID, int], list[AcknowledgementBatch]]:
-    """Acknowledgements as brokers expect them: ascending, one batch for each run of offsets with the same type."""
+    """Acknowledgements as brokers expect them: ascending, a batch for each run of offsets with the same type. The last one counts."""
     merged: dict[tuple[UUID, int], dict[int, AcknowledgeType]] = {}
     for each in acknowledgements:
         lease = each.acquired.lease
@@ -42,8 +42,9 @@ def share_fetch(
     added: Mapping[TopicPartition, UUID],
     forgotten: Mapping[TopicPartition, UUID],
     acknowledged: Mapping[tuple[UUID, int], list[AcknowledgementBatch]],
+    most: int,
 ) -> ShareFetchRequest:
-    """Acquire records from the partitions of the session, after `added` and `forgotten` have changed it."""
+    """Acquire up to `most` records from the partitions of the session, after `added` and `forgotten` have changed it."""
     kind = ShareFetchRequest.Topic
     topics: dict[UUID, list[ShareFetchRequest.Topic.Partition]] = {}
     named = dict.fromkeys([*((topic_id, tp.partition) for tp, topic_id in added.items()), *acknowledged])
@@ -60,8 +61,8 @@ def share_fetch(
         max_wait_ms=int(config.fetch_max_wait_ms),
         min_bytes=config.fetch_min_bytes,
         max_bytes=config.fetch_max_bytes,
-        max_records=config.max_poll_records,
-        batch_size=config.max_poll_records,
+        max_records=most,
+        batch_size=most,
         share_acquire_mode=ACQUIRE_MODES[config.share_acquire_mode],
         topics=[kind(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics.items()],
         forgotten_topics_data=[ShareFetchRequest.ForgottenTopic(topic_id=i, partitions=p) for i, p in gone.items()],
@@ -74,13 +75,14 @@ def share_acknowledge(
     """Acknowledge records; with epoch CLOSE, release all others and end the session."""
     kind = ShareAcknowledgeRequest.Topic
     topics: dict[UUID, list[ShareAcknowledgeRequest.Topic.Partition]] = {}
-    for (topic_id, partition), batches in by_partition(acknowledgements).items():
+    merged = by_partition(acknowledgements)
+    for (topic_id, partition), batches in merged.items():
         topics.setdefault(topic_id, []).append(kind.Partition(partition_index=partition, acknowledgement_batches=batches))
     return ShareAcknowledgeRequest(
         group_id=config.group_id,
         member_id=member_id,
         share_session_epoch=epoch,
-        is_renew_ack=any(each.renews for each in acknowledgements),
+        is_renew_ack=any(AcknowledgeType.RENEW.value in batch.acknowledge_types for batches in merged.values() for batch in batches),
         topics=[kind(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics.items()],
     )
 

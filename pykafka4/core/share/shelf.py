@@ -30,13 +30,17 @@ class Shelf:
         self.lock_seconds: float | None = None  # how long brokers lock records, when one has said so
         # written by the application
         self.waiting = False  # a poll waits for records
+        self.taken = 0  # how often a poll has begun to take records from `arrivals`
+        self.limit = 1  # records that the last poll may return
         self.idle_since: float = INFINITY  # when the last poll returned; INFINITY during a poll, and before the first
-        self.changing = False  # see `Guard`
+        self.changing = False  # a poll has taken records and not returned them: see `Guard`
 
-    @property
-    def hungry(self) -> bool:
-        """Whether a poll waits and there is nothing for it: brokers are asked again as soon as they have answered."""
-        return self.waiting and not self.arrivals
+    def wants(self, taken: int) -> bool:
+        """Whether a broker may acquire records: a poll waits and there is nothing for it, or one found nothing and none got any since.
+
+        `taken` is what it was for the poll that found nothing. The thread that polls changes `waiting` and `taken` before `arrivals`.
+        """
+        return not self.arrivals and (self.waiting or taken == self.taken)
 
     def put(self, acquired: Acquired) -> None:
         """Pass acquired records on."""

@@ -20,7 +20,7 @@ from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import via
 from pykafka4.core.share.requests import CLOSE, by_partition, needs_renewals, share_acknowledge, share_fetch
 from pykafka4.core.share.shelf import Shelf
-from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, Acquired, Lease, Report, lock_lost
+from pykafka4.core.share.values import EXPIRED, Acknowledgements, AcknowledgeType, Acquired, Lease, Report, lock_lost
 from pykafka4.error_table import Refresh, error_code
 from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion, broker_error
 from pykafka4.logs import get_log
@@ -35,6 +35,7 @@ SESSION_OVER: Final = frozenset({"SHARE_SESSION_NOT_FOUND", "INVALID_SHARE_SESSI
 NOT_ACQUIRED: Final = "INVALID_RECORD_STATE"
 TRANSIENT: Final = "UNKNOWN_SERVER_ERROR"  # not retriable by Kafka's table, but a failure inside one broker
 MISSING: Final = "the response does not mention the partition"
+NOBODY: Final = -1
 
 
 @attrs.frozen(eq=False)
@@ -59,11 +60,12 @@ class Source:
         self.node, self._context, self._config = node, context, context.config
         self.targets: dict[TopicPartition, UUID] = {}  # to acquire records from
         self.leases: dict[TopicPartition, Lease] = {}  # under which records were acquired in this session
-        self.wanted = False  # one ShareFetch is due, even if no poll waits
+        self.wanted = NOBODY  # `Shelf.taken` of a poll that found nothing: one ShareFetch is due, even if no poll waits
         self.in_flight = False
         self.queue: list[Acknowledgements] = []
         self._sent: list[Acknowledgements] = []  # in flight
         self._in_session: dict[TopicPartition, UUID] = {}  # what the broker fetches
+        self._names: dict[tuple[UUID, int], TopicPartition] = {}  # of what was fetched last: the metadata may have forgotten the topic
         self._epoch = 0  # of the next request; 0 opens a session
         self._backoff = Backoff.retry(context.config, context.random)
         self._rest_until = 0.0
@@ -105,11 +107,11 @@ class Source:
         """Send the next request if one is due; returns when to look again."""
         if self.in_flight or self._closed:
             return INFINITY
-        self._fail_ended()
+        self._fail_lost()
         if self._closing is not None:
             self._close(now)
             return INFINITY
-        fetches = bool(self.targets) and (self.wanted or self._context.shelf.hungry)
+        fetches = bool(self.targets) and self._context.shelf.wants(self.wanted)
         if not self.queue and not fetches:
             return INFINITY
         if now < self._rest_until:
@@ -120,28 +122,32 @@ class Source:
             self._fetch(now)
         return INFINITY
 
-    def _fail_ended(self) -> None:
-        """Acknowledgements under leases that have ended."""
-        if not any(each.acquired.lease.ended for each in self.queue):
+    def _fail_lost(self) -> None:
+        """Acknowledgements under leases that have ended, and of deliveries that were not the last."""
+        if not any(each.acquired.lease.ended or each.acquired.again for each in self.queue):
             return
         queue, self.queue = self.queue, []
         for each in queue:
-            reason = each.acquired.lease.ended
-            if reason is None:
-                self.queue.append(each)
-            else:
-                each.fail(lock_lost(each.acquired.tp, each.types, reason))
+            acquired, reason = each.acquired, each.acquired.lease.ended
+            lost, rest = each.split(acquired.again if reason is None else each.types)
+            if lost is not None:
+                lost.fail(lock_lost(acquired.tp, lost.types, reason or EXPIRED))
+            if rest is not None:
+                self.queue.append(rest)
 
     # ---------------------------------------------------------------- requests
 
     def _fetch(self, now: float) -> None:
         added = {tp: i for tp, i in self.targets.items() if self._in_session.get(tp) != i}
         forgotten = {tp: i for tp, i in self._in_session.items() if self.targets.get(tp) != i}
-        self.wanted = False
+        self.wanted = NOBODY
         self._sent, self.queue = self.queue, []
         context = self._context
-        message = share_fetch(self._config, context.member_id, self._epoch, added, forgotten, by_partition(self._sent))
-        self._in_session = dict(self.targets)
+        most = min(context.shelf.limit, self._config.max_poll_records)
+        message = share_fetch(self._config, context.member_id, self._epoch, added, forgotten, by_partition(self._sent), most)
+        if added or forgotten:
+            self._in_session = dict(self.targets)
+            self._names = {(topic_id, tp.partition): tp for tp, topic_id in self.targets.items()}
         wait = self._config.fetch_max_wait_ms / 1000
         self._submit(now, message, wait, self._fetched)
 
@@ -175,6 +181,7 @@ class Source:
             return
         assert not isinstance(outcome, Failed)
         answer = outcome.message
+        self.wanted = NOBODY  # polls that asked meanwhile have this answer
         lock = answer.acquisition_lock_timeout_ms / 1000
         self._context.shelf.lock_seconds = lock
         self._settle(now, answer, lock, "acknowledge_")
@@ -182,7 +189,7 @@ class Source:
         failed = False
         for topic in answer.responses:
             for part in topic.partitions:
-                tp = self._partition(topic.topic_id, part.partition_index)
+                tp = self._names.get((topic.topic_id, part.partition_index))
                 if tp is None:
                     continue
                 if part.error_code:
@@ -195,11 +202,23 @@ class Source:
 
     def _acknowledged(self, now: float, outcome: Outcome) -> None:
         if isinstance(outcome, Failed) and isinstance(outcome.reason, UnsupportedVersion):  # a renewal: nothing was sent
-            self._fail_sent(outcome.reason)
+            sent, self._sent = self._sent, []
+            self.queue = [*self._without_renewals(sent, lambda _: outcome.reason), *self.queue]
         elif self._is_whole(now, "ShareAcknowledge", outcome):
             assert not isinstance(outcome, Failed)
             lock = outcome.message.acquisition_lock_timeout_ms / 1000 or self._context.shelf.lock_seconds or 0.0
             self._settle(now, outcome.message, lock, "")
+
+    def _without_renewals(self, those: list[Acknowledgements], error: Callable[[Acknowledgements], KafkaError]) -> list[Acknowledgements]:
+        """The others; renewals fail with `error`."""
+        others = []
+        for each in those:
+            renewals, rest = each.split({offset for offset, kind in each.types.items() if kind is AcknowledgeType.RENEW})
+            if renewals is not None:
+                renewals.fail(error(renewals))
+            if rest is not None:
+                others.append(rest)
+        return others
 
     def _is_whole(self, now: float, what: str, outcome: Outcome) -> bool:
         """Whether the request was carried out. If not, the session is over."""
@@ -243,13 +262,10 @@ class Source:
     def _rest(self, now: float) -> None:
         self._rest_until = now + self._backoff.next()
 
-    def _partition(self, topic_id: UUID, partition: int) -> TopicPartition | None:
-        topic = self._context.cluster.topic_name(topic_id)
-        return None if topic is None else TopicPartition(topic, partition)
-
     def _settle(self, now: float, answer: Any, lock: float, prefix: str) -> None:
-        """The outcome of the acknowledgements that were sent."""
+        """The outcome of the acknowledgements that were sent. What is sent again comes before what was said meanwhile."""
         sent, self._sent = self._sent, []
+        later, self.queue = self.queue, []
         parts = {(topic.topic_id, part.partition_index): part for topic in answer.responses for part in topic.partitions}
         endpoints = {e.node_id: (e.host, e.port) for e in answer.node_endpoints}
         for each in sent:
@@ -263,6 +279,7 @@ class Source:
                 each.succeed(now, lock)
             else:
                 self._refused(now, each, code, text, part, endpoints)
+        self.queue += later
 
     def _refused(
         self, now: float, each: Acknowledgements, code: int, text: str | None, part: Any, endpoints: Mapping[int, tuple[str, int]]
@@ -306,6 +323,7 @@ class Source:
             lease = self.leases[tp] = Lease(tp, topic_id, self.node)
         spans = tuple((span.first_offset, span.last_offset, span.delivery_count) for span in part.acquired_records)
         acquired = Acquired(lease, spans, part.records or b"", now + lock)
+        lease.deliver(acquired, now)
         self._context.recovery.healthy(tp)
         if tp in self.targets and self._closing is None:
             self._context.shelf.put(acquired)
@@ -328,6 +346,8 @@ class Source:
             self._closed = True
             self._finish()
             return
+        reason = "the consumer was closed, which releases what is not accepted or rejected"
+        self.queue = self._without_renewals(self.queue, lambda each: lock_lost(each.acquired.tp, each.types, reason))
         self._send_acknowledgements(now, CLOSE, self._session_closed)
 
     def _session_closed(self, now: float, outcome: Outcome) -> None:

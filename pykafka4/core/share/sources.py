@@ -57,10 +57,10 @@ class Sources:
         self._assigned = parts
         self._placed = False
 
-    def want(self) -> None:
-        """Each broker may acquire records once, although no poll waits."""
+    def want(self, taken: int) -> None:
+        """Each broker may acquire records once, although no poll waits. `taken`: see `Shelf`."""
         for source in self._sources.values():
-            source.wanted = True
+            source.wanted = taken
 
     def acknowledge(self, acknowledgements: Iterable[Acknowledgements], report: Report) -> None:
         """Send them to the brokers that have acquired the records."""

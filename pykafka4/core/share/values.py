@@ -7,7 +7,7 @@ share session with its leader. When it ends, the broker has released all records
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -16,9 +16,12 @@ import attrs
 from pykafka4.errors import KafkaError, RecordLockLost
 from pykafka4.records import TopicPartition
 
-__all__ = ["AcknowledgeType", "Acknowledgements", "Acquired", "Lease", "Report", "lock_lost", "ranges", "shown_offsets"]
+__all__ = ["EXPIRED", "AcknowledgeType", "Acknowledgements", "Acquired", "Lease", "Report", "lock_lost", "ranges", "shown_offsets"]
 
+EXPIRED = "the lock has expired"
 SHOWN = 5  # ranges of offsets in a message
+FEW = 1_000  # offsets that a lease may remember although they are over
+REMEMBERED = 60.0  # seconds for which it does so after the end of a lock, when there are more
 
 
 class AcknowledgeType(enum.Enum):
@@ -39,6 +42,25 @@ class Lease:
     topic_id: UUID
     node: int
     ended: str | None = None  # why: the records that were acquired under it are released
+    _current: dict[int, Acquired] = attrs.Factory(dict)  # by offset, the last delivery, unless it has an outcome
+    _most: int = FEW
+
+    def deliver(self, acquired: Acquired, now: float) -> None:
+        """Records are acquired. What is said about earlier deliveries of them must not reach the broker: it would count for this one."""
+        if len(self._current) >= self._most:
+            self._current = {o: each for o, each in self._current.items() if now < each.locked_until(o) + REMEMBERED}
+            self._most = FEW + 2 * len(self._current)
+        for first, last, _ in acquired.spans:
+            for offset in range(first, last + 1):
+                before = self._current.get(offset)
+                if before is not None:
+                    before.again.add(offset)
+                self._current[offset] = acquired
+
+    def settled(self, acquired: Acquired, offset: int) -> None:
+        """A delivery has an outcome."""
+        if self._current.get(offset) is acquired:
+            del self._current[offset]
 
 
 @attrs.define(eq=False)
@@ -50,6 +72,7 @@ class Acquired:
     data: Any  # record batches
     until: float  # the end of the locks, by the client's clock: not before their end on the broker
     renewed: dict[int, float] = attrs.Factory(dict)  # offset -> the end of a lock that was renewed. The loop writes, any thread reads
+    again: set[int] = attrs.Factory(set)  # offsets that were acquired again: these locks had ended. As `renewed`
 
     @property
     def tp(self) -> TopicPartition:
@@ -98,6 +121,11 @@ class Report:
     failed: int = 0
     _open: int = 1  # until `close`
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a part has no outcome yet. Any thread may ask."""
+        return self._open > 0
+
     def begin(self) -> None:
         """Another part will be settled."""
         self._open += 1
@@ -138,13 +166,31 @@ class Acknowledgements:
         """How many records it acknowledges."""
         return sum(kind is not AcknowledgeType.GAP for kind in self.types.values())
 
+    def split(self, offsets: Container[int]) -> tuple[Acknowledgements | None, Acknowledgements | None]:
+        """(those of `offsets`, the others) instead of this object; None if there are none."""
+        inside = {offset: kind for offset, kind in self.types.items() if offset in offsets}
+        outside = {offset: kind for offset, kind in self.types.items() if offset not in inside}
+        if not inside:
+            return None, self
+        if not outside:
+            return self, None
+        self.report.begin()
+        return Acknowledgements(self.acquired, inside, self.report), Acknowledgements(self.acquired, outside, self.report)
+
     def succeed(self, now: float, lock: float) -> None:
         """The broker has stored them. `lock` seconds: how long renewed locks last."""
         for offset, kind in self.types.items():
             if kind is AcknowledgeType.RENEW:
                 self.acquired.renewed[offset] = now + lock
+        self._forget()
         self.report.settle(self.acquired.tp, self.records, None)
 
     def fail(self, error: KafkaError) -> None:
         """They were not stored, or it is not known."""
+        self._forget()
         self.report.settle(self.acquired.tp, self.records, error)
+
+    def _forget(self) -> None:
+        for offset, kind in self.types.items():
+            if kind is not AcknowledgeType.RENEW:
+                self.acquired.lease.settled(self.acquired, offset)

@@ -7,7 +7,8 @@ from tools.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 HAND, SESSION = "pykafka4/share/hand.py", "pykafka4/share/session.py"
-TESTS = "tests/share/test_share_consumer.py"
+TESTS, INTERRUPTIONS = "tests/share/test_share_consumer.py", "tests/share/test_share_interruptions.py"
+OF_HAND = "tests/share/test_hand.py"
 
 MUTANTS = (
     Mutant(
@@ -19,15 +20,15 @@ MUTANTS = (
     ),
     Mutant(
         file=HAND,
-        old="            if _why_lost(record, now) is None:\n                out.append(record)\n",
-        new="            if True:\n                out.append(record)\n",
+        old="            reason = _why_ended(record, now)\n",
+        new="            reason = None\n",
         breaks="poll returns a record whose lock has ended",
         tests=(f"{TESTS}::test_a_buffered_record_is_not_returned_after_its_lock",),
     ),
     Mutant(
         file=HAND,
-        old="            self.ready.appendleft(record)\n",
-        new="            pass\n",
+        old="                self.ready.appendleft(record)\n",
+        new="                pass\n",
         breaks="Ctrl-C at the end of a poll loses records until their locks expire",
         tests=(f"{TESTS}::test_an_interrupted_poll_loses_no_record",),
     ),
@@ -44,5 +45,71 @@ MUTANTS = (
         new="        elif unacknowledged := []:\n",
         breaks="poll goes on with records that are not acknowledged",
         tests=(f"{TESTS}::test_poll_refuses_to_go_on_with_unacknowledged_records",),
+    ),
+    Mutant(
+        file=SESSION,
+        old="            self.guard.leave()\n            self.hand.out = []  # last, and not in a function: Ctrl-C is raised in calls only\n",
+        new="            self.hand.out = []\n            self.guard.leave()\n",
+        breaks="Ctrl-C as a poll of a share consumer returns has records accepted that the application never had",
+        tests=(f"{INTERRUPTIONS}::test_ctrl_c_at_any_place_of_a_poll_takes_no_record_from_the_application",),
+    ),
+    Mutant(
+        file=SESSION,
+        old="        shelf.changing = True\n",
+        new="",
+        breaks="a signal handler that commits during a poll accepts what the poll has not returned",
+        tests=(f"{INTERRUPTIONS}::test_a_signal_handler_cannot_have_accepted_what_a_poll_has_not_returned",),
+    ),
+    Mutant(
+        file=HAND,
+        old="            if kind is None and record not in out:\n",
+        new="            if kind is None:\n",
+        breaks="records that a poll has taken and not returned are accepted",
+        tests=(f"{OF_HAND}::test_what_a_poll_has_not_returned_is_not_accepted",),
+    ),
+    Mutant(
+        file=HAND,
+        old="        if outgoing.take(APPLICATION):\n",
+        new="        if True:\n",
+        breaks="Ctrl-C in a commit of a share consumer has acknowledgements sent twice",
+        tests=(
+            f"{OF_HAND}::test_acknowledgements_that_ctrl_c_has_interrupted_are_sent_once",
+            f"{INTERRUPTIONS}::test_a_commit_that_ctrl_c_ends_is_not_sent_again",
+        ),
+    ),
+    Mutant(
+        file=HAND,
+        old="    if acquired.lease.ended is None and _is_renewing(record) and record.offset not in acquired.again:\n",
+        new="    if False:\n",
+        breaks="a record whose lock is being renewed counts as lost when the old lock ends",
+        tests=(f"{OF_HAND}::test_a_record_whose_renewal_is_under_way_can_be_acknowledged_after_the_end_of_the_old_lock",),
+    ),
+    Mutant(
+        file=HAND,
+        old="        self.ready = deque(record for record in self.ready if record.topic in topics)\n",
+        new="",
+        breaks="poll returns records of topics that are no longer subscribed",
+        tests=(f"{OF_HAND}::test_records_of_other_topics_are_released_by_a_subscription",),
+    ),
+    Mutant(
+        file=SESSION,
+        old="            self._send_if_any(self.hand.collect_aside())\n",
+        new="",
+        breaks="buffered records of an old subscription stay locked until the next poll",
+        tests=(f"{INTERRUPTIONS}::test_another_subscription_releases_what_is_buffered_of_other_topics",),
+    ),
+    Mutant(
+        file=SESSION,
+        old="            self._renew()\n",
+        new="            pass\n",
+        breaks="records that are locked for a slow application come to it again and again until they are archived",
+        tests=(f"{INTERRUPTIONS}::test_a_slow_application_gets_the_records_that_are_locked_for_it",),
+    ),
+    Mutant(
+        file=SESSION,
+        old="            self._warn()\n",
+        new="            pass\n",
+        breaks="records that were locked too long are lost without a word",
+        tests=(f"{INTERRUPTIONS}::test_records_that_were_locked_too_long_are_told_with_the_way_out",),
     ),
 )

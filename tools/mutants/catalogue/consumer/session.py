@@ -523,4 +523,11 @@ MUTANTS: Final = (
         breaks="close waits for its commit beyond its timeout",
         tests=("tests/consumer/test_api_times.py::test_close_returns_in_time",),
     ),
+    Mutant(
+        file="pykafka4/consumer/handled.py",
+        old="error.__dict__.get(POLLS, {}).get(id(self)) is not self._mark",
+        new="POLLS not in error.__dict__ and False",
+        breaks="an exception after one that was handled during a poll does not keep records from being accepted",
+        tests=("tests/share/test_share_interruptions.py::test_an_exception_in_the_place_of_an_earlier_one_is_another_one",),
+    ),
 )

@@ -6,8 +6,10 @@ from tools.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-SOURCE = "pykafka4/core/share/source.py"
-TESTS = "tests/share/test_share_consumer.py"
+SOURCE, MEMBER = "pykafka4/core/share/source.py", "pykafka4/core/share/member.py"
+SHELF, VALUES = "pykafka4/core/share/shelf.py", "pykafka4/core/share/values.py"
+TESTS, INTERRUPTIONS = "tests/share/test_share_consumer.py", "tests/share/test_share_interruptions.py"
+OF_SOURCE, OF_MEMBER = "tests/core/share/test_source.py", "tests/core/share/test_member.py"
 
 MUTANTS = (
     Mutant(
@@ -23,5 +25,82 @@ MUTANTS = (
         new="            pass\n",
         breaks="an acknowledgement that the broker cannot store now fails",
         tests=(f"{TESTS}::test_a_broker_that_cannot_store_it_now_is_asked_again",),
+    ),
+    Mutant(
+        file=MEMBER,
+        old="        self._in_flight = None  # an answer after `_leave_by` changes nothing\n",
+        new="",
+        breaks="a late answer to a leave ends the share consumer",
+        tests=(f"{OF_MEMBER}::test_a_late_answer_to_a_leave_changes_nothing",),
+    ),
+    Mutant(
+        file=MEMBER,
+        old="        self._left, self._leave_by = done, by\n",
+        new="        self.topics, self._polled, self._left, self._leave_by = (), False, done, by\n",
+        breaks="a share consumer that subscribes while it leaves never joins again",
+        tests=(
+            f"{OF_MEMBER}::test_a_member_that_subscribes_and_polls_while_it_leaves_joins_again",
+            f"{INTERRUPTIONS}::test_ctrl_c_in_unsubscribe_does_not_keep_the_consumer_from_joining_again",
+        ),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="        self.queue += later\n",
+        new="        self.queue[:0] = later\n",
+        breaks="a renewal that is sent again replaces a later acceptance",
+        tests=(f"{OF_SOURCE}::test_what_is_sent_again_does_not_replace_what_was_said_later",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="            self.queue = [*self._without_renewals(sent, lambda _: outcome.reason), *self.queue]\n",
+        new="            for each in sent:\n                each.fail(outcome.reason)\n",
+        breaks="a renewal that a broker does not know loses the other acknowledgements of the request",
+        tests=(f"{OF_SOURCE}::test_brokers_that_cannot_renew_get_the_other_acknowledgements",),
+    ),
+    Mutant(
+        file=VALUES,
+        old="                    before.again.add(offset)\n",
+        new="                    pass\n",
+        breaks="an acknowledgement of one delivery is applied to the next one",
+        tests=(
+            f"{OF_SOURCE}::test_an_acknowledgement_of_an_earlier_delivery_is_not_sent",
+            "tests/share/test_hand.py::test_a_record_that_was_acquired_again_cannot_be_acknowledged_any_more",
+        ),
+    ),
+    Mutant(
+        file=VALUES,
+        old="            self._current = {o: each for o, each in self._current.items() if now < each.locked_until(o) + REMEMBERED}\n",
+        new="            pass\n",
+        breaks="a lease remembers all records that were never acknowledged",
+        tests=(f"{OF_SOURCE}::test_a_lease_does_not_remember_what_has_an_outcome_or_is_long_over",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="        self.wanted = NOBODY  # polls that asked meanwhile have this answer\n",
+        new="",
+        breaks="a share consumer asks again for polls that have had an answer",
+        tests=(f"{OF_SOURCE}::test_a_response_answers_all_polls_so_far",),
+    ),
+    Mutant(
+        file=SHELF,
+        old="(self.waiting or taken == self.taken)",
+        new="(self.waiting or taken >= 0)",
+        breaks="records are locked although the poll that asked for them has others",
+        tests=(f"{OF_SOURCE}::test_a_poll_that_has_records_lets_no_broker_lock_more",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="        most = min(context.shelf.limit, self._config.max_poll_records)\n",
+        new="        most = self._config.max_poll_records\n",
+        breaks="brokers are asked for more records than a poll of a share consumer may return",
+        tests=(f"{OF_SOURCE}::test_a_broker_is_asked_for_what_the_poll_may_return",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="                tp = self._names.get((topic.topic_id, part.partition_index))\n",
+        new="                name = self._context.cluster.topic_name(topic.topic_id)\n"
+        "                tp = None if name is None else TopicPartition(name, part.partition_index)\n",
+        breaks="records that arrive for an old subscription stay locked",
+        tests=(f"{OF_SOURCE}::test_records_of_a_topic_that_is_no_longer_subscribed_are_released",),
     ),
 )

@@ -1,0 +1,210 @@
+"""The share session with one broker: what is sent, in which order, and what becomes of it."""
+
+from __future__ import annotations
+
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+from pykafka4.core import Failed, Reply, Request
+from pykafka4.core.share.shelf import Shelf
+from pykafka4.core.share.source import Context, Source
+from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, Acquired, Report
+from pykafka4.error_table import BY_NAME, Written
+from pykafka4.errors import RecordLockLost, UnsupportedVersion
+from pykafka4.records import TopicPartition
+from pykafka4.share_config import ShareConsumerConfig
+from pykafka4.wire.protocol.messages_share import (
+    LeaderIdAndEpoch,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+
+T0, ID = TopicPartition("t", 0), UUID(int=7)
+NOBODY = LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1)
+ACCEPT, RELEASE, RENEW = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.RENEW
+LOCK = 30.0
+
+
+class Harness:
+    """A source that may fetch t-0, and the broker, whose responses a test gives."""
+
+    def __init__(self, **options: Any) -> None:
+        self.now = 100.0
+        self.shelf = Shelf(lambda: None)
+        self.sent: list[Request] = []
+        config = ShareConsumerConfig(bootstrap_servers="h:1", group_id="g", **options)
+        cluster: Any = SimpleNamespace(topic_name=lambda topic_id: None, hint=lambda *hint: None)  # has forgotten every topic
+        recovery: Any = SimpleNamespace(report=lambda *report: None, healthy=lambda tp: None)
+        context = Context(config, "m", 1, cluster, recovery, self.shelf, Random(1), self.sent.append, lambda error: None)
+        self.source = Source(1, context)
+        self.source.targets = {T0: ID}
+        self.reports: list[Report] = []
+
+    def poll(self) -> Any:
+        """The request that is sent now, if any."""
+        self.source.poll(self.now)
+        return self.sent[-1].message if self.sent else None
+
+    def reply(self, message: Any) -> None:
+        request = self.sent.pop()
+        request.on_reply(self.now, message if isinstance(message, Failed) else Reply(message, 2, 1))
+
+    def fetched(self, *spans: tuple[int, int, int], error: str = "NONE") -> None:
+        """The response to a ShareFetch."""
+        kind = ShareFetchResponse.Topic.Partition
+        rows = [kind.AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count) for first, last, count in spans]
+        part = kind(acknowledge_error_code=BY_NAME[error].code, current_leader=NOBODY, records=b"", acquired_records=rows)
+        topic = ShareFetchResponse.Topic(topic_id=ID, partitions=[part])
+        self.reply(ShareFetchResponse(acquisition_lock_timeout_ms=int(LOCK * 1000), responses=[topic], node_endpoints=[]))
+
+    def acknowledged(self, error: str = "NONE") -> None:
+        """The response to a ShareAcknowledge."""
+        part = ShareAcknowledgeResponse.Topic.Partition(partition_index=0, error_code=BY_NAME[error].code, current_leader=NOBODY)
+        topic = ShareAcknowledgeResponse.Topic(topic_id=ID, partitions=[part])
+        self.reply(ShareAcknowledgeResponse(acquisition_lock_timeout_ms=int(LOCK * 1000), responses=[topic], node_endpoints=[]))
+
+    def acquire(self, *spans: tuple[int, int, int]) -> Acquired:
+        """Records arrive for a poll, which takes them."""
+        self.shelf.waiting = True
+        assert isinstance(self.poll(), ShareFetchRequest)
+        self.fetched(*spans)
+        self.shelf.waiting = False
+        return self.taken()
+
+    def taken(self) -> Acquired:
+        self.shelf.taken += 1
+        return self.shelf.arrivals.popleft()
+
+    def say(self, acquired: Acquired, **types: AcknowledgeType) -> Report:
+        """Acknowledge records: `o3=ACCEPT`. The report has the outcome when it is not open any more."""
+        report = Report(self.reports.append)
+        report.begin()
+        self.source.acknowledge(Acknowledgements(acquired, {int(name[1:]): kind for name, kind in types.items()}, report))
+        report.close()
+        return report
+
+
+def batches(message: Any) -> list[tuple[int, int, int]]:
+    """(first offset, last offset, type) of what a request acknowledges."""
+    found = [b for topic in message.topics for part in topic.partitions for b in part.acknowledgement_batches]
+    return [(b.first_offset, b.last_offset, b.acknowledge_types[0]) for b in found]
+
+
+def test_what_is_sent_again_does_not_replace_what_was_said_later() -> None:
+    harness = Harness()
+    acquired = harness.acquire((0, 0, 1))
+    renewal = harness.say(acquired, o0=RENEW)
+    assert batches(harness.poll()) == [(0, 0, RENEW.value)]
+    acceptance = harness.say(acquired, o0=ACCEPT)
+    harness.acknowledged("COORDINATOR_NOT_AVAILABLE")
+    harness.now += 10
+    message = harness.poll()
+    assert (batches(message), message.is_renew_ack) == ([(0, 0, ACCEPT.value)], False)
+    harness.acknowledged()
+    assert [renewal.results, acceptance.results] == [{T0: None}, {T0: None}]
+
+
+def test_brokers_that_cannot_renew_get_the_other_acknowledgements() -> None:
+    harness = Harness()
+    acquired = harness.acquire((0, 2, 1))
+    report = harness.say(acquired, o0=ACCEPT, o1=RENEW, o2=RELEASE)
+    harness.poll()
+    harness.reply(Failed(UnsupportedVersion("no renewals"), Written.NO))
+    assert batches(harness.poll()) == [(0, 0, ACCEPT.value), (2, 2, RELEASE.value)]
+    harness.acknowledged()
+    assert isinstance(report.results[T0], UnsupportedVersion)
+    assert (report.accepted, report.failed, report.is_open) == (2, 1, False)
+
+
+def test_the_request_that_ends_the_session_renews_nothing() -> None:
+    harness = Harness()
+    acquired = harness.acquire((0, 1, 1))
+    report = harness.say(acquired, o0=ACCEPT, o1=RENEW)
+    harness.source.close(lambda: None)
+    message = harness.poll()
+    assert (message.share_session_epoch, batches(message), message.is_renew_ack) == (-1, [(0, 0, ACCEPT.value)], False)
+    harness.acknowledged()
+    assert isinstance(report.results[T0], RecordLockLost)
+
+
+def test_an_acknowledgement_of_an_earlier_delivery_is_not_sent() -> None:
+    harness = Harness()
+    first = harness.acquire((0, 1, 1))
+    harness.shelf.waiting = True
+    harness.poll()
+    before = harness.say(first, o0=ACCEPT, o1=ACCEPT)  # while the broker acquires record 0 again: its lock has ended there
+    harness.fetched((0, 0, 2))
+    again = harness.taken()
+    assert batches(harness.poll()) == [(1, 1, ACCEPT.value)]
+    assert isinstance(before.results[T0], RecordLockLost)
+    harness.fetched()
+    after = harness.say(first, o0=ACCEPT)
+    harness.poll()
+    assert isinstance(after.results[T0], RecordLockLost)
+    last = harness.say(again, o0=ACCEPT)
+    harness.fetched()
+    assert batches(harness.poll()) == [(0, 0, ACCEPT.value)]
+    harness.fetched()
+    assert last.results == {T0: None}
+
+
+def test_a_lease_does_not_remember_what_has_an_outcome_or_is_long_over() -> None:
+    harness = Harness()
+    acquired = harness.acquire((0, 1999, 1))
+    lease = acquired.lease
+    harness.say(acquired, o0=ACCEPT)
+    harness.poll()
+    harness.acknowledged()
+    assert len(lease._current) == 1999
+    harness.now += LOCK + 100
+    harness.acquire((2000, 2000, 1))
+    assert set(lease._current) == {2000}
+
+
+def test_a_poll_that_has_records_lets_no_broker_lock_more() -> None:
+    harness = Harness()
+    harness.source.wanted = harness.shelf.taken  # a poll has found nothing
+    assert isinstance(harness.poll(), ShareFetchRequest)
+    harness.source.wanted = harness.shelf.taken  # and so has another one
+    harness.fetched((0, 0, 1))
+    assert harness.poll() is None
+    harness.taken()
+    assert harness.poll() is None
+    harness.source.wanted = harness.shelf.taken - 1  # of a poll before that
+    assert harness.poll() is None
+    harness.source.wanted = harness.shelf.taken
+    assert isinstance(harness.poll(), ShareFetchRequest)
+
+
+def test_a_response_answers_all_polls_so_far() -> None:
+    harness = Harness()
+    harness.source.wanted = harness.shelf.taken
+    harness.poll()
+    harness.source.wanted = harness.shelf.taken
+    harness.fetched()
+    assert harness.poll() is None
+
+
+def test_a_broker_is_asked_for_what_the_poll_may_return() -> None:
+    harness = Harness(max_poll_records=10)
+    harness.shelf.waiting = True
+    for limit, asked in ((1, 1), (10, 10), (50, 10)):
+        harness.shelf.limit = limit
+        message = harness.poll()
+        assert (message.max_records, message.batch_size) == (asked, asked)
+        harness.fetched()
+
+
+def test_records_of_a_topic_that_is_no_longer_subscribed_are_released() -> None:
+    harness = Harness()
+    harness.shelf.waiting = True
+    harness.poll()
+    harness.source.targets = {}  # and the cluster does not know the topic's name any more
+    harness.fetched((3, 4, 1))
+    message = harness.poll()
+    assert isinstance(message, ShareAcknowledgeRequest)
+    assert batches(message) == [(3, 4, RELEASE.value)]

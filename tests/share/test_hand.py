@@ -1,0 +1,202 @@
+"""The application's side of a share consumer on a clock that a test sets."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from interrupts import Interrupted, interrupts
+
+from pykafka4.core.share.shelf import Shelf
+from pykafka4.core.share.values import AcknowledgeType, Acquired, Lease, Report
+from pykafka4.errors import RecordLockLost
+from pykafka4.records import TopicPartition
+from pykafka4.share.hand import APPLICATION, LOOP, Hand
+from pykafka4.share.record import ShareRecord
+from pykafka4.wire.records.batch import WireRecord, build_batch
+
+ACCEPT, RELEASE, RENEW = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.RENEW
+LOCK = 30.0
+
+
+class Harness:
+    """A hand, and the loop's part."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.shelf = Shelf(lambda: None)
+        self.hand = Hand(self.shelf, lambda: self.now, 1 << 20)
+        self.hand.keep(("t",))
+        self.lease = Lease(TopicPartition("t", 0), UUID(int=7), 1)
+
+    def arrive(self, first: int, last: int, topic: str = "t") -> Acquired:
+        data = bytes(build_batch([WireRecord(timestamp_ms=1, value=b"x") for _ in range(last - first + 1)], base_offset=first))
+        lease = self.lease if topic == "t" else Lease(TopicPartition(topic, 0), UUID(int=8), 1)
+        acquired = Acquired(lease, ((first, last, 1),), data, self.now + LOCK)
+        lease.deliver(acquired, self.now)
+        self.shelf.put(acquired)
+        return acquired
+
+    def take(self, limit: int = 100) -> list[ShareRecord]:
+        """A poll that returns."""
+        self.hand.stock()
+        found = self.hand.take(limit)
+        self.hand.out = []
+        return found
+
+    def offsets(self, limit: int = 100) -> list[int]:
+        return [record.offset for record in self.take(limit)]
+
+
+def test_a_record_whose_renewal_is_under_way_can_be_acknowledged_after_the_end_of_the_old_lock() -> None:
+    harness = Harness()
+    acquired = harness.arrive(0, 1)
+    first, second = harness.take()
+    harness.hand.acknowledge(first, RENEW)
+    outgoing = harness.hand.collect()
+    report = outgoing.report = Report(lambda _: None)
+    harness.hand.sent(outgoing)
+    harness.now += LOCK
+    harness.hand.acknowledge(first, ACCEPT)
+    with pytest.raises(RecordLockLost):
+        harness.hand.acknowledge(second, ACCEPT)
+    assert harness.hand.collect().types == {acquired: {0: ACCEPT}}
+    report.close()  # the broker has refused it
+    with pytest.raises(RecordLockLost, match="expired"):
+        harness.hand.acknowledge(first, ACCEPT)
+
+
+def test_a_record_that_was_acquired_again_cannot_be_acknowledged_any_more() -> None:
+    harness = Harness()
+    harness.arrive(0, 0)
+    (before,) = harness.take()
+    again = harness.arrive(0, 0)
+    with pytest.raises(RecordLockLost):
+        harness.hand.acknowledge(before, ACCEPT)
+    (after,) = harness.take()
+    harness.hand.acknowledge(after, ACCEPT)
+    assert harness.hand.collect().types == {again: {0: ACCEPT}}
+
+
+def test_the_locks_of_buffered_records_are_renewed_in_time() -> None:
+    harness = Harness()
+    acquired = harness.arrive(0, 3)
+    assert harness.offsets(1) == [0]
+    assert harness.hand.renewals(LOCK / 2) == {}
+    harness.now += 0.6 * LOCK
+    found = harness.hand.renewals(LOCK / 2)
+    assert {each: list(records) for each, records in found.items()} == {acquired: [1, 2, 3]}
+    for record in found[acquired].values():
+        record._renewal = Report(lambda _: None)
+    assert harness.hand.renewals(LOCK / 2) == {}  # it is under way
+    for record in found[acquired].values():
+        acquired.renewed[record.offset] = harness.now + LOCK
+        assert record._renewal is not None
+        record._renewal.close()
+    assert harness.hand.renewals(LOCK / 2) == {}
+    harness.now += 0.6 * LOCK
+    assert list(harness.hand.renewals(LOCK / 2)[acquired]) == [1, 2, 3]
+    assert (harness.offsets(2), harness.hand.expired) == ([1, 2], 0)
+
+
+def test_a_lock_that_is_about_to_end_is_not_renewed() -> None:
+    harness = Harness()
+    harness.arrive(0, 1)
+    harness.take(1)
+    harness.now += 0.97 * LOCK
+    assert harness.hand.renewals(LOCK / 2) == {}
+    harness.now += 0.03 * LOCK
+    assert (harness.offsets(), harness.hand.dropped, harness.hand.expired) == ([], 1, 1)
+
+
+def test_records_that_a_broker_has_released_do_not_count_as_locked_too_long() -> None:
+    harness = Harness()
+    harness.arrive(0, 1)
+    harness.hand.stock()
+    harness.lease.ended = "another leader"
+    assert (harness.offsets(), harness.hand.dropped, harness.hand.expired) == ([], 2, 0)
+
+
+def test_records_of_other_topics_are_released_by_a_subscription() -> None:
+    harness = Harness()
+    first = harness.arrive(0, 2)
+    (record,) = harness.take(1)
+    late = harness.arrive(3, 4)
+    harness.hand.keep(("u",))
+    later = harness.arrive(5, 5)
+    there = harness.arrive(0, 0, "u")
+    assert [(each.topic, each.offset) for each in harness.take()] == [("u", 0)]
+    assert harness.hand.collect_aside().types == {first: {1: RELEASE, 2: RELEASE}, late: {3: RELEASE, 4: RELEASE}, later: {5: RELEASE}}
+    harness.hand.acknowledge(record, ACCEPT)  # the application has it
+    assert harness.hand.collect().types[first] == {0: ACCEPT, 1: RELEASE, 2: RELEASE}
+    assert there not in harness.hand.collect().types
+
+
+def test_what_a_poll_has_not_returned_is_not_accepted() -> None:
+    harness = Harness()
+    acquired = harness.arrive(0, 2)
+    harness.take(1)
+    harness.hand.take(1)  # this poll has not returned
+    harness.hand.accept_all()
+    assert harness.hand.collect().types == {acquired: {0: ACCEPT}}
+
+
+@pytest.mark.parametrize("loop_first", [True, False])
+def test_acknowledgements_that_ctrl_c_has_interrupted_are_sent_once(loop_first: bool) -> None:
+    harness = Harness()
+    acquired = harness.arrive(0, 1)
+    first, second = harness.take()
+    harness.hand.acknowledge(first, ACCEPT)
+    harness.hand.acknowledge(second, RENEW)
+    outgoing = harness.hand.collect()
+    harness.hand.sending(outgoing)  # Ctrl-C: `sent` is not called
+    if loop_first:
+        assert outgoing.take(LOOP)
+    again = harness.hand.collect()
+    assert again.types == ({} if loop_first else {acquired: {0: ACCEPT, 1: RENEW}})
+    assert not outgoing.take(APPLICATION if loop_first else LOOP)
+    assert list(harness.hand.held) == ([second] if loop_first else [first, second])
+    assert harness.hand.unacknowledged() == []
+
+
+def test_ctrl_c_at_any_place_of_sent_forgets_nothing_and_sends_nothing_twice() -> None:
+    harness = Harness()
+
+    def act() -> None:
+        harness.hand.sent(outgoing)
+
+    harness.arrive(0, 1)
+    first, second = harness.take()
+    harness.hand.acknowledge(first, ACCEPT)
+    harness.hand.acknowledge(second, RENEW)
+    outgoing = harness.hand.collect()
+    outgoing.take(LOOP)
+    harness.hand.sending(outgoing)
+    for _ in interrupts(act):
+        assert harness.hand.collect().types == {}
+        assert list(harness.hand.held) == [second]
+        harness.hand.sending(outgoing)
+
+
+def test_ctrl_c_at_any_place_of_a_poll_and_of_its_end_loses_no_record() -> None:
+    harness = Harness()
+    got: list[ShareRecord] = []
+
+    def act() -> None:
+        if harness.hand.out:
+            harness.hand.take_back()
+        try:
+            found = harness.hand.take(2)
+            harness.hand.out = []
+        except Interrupted:
+            harness.hand.take_back()
+            raise
+        got.extend(found)
+
+    harness.arrive(0, 3)
+    harness.hand.stock()
+    for place in interrupts(act):
+        harness.hand.take_back()
+        assert [record.offset for record in harness.hand.ready] == [0, 1, 2, 3], place
+        assert (harness.hand.held, harness.hand.delivered) == ({}, 0)
+    assert [record.offset for record in got] == [0, 1]

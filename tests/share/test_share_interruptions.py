@@ -1,0 +1,276 @@
+"""Share consumers and what comes in between: Ctrl-C, signal handlers, exceptions, other subscriptions."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from consuming import topic
+from interrupts import PACKAGE, interrupted, share
+
+from pykafka4.errors import KafkaError
+from pykafka4.records import TopicPartition
+from pykafka4.share import ShareConsumer
+from pykafka4.share.hand import Hand
+from pykafka4.share.record import ShareRecord
+from pykafka4.testing import ModelServer
+
+SECONDS = 20.0  # nothing that works takes so long
+T0 = TopicPartition("t", 0)
+Make = Callable[..., ShareConsumer]
+
+
+@pytest.fixture
+def make(server: ModelServer) -> Iterator[Make]:
+    """Makes members of group `g` that have subscribed to `t`; explicit, unless an option says otherwise."""
+
+    def hurry(cluster: Any) -> None:
+        cluster.shares.auto_offset_reset, cluster.shares.heartbeat_interval = "earliest", 0.05
+
+    server.do(hurry)
+    made: list[ShareConsumer] = []
+
+    def new(**options: Any) -> ShareConsumer:
+        usual = {"group_id": "g", "fetch_max_wait_ms": 50, "share_acknowledgement_mode": "explicit"}
+        made.append(ShareConsumer(bootstrap_servers=server.bootstrap_servers, **{**usual, **options}))
+        made[-1].subscribe(["t"])
+        return made[-1]
+
+    yield new
+    for consumer in made:
+        consumer.close(2)
+
+
+def take(consumer: ShareConsumer, limit: int | None = None) -> list[ShareRecord]:
+    """The records of the first poll that has some."""
+    deadline = time.monotonic() + SECONDS
+    while not (found := consumer.poll(0.2, limit)):
+        assert time.monotonic() < deadline, (consumer.status(), consumer.stats())
+    return found
+
+
+def final(cluster: Any) -> int:
+    """Records at the beginning of t-0 that are final."""
+    return max((p.start for p in cluster.shares.partitions.values() if p.tp == T0), default=0)
+
+
+def free(cluster: Any, name: str) -> list[int]:
+    """Offsets of records that were acquired, and are available again."""
+    found = [p.slots for p in cluster.shares.partitions.values() if p.tp.topic == name]
+    return [offset for slots in found for offset, slot in slots.items() if slot.state.value == "available"]
+
+
+def wait_until(server: ModelServer, consumer: ShareConsumer, moment: float) -> None:
+    """Wait for a moment of the client's clock."""
+    server.wait_for(lambda cluster: consumer._session.runtime.loop.now() >= moment)
+
+
+@pytest.mark.parametrize("mode", ["implicit", "explicit"])
+def test_ctrl_c_at_any_place_of_a_poll_takes_no_record_from_the_application(server: ModelServer, make: Make, mode: str) -> None:
+    topic(server, 6)
+    consumer = make(share_acknowledgement_mode=mode)
+    (first,) = take(consumer, 1)
+    if mode == "explicit":
+        consumer.accept(first)
+    got: list[ShareRecord] = []
+    at, step = share(2)
+    within = tuple(PACKAGE + path for path in ("/share/session.py", "/share/hand.py", "/consumer", "/core", "/net"))
+    # Not the handle: nothing can come between the return of a Python function and the next bytecode.
+    while (place := interrupted(lambda: got.extend(consumer.poll(0.0, 2)), at, within=within)) is not None:
+        at += step
+        hand = consumer._session.hand
+        with consumer._session.guard.using("commit"):
+            hand.accept_all()
+        assert [record for record, kind in hand.held.items() if kind is not None and record is not first] == [], place
+    assert [(record.offset, record.delivery_count) for record in got] == [(1, 1), (2, 1)]
+    consumer.close()
+    assert server.do(final) in ((1, 3) if mode == "implicit" else (1,))
+
+
+@pytest.mark.parametrize("call", ["commit", "close", "poll"])
+def test_a_signal_handler_cannot_have_accepted_what_a_poll_has_not_returned(server: ModelServer, make: Make, call: str) -> None:
+    topic(server, 4)
+    consumer = make(share_acknowledgement_mode="implicit")
+    take(consumer, 1)
+    consumer.commit()
+    taken: list[int] = []
+
+    def handler() -> None:
+        if consumer._session.hand.out and not taken:
+            with pytest.raises(KafkaError, match=f"a signal handler or destructor called {call} during poll"):
+                getattr(consumer, call)()
+            taken.append(at)
+
+    at = 0
+    while not taken:
+        at += 1
+        if interrupted(partial(consumer.poll, 0.0, 1), at, handler=handler) is None:
+            break
+        if not taken:  # the poll has returned its record
+            consumer._session.hand.ready.extendleft(consumer._session.hand.held)
+            consumer._session.hand.held.clear()
+    assert taken
+    assert server.do(final) == 1
+
+
+def test_an_exception_in_the_place_of_an_earlier_one_is_another_one(server: ModelServer, make: Make) -> None:
+    topic(server, 3)
+    consumer = make(share_acknowledgement_mode="implicit")
+    try:
+        raise ZeroDivisionError
+    except ZeroDivisionError as error:
+        take(consumer)
+        same = id(error)
+    again = None
+    for _ in range(1_000):  # until one is at the same address
+        try:
+            raise ZeroDivisionError
+        except ZeroDivisionError as error:
+            again = id(error)
+            if again == same:
+                consumer.close()
+                break
+    assert again == same
+    assert server.do(final) == 0
+
+
+def test_an_exception_that_is_handled_during_the_poll_does_not_release_its_records(server: ModelServer, make: Make) -> None:
+    topic(server, 3)
+    consumer = make(share_acknowledgement_mode="implicit")
+    try:
+        raise ZeroDivisionError
+    except ZeroDivisionError:
+        take(consumer)
+        consumer.close()
+    assert server.do(final) == 3
+
+
+def test_a_commit_that_ctrl_c_ends_is_not_sent_again(server: ModelServer, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic(server, 2)
+    consumer = make()
+    first, second = take(consumer)
+    consumer.accept(first)
+    sent = Hand.sent
+
+    def interrupt(hand: Hand, outgoing: Any) -> None:
+        monkeypatch.setattr(Hand, "sent", sent)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Hand, "sent", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        consumer.commit()
+    server.wait_for(lambda cluster: final(cluster) == 1)
+    assert consumer.commit() == {}
+    consumer.accept(second)
+    assert consumer.commit() == {T0: None}
+    assert (consumer.stats()["acknowledged"], consumer.stats()["failed"]) == (2, 0)
+
+
+def test_ctrl_c_in_unsubscribe_does_not_keep_the_consumer_from_joining_again(server: ModelServer, make: Make) -> None:
+    topic(server, 1)
+    consumer = make(share_acknowledgement_mode="implicit", fetch_max_wait_ms=1_000)
+    take(consumer)
+    assert consumer.poll(0.0) == []  # a ShareFetch waits at the broker, so the session cannot end yet
+    server.wait_for(lambda cluster: final(cluster) == 1)
+    leave = consumer._session.machine.leave
+
+    def interrupt(now: float, seconds: float, then: Callable[[], None]) -> None:
+        leave(now, seconds, lambda: None)  # the wait for it is over
+        then()
+
+    consumer._session.machine.leave = interrupt  # type: ignore[method-assign]
+    consumer.unsubscribe()
+    consumer._session.machine.leave = leave  # type: ignore[method-assign]
+    consumer.subscribe(["t"])
+    server.produce("t", "new")
+    assert [record.offset for record in take(consumer)] == [1]
+
+
+def test_a_late_answer_to_a_leave_does_not_end_the_consumer(server: ModelServer, make: Make) -> None:
+    topic(server, 1)
+    consumer = make(share_acknowledgement_mode="implicit")
+    take(consumer)
+    consumer.commit()
+    server.delay("ShareGroupHeartbeat", 0.3, times=3)
+    consumer.unsubscribe(0.05)
+    server.wait_for(lambda cluster: not cluster.shares.group("g").members)
+    consumer.subscribe(["t"])
+    server.produce("t", "new")
+    assert [record.offset for record in take(consumer)] == [1]
+
+
+def test_another_subscription_releases_what_is_buffered_of_other_topics(server: ModelServer, make: Make) -> None:
+    topic(server, 3)
+    server.create_topic("u", 1)
+    consumer = make(share_acknowledgement_mode="implicit")
+    assert [record.offset for record in take(consumer, 1)] == [0]
+    consumer.subscribe(["u"])
+    server.wait_for(lambda cluster: free(cluster, "t") == [1, 2])
+    server.produce("u", "x")
+    assert [record.topic for record in take(consumer)] == ["u"]
+    server.wait_for(lambda cluster: final(cluster) == 1)  # the application had it
+
+
+def test_records_that_arrive_for_an_old_subscription_are_released(server: ModelServer, make: Make) -> None:
+    topic(server, 0)
+    server.create_topic("u", 1)
+    consumer = make(share_acknowledgement_mode="implicit", fetch_max_wait_ms=5_000)
+    deadline = time.monotonic() + SECONDS
+    while not consumer.status()["share_consumer"]["partitions"]:
+        assert time.monotonic() < deadline
+        consumer.poll(0.05)
+    consumer.poll(0.05)
+    server.wait_for(lambda cluster: cluster.requests["ShareFetch"] > 0)
+    consumer.subscribe(["u"])
+    server.produce("t", "job")
+    server.wait_for(lambda cluster: free(cluster, "t") == [0])
+
+
+def test_a_slow_application_gets_the_records_that_are_locked_for_it(server: ModelServer, make: Make) -> None:
+    topic(server, 40)
+    server.do(lambda cluster: setattr(cluster.shares, "lock_seconds", 0.5))
+    consumer = make(share_acknowledgement_mode="implicit")
+    found: list[int] = []
+    began = consumer._session.runtime.loop.now()
+    while len(found) < 40:
+        (record,) = take(consumer, 1)
+        found.append(record.offset)
+        assert record.delivery_count == 1
+        wait_until(server, consumer, began + 0.05 * len(found))
+    assert found == list(range(40))
+    assert consumer._session.runtime.loop.now() - began > 2 * 0.5
+
+
+def test_records_that_were_locked_too_long_are_told_with_the_way_out(
+    server: ModelServer, make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic(server, 3)
+    server.do(lambda cluster: setattr(cluster.shares, "lock_seconds", 0.2))
+    consumer = make(share_acknowledgement_mode="implicit")
+    (record,) = take(consumer, 1)
+    with caplog.at_level(logging.WARNING, "pykafka4.share"):
+        for _ in range(2):
+            wait_until(server, consumer, record._acquired.until)
+            (record,) = take(consumer, 1)
+    messages = [each.getMessage() for each in caplog.records if "locked" in each.getMessage()]
+    assert len(messages) == 1
+    assert "2 records were locked" in messages[0]
+    assert "max_poll_records (500)" in messages[0]
+    assert "share_acquire_mode='record_limit'" in messages[0]
+    assert consumer.stats()["dropped"] == 4
+
+
+def test_brokers_that_cannot_renew_are_not_asked_again(server: ModelServer, make: Make) -> None:
+    topic(server, 20)
+    server.do(lambda cluster: (setattr(cluster.shares, "lock_seconds", 0.4), cluster.versions.update({79: (1, 1)})))
+    consumer = make(share_acknowledgement_mode="implicit")
+    (record,) = take(consumer, 1)
+    wait_until(server, consumer, record._acquired.until - 0.15)
+    take(consumer, 1)
+    server.wait_for(lambda cluster: not consumer._session._renews)
+    assert consumer.commit() == {T0: None}
+    assert consumer.stats()["failed"] == 0  # the application has renewed nothing
