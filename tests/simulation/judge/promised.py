@@ -80,13 +80,14 @@ TRANSACTION_PROMISES: Final = {
     "transactions end and are read": "when everything heals, each transaction gets an outcome, and readers reach the end of the log",
 }
 SHARE_PROMISES: Final = {
-    "an accepted record does not come again": "a record whose acceptance was told to a member is given to nobody afterwards",
+    "an accepted record does not come again": "a record whose acceptance was told is given to no member that can know that it lost it",
     "a shared record comes again only so often": "each delivery has a higher count, and none more than the group's limit",
     "a record is given while it is locked": "`poll` returns no record whose lock has ended, by what a client can know",
+    "a record that waits for a poll stays locked": "a slow member that polls often enough gets what is locked for it, when nothing fails",
     "a shared record is what was sent": "its value is that of the log at its offset",
     "an acceptance that was told is stored": "`commit` says only of records that are stored that they are",
     "every shared record becomes final": "when everything heals, each record is accepted, rejected or archived",
-    "share consumers close in time": "`close` takes its timeout and half a second at most",
+    "share consumers close in time": "`close`, and `unsubscribe`, takes its timeout and half a second at most",
 }
 PROCESSING_PROMISES: Final = {
     "a commit passes no unfinished record": "a committed offset has only finished records before it",

@@ -41,6 +41,7 @@ def each_delivery_is_the_first(patch: pytest.MonkeyPatch) -> None:
 
 def locks_last_for_ever(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(hand, "_why_lost", lambda record, now: None)
+    patch.setattr(hand, "_why_ended", lambda record, now: None)
 
 
 def values_are_cut_off(patch: pytest.MonkeyPatch) -> None:
@@ -55,6 +56,10 @@ def leaving_takes_its_time(patch: pytest.MonkeyPatch) -> None:
     around(patch, ShareMachine, "leave", lambda original, self, now, seconds, then: original(self, now, 60.0, then))
 
 
+def buffered_records_are_not_renewed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Hand, "renewals", lambda self, within: {})
+
+
 MUTANTS: Final[dict[Patch, Hunt]] = {
     nobody_joins: Hunt({"every shared record becomes final"}, says="records are left: "),
     accepted_records_are_handed_out_again: Hunt({AGAIN, OFTEN}, says="given after its acceptance was told: "),
@@ -63,5 +68,11 @@ MUTANTS: Final[dict[Patch, Hunt]] = {
     locks_last_for_ever: Hunt({"a record is given while it is locked", OFTEN, AGAIN}, says="its lock began "),
     values_are_cut_off: Hunt({"a shared record is what was sent"}, says="another value than "),
     failed_acknowledgements_are_told_as_stored: Hunt({"an acceptance that was told is stored", AGAIN}, says="not final at the broker: "),
+    buffered_records_are_not_renewed: Hunt(
+        {"a record that waits for a poll stays locked"},
+        says="its lock ended before ",
+        options={"max_poll_records": 500, "share_acquire_mode": "batch_optimized"},
+        plan={"lock": 1.0, "slow": 0.1, "explicit": (False,)},
+    ),
     leaving_takes_its_time: Hunt({"share consumers close in time"}, says=" took "),
 }

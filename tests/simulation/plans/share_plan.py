@@ -2,7 +2,7 @@
 
 Promises: a record that a member was told is accepted is not given to anybody afterwards; a record comes again with a higher delivery count,
 and at most as often as the group allows; a member is given no record that another one holds at that moment; and when everything heals,
-every record is accepted, rejected or archived.
+every record is accepted, rejected or archived, and one that waits for the next poll of a slow member stays locked.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from pykafka4.wire.protocol.messages_share import ShareAcknowledgeRequest, Share
 __all__ = ["SharePlan", "ShareReport", "ShareSimulation", "draw_shares"]
 
 SLACK: Final = 0.3  # seconds
+FAST: Final = 0.001  # seconds
+SETTLED: Final = 2.0  # seconds after healing in which errors that were ordered before may still come
 PATIENCE: Final = 30.0  # virtual seconds after healing in which every record must be final
 SHARED: Final = (
     *("move leader", "no leader", "broker stops", "broker freezes", "network is dark", "connection is cut", "all connections are cut"),
@@ -92,13 +94,14 @@ class SharePlan:
     records: int
     lock: float  # seconds
     work: float  # mean seconds for the records of a poll
+    slow: float  # the same after healing; if it is not `FAST`, half of the records come then, and polls are for one record
     most_deliveries: int
 
 
 def draw_shares(seed: int) -> SharePlan:
     """The plan of `seed`."""
     r = Random(seed ^ 0x5A)
-    return SharePlan(
+    plan = SharePlan(
         seed=seed,
         options={
             **QUICK,
@@ -119,8 +122,10 @@ def draw_shares(seed: int) -> SharePlan:
         records=r.choice((20, 100)),
         lock=r.choice((0.3, 1.0, 5.0)),
         work=r.choice((0.001, 0.05, 0.5)),
+        slow=FAST,
         most_deliveries=r.choice((3, 5)),
     )
+    return attrs.evolve(plan, slow=0.1) if plan.lock == 1.0 and r.random() < 0.5 else plan
 
 
 @attrs.frozen(kw_only=True)
@@ -150,11 +155,14 @@ class ShareSimulation(Schedule[SharePlan, ShareReport]):
         self.events: Counter[str] = Counter()
         self.final: dict[Key, str] = {}
         self._acquired: dict[tuple[Key, str], float] = {}  # when the broker has locked a record for a member
+        self._lost: dict[tuple[Key, str], float] = {}  # when the broker has ended the lock, if it has
+        self._since: dict[tuple[Key, str], float] = {}  # the same without renewals
         self._counts: dict[Key, int] = {}  # deliveries, as given
         self._told: dict[Key, Given] = {}  # of whom a member was told that its acceptance is stored
         self._given: dict[Key, list[Given]] = defaultdict(list)
         self._sent = 0
         self._ended = False
+        self.healed_at = INFINITY
 
     # ---- what runs
 
@@ -174,10 +182,18 @@ class ShareSimulation(Schedule[SharePlan, ShareReport]):
             left = {sharer.id: sharer.state for sharer in self.sharers}
             raise Broken("every shared record becomes final", f"records are left: {self._left()[:5]}, {len(self.final)} are final; {left}")
 
+    @property
+    def slow(self) -> bool:
+        """Whether members are slow after healing."""
+        return self.plan.slow > FAST
+
     def _main(self) -> None:
+        began = self.timeline.now
         threads = [self.world.spawn(sharer.run, sharer.id) for sharer in self.sharers]
         with Producer(bootstrap_servers=self.servers, **QUICK) as producer:
             for number in range(self.plan.records):
+                if self.slow and number == self.plan.records // 2:
+                    self.world.sleep(max(0.0, began + self.plan.trouble + 1.1 * SETTLED - self.timeline.now))
                 producer.send("t", b"%d" % number)
                 if self.random.random() < 0.1:
                     self.world.sleep(self.random.random() * 0.3)
@@ -195,6 +211,10 @@ class ShareSimulation(Schedule[SharePlan, ShareReport]):
         tps = [TopicPartition(name, number) for name, count in self.plan.topics.items() for number in range(count)]
         return [(*tp, offset) for tp in tps for offset in range(self.cluster.log(*tp).end_offset) if (*tp, offset) not in self.final]
 
+    def _heal(self) -> None:
+        super()._heal()
+        self.healed_at = self.timeline.now
+
     # ---- what must be true
 
     def _happened(self, event: ShareEvent) -> None:
@@ -202,14 +222,35 @@ class ShareSimulation(Schedule[SharePlan, ShareReport]):
         self.events[event.what] += 1
         key = (*event.tp, event.offset)
         self.note(f"{event.what}: {event.tp} {event.offset}, delivery {event.count}, {event.member[:8]}")
-        if event.what == "acquired":
+        if event.what in ("acquired", "renewed"):
             self._acquired[key, event.member] = self.timeline.now
+        if event.what == "acquired":
+            self._since[key, event.member] = self.timeline.now
+            self._lost.pop((key, event.member), None)
+        if event.what in ("expired", "released"):
+            self._lost[key, event.member] = self.timeline.now
+        if event.what == "expired":
+            self._expired(key, event)
         if event.what in ("accepted", "rejected", "archived"):
             self.final[key] = event.what
+
+    def _expired(self, key: Key, event: ShareEvent) -> None:
+        """The time of a lock is over. It may be if the member has been given the record, polls too seldom, or something was wrong."""
+        since = self._since[key, event.member]
+        if since < self.healed_at + SETTLED or self._counts.get(key, 0) >= event.count:
+            return
+        for sharer in self.sharers:
+            if sharer.member == event.member and sharer.longest_pause(since) < self.plan.lock / 3:
+                raise Broken("a record that waits for a poll stays locked", f"its lock ended before a poll returned it: {event}")
 
     def given(self, one: Given) -> None:
         """A member was given a record."""
         before = self._counts.get(one.key, 0)
+        options = self.plan.options
+        late = (options["request_timeout_ms"] + options["fetch_max_wait_ms"]) / 1000 + SLACK  # until a member knows what a broker has done
+        if one.at - self._lost.get((one.key, one.member), -INFINITY) < late:  # it cannot know that its lock has ended
+            self.events["given late"] += 1
+            return
         if one.key in self._told:
             raise Broken("an accepted record does not come again", f"given after its acceptance was told: {one}")
         if one.count > self.plan.most_deliveries:
@@ -217,8 +258,7 @@ class ShareSimulation(Schedule[SharePlan, ShareReport]):
         if one.count <= before:
             raise Broken("a shared record comes again only so often", f"not a higher count than {before}: {one}")
         held = one.at - self._acquired.get((one.key, one.member), -INFINITY)
-        longest = self.plan.lock + (self.plan.options["request_timeout_ms"] + self.plan.options["fetch_max_wait_ms"]) / 1000 + SLACK
-        if held > longest:
+        if held > self.plan.lock + late:
             raise Broken("a record is given while it is locked", f"its lock began {held:.3f} s ago and lasts {self.plan.lock} s: {one}")
         value = self._value(one.key)
         if one.value != value:

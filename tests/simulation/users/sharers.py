@@ -37,6 +37,8 @@ class Sharer:
         self.sim, self.number, self.id = sim, number, f"sharer-{number}"
         self.given: list[Given] = []
         self.state = "new"
+        self.member = ""  # its id, while it has a subscription
+        self._polls: list[float] = []  # when
         self.explicit = sim.plan.explicit[number]
 
     def run(self) -> None:
@@ -50,20 +52,23 @@ class Sharer:
                 **self.sim.plan.options,
             )
             consumer.subscribe(sorted(self.sim.plan.topics))
-            member = consumer._session.machine.member.member_id
+            member = self.member = consumer._session.machine.member.member_id
             polls = self.sim.random.choice((3, 20, 100)) if not self.sim.healed else 1_000_000
             while polls and not self.sim.drained():
                 polls -= 1
                 self._poll(consumer, member)
-            self.state = "closing"
+                if not self.sim.healed and self.sim.random.random() < 0.03:
+                    self._subscribe_again(consumer)
+            self.state, self.member = "closing", ""
             self._close(consumer)
         self.state = "done"
 
     def _poll(self, consumer: ShareConsumer, member: str) -> None:
         sim, random = self.sim, self.sim.random
         self.state = "polling"
+        self._polls.append(sim.timeline.now)
         try:
-            records = consumer.poll(random.choice((0.0, 0.1, 0.5)), random.choice((None, 1, 5)))
+            records = consumer.poll(random.choice((0.0, 0.1, 0.5)), 1 if sim.healed and sim.slow else random.choice((None, 1, 5)))
         except KafkaError as error:
             sim.note(f"{self.id}: {error!r}")
             sim.world.sleep(0.05)
@@ -73,10 +78,24 @@ class Sharer:
             sim.world.sleep(0.1)
             return
         self.state = "working"
-        sim.world.sleep(random.expovariate(1 / (0.001 if sim.healed else sim.plan.work)))
+        sim.world.sleep(random.expovariate(1 / (sim.plan.slow if sim.healed else sim.plan.work)))
         accepted = self._acknowledge(consumer, records, given) if self.explicit else given
         if self.explicit or random.random() < 0.5:
             self._commit(consumer, accepted)
+
+    def _subscribe_again(self, consumer: ShareConsumer) -> None:
+        """At once or soon, whether the member has left in time or not."""
+        self.state = "unsubscribing"
+        began, limit = self.sim.timeline.now, self.sim.random.choice(CLOSE)
+        consumer.unsubscribe(limit)
+        self.sim.closed(self.id, self.sim.timeline.now - began, limit)
+        self.sim.world.sleep(self.sim.random.choice((0.0, 0.2)))
+        consumer.subscribe(sorted(self.sim.plan.topics))
+
+    def longest_pause(self, since: float) -> float:
+        """The longest time between two polls since then."""
+        times = [*(at for at in self._polls if at >= since), self.sim.timeline.now]
+        return max(later - earlier for earlier, later in zip([since, *times], times, strict=False))
 
     def _note(self, record: ShareRecord, member: str) -> Given:
         found = Given(
