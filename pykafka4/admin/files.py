@@ -117,4 +117,6 @@ def _of_json(rows: list[Any], where: str) -> Iterable[Row]:
         place = f"{where}, item {number}"
         if not isinstance(row, dict) or not {*FIELDS[1:]} <= row.keys() <= {*FIELDS}:
             raise ConfigError(f"{place}: {shown(row)}: must be an object with {', '.join(FIELDS[1:])}, and group if there are several")
+        if not isinstance(row.get("group"), str | None):
+            raise ConfigError(f"{place}: group must be text, not {shown(row['group'])}")
         yield place, row.get("group"), row["topic"], row["partition"], row["offset"]

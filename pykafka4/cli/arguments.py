@@ -20,6 +20,7 @@ from pykafka4.records import TopicPartition
 __all__ = ["Goal", "Seconds", "duration", "goal_options", "instant", "is_given", "targets"]
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 SHORT: Final = re.compile(r"(\d{1,9})([smhdw])")
 ISO: Final = re.compile(r"P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.\d+)?S)?)?")
 
@@ -46,22 +47,29 @@ def targets(texts: Iterable[str]) -> list[str | TopicPartition]:
 def duration(text: str) -> timedelta:
     """`90s`, `15m`, `2h`, `1d`, or ISO 8601 as for Kafka's tools: `PT1H30M`."""
     try:
-        if short := SHORT.fullmatch(text):
-            return timedelta(seconds=int(short[1]) * UNITS[short[2]])
-        iso = ISO.fullmatch(text)
-        if iso is None or not any(iso.groups()):
-            raise click.BadParameter(f"{text!r}: must be such as 90s, 15m, 2h, 1d, or PT1H30M", param_hint="--ago")
-        days, hours, minutes, seconds = (int(part or 0) for part in iso.groups())
-        return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        found = _duration(text)
+        if datetime.now(UTC) - found >= EPOCH:
+            return found
     except OverflowError:
-        raise click.BadParameter(f"{text!r}: is before 1970; --to-earliest moves to the first offsets", param_hint="--ago") from None
+        pass
+    raise click.BadParameter(f"{text!r}: is before 1970; --to-earliest moves to the first offsets", param_hint="--ago")
+
+
+def _duration(text: str) -> timedelta:
+    if short := SHORT.fullmatch(text):
+        return timedelta(seconds=int(short[1]) * UNITS[short[2]])
+    iso = ISO.fullmatch(text)
+    if iso is None or not any(iso.groups()):
+        raise click.BadParameter(f"{text!r}: must be such as 90s, 15m, 2h, 1d, or PT1H30M", param_hint="--ago")
+    days, hours, minutes, seconds = (int(part or 0) for part in iso.groups())
+    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
 
 
 def instant(text: str) -> datetime:
     """An ISO 8601 time, UTC without a zone as for Kafka's tools, or milliseconds since 1970."""
     try:
         if text.isascii() and text.isdigit():
-            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(text))
+            return EPOCH + timedelta(milliseconds=int(text))
         found = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         raise click.BadParameter(

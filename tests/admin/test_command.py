@@ -283,7 +283,7 @@ def test_a_command_that_fails_writes_a_document(server: ModelServer, admin: Admi
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t:x", "--to-latest"], "t:0,1"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "a b", "--to-latest"], "a name has 1 to 249"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--ago", "soon"], "must be such as 90s"),
-        (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--ago", "9999999d"], "is before 1970"),
+        (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--ago", "9999999d"], "'9999999d': is before 1970"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--ago", "999999999w"], "is before 1970"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--ago", "P999999999DT9H"], "is before 1970"),
         (["-b", "localhost:1", "groups", "lag", "g", "--watch", "nan"], "is not a number of seconds"),

@@ -77,6 +77,7 @@ def test_files_of_kafkas_tool_are_read() -> None:
         ('[{"topic": "t", "partition": 0}]', "f, item 1: .*must be an object"),
         ('[{"topic": "t", "partition": 0, "offset": 1, "more": 2}]', "must be an object"),
         ('[{"topic": "t", "partition": "0", "offset": 1}]', "f, item 1: the partition of topic 't' must be an int"),
+        ('[{"group": ["g"], "topic": "t", "partition": 0, "offset": 1}]', r"f, item 1: group must be text, not \['g'\]"),
         ('[{"topic": 7, "partition": 0, "offset": 1}]', "f, item 1: topic must be a str"),
     ],
 )
