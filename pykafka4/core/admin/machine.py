@@ -89,7 +89,7 @@ class AdminMachine:
         while due:
             for work in due:
                 work.poll(now)
-            due = [work for work in self._works if work.wake_at <= now]  # with keys that others have settled
+            due = [work for work in self._works if work.wake_at == -INFINITY]  # with keys that others have settled
         self._works = {work: None for work in self._works if work.open}
         wake_at = min((work.wake_at for work in self._works), default=INFINITY)
         wake_at = min(wake_at, self.coordinators.poll(now))
