@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from pykafka4.admin.arguments import Destination
+from pykafka4.admin.arguments import Destination, as_goal
 from pykafka4.admin.files import from_text
 from pykafka4.errors import ConfigError
 from pykafka4.misuse import check_topic
@@ -48,11 +48,10 @@ def duration(text: str) -> timedelta:
     """`90s`, `15m`, `2h`, `1d`, or ISO 8601 as for Kafka's tools: `PT1H30M`."""
     try:
         found = _duration(text)
-        if datetime.now(UTC) - found >= EPOCH:
-            return found
-    except OverflowError:
-        pass
-    raise click.BadParameter(f"{text!r}: is before 1970; --to-earliest moves to the first offsets", param_hint="--ago")
+        as_goal(found, None)
+    except (OverflowError, ConfigError):
+        raise click.BadParameter(f"{text!r}: is before 1970; --to-earliest moves to the first offsets", param_hint="--ago") from None
+    return found
 
 
 def _duration(text: str) -> timedelta:
