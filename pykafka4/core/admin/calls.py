@@ -44,6 +44,8 @@ class Call:
         self._expected: dict[Any, None] = {}
         self._found: dict[Any, Any] = {}
         self._works: list[Work[Any, Any]] = []
+        self.topics = Leaders(machine.cluster)  # keeps the metadata of topics until the call ends
+        machine.hold(self.topics)
 
     def question(self, question: Question[K, V], place: Place[K], settled: Settled[K, V]) -> Ask[K]:
         """A question of this call: returns what asks it about keys."""
@@ -56,7 +58,7 @@ class Call:
         self.expect(keys)
         ask(list(self._expected))
         self._check()
-        return lambda: self.machine.stop(*self._works)
+        return self._stop
 
     def expect(self, keys: Iterable[Any]) -> None:
         """Wait for the outcomes of these, too."""
@@ -68,8 +70,13 @@ class Call:
             self._found[key] = outcome
             self._check()
 
+    def _stop(self) -> None:
+        self.machine.stop(*self._works)
+        self.machine.release(self.topics)
+
     def _check(self) -> None:
         if len(self._found) == len(self._expected):
+            self.machine.release(self.topics)
             self._done({key: self._found[key] for key in self._expected})
 
 
@@ -175,6 +182,7 @@ class _Lags:
         partitions = {*offsets, *(tp for member in description.members for tp in member.partitions)}
         unknown = sorted(partitions - self._ends.keys())
         self._missing[name] = len(unknown)
+        self._call.topics.begin(unknown)
         self._list([tp for tp in unknown if tp not in self._waiting])
         for tp in unknown:
             self._waiting.setdefault(tp, []).append(name)

@@ -28,6 +28,7 @@ class AdminMachine:
         self.network, self.cluster = network, cluster
         self._requests: list[Request] = []
         self._works: dict[Work, None] = {}  # type: ignore[type-arg]  # of any kind
+        self._held: dict[Place[Any], None] = {}
         self._context = Context(config, random, network.new_lane(), self._requests.append, network.why_unreachable)
         self.coordinators = Coordinators(self._context, network, cluster, self._placed)
         cluster.on_change.append(self._changed)
@@ -71,6 +72,15 @@ class AdminMachine:
         self._works[work] = None
         work.add(keys)
 
+    def hold(self, place: Place[Any]) -> None:
+        """`place` is in use until `release`, or until the machine is gone."""
+        self._held[place] = None
+
+    def release(self, place: Place[Any]) -> None:
+        """It is no longer in use."""
+        self._held.pop(place, None)
+        place.end()
+
     def anyone(self) -> Anyone[Any]:
         """For questions that any broker can answer."""
         return Anyone(self.network)
@@ -105,6 +115,8 @@ class AdminMachine:
         """The client is closed: close the connections."""
         for work in list(self._works):
             self.stop(work)
+        for place in list(self._held):
+            self.release(place)
         self.cluster.on_change.remove(self._changed)
         self.network.drop_lane(self._context.lane)
 

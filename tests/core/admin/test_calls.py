@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from scripted_admin import Harness, coordinators, make, offsets_of
+from scripted_admin import Harness, coordinators, groups, make, offsets_of
 
 from pykafka4.core.admin import calls
 from pykafka4.core.admin.offsets import DeleteOffsets
@@ -100,6 +100,30 @@ def test_lags_of_groups_whose_coordinator_answers_are_found(harness: Harness) ->
     asked = [tp for _, _, message in harness.of("ListOffsets") for t in message.topics for tp in t.partitions]
     assert len(asked) == 2  # each partition once, whatever the groups that have it
     assert {at for at, _, _ in harness.of("ListOffsets")} == {harness.of("DescribeGroups")[0][0]}  # at once
+
+
+def test_the_metadata_of_a_topic_is_asked_for_once_in_a_call(harness: Harness) -> None:
+    harness.script["FindCoordinator"] = coordinators(a=1, b=2)
+    harness.script["DescribeGroups"] = lambda message, host: groups(b="COORDINATOR_LOAD_IN_PROGRESS")(message, host)
+    outcomes = call(harness, calls.lags(["a", "b"]))
+    harness.run(0.1)
+    harness.script["DescribeGroups"] = known
+    harness.run(SECONDS)
+    assert [outcomes[0][name].ends for name in ("a", "b")] == [{T0: 10}, {T0: 10, T1: 20}]
+    assert len(harness.of("ListOffsets")) == 2
+    assert len([message for _, message in harness.world.asked if [topic.name for topic in message.topics or []] == ["t"]]) == 1
+    assert not harness.machine._held
+
+
+@pytest.mark.parametrize("silent", ["DescribeGroups", "ListOffsets"])
+def test_topics_are_released_with_the_machine(harness: Harness, silent: str) -> None:
+    harness.script[silent] = unless_ill(known) if silent == "DescribeGroups" else lambda message, host: None
+    call(harness, calls.lags(["a", "ill"]))
+    harness.run()
+    assert harness.world.engine.cluster.wants("t")
+    harness.world.engine.remove(harness.machine)
+    harness.machine.gone()
+    assert not harness.world.engine.cluster.wants("t")
 
 
 def test_an_end_that_nobody_tells_is_an_error_of_its_partition(harness: Harness) -> None:

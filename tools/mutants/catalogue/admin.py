@@ -96,6 +96,13 @@ MUTANTS: Final = (
         tests=(COMMAND + "test_a_rewind_is_shown_first_and_done_with_execute",),
     ),
     Mutant(
+        file="pykafka4/cli/main.py",
+        old='        if "--json" in arguments and',
+        new="        if False and",
+        breaks="a program that reads the result of a failed command gets no document",
+        tests=(COMMAND + "test_a_command_that_fails_writes_a_document",),
+    ),
+    Mutant(
         file="pykafka4/cli/offsets.py",
         old="        if execute:\n            possible",
         new="        if True:\n            possible",

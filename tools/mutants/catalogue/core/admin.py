@@ -77,6 +77,20 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/admin/calls.py",
+        old="        self._call.topics.begin(unknown)\n",
+        new="        pass\n",
+        breaks="the metadata of a topic is asked for again with each coordinator that answers",
+        tests=(CALLS + "test_the_metadata_of_a_topic_is_asked_for_once_in_a_call",),
+    ),
+    Mutant(
+        file="pykafka4/core/admin/machine.py",
+        old="            self.release(place)\n",
+        new="            pass\n",
+        breaks="topics of a call stay in use after the admin client was closed",
+        tests=(CALLS + "test_topics_are_released_with_the_machine[DescribeGroups]",),
+    ),
+    Mutant(
+        file="pykafka4/core/admin/calls.py",
         old="            modern([name])\n",
         new="            last(name, None)\n",
         breaks="groups of the consumer protocol do not exist",
