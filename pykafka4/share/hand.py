@@ -200,7 +200,6 @@ class Hand:
             left = record._acquired.locked_until(record.offset) - now
             if left <= within and not _is_renewing(record) and left > LATE * within and _why_ended(record, now) is None:
                 found.setdefault(record._acquired, {})[record.offset] = record
-                left = within + left
             self._renew_from = min(self._renew_from, now + left)
         return found
 

@@ -207,12 +207,11 @@ class Session(Attachment[ShareMachine]):
         if not found:
             return
         report = Report(self._renewed)
-        parts = []
-        for acquired, records in found.items():
-            parts.append(Acknowledgements(acquired, dict.fromkeys(records, AcknowledgeType.RENEW), report))
+        parts = [Acknowledgements(acquired, dict.fromkeys(records, AcknowledgeType.RENEW), report) for acquired, records in found.items()]
+        self.post(lambda _: self.machine.acknowledge(parts, report))
+        for records in found.values():  # afterwards: if Ctrl-C comes before, they are renewed twice, not never
             for record in records.values():
                 record._renewal = report
-        self.post(lambda _: self.machine.acknowledge(parts, report))
 
     def _renewed(self, report: Report) -> None:
         """The loop calls this. What could not be renewed is not returned by `poll`, which says so."""
