@@ -142,7 +142,9 @@ class Home:
                 if inspect.iscoroutine(result):  # of a lambda, or a partial
                     result.close()
                     raise TypeError(f"{name} must be a plain function; {fn!r} returned a coroutine, which nobody awaits")
-            except Exception as error:
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # also CancelledError, of a future that the callback asks for its result
                 loop = asyncio.get_running_loop()
                 message = f"a callback of a pykafka4 {self._what} raised an exception"
                 loop.call_exception_handler({"message": message, "exception": error})

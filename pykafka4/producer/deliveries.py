@@ -145,6 +145,9 @@ class Tasks:
     def wake(self, look: Callable[[], None]) -> None:
         """Call `look()` on the asyncio loop soon."""
         self._woken.append(look)
+        self._call()
+
+    def _call(self) -> None:
         loop = self._loop()
         if self._asleep and loop is not None:
             self._asleep = False
@@ -158,8 +161,12 @@ class Tasks:
 
     def _look(self) -> None:
         self._asleep = True  # before the queue is emptied: a later `wake` calls again
-        while self._woken:
-            self._woken.popleft()()
+        try:
+            while self._woken:
+                self._woken.popleft()()
+        finally:
+            if self._woken:  # that call raised: the others have another turn
+                self._call()
 
 
 def _never_blocks(loop: AbstractEventLoop) -> bool:

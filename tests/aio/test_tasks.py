@@ -1,13 +1,15 @@
-"""Latches of tasks."""
+"""Latches of tasks, and callbacks on the event loop."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
-from tasking import run
+from tasking import eventually, run
 
 from pykafka4.aio.tasks import Home, TaskLatch
 from pykafka4.net import system
+from pykafka4.producer.deliveries import Tasks
 
 
 def test_a_wake_up_that_comes_late_does_not_end_the_next_sleep() -> None:
@@ -20,5 +22,43 @@ def test_a_wake_up_that_comes_late_does_not_end_the_next_sleep() -> None:
         asyncio.get_running_loop().call_later(0.01, latch.release)
         assert await latch.sleep(system.monotonic() + 60)
         assert not await latch.sleep(system.monotonic())
+
+    run(main())
+
+
+def raise_cancelled(*_: Any) -> None:
+    raise asyncio.CancelledError
+
+
+def told() -> list[BaseException]:
+    """What the exception handler of the running loop is told from here on."""
+    errors: list[BaseException] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context["exception"]))
+    return errors
+
+
+def test_a_wake_up_that_raises_does_not_stop_the_others() -> None:
+    async def main() -> None:
+        tasks, called, errors = Tasks(asyncio.get_running_loop()), list[int](), told()
+        tasks.wake(raise_cancelled)
+        tasks.wake(lambda: called.append(1))  # the same call of the loop does both
+        await eventually(lambda: called == [1])
+        tasks.wake(lambda: called.append(2))
+        await eventually(lambda: called == [1, 2])
+        assert len(errors) == 1
+
+    run(main())
+
+
+def test_a_callback_that_raises_cancelled_error_is_reported() -> None:
+    async def main() -> None:
+        home, called, errors = Home("aio.Producer"), list[int](), told()
+        home.enter()
+        home.call_back(raise_cancelled)(0)
+        home.call_back(called.append)(1)
+        home.tasks.wake(lambda: called.append(2))
+        await asyncio.sleep(0)
+        assert called == [1, 2]
+        assert [type(error) for error in errors] == [asyncio.CancelledError]
 
     run(main())

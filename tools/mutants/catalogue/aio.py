@@ -17,6 +17,20 @@ MUTANTS: Final = (
         tests=("tests/aio/test_tasks.py::test_a_wake_up_that_comes_late_does_not_end_the_next_sleep",),
     ),
     Mutant(
+        file="pykafka4/producer/deliveries.py",
+        old="            if self._woken:  # that call raised",
+        new="            if False:  # that call raised",
+        breaks="a wake-up that raises stops all later ones of its event loop: close never ends",
+        tests=("tests/aio/test_tasks.py::test_a_wake_up_that_raises_does_not_stop_the_others",),
+    ),
+    Mutant(
+        file="pykafka4/aio/tasks.py",
+        old="            except BaseException as error:  # also CancelledError",
+        new="            except Exception as error:  # also CancelledError",
+        breaks="a callback that raises CancelledError ends the turn of all others",
+        tests=("tests/aio/test_tasks.py::test_a_callback_that_raises_cancelled_error_is_reported",),
+    ),
+    Mutant(
         file="pykafka4/aio/producer.py",
         old="        return await self._send_later(awaits, lambda: self._accept(topic, value, key, more, on_delivery))",
         new="        return await self._send_later(\n            awaits, lambda: self._accept(*self._core.sending.prepare(topic, value, key, more), on_delivery)\n        )",
