@@ -77,7 +77,22 @@ def test_a_listener_does_not_wait_for_its_own_thread_and_commits_only_what_is_fi
     reading.ended()
 
 
-def test_what_was_subscribed_before_is_for_no_stream_and_is_left_alone(server: ModelServer, make: Maker) -> None:
+def test_an_assignment_of_the_subscription_before_ends_no_stream(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    server.create_topic("old", 1)
+    fill(server, "old", 0, numbers(0, 10))
+    consumer = member(make)
+    consumer.subscribe(["old"])
+    consumer.poll(0)
+    until(lambda: consumer._session.reader.ready, LONG, "an assignment that no poll has taken up")
+    with consumer.streams({"t": 1}) as streams:
+        reading = Reading(streams).wait(10)
+    reading.ended()
+    assert committed(make, [0]) == {0: 10}
+    assert committed(make, [0], "old") == {}
+
+
+def test_what_is_for_no_stream_is_left_alone(server: ModelServer, make: Maker) -> None:
     topic(server, 20)
     server.create_topic("old", 1)
     fill(server, "old", 0, numbers(0, 10))
