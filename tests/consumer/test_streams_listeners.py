@@ -72,7 +72,7 @@ def test_a_listener_does_not_wait_for_its_own_thread_and_commits_only_what_is_fi
         until(lambda: second.poll(0) is not None and calling.outcomes, LONG, "the listener")
         gate.set()
     assert calling.outcomes == [None]
-    assert set(calling.committed.values()) == {10}
+    assert set(calling.committed.values()) == {10}, (calling.committed, reading.places, streams)
     assert len(calling.committed) == partitions
     reading.ended()
 
