@@ -1,4 +1,4 @@
-"""Client threads that run calls which may block: the application's callbacks and listeners, and slow work of the loop.
+"""Client threads that run calls which may block: the application's callbacks, listeners and handlers, and slow work of the loop.
 
 Rule: no lock is held while one of those calls runs. The threads are started when needed, end when idle, and are never joined.
 """
