@@ -32,6 +32,7 @@ from pykafka4.misuse import as_offsets, check_count
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from pykafka4.runtime import Runtime
 
 __all__ = ["NOT_TRANSACTIONAL", "ReadingConsumer", "TransactionBlock", "TransactionCalls"]
 
@@ -85,6 +86,7 @@ class Owner(Protocol):
     """The producer's core."""
 
     machine: Sender
+    runtime: Runtime
 
     def post(self, fn: Callable[[float], object]) -> None:
         """See `Attachment.post`."""
@@ -290,14 +292,17 @@ class TransactionCalls:
     def _wait(self, operation: Operation, start: Start, limit: float) -> None:
         transactions = self._owner.machine.transactions
         assert transactions is not None
+        dying = not operation.posted and self._owner.runtime.loop.on_loop()  # a destructor on the loop's own thread: it must not wait
         operation.posted = True  # first: it may begin while Ctrl-C ends this call
         self._owner.post(lambda now: operation.run(start, transactions, now))
         try:
-            operation.promise.result(limit if self.waits else 0.0)
+            operation.promise.result(limit if self.waits and not self._owner.runtime.loop.on_loop() else 0.0)
         except KafkaTimeoutError:
             if operation.promise.done():  # with this error, or just now
                 operation.promise.result(0.0)
                 return
+            if dying:
+                self.forget(operation.what)  # nobody will call it again
             trouble = transactions.trouble
             why = f" (last error: {trouble})" if trouble is not None else "; status() says why"
             again = f"; the outcome is not known: call {operation.what} again" if operation is self._unseen else ""

@@ -11,8 +11,9 @@ import pytest
 from net_helpers import SECONDS, until
 from producing import Maker, ctrl_c
 
-from pykafka4 import Consumer, KafkaError, KafkaTimeoutError, Producer, ProducerFencedError, TransactionAborted, TransactionError
+from pykafka4 import Client, Consumer, KafkaError, KafkaTimeoutError, Producer, ProducerFencedError, TransactionAborted, TransactionError
 from pykafka4.core.consumer.handed_over import HandedOver
+from pykafka4.core.producer.transactions import TransactionState
 from pykafka4.core.subscription import Claim
 from pykafka4.producer.transactions import TransactionBlock
 from pykafka4.records import TopicPartition
@@ -290,6 +291,28 @@ def test_a_rewind_that_failed_is_carried_out_by_the_next_transaction(
     monkeypatch.undo()
     with producer.transaction(consumer):
         assert take(consumer, 10) == list(range(10))
+
+
+def test_a_block_that_ends_on_the_loops_thread_does_not_wait_for_it(server: ModelServer) -> None:
+    with Client(bootstrap_servers=server.bootstrap_servers) as client:
+        producer = Producer(client, transactional_id="copy", linger_ms=0)
+        producer.init_transactions(SECONDS)
+        consumer = Consumer(client, group_id="g", auto_offset_reset="earliest", enable_auto_commit=False, heartbeat_interval_ms=50)
+        consumer.subscribe(["in"])
+        take(consumer, 5)
+        block = producer.transaction(consumer)
+        block.__enter__()
+        producer.send("out", b"never").result(SECONDS)
+        left = GeneratorExit()
+        producer._core.post(lambda _: block.__exit__(GeneratorExit, left, None))
+        assert producer.stats().acked == 1  # the loop answers
+        assert "rewinding the consumer failed" in left.__notes__[-1]
+        transactions = producer._core.machine.transactions
+        until(lambda: transactions is not None and transactions.state is TransactionState.READY)
+        with producer.transaction(consumer):
+            assert take(consumer, 10) == list(range(10))
+        consumer.close(SECONDS)
+        producer.close(SECONDS)
 
 
 def test_a_consumer_in_two_transactions_at_once_is_refused(server: ModelServer, make: Maker, consumer: Consumer) -> None:

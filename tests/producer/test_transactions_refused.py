@@ -307,3 +307,21 @@ def test_records_that_the_application_gave_up_are_not_raised_at_the_end(server: 
     error = given_up.exception(0)
     assert isinstance(error, DeliveryFailed)
     assert error.code == "TRANSACTION_ABORTED"
+
+
+def test_a_block_that_the_garbage_collector_leaves_on_the_loops_thread_does_not_block_it(server: ModelServer, producer: Producer) -> None:
+    def pages() -> Iterator[Any]:
+        with producer.transaction():
+            yield producer.send("t", b"never")
+
+    generator = pages()
+    next(generator).result(SECONDS)
+    held = [generator]
+    del generator
+    producer._core.post(lambda _: held.clear())
+    assert producer.stats().acked == 1  # the loop answers
+    transactions = producer._core.machine.transactions
+    assert transactions is not None
+    until(lambda: transactions.state is TransactionState.READY)
+    with producer.transaction():
+        producer.send("t", b"next")

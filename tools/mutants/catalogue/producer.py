@@ -194,6 +194,33 @@ MUTANTS: Final = (
         tests=("tests/producer/test_handle.py::test_tasks_that_await_records_of_one_batch_are_woken_by_one_call",),
     ),
     Mutant(
+        file="pykafka4/producer/transactions.py",
+        old="            operation.promise.result(limit if self.waits and not self._owner.runtime.loop.on_loop() else 0.0)\n",
+        new="            operation.promise.result(limit if self.waits else 0.0)\n",
+        breaks="a transaction that the garbage collector leaves on the loop's thread blocks it for max_block_ms",
+        tests=(
+            "tests/producer/test_transactions_refused.py"
+            "::test_a_block_that_the_garbage_collector_leaves_on_the_loops_thread_does_not_block_it",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/producer/transactions.py",
+        old="            if dying:\n",
+        new="            if False:\n",
+        breaks="after such an abort nobody can begin the next transaction",
+        tests=(
+            "tests/producer/test_transactions_refused.py"
+            "::test_a_block_that_the_garbage_collector_leaves_on_the_loops_thread_does_not_block_it",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/consumer/commits.py",
+        old="0.0 if dying else timeout + SHORT",
+        new="timeout + SHORT",
+        breaks="the rewind of a transaction that ends on the loop's thread blocks it",
+        tests=("tests/producer/test_transactions_of_consumers.py::test_a_block_that_ends_on_the_loops_thread_does_not_wait_for_it",),
+    ),
+    Mutant(
         file="pykafka4/producer/__init__.py",
         old="            del client, options  # of this frame, which has not ended\n",
         new="",
