@@ -440,10 +440,12 @@ class Core(Attachment[Sender]):
         """Note that this thread or task has seen the failures from `start` to `end`."""
         alive = {core._serial for core in list(_cores)}
         others = {serial: ranges for serial, ranges in _reported.get().items() if serial in alive}
-        ranges = others.get(self._serial, ())
-        while ranges and ranges[-1][1] >= start:  # ranges are sorted by their ends
-            start, ranges = min(start, ranges[-1][0]), ranges[:-1]
-        _reported.set({**others, self._serial: (*ranges, (start, end))})
+        known = others.get(self._serial, ())  # disjoint, and in order
+        before, behind = [r for r in known if r[1] < start], [r for r in known if r[0] > end]
+        touched = known[len(before) : len(known) - len(behind)]
+        if touched:
+            start, end = min(start, touched[0][0]), max(end, touched[-1][1])
+        _reported.set({**others, self._serial: (*before, (start, end), *behind)})
 
     def purge(self, in_flight: bool) -> int:
         """Fail what is not in flight, or everything; returns how many records."""

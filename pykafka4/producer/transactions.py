@@ -133,7 +133,7 @@ class TransactionCalls:
         self._caller: dict[str, tuple[Thread, str]] = {}  # the thread in a call, and the call
         self._unseen: Operation | None = None  # an init, commit or abort that was interrupted or timed out
         self.reading: Reading | None = None  # of the block that has begun the transaction
-        self._given_up: tuple[int, int] | None = None  # the failures of the last abort, until its caller knows of them
+        self._given_up: list[tuple[int, int]] = []  # the failures of the last abort, until its caller knows of them
         self.waits = (
             True  # False: a call that would have to wait raises KafkaTimeoutError at once; a task waits for `unseen`, then calls again
         )
@@ -176,7 +176,7 @@ class TransactionCalls:
             before = ledger.failures_seen
 
             def ended(error: KafkaError | None) -> None:
-                self._given_up = (before, ledger.failures_seen) if error is None else None
+                self._given_up = [*transactions.given_up, (before, ledger.failures_seen)] if error is None else []
                 done(error)
 
             transactions.abort(now, ended)
@@ -259,9 +259,9 @@ class TransactionCalls:
                 self._caller.clear()
             else:
                 self._caller["caller"] = outer
-        if self._given_up is not None:  # the caller has given these records up: leaving the producer's `with` block does not raise them
-            self._owner._tell(*self._given_up)
-            self._given_up = None
+        for given_up in self._given_up:  # the caller has given these records up: leaving the producer's `with` block does not raise them
+            self._owner._tell(*given_up)
+        self._given_up = []
         self._saw(operation)  # last: if Ctrl-C ends this call before, the application has not seen the outcome, and calls again
 
     def _saw(self, operation: Operation) -> None:

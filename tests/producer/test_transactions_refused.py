@@ -27,6 +27,7 @@ from pykafka4 import (
     TransactionError,
 )
 from pykafka4.core.producer.transactions import TransactionState
+from pykafka4.producer.core import _reported
 from pykafka4.testing import ModelServer
 
 MAYBE = "it may have been committed"
@@ -307,6 +308,29 @@ def test_records_that_the_application_gave_up_are_not_raised_at_the_end(server: 
     error = given_up.exception(0)
     assert isinstance(error, DeliveryFailed)
     assert error.code == "TRANSACTION_ABORTED"
+
+
+def test_records_of_a_transaction_that_was_repeated_are_not_raised_at_the_end(server: ModelServer) -> None:
+    """The coordinator refused its offsets, so the records that waited failed before the abort was called."""
+    with Producer(bootstrap_servers=server.bootstrap_servers, transactional_id="x", linger_ms=60_000) as producer:
+        producer.init_transactions(SECONDS)
+        with pytest.raises(TransactionAborted), producer.transaction():
+            given_up = producer.send("t", b"v", partition=0)
+            with contextlib.suppress(TransactionAborted):
+                producer.send_offsets_to_transaction({("t", 0): 1}, ConsumerGroupMetadata("g", 5, "nobody"), SECONDS)
+            until(given_up.done)
+        with producer.transaction():
+            producer.send("t", b"v", partition=0)
+    error = given_up.exception(0)
+    assert isinstance(error, DeliveryFailed)
+    assert error.code == "TRANSACTION_ABORTED"
+
+
+def test_failures_that_were_raised_do_not_hide_others_between_them(server: ModelServer, make: Maker) -> None:
+    producer = make(transactional_id=None)
+    for start, end in ((0, 1), (5, 6), (2, 3), (3, 4), (2, 3), (6, 6)):
+        producer._core._tell(start, end)
+    assert _reported.get()[producer._core._serial] == ((0, 1), (2, 4), (5, 6))
 
 
 def test_a_block_that_the_garbage_collector_leaves_on_the_loops_thread_does_not_block_it(server: ModelServer, producer: Producer) -> None:

@@ -219,8 +219,7 @@ class Sender:
 
     def purge(self, now: float, reason: KafkaError, in_flight: bool) -> int:
         """Fail all records that are not in flight, or all records; returns how many. The producer goes on."""
-        before = self.ledger.failures_seen
-        self._give_up(now, reason)
+        before, _ = self._give_up(now, reason)
         for queue in self.queues.values():
             if in_flight:
                 self._fail_batches(queue, reason)
@@ -233,8 +232,12 @@ class Sender:
             queue.abandon(batch)
             self._outcomes.fail(queue, batch, short_name(reason), reason)
 
-    def _give_up(self, now: float, reason: KafkaError) -> None:
-        """Fail all records that are not in flight: their transaction is aborted, or they are purged."""
+    def _give_up(self, now: float, reason: KafkaError) -> tuple[int, int]:
+        """Fail all records that are not in flight: their transaction is aborted, or they are purged.
+
+        Returns how many records had failed before and after that.
+        """
+        before = self.ledger.failures_seen
         self._seal_open()
         self._collect(now)  # not later: topics would count as used in the future, and never be dropped
         for topic in self._parking.topics:
@@ -242,6 +245,7 @@ class Sender:
         for queue in self.queues.values():
             if queue.waiting:
                 self._fail_waiting(queue, now, reason)
+        return before, self.ledger.failures_seen
 
     def _oldest_of(self, topic: str) -> float:
         """When the oldest record in a batch for `topic` was sent; INFINITY if there is none."""

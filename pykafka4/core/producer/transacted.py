@@ -27,9 +27,9 @@ class Transacted:
         queues: Callable[[], Iterable[PartitionQueue]],
         admit: Callable[[KafkaError | None], None],
         expedite: Callable[[], None],
-        give_up: Callable[[float, KafkaError], None],
+        give_up: Callable[[float, KafkaError], tuple[int, int]],
     ) -> None:
-        """`queues()` are all queues; `give_up(now, reason)` fails all records that are not in flight."""
+        """`queues()` are all queues; `give_up(now, reason)` fails all records that are not in flight: see `transactions.Records`."""
         self._acc, self._requests, self._ready, self._queues = accumulator, requests, ready, queues
         self.admit, self.expedite, self._give_up = admit, expedite, give_up
 
@@ -48,10 +48,9 @@ class Transacted:
         """See `transactions.Records`."""
         return int(self._acc.dropped)
 
-    def give_up(self, now: float, reason: KafkaError) -> None:
+    def give_up(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
         """See `transactions.Records`."""
-        if not self._decided():
-            self._give_up(now, reason)
+        return None if self._decided() else self._give_up(now, reason)
 
     def place(self) -> None:
         """See `transactions.Records`."""

@@ -123,8 +123,8 @@ class Records(Protocol):
     def expedite(self) -> None:
         """Open batches are due now."""
 
-    def give_up(self, now: float, reason: KafkaError) -> None:
-        """Fail what is not in flight."""
+    def give_up(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
+        """Fail what is not in flight; returns how many records had failed before and after that, None: nothing was left."""
 
     def place(self) -> None:
         """Queues that could not be sent may be sent now."""
@@ -147,6 +147,7 @@ class Transactions:
         self._why: KafkaError = TransactionAborted(f"{self.id}: the transaction was aborted")  # why records are given up
         self._now = 0.0  # of the last poll
         self._begun_at = 0.0
+        self.given_up: list[tuple[int, int]] = []  # failures of this transaction that are no news: only it made these records fail
         self._dropped = 0  # records that were dropped before this transaction
         self._done: Done | None = None  # of the running init, commit or abort
         self._waiters: list[Callable[[], None]] = []  # called when no transaction is open
@@ -192,6 +193,7 @@ class Transactions:
         self._unanswered = self._commits_sent = 0
         self._added.clear()
         self._to_add.clear()
+        self.given_up.clear()
         self._move(S.IN_TRANSACTION, None)
         if self.version_2 and not had_version_2 and self._renewing is None:
             self._renew(self._records.place)  # a late batch of version 1 must not be taken for one of this transaction
@@ -292,7 +294,9 @@ class Transactions:
         if self.state is S.READY:
             return INFINITY
         if self.state in (S.ABORTABLE_ERROR, S.ABORTING):
-            self._records.give_up(now, self._why)
+            given_up = self._records.give_up(now, self._why)
+            if given_up is not None and given_up[0] < given_up[1]:
+                self.given_up.append(given_up)
         due = self._offsets.poll(now)
         if self._to_add:
             due = min(due, self._add_partitions(now))

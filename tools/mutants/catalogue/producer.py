@@ -221,6 +221,20 @@ MUTANTS: Final = (
         tests=("tests/producer/test_transactions_of_consumers.py::test_a_block_that_ends_on_the_loops_thread_does_not_wait_for_it",),
     ),
     Mutant(
+        file="pykafka4/producer/transactions.py",
+        old="[*transactions.given_up, (before, ledger.failures_seen)]",
+        new="[(before, ledger.failures_seen)]",
+        breaks="records of a transaction that was aborted and repeated are raised at the end of the producer's block",
+        tests=("tests/producer/test_transactions_refused.py::test_records_of_a_transaction_that_was_repeated_are_not_raised_at_the_end",),
+    ),
+    Mutant(
+        file="pykafka4/producer/core.py",
+        old="        touched = known[len(before) : len(known) - len(behind)]\n",
+        new="        touched = known[len(before) :]\n        behind = []\n",
+        breaks="a failure that was never raised is taken for one that was, because it lies between two that were",
+        tests=("tests/producer/test_transactions_refused.py::test_failures_that_were_raised_do_not_hide_others_between_them",),
+    ),
+    Mutant(
         file="pykafka4/producer/__init__.py",
         old="            del client, options  # of this frame, which has not ended\n",
         new="",
