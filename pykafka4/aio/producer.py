@@ -221,14 +221,31 @@ class Producer:
             await asyncio.sleep(min(core.config.retry_backoff_ms / 1000, max(0.0, until - system.monotonic())))
 
     async def _look_up_topic(self, awaits: WouldBlock, attempt: Attempt, deadline: float) -> Delivery:
-        """The partitioner needs the partitions of the topic. The loop looks them up since the first attempt."""
-        core = self._core
-        while core.acc.refusal is None and not core.acc.direct(awaits.topic):
+        """The partitioner needs the partitions of the topic. Raises KafkaTimeoutError with the reason, or the brokers' refusal."""
+        core, topic = self._core, awaits.topic
+        late = f"{awaits}; not done within max_block_ms={core.config.max_block_ms:g}"
+        await self._find_topic(topic, deadline, late)
+        core.post(lambda now: core.machine.tell(topic, now))
+        while core.acc.refusal is None and not core.acc.direct(topic):  # records with an explicit partition come first
             if system.monotonic() >= deadline:
-                raise KafkaTimeoutError(f"{awaits}; not done within max_block_ms={core.config.max_block_ms:g}")
+                raise KafkaTimeoutError(late)
             await asyncio.sleep(PACE)
         with core.attempts.attempt():
             return attempt()
+
+    async def _find_topic(self, topic: str, deadline: float, late: str) -> list[int]:
+        """The partitions of `topic`; none if the producer ends first. Raises KafkaTimeoutError(late + what brokers said), or their refusal."""
+        core, latch = self._core, TaskLatch(self._home)
+        found, ask, stop = core.runtime.lookup(topic, create=True)
+        found.add_done_callback(lambda _: latch.release())
+        core.runtime.loop.call(ask)
+        try:
+            with core.signal.opening(latch):
+                if not await self._home.until(latch, lambda: found.done() or core.acc.refusal is not None, deadline):
+                    raise core.runtime.not_found(topic, KafkaTimeoutError(late))
+            return found.result(0) if found.done() else []
+        finally:
+            core.runtime.loop.call(stop)
 
     # ---------------------------------------------------------------- the end
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +11,19 @@ from net_helpers import SECONDS
 from producing import values
 from tasking import ROOM, eventually, full, producer_of, run
 
-from pykafka4 import Delivery, DeliveryFailed, KafkaTimeoutError, OutgoingRecord, ProducerHooks, ProducerRecord, RecordTooLarge
+from pykafka4 import (
+    AuthorizationError,
+    Client,
+    ClosedError,
+    Delivery,
+    DeliveryFailed,
+    KafkaTimeoutError,
+    OutgoingRecord,
+    ProducerHooks,
+    ProducerRecord,
+    RecordTooLarge,
+)
+from pykafka4.aio import Producer
 from pykafka4.testing import ModelServer
 
 
@@ -253,3 +266,38 @@ def test_headers_that_are_an_iterator_are_on_every_record(server: ModelServer) -
     run(main())
     found = [record for record in server.do(lambda cluster: cluster.records("t")) if record.value == b"mine"]
     assert [tuple(map(tuple, record.headers)) for record in found] == [(("h", b"1"),)] * 22
+
+
+def last(topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]) -> int:
+    return partitions[-1]
+
+
+def test_a_partitioner_waits_for_its_topic_and_the_brokers_refusal_ends_that(server: ModelServer) -> None:
+    async def main() -> None:
+        async with producer_of(server, partitioner=last) as producer:
+            assert (await (await producer.send("t", b"v"))).partition == 2
+            server.create_topic("denied", 1)
+            server.do(lambda cluster: cluster.controls.deny("topic", "denied", ["DESCRIBE", "WRITE"]))
+            with pytest.raises(AuthorizationError, match="denied"):
+                await producer.send("denied", b"v")
+        async with producer_of(server, partitioner=last, max_block_ms=200, allow_auto_create_topics=False) as producer:
+            with pytest.raises(
+                KafkaTimeoutError, match="'absent' have to be looked up; not done within max_block_ms=200; the brokers report"
+            ):
+                await producer.send("absent", b"v")
+
+    run(main())
+
+
+def test_close_ends_the_wait_of_a_partitioner_for_its_topic(server: ModelServer) -> None:
+    async def main() -> None:
+        with Client(bootstrap_servers=server.bootstrap_servers, allow_auto_create_topics=False) as client:
+            producer = Producer(client, partitioner=last)
+            sending = asyncio.ensure_future(producer.send("absent", b"v"))
+            await asyncio.sleep(0)
+            assert not sending.done()
+            await producer.close()
+            with pytest.raises(ClosedError):
+                await sending
+
+    run(main())

@@ -32,6 +32,20 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/aio/producer.py",
+        old="        await self._find_topic(topic, deadline, late)\n",
+        new="",
+        breaks="brokers refuse the topic of a partitioner, and the task waits for max_block_ms without that reason",
+        tests=("tests/aio/test_aio_sending.py::test_a_partitioner_waits_for_its_topic_and_the_brokers_refusal_ends_that",),
+    ),
+    Mutant(
+        file="pykafka4/aio/producer.py",
+        old="lambda: found.done() or core.acc.refusal is not None, deadline",
+        new="found.done, deadline",
+        breaks="a task waits for the topic of its partitioner although the producer was closed",
+        tests=("tests/aio/test_aio_sending.py::test_close_ends_the_wait_of_a_partitioner_for_its_topic",),
+    ),
+    Mutant(
+        file="pykafka4/aio/producer.py",
         old="        return await self._send_later(awaits, lambda: self._accept(topic, value, key, more, on_delivery))",
         new="        return await self._send_later(\n            awaits, lambda: self._accept(*self._core.sending.prepare(topic, value, key, more), on_delivery)\n        )",
         breaks="a record that waits is serialized for each attempt",
