@@ -234,7 +234,7 @@ class Producer:
             return attempt()
 
     async def _find_topic(self, topic: str, deadline: float, late: str) -> list[int]:
-        """The partitions of `topic`; none if the producer ends first. Raises KafkaTimeoutError(late + what brokers said), or their refusal."""
+        """The partitions of `topic`; none if the producer ends first. KafkaTimeoutError (`late` and why), or the brokers' refusal."""
         core, latch = self._core, TaskLatch(self._home)
         found, ask, stop = core.runtime.lookup(topic, create=True)
         found.add_done_callback(lambda _: latch.release())

@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+import attrs
 
 from pykafka4.aio.session import TaskSession
 from pykafka4.aio.tasks import Home
@@ -18,9 +20,21 @@ from pykafka4.consumer.transactional import Reading
 from pykafka4.errors import ConfigError, KafkaError, KafkaTimeoutError, ProducerFencedError, TransactionAborted, TransactionError, shown
 from pykafka4.net import system
 from pykafka4.producer.core import Core
+from pykafka4.producer.deliveries import Tasks
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["ReadingTaskConsumer", "TaskReads", "Transaction", "TransactionTasks"]
+
+
+OFFSETS: Final = "send_offsets_to_transaction"
+
+
+@attrs.frozen(eq=False)
+class Busy:
+    """The call that a task is in, and what wakes that task."""
+
+    what: str
+    tasks: Tasks
 
 
 class TransactionTasks:
@@ -29,7 +43,7 @@ class TransactionTasks:
     def __init__(self, home: Home, core: Core) -> None:
         self._home, self._core, self._calls = home, core, core.transactions
         self._calls.waits = False
-        self._busy = ""  # the call that a task is in
+        self._busy: Busy | None = None
 
     async def init(self, timeout: float | None) -> None:
         """See Producer.init_transactions."""
@@ -49,12 +63,11 @@ class TransactionTasks:
 
     async def send_offsets(self, offsets: Any, group: Any, timeout: float | None) -> None:
         """See Producer.send_offsets_to_transaction. It is not finished by another call: the commit waits for these offsets."""
-        what = "send_offsets_to_transaction"
         try:
-            await self._run(what, lambda limit: self._calls.send_offsets(offsets, group, limit, resumes=True), timeout)
+            await self._run(OFFSETS, lambda limit: self._calls.send_offsets(offsets, group, limit, resumes=True), timeout)
         finally:
-            if self._busy != what:  # otherwise another task is in it
-                self._calls.forget(what)
+            if self._busy is None or self._busy.what != OFFSETS:  # otherwise another task is in it
+                self._calls.forget(OFFSETS)
 
     def read(self, reading: Reading) -> None:
         """The open transaction processes this."""
@@ -65,16 +78,20 @@ class TransactionTasks:
         if self._core.config.transactional_id is not None and self._core.runtime.loop.alive:
             await self._home.done(self._calls.begin_leaving(), deadline)
 
-    def _enter(self, what: str) -> None:
+    def _enter(self, what: str) -> Busy:
         self._home.enter()
-        if self._busy:
-            raise TransactionError(f"a task called {what} while another is in {self._busy}: one task begins and ends the transactions")
+        busy = self._busy
+        if busy is not None and not busy.tasks.over:
+            raise TransactionError(f"a task called {what} while another is in {busy.what}: one task begins and ends the transactions")
+        if busy is not None:  # its event loop was closed, so it never goes on
+            self._calls.forget(OFFSETS)
+        self._busy = busy = Busy(what, self._home.tasks)
+        return busy
 
     async def _run(self, what: str, call: Callable[[float], None], timeout: float | None) -> None:
         """`call(seconds)` begins the operation, or takes part in one that was begun, and raises KafkaTimeoutError until it has ended."""
-        self._enter(what)
+        mine = self._enter(what)
         limit = self._core.config.max_block_ms / 1000 if timeout is None else timeout
-        self._busy = what
         try:
             try:
                 call(limit)  # waits for nothing: see `TransactionCalls.waits`
@@ -86,7 +103,8 @@ class TransactionTasks:
             await self._home.done(unseen, system.monotonic() + limit)
             call(limit)
         finally:
-            self._busy = ""
+            if self._busy is mine:
+                self._busy = None
 
 
 class TaskReads:

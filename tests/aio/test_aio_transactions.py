@@ -192,6 +192,35 @@ def test_two_tasks_at_once_are_refused(server: ModelServer) -> None:
     assert committed(server) == [b"v"]
 
 
+@pytest.mark.parametrize("call", ["commit_transaction", "send_offsets_to_transaction"])
+def test_an_event_loop_that_is_closed_during_a_call_leaves_the_transactions_to_the_next_one(server: ModelServer, call: str) -> None:
+    kept: list[Any] = []  # the task that never goes on
+
+    async def first() -> Producer:
+        producer = await begun(server)
+        await producer.begin_transaction()
+        await (await producer.send("t", b"v", partition=0))
+        server.delay("EndTxn" if call == "commit_transaction" else "TxnOffsetCommit", 0.2)
+        arguments: Any = ({("t", 0): 1}, GROUP) if call == "send_offsets_to_transaction" else ()
+        kept.append(asyncio.ensure_future(getattr(producer, call)(*arguments)))
+        await asyncio.sleep(0)
+        return producer
+
+    async def second(producer: Producer) -> None:
+        await producer.commit_transaction()
+        async with producer.transaction():
+            await producer.send("t", b"w", partition=0)
+            kept[0]._log_destroy_pending = False
+            kept.clear()  # what it leaves behind does not end a call of this loop
+        await producer.close()
+
+    loop = asyncio.new_event_loop()
+    producer = loop.run_until_complete(first())
+    loop.close()
+    run(second(producer))
+    assert committed(server) == [b"v", b"w"]
+
+
 def test_a_commit_whose_outcome_arrives_between_two_looks_is_no_timeout(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         producer = await begun(server)

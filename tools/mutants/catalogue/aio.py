@@ -31,6 +31,24 @@ MUTANTS: Final = (
         tests=("tests/aio/test_tasks.py::test_a_callback_that_raises_cancelled_error_is_reported",),
     ),
     Mutant(
+        file="pykafka4/aio/transactions.py",
+        old="        if busy is not None and not busy.tasks.over:\n",
+        new="        if busy is not None:\n",
+        breaks="an event loop that was closed during a call keeps all others out of the transactions",
+        tests=(
+            "tests/aio/test_aio_transactions.py::test_an_event_loop_that_is_closed_during_a_call_leaves_the_transactions_to_the_next_one",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/aio/transactions.py",
+        old="        if busy is not None:  # its event loop was closed",
+        new="        if False:  # its event loop was closed",
+        breaks="offsets that a closed event loop was adding are in the way of the commit",
+        tests=(
+            "tests/aio/test_aio_transactions.py::test_an_event_loop_that_is_closed_during_a_call_leaves_the_transactions_to_the_next_one",
+        ),
+    ),
+    Mutant(
         file="pykafka4/aio/producer.py",
         old="        await self._find_topic(topic, deadline, late)\n",
         new="",
@@ -74,7 +92,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/aio/transactions.py",
-        old="            if self._busy != what:",
+        old="            if self._busy is None or self._busy.what != OFFSETS:",
         new="            if False:",
         breaks="a cancelled call that adds offsets stands in the way of the commit",
         tests=("tests/aio/test_aio_transactions.py::test_a_call_that_adds_offsets_and_is_cancelled_is_not_in_the_way_of_the_commit",),
