@@ -114,7 +114,7 @@ class Sender:
     def _begin_transactional(self, admit: Callable[[KafkaError | None], None] | None) -> None:
         """Every part that has to know of transactions gets them."""
         assert admit is not None
-        records = Transacted(self.acc, self._requests, self._ready, self.queues.values, admit, self.expedite, self._give_up)
+        records = Transacted(self.acc, self.ledger, self._requests, self._ready, self.queues.values, admit, self.expedite, self._give_up)
         self.transactions = Transactions(self.config, self.network, self.cluster, self._random, records)
         self._numbering.transactions = self.standings.transactions = self.transactions
         self._outcomes.on_lost = self.transactions.record_failed

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from pykafka4.core.producer.ledger import Ledger
 from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.core.producer.ready import ReadyQueues
 from pykafka4.core.producer.requests import ProduceRequests
@@ -22,6 +23,7 @@ class Transacted:
     def __init__(
         self,
         accumulator: Accumulator,
+        ledger: Ledger,
         requests: ProduceRequests,
         ready: ReadyQueues,
         queues: Callable[[], Iterable[PartitionQueue]],
@@ -30,7 +32,8 @@ class Transacted:
         give_up: Callable[[float, KafkaError], tuple[int, int]],
     ) -> None:
         """`queues()` are all queues; `give_up(now, reason)` fails all records that are not in flight: see `transactions.Records`."""
-        self._acc, self._requests, self._ready, self._queues = accumulator, requests, ready, queues
+        self._acc, self._ledger = accumulator, ledger
+        self._requests, self._ready, self._queues = requests, ready, queues
         self.admit, self.expedite, self._give_up = admit, expedite, give_up
 
     def _decided(self) -> bool:
@@ -49,8 +52,9 @@ class Transacted:
         return int(self._acc.dropped)
 
     def give_up(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
-        """See `transactions.Records`."""
-        return None if self._decided() else self._give_up(now, reason)
+        """See `transactions.Records`. An abort asks in each turn, and this goes through all: so only if a record is not in flight."""
+        undecided = self._acc.accepted - self._acc.acked - self._acc.failed
+        return None if undecided == self._ledger.in_flight else self._give_up(now, reason)
 
     def place(self) -> None:
         """See `transactions.Records`."""

@@ -13,6 +13,20 @@ REFUSED, READS = "tests/producer/test_transactions_refused.py::", "tests/produce
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/core/producer/transacted.py",
+        old="        return None if undecided == self._ledger.in_flight else",
+        new="        return None if not undecided else",
+        breaks="while an abort waits for one response, each turn goes through all records",
+        tests=("tests/core/producer/test_transacted.py::test_records_are_given_up_only_while_one_is_not_in_flight",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/transacted.py",
+        old="        return None if undecided == self._ledger.in_flight else",
+        new="        return None if self._ledger.in_flight else",
+        breaks="records that a thread sends while the transaction is aborted wait until nothing is in flight",
+        tests=("tests/core/producer/test_transacted.py::test_records_are_given_up_only_while_one_is_not_in_flight",),
+    ),
+    Mutant(
         file="pykafka4/core/producer/transactions.py",
         old=" and not (self._unanswered and self._can_renew):",
         new=":",
