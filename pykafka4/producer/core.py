@@ -438,6 +438,8 @@ class Core(Attachment[Sender]):
 
     def _tell(self, start: int, end: int) -> None:
         """Note that this thread or task has seen the failures from `start` to `end`."""
+        if start >= end:  # nothing failed: most aborts
+            return
         alive = {core._serial for core in list(_cores)}
         others = {serial: ranges for serial, ranges in _reported.get().items() if serial in alive}
         known = others.get(self._serial, ())  # disjoint, and in order

@@ -9,8 +9,9 @@ Such a step holds the loop, so it makes no objects for the garbage collector, wh
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from operator import add
 from typing import Any, NamedTuple, TypeVar
@@ -351,23 +352,29 @@ class Ledger:
         self._batches += 1
 
     def failures_since(
-        self, mark: int, looked_at: Collection[int] = (), reported: Collection[tuple[int, int]] = ()
+        self, mark: int, looked_at: Collection[int] = (), reported: Sequence[tuple[int, int]] = ()
     ) -> tuple[int, DeliveryFailed | None]:
         """The number of records that failed since `failures_seen` was `mark` and that the application has not seen, and the first failure.
 
-        It has seen those in `looked_at` (for each record, how many had failed before its batch), and those in the disjoint ranges
-        `reported`.
+        It has seen those in `looked_at` (for each record, how many had failed before its batch), and those in the ranges
+        `reported`, which are disjoint and in order.
         If many more than `REMEMBERED` batches failed, the failure may not be the first one, because not all are kept; it is None only if
         there was none. May be called from any thread.
         """
         total = self.failures_seen  # read first: a failure is stored before it is counted
         known = [failure for failure in (*self.failures, self._last) if failure is not None and failure.before >= mark]
         covered = sum(end - max(start, mark) for start, end in reported if end > mark)
-        looked = Counter(before for before in looked_at if before >= mark and not any(start <= before < end for start, end in reported))
+        starts = [start for start, _ in reported]
+
+        def told(before: int) -> bool:
+            at = bisect_right(starts, before) - 1
+            return at >= 0 and before < reported[at][1]
+
+        looked = Counter(before for before in looked_at if before >= mark and not told(before))
         count = total - mark - covered - looked.total()
         if count <= 0 or not known:
             return 0, None
-        news = (f for f in known if looked[f.before] < f.records and not any(start <= f.before < end for start, end in reported))
+        news = (f for f in known if looked[f.before] < f.records and not told(f.before))
         return count, next(news, known[-1]).error
 
     # ---- the result

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from counting import bytecodes
 
 from pykafka4.core.producer.ledger import REMEMBERED, Ledger, ProducerStats, RecordCounts
 from pykafka4.core.producer.losses import RETIRED
@@ -239,3 +240,18 @@ def test_asking_while_records_fail_is_allowed() -> None:
     while not over.is_set():
         ledger.failures_since(10**9)
     thread.join()
+
+
+def test_failures_that_were_reported_or_looked_at_are_told_apart_quickly() -> None:
+    def cost(failures: int) -> int:
+        ledger = Ledger()
+        for partition in range(failures):
+            lose(ledger, partition)
+        looked_at, reported = range(0, failures, 2), [(n, n + 1) for n in range(1, failures, 4)]
+        count, first = ledger.failures_since(0, looked_at, reported)
+        assert count == failures - len(looked_at) - len(reported)
+        assert first is not None
+        assert first.partition % 4 == 3
+        return bytecodes(lambda: ledger.failures_since(0, looked_at, reported))
+
+    assert cost(1600) < 6 * cost(400)

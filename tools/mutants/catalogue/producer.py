@@ -235,6 +235,13 @@ MUTANTS: Final = (
         tests=("tests/producer/test_transactions_refused.py::test_failures_that_were_raised_do_not_hide_others_between_them",),
     ),
     Mutant(
+        file="pykafka4/producer/core.py",
+        old="        if start >= end:  # nothing failed",
+        new="        if False:  # nothing failed",
+        breaks="each abort without failures makes a thread remember more",
+        tests=("tests/producer/test_transactions_refused.py::test_failures_that_were_raised_do_not_hide_others_between_them",),
+    ),
+    Mutant(
         file="pykafka4/producer/__init__.py",
         old="            del client, options  # of this frame, which has not ended\n",
         new="",
