@@ -393,9 +393,9 @@ class Core(Attachment[Sender]):
 
     def late(self, pending: Sequence[Batch | Delivery | Mark], limit: float) -> KafkaTimeoutError:
         """The error of a flush that was not done in time."""
-        left = sum(1 if isinstance(item, Delivery) else item.count for item in pending if not _settled(item))
+        left = sum(1 if isinstance(item, Delivery) else item.count for item in pending if not _done(item))
         if not left:
-            return KafkaTimeoutError(f"flush: delivery callbacks of dropped records have not returned within {limit:g} s")
+            return KafkaTimeoutError(f"flush: all records have their outcome, but delivery callbacks have not returned within {limit:g} s")
         return KafkaTimeoutError(f"flush: {left} records were not delivered within {limit:g} s; status() says why")
 
     def _expedite(self) -> None:

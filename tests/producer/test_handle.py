@@ -475,6 +475,19 @@ def test_flush_waits_for_callbacks_on_any_executor(make: Maker) -> None:
     assert called.is_set()
 
 
+def test_flush_tells_late_callbacks_from_records_that_are_not_delivered(make: Maker) -> None:
+    producer, may_return = make(), threading.Event()
+    producer.send("t", b"v", on_delivery=lambda _: may_return.wait(SECONDS)).result(SECONDS)
+    try:
+        with pytest.raises(
+            KafkaTimeoutError, match=r"flush: all records have their outcome, but delivery callbacks have not returned within"
+        ):
+            producer.flush(0.05)
+    finally:
+        may_return.set()
+    producer.flush(SECONDS)
+
+
 # -- listeners, partitions_for
 
 

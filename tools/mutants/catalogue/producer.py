@@ -242,6 +242,13 @@ MUTANTS: Final = (
         tests=("tests/producer/test_transactions_refused.py::test_failures_that_were_raised_do_not_hide_others_between_them",),
     ),
     Mutant(
+        file="pykafka4/producer/core.py",
+        old="for item in pending if not _done(item))\n        if not left:",
+        new="for item in pending if not _settled(item))\n        if not left:",
+        breaks="flush calls records that were acknowledged not delivered while their callbacks run",
+        tests=("tests/producer/test_handle.py::test_flush_tells_late_callbacks_from_records_that_are_not_delivered",),
+    ),
+    Mutant(
         file="pykafka4/producer/__init__.py",
         old="            del client, options  # of this frame, which has not ended\n",
         new="",
