@@ -139,6 +139,10 @@ class Ledger:
             self._begins[tp] = max(self._begins[tp], *(log.start_offset for log in logs))
         return self._high[tp]
 
+    def _begin_of(self, tp: TopicPartition) -> int:
+        """Where its log begins, or began: a leader that was behind may have again what retention had deleted when it was asked for."""
+        return max(self.log(tp).start_offset, self._begins[tp])
+
     def firsts(self, tp: TopicPartition) -> set[int]:
         """Where a log of this partition begins: the leader's, and one of a leader before that had deleted more."""
         self.high(tp)
@@ -165,7 +169,7 @@ class Ledger:
     def done_below(self, tp: TopicPartition) -> int:
         """The offset of the first unfinished record, the end of the log when there is none."""
         finished, log = self.finished[tp], self.log(tp)
-        at = max(self._done_below[tp], log.start_offset, self._start[tp])
+        at = max(self._done_below[tp], self._begin_of(tp), self._start[tp])
         for record in self._after(tp, at):
             if record.offset not in finished:
                 self._done_below[tp] = record.offset
@@ -202,16 +206,16 @@ class Ledger:
 
     def begin(self, tp: TopicPartition, offset: int) -> bool:
         """Whether reading begins at `offset`: with auto_offset_reset=latest, where nothing that is still in the log was committed."""
-        stored, log = self.last.get(tp, -1), self.log(tp)
+        stored, log, start = self.last.get(tp, -1), self.log(tp), self._begin_of(tp)
         begun = self._begun.get(tp)
         if begun is not None and offset in (begun, self.next_in_log(tp, begun)):
             self.skip(tp, offset)  # a log that was cut since has other records there
             return True
         if tp in self.cuts and (stored > log.end_offset or not self._knows_epochs):
             stored = -1  # out of range, now or when the client asked for what a cut had taken
-        if self.floor.get(tp, log.start_offset) < log.start_offset:
+        if self.floor.get(tp, start) < start:
             stored = -1  # retention deleted the offset that an application had moved back to
-        if offset < self._begun.get(tp, 0) or (stored >= 0 and stored >= log.start_offset):
+        if offset < self._begun.get(tp, 0) or (stored >= 0 and stored >= start):
             return False
         self._begun[tp] = offset
         self.skip(tp, offset)
@@ -255,7 +259,8 @@ class Ledger:
 
     def _committed(self, group: str, tp: TopicPartition, offset: int, awaited: bool) -> None:
         before = self.committed.get(tp, -1)
-        if offset > self.may_commit(tp) and not (self.latest and self.begin(tp, offset)):
+        begins = self.latest and offset > self.done_below(tp) and self.begin(tp, offset)  # also if records of a log before end there
+        if offset > self.may_commit(tp) and not begins:
             raise Broken("nothing unfinished is committed", f"{tp}: {offset} is committed, record {self.done_below(tp)} is not finished")
         self.commits[tp] += awaited
         self.last[tp], self.most[tp] = offset, max(offset, self.most.get(tp, -1))

@@ -288,6 +288,7 @@ def _retention(sim: ConsumerSimulation) -> None:
     to = (log.start_offset + log.end_offset) // 2
     sim.note(f"{tp} is cut: it begins at {to}")
     sim.cluster.delete_records(*tp, to)
+    sim.ledger.high(tp)  # which notes where it begins
 
 
 def _unclean(sim: ConsumerSimulation) -> None:

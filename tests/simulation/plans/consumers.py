@@ -412,11 +412,11 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
                     raise Broken("one owner per generation", f"{tp} goes to {member_id} in {generation}, owned by {owners[tp]}")
 
     def check_alone(self, member: Member, tps: list[TopicPartition]) -> None:
-        """`member` begins to read these: no other member of its generation has them."""
+        """`member` begins to read these: no other member of its generation has them. A group that is converted may count them anew."""
         generation = member.generation()
         for other in self.members:
             both = set(tps).intersection(other.reading.owned) if other is not member and other.alive else set()
-            if both and generation == other.generation() != -1:
+            if both and generation == other.generation() != -1 and member.protocol == other.protocol:
                 raise Broken("one owner per generation", f"{member.name} begins {sorted(both)} while {other.name} reads them")
 
     def _check_owners(self) -> None:
