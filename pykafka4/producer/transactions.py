@@ -42,6 +42,7 @@ MOST_TEXT: Final = 2**15 - 1  # bytes of a string of the protocol
 MOST_GENERATION: Final = 2**31 - 1
 
 Start = Callable[[Transactions, float, Done], None]
+Caller = tuple[Thread, str]  # a thread, and the call that it is in
 
 
 class Reading(Protocol):
@@ -130,7 +131,7 @@ class TransactionCalls:
     def __init__(self, owner: Owner, config: ProducerConfig, check: Callable[[], None]) -> None:
         """`check` raises the error that every call would raise, if any."""
         self._owner, self._config, self._check = owner, config, check
-        self._caller: dict[str, tuple[Thread, str]] = {}  # the thread in a call, and the call
+        self._caller: dict[str, Caller] = {}  # the thread in a call, and the call
         self._unseen: Operation | None = None  # an init, commit or abort that was interrupted or timed out
         self.reading: Reading | None = None  # of the block that has begun the transaction
         self._given_up: list[tuple[int, int]] = []  # the failures of the last abort, until its caller knows of them
@@ -238,31 +239,45 @@ class TransactionCalls:
         self._check()
         limit = self._config.max_block_ms / 1000 if timeout is None else timeout
         mine = (system.current_thread(), what)
-        holder = self._caller.setdefault("caller", mine)  # atomic under the GIL: only one of two threads gets it
-        if holder[0] is not mine[0] and holder[0].is_alive():
-            raise TransactionError(
-                f"thread {mine[0].name!r} called {what} while thread {holder[0].name!r} is in {holder[1]}: "
-                "one thread begins and ends the transactions of a producer; records may be sent by any"
-            )
-        outer = holder if holder is not mine and self._is_nested() else None  # the call that a signal handler has interrupted
+        outer: Caller | None = None  # the call that a signal handler has interrupted
         operation: Operation | None = None
         try:
-            self._caller["caller"] = mine
-            operation = self._operation(what, resumes)
-            self._wait(operation, start, limit)
-        except KafkaError:
-            if operation is not None and operation.promise.done():
-                self._saw(operation)
-            raise
-        finally:
-            if outer is None:
-                self._caller.clear()
-            else:
-                self._caller["caller"] = outer
+            try:
+                outer = self._enter(mine)
+                operation = self._operation(what, resumes)
+                self._wait(operation, start, limit)
+            except KafkaError:
+                if operation is not None and operation.promise.done():
+                    self._saw(operation)
+                raise
+            finally:
+                self._leave(mine, outer)
+        finally:  # again, in case of Ctrl-C there: an entry that stays would lock all other threads out
+            self._leave(mine, outer)
         for given_up in self._given_up:  # the caller has given these records up: leaving the producer's `with` block does not raise them
             self._owner._tell(*given_up)
         self._given_up = []
         self._saw(operation)  # last: if Ctrl-C ends this call before, the application has not seen the outcome, and calls again
+
+    def _enter(self, mine: Caller) -> Caller | None:
+        """This thread is in a call; returns the one that it interrupts. TransactionError if another thread is in one."""
+        holder = self._caller.setdefault("caller", mine)  # atomic under the GIL: only one of two threads gets it
+        if holder[0] is not mine[0] and holder[0].is_alive():
+            raise TransactionError(
+                f"thread {mine[0].name!r} called {mine[1]} while thread {holder[0].name!r} is in {holder[1]}: "
+                "one thread begins and ends the transactions of a producer; records may be sent by any"
+            )
+        outer = holder if holder is not mine and self._is_nested() else None
+        self._caller["caller"] = mine
+        return outer
+
+    def _leave(self, mine: Caller, outer: Caller | None) -> None:
+        """This thread leaves the call, if it is in it."""
+        if self._caller.get("caller") is mine:
+            if outer is None:
+                self._caller.clear()
+            else:
+                self._caller["caller"] = outer
 
     def _saw(self, operation: Operation) -> None:
         """The application sees its outcome."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -28,6 +30,7 @@ from pykafka4 import (
 )
 from pykafka4.core.producer.transactions import TransactionState
 from pykafka4.producer.core import _reported
+from pykafka4.producer.transactions import TransactionCalls
 from pykafka4.testing import ModelServer
 
 MAYBE = "it may have been committed"
@@ -239,6 +242,41 @@ def test_an_epoch_that_is_refused_for_the_moment_is_asked_for_again(server: Mode
         producer.send("t", b"third", partition=0)
     if version_1(server):  # from version 2 on EndTxn brings the epoch
         server.assert_all_met()
+
+
+def interrupt_line(number: int) -> Callable[..., Any]:
+    """A trace function: Ctrl-C before that line of the code that notes which thread is in a call."""
+    functions = (TransactionCalls._run, TransactionCalls._enter, TransactionCalls._leave)
+    watched, seen = {function.__code__ for function in functions}, 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal seen
+        if frame.f_code not in watched:
+            return None
+        seen += event == "line"
+        if event == "line" and seen == number:
+            raise KeyboardInterrupt
+        return trace
+
+    return trace
+
+
+def test_ctrl_c_in_a_call_leaves_no_entry_that_locks_other_threads_out(producer: Producer) -> None:
+    before = sys.gettrace()
+    for number in range(1, 200):
+        sys.settrace(interrupt_line(number))
+        try:
+            producer.begin_transaction()
+        except KafkaError:
+            """It is open already."""
+        except KeyboardInterrupt:
+            assert producer._core.transactions._caller == {}, f"line {number}"
+            continue
+        finally:
+            sys.settrace(before)
+        assert number > 20
+        return
+    raise AssertionError("no end of lines")
 
 
 @pytest.mark.parametrize("what", ["begin_transaction", "commit_transaction", "abort_transaction"])

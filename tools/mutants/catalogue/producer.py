@@ -249,6 +249,13 @@ MUTANTS: Final = (
         tests=("tests/producer/test_handle.py::test_flush_tells_late_callbacks_from_records_that_are_not_delivered",),
     ),
     Mutant(
+        file="pykafka4/producer/transactions.py",
+        old="        finally:  # again, in case of Ctrl-C there: an entry that stays would lock all other threads out\n            self._leave(mine, outer)\n",
+        new="        finally:\n            pass\n",
+        breaks="Ctrl-C in the last lines of a call locks all other threads out of the transactions",
+        tests=("tests/producer/test_transactions_refused.py::test_ctrl_c_in_a_call_leaves_no_entry_that_locks_other_threads_out",),
+    ),
+    Mutant(
         file="pykafka4/producer/__init__.py",
         old="            del client, options  # of this frame, which has not ended\n",
         new="",
