@@ -69,6 +69,15 @@ class TransactionTasks:
             if self._busy is None or self._busy.what != OFFSETS:  # otherwise another task is in it
                 self._calls.forget(OFFSETS)
 
+    @property
+    def number(self) -> int:
+        """See TransactionCalls.number."""
+        return self._calls.number
+
+    def require(self, number: int) -> None:
+        """See TransactionCalls.require."""
+        self._calls.require(number)
+
     def read(self, reading: Reading) -> None:
         """The open transaction processes this."""
         self._calls.reading = reading
@@ -168,6 +177,7 @@ class Transaction:
         self._producer, self._calls, self._timeout = producer, calls, timeout
         self._reads = None if consumer is None else _reads_of(consumer)
         self._reading: Any = None
+        self._number = 0
         if self._reads is not None:
             self._reads.announce()  # last: then `__aenter__` begins it, or it never begins
 
@@ -176,6 +186,7 @@ class Transaction:
         try:
             await self._calls.begin()
             begun = True
+            self._number = self._calls.number
             if self._reads is not None:
                 self._reading = await self._reads.begin(self._timeout)
                 self._calls.read(self._reading)
@@ -190,10 +201,18 @@ class Transaction:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is None:
+            await self._require_own()
             await self._add_offsets()
             await self._commit()
         else:
             await self._give_up(error)
+
+    async def _require_own(self) -> None:
+        try:
+            self._calls.require(self._number)
+        except TransactionError as error:
+            await self._rewind(error)
+            raise
 
     async def _add_offsets(self) -> None:
         if self._reads is None:
@@ -237,6 +256,7 @@ class Transaction:
 
     async def _abort(self, error: BaseException) -> None:
         try:
+            self._calls.require(self._number)
             await self._calls.abort(self._timeout)
         except ProducerFencedError as fenced:
             if isinstance(error, KafkaError):

@@ -133,6 +133,7 @@ class TransactionCalls:
         self._owner, self._config, self._check = owner, config, check
         self._caller: dict[str, Caller] = {}  # the thread in a call, and the call
         self._unseen: Operation | None = None  # an init, commit or abort that was interrupted or timed out
+        self.number = 0  # of the last transaction that has begun
         self.reading: Reading | None = None  # of the block that has begun the transaction
         self._given_up: list[tuple[int, int]] = []  # the failures of the last abort, until its caller knows of them
         self.waits = (
@@ -150,6 +151,7 @@ class TransactionCalls:
 
         def start(transactions: Transactions, now: float, done: Done) -> None:
             transactions.begin(now)
+            self.number += 1
             self.reading = None  # here: Ctrl-C in the thread that waits must not leave that of an earlier transaction
             done(None)
 
@@ -204,6 +206,14 @@ class TransactionCalls:
     def unseen(self) -> Promise[None] | None:
         """The outcome of the call that has to be made again, if there is one."""
         return None if self._unseen is None else self._unseen.promise
+
+    def require(self, number: int) -> None:
+        """Raise TransactionError if another transaction has begun since the one with this number."""
+        if number != self.number:
+            raise TransactionError(
+                "the transaction of this block was ended inside of the block, and another one has begun: the block does not end that one; "
+                "leave a block before the next begin_transaction"
+            )
 
     def forget(self, what: str) -> None:
         """That call will not be made again, if it is this one."""
@@ -358,6 +368,7 @@ class TransactionBlock:
             self._producer, self._calls, self._timeout = producer, calls, timeout
             self._reads = None if consumer is None else consumer._in_transaction()
             self._reading: Any = None
+            self._number = 0
             if self._reads is not None:
                 self._reads.announce()  # last: then `__enter__` begins it, or Ctrl-C comes before that
         except (TypeError, KafkaError):
@@ -372,6 +383,7 @@ class TransactionBlock:
         try:
             self._calls.begin()
             begun = True
+            self._number = self._calls.number
             if self._reads is not None:
                 self._reading = self._calls.reading = self._reads.begin(self._timeout)
             return self._producer
@@ -385,10 +397,18 @@ class TransactionBlock:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is None:
+            self._require_own()
             self._add_offsets()
             self._commit()
         else:
             self._give_up(error)
+
+    def _require_own(self) -> None:
+        try:
+            self._calls.require(self._number)
+        except TransactionError as error:
+            self._rewind(error)
+            raise
 
     def _add_offsets(self) -> None:
         if self._reads is None:
@@ -424,6 +444,7 @@ class TransactionBlock:
 
     def _abort(self, error: BaseException) -> None:
         try:
+            self._calls.require(self._number)
             self._calls.abort(self._timeout)
         except ProducerFencedError as fenced:
             if isinstance(error, KafkaError):

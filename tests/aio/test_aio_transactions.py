@@ -288,3 +288,27 @@ class Blocker:
 
         producer._core.post(busy)
         assert started.wait(SECONDS)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_block_whose_transaction_was_ended_inside_does_not_end_the_next_one(server: ModelServer, fails: bool) -> None:
+    async def main() -> None:
+        producer = await begun(server)
+        block = producer.transaction()
+        await block.__aenter__()
+        await producer.send("t", b"never")
+        await producer.abort_transaction()
+        async with producer.transaction():
+            await producer.send("t", b"v", partition=0)
+            if fails:
+                left = GeneratorExit()
+                await block.__aexit__(GeneratorExit, left, None)
+                assert "another one has begun: the block does not end that one" in left.__notes__[0]
+            else:
+                with pytest.raises(TransactionError, match="another one has begun: the block does not end that one"):
+                    await block.__aexit__(None, None, None)
+            await (await producer.send("t", b"w", partition=0))
+        await producer.close()
+
+    run(main())
+    assert committed(server) == [b"v", b"w"]

@@ -387,3 +387,21 @@ def test_a_block_that_the_garbage_collector_leaves_on_the_loops_thread_does_not_
     until(lambda: transactions.state is TransactionState.READY)
     with producer.transaction():
         producer.send("t", b"next")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_block_whose_transaction_was_ended_inside_does_not_end_the_next_one(server: ModelServer, producer: Producer, fails: bool) -> None:
+    block = producer.transaction()
+    block.__enter__()
+    producer.send("t", b"never")
+    producer.abort_transaction(SECONDS)
+    with producer.transaction():
+        producer.send("t", b"v", partition=0)
+        if fails:  # what the garbage collector does with a generator that was left half way
+            left = GeneratorExit()
+            block.__exit__(GeneratorExit, left, None)
+            assert "another one has begun: the block does not end that one" in left.__notes__[0]
+        else:
+            with pytest.raises(TransactionError, match="another one has begun: the block does not end that one"):
+                block.__exit__(None, None, None)
+        producer.send("t", b"w", partition=0).result(SECONDS)

@@ -49,6 +49,20 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        file="pykafka4/aio/transactions.py",
+        old="            self._calls.require(self._number)\n            await self._calls.abort(",
+        new="            await self._calls.abort(",
+        breaks="in asyncio a block that is left late aborts the transaction of another block",
+        tests=("tests/aio/test_aio_transactions.py::test_a_block_whose_transaction_was_ended_inside_does_not_end_the_next_one",),
+    ),
+    Mutant(
+        file="pykafka4/aio/transactions.py",
+        old="            await self._require_own()\n",
+        new="",
+        breaks="in asyncio a block that is left late commits the transaction of another block",
+        tests=("tests/aio/test_aio_transactions.py::test_a_block_whose_transaction_was_ended_inside_does_not_end_the_next_one",),
+    ),
+    Mutant(
         file="pykafka4/aio/producer.py",
         old="        await self._find_topic(topic, deadline, late)\n",
         new="",

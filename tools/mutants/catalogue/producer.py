@@ -256,6 +256,20 @@ MUTANTS: Final = (
         tests=("tests/producer/test_transactions_refused.py::test_ctrl_c_in_a_call_leaves_no_entry_that_locks_other_threads_out",),
     ),
     Mutant(
+        file="pykafka4/producer/transactions.py",
+        old="            self._calls.require(self._number)\n            self._calls.abort(",
+        new="            self._calls.abort(",
+        breaks="a block that is left late aborts the transaction of another block",
+        tests=("tests/producer/test_transactions_refused.py::test_a_block_whose_transaction_was_ended_inside_does_not_end_the_next_one",),
+    ),
+    Mutant(
+        file="pykafka4/producer/transactions.py",
+        old="            self._require_own()\n",
+        new="",
+        breaks="a block that is left late commits the transaction of another block",
+        tests=("tests/producer/test_transactions_refused.py::test_a_block_whose_transaction_was_ended_inside_does_not_end_the_next_one",),
+    ),
+    Mutant(
         file="pykafka4/producer/__init__.py",
         old="            del client, options  # of this frame, which has not ended\n",
         new="",
