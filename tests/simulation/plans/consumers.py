@@ -119,12 +119,13 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         """The coordinator gives these to a member: nobody else in the group may read them any more.
 
         A member that has left may do so until its application polls, a static one, too. One that was adopted with a classic group may do so
-        until it has joined again: brokers know what the last generation assigned to it, not what it is giving back since. Its last commit
-        may then be below one of the new owner.
+        until it has joined again, and has the answer: brokers know what the last generation assigned to it, not what it is giving back since.
+        Its last commit may then be below one of the new owner.
         """
         members = self.cluster.group(GROUP).modern.members
-        in_group = {id for id, other in members.items() if other.epoch >= 0 and not other.adopted and id != member}
-        adopted = {id for id, other in members.items() if other.adopted}
+        joining = {m.group_id for m in self.members if m.protocol == "classic" and m.state() in ("joining", "syncing")}
+        adopted = {id for id, other in members.items() if other.adopted or id in joining}
+        in_group = {id for id, other in members.items() if other.epoch >= 0 and id not in adopted and id != member}
         for topic_id, number in sorted(parts):
             topic = self.cluster.topics.by_id(topic_id)
             assert topic is not None
