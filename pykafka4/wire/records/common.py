@@ -11,7 +11,7 @@ from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
 from typing import Any, Final
 
-from pykafka4.errors import KafkaError
+from pykafka4.errors import KafkaError, shown
 from pykafka4.logs import get_log
 
 __all__ = [
@@ -70,7 +70,7 @@ def chosen_partition(topic: str, function: Callable[..., Any], chosen: object, c
         raise TypeError(f"{topic}: the partitioner {_named(function)} returned {type(chosen).__name__}; it must return an int")
     if not 0 <= number < count:
         where = f"the topic has {count} partitions, 0 to {count - 1}"
-        raise ValueError(f"{topic}: the partitioner {_named(function)} returned {number}, but {where}")
+        raise ValueError(f"{topic}: the partitioner {_named(function)} returned {shown(number)}, but {where}")
     return number
 
 

@@ -136,6 +136,7 @@ def test_a_function_gets_topic_key_partitions_and_available_ones(core: ModuleTyp
         (True, TypeError, "returned bool"),
         (1.0, TypeError, "returned float"),
         (3, ValueError, "t: the partitioner by_hand returned 3, but the topic has 3 partitions, 0 to 2"),
+        pytest.param(10**5000, ValueError, "t: the partitioner by_hand returned <unprintable int>, but", id="long"),
         (-1, ValueError, "returned -1"),
         (2**70, ValueError, "returned 1180591620717411303424"),
         (KeyError("x"), KafkaError, "t: the partitioner by_hand raised KeyError: 'x'; the record was not sent"),
