@@ -199,7 +199,7 @@ class Producer:
         """Refresh the metadata until the partition exists, brokers have denied it for DENIED_SECONDS, or the time is over."""
         core, engine, topic = self._core, self._core.runtime.engine, awaits.topic
         until = min(deadline, system.monotonic() + DENIED_SECONDS)
-        while True:
+        while True:  # later calls with a wrong partition do not wait again: see `Core.denied_until`
             promise = core.promise()
 
             def refresh(now: float, promise: Any = promise) -> None:
@@ -214,8 +214,11 @@ class Producer:
                 count.set_result(engine.cluster.partitions(topic))
 
             core.post(tell)
-            known = await self._home.done(count, until) and awaits.partition < count.result(0)
-            if known or system.monotonic() >= until:
+            known = 0
+            if await self._home.done(count, until):
+                known = count.result(0)
+                until = min(until, core.denied_until(topic, known))
+            if awaits.partition < known or system.monotonic() >= until:
                 with core.attempts.attempt(For.PARTITION):
                     return attempt()
             await asyncio.sleep(min(core.config.retry_backoff_ms / 1000, max(0.0, until - system.monotonic())))

@@ -181,15 +181,19 @@ class Core(Attachment[Sender]):
                     self.runtime.refresh_metadata([topic], max(0.0, until - system.monotonic()))
                 loop.ask(lambda now: self.machine.tell(topic, now), SHORT, machine=self.machine)
             count, now = loop.ask(lambda now: cluster.partitions(topic), SHORT), system.monotonic()
-            denied = self._denied.get(topic)
-            if denied is None or denied[0] != count or now - denied[1] > DENIAL_SECONDS:
-                self._denied[topic] = denied = (count, now)
-            left = min(denied[1] + DENIED_SECONDS, until) - now
+            left = min(self.denied_until(topic, count), until) - now
             if partition < count or left <= 0:
                 return until
             with self._waiting(until):
                 if self.signal.wait(self._refused, min(left, pace)):
                     self._raise_refusal()
+
+    def denied_until(self, topic: str, count: int) -> float:
+        """Brokers report `count` partitions of `topic`: until when a `send` to another one waits for it."""
+        now, denied = system.monotonic(), self._denied.get(topic)
+        if denied is None or denied[0] != count or now - denied[1] > DENIAL_SECONDS:
+            self._denied[topic] = denied = (count, now)
+        return denied[1] + DENIED_SECONDS
 
     def _find_topic(self, topic: str, deadline: float) -> float:
         """Wait for the partitions of `topic`, on which the application's partitioner depends: at most until `deadline`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 import warnings
 from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager
@@ -15,6 +16,7 @@ from producing import values
 from tasking import ROOM, eventually, full, producer_of, run
 
 from pykafka4 import BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError
+from pykafka4.core.producer.parking import DENIED_SECONDS
 from pykafka4.testing import ModelServer
 
 
@@ -293,5 +295,21 @@ def test_it_is_an_asynchronous_context_manager_that_names_what_is_missing(server
             assert isinstance(producer, AbstractAsyncContextManager)
             with pytest.raises(AttributeError, match="send"):
                 producer.produce  # type: ignore[attr-defined]  # noqa: B018
+
+    run(main())
+
+
+def test_a_partition_that_brokers_deny_for_a_while_is_refused_and_then_at_once(server: ModelServer) -> None:
+    async def main() -> None:
+        async with producer_of(server, linger_ms=0, retry_backoff_ms=1, max_block_ms=4_000) as producer:
+            await (await producer.send("t", b"v", partition=0))
+            took = []
+            for partition in (7, 7, 8):
+                began = time.monotonic()
+                with pytest.raises(ValueError, match="but the topic has 3 partitions"):
+                    await producer.send("t", b"v", partition=partition)
+                took.append(time.monotonic() - began)
+            assert took[0] >= DENIED_SECONDS
+            assert max(took[1:]) < DENIED_SECONDS
 
     run(main())

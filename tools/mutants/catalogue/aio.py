@@ -64,6 +64,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/aio/producer.py",
+        old="                until = min(until, core.denied_until(topic, known))\n",
+        new="",
+        breaks="each record of asyncio for a partition that does not exist waits for two seconds",
+        tests=("tests/aio/test_aio_producer.py::test_a_partition_that_brokers_deny_for_a_while_is_refused_and_then_at_once",),
+    ),
+    Mutant(
+        file="pykafka4/aio/producer.py",
         old="        await self._find_topic(topic, deadline, late)\n",
         new="",
         breaks="brokers refuse the topic of a partitioner, and the task waits for max_block_ms without that reason",

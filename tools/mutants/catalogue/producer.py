@@ -137,8 +137,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/producer/core.py",
-        old="                self._denied[topic] = denied = (count, now)\n",
-        new="                denied = (count, now)\n",
+        old="            self._denied[topic] = denied = (count, now)\n",
+        new="            denied = (count, now)\n",
         breaks="a wrong partition makes send wait until max_block_ms is over",
         tests=("tests/producer/test_growth.py::test_a_partition_that_brokers_deny_for_a_while_is_refused_and_then_at_once",),
     ),
