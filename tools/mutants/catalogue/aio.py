@@ -17,13 +17,6 @@ MUTANTS: Final = (
         tests=("tests/aio/test_tasks.py::test_a_wake_up_that_comes_late_does_not_end_the_next_sleep",),
     ),
     Mutant(
-        file="pykafka4/producer/deliveries.py",
-        old="            if self._woken:  # that call raised",
-        new="            if False:  # that call raised",
-        breaks="a wake-up that raises stops all later ones of its event loop: close never ends",
-        tests=("tests/aio/test_tasks.py::test_a_wake_up_that_raises_does_not_stop_the_others",),
-    ),
-    Mutant(
         file="pykafka4/aio/tasks.py",
         old="            except BaseException as error:  # also CancelledError",
         new="            except Exception as error:  # also CancelledError",

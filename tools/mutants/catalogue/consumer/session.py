@@ -394,6 +394,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/commits.py",
+        old="0.0 if dying else timeout + SHORT",
+        new="timeout + SHORT",
+        breaks="the rewind of a transaction that ends on the loop's thread blocks it",
+        tests=("tests/producer/test_transactions_of_consumers.py::test_a_block_that_ends_on_the_loops_thread_does_not_wait_for_it",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/commits.py",
         old="            promise.add_done_callback(self._log_failure)\n",
         new="            pass\n",
         breaks="a failed commit_async without a callback is silent",
