@@ -19,13 +19,6 @@ MUTANTS: Final = (
         tests=(ADMIN + "test_a_member_that_joins_after_the_look_is_named_too",),
     ),
     Mutant(
-        file="pykafka4/core/admin/calls.py",
-        old="no_such_group(name) if found is None or isinstance(found, UnsupportedVersion) else found",
-        new="no_such_group(name) if found is None else found",
-        breaks="with an old broker a group that does not exist is an unsupported version",
-        tests=(ADMIN + "test_a_group_that_an_old_broker_does_not_know_does_not_exist",),
-    ),
-    Mutant(
         file="pykafka4/admin/rewinding.py",
         old="    new = min(max(wanted, log.start), log.end)\n",
         new="    new = wanted\n",

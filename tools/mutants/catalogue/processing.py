@@ -161,16 +161,6 @@ MUTANTS = (
         tests=(f"{TESTS}::test_a_second_ctrl_c_while_it_waits_for_handlers_loses_nothing_either",),
     ),
     Mutant(
-        file="pykafka4/consumer/commits.py",
-        old="                if self._selection.run is not None:\n",
-        new="                if False:\n",
-        breaks="a listener that commits during process commits records that are not finished",
-        tests=(
-            f"{TESTS}::test_whatever_the_application_commits_meanwhile_passes_no_record_that_is_not_finished",
-            "tests/aio/test_aio_process.py::test_what_another_task_commits_meanwhile_passes_no_record_that_is_not_finished",
-        ),
-    ),
-    Mutant(
         file=PAUSES,
         old="        return min(most, max(self._share(), self._most - held))\n",
         new="        return most\n",
@@ -186,23 +176,6 @@ MUTANTS = (
         new="",
         breaks="after assign took partitions away, nothing of the others is committed",
         tests=("tests/aio/test_aio_process.py::test_partitions_that_another_task_takes_away_leave_the_commits_of_the_others_alone",),
-    ),
-    Mutant(
-        file="pykafka4/consumer/assignment.py",
-        old="        listener, reader, tps = self._selection.run or self._selection.listener, self._reader,",
-        new="        listener, reader, tps = self._selection.listener, self._reader,",
-        breaks="process is not told of rebalances",
-        tests=(
-            f"{TESTS}::test_before_a_revocation_what_is_in_hand_is_finished_and_committed",
-            "tests/aio/test_aio_process.py::test_another_task_may_subscribe_to_something_else",
-        ),
-    ),
-    Mutant(
-        file="pykafka4/consumer/session.py",
-        old="            if self.selection.run is not None:\n",
-        new="            if False:\n",
-        breaks="process resumes a full partition that another task has paused",
-        tests=("tests/aio/test_aio_process.py::test_a_full_partition_that_another_task_pauses_stays_paused",),
     ),
     Mutant(
         file=RUN,

@@ -205,4 +205,11 @@ MUTANTS: Final = (
         breaks="the error of a consumer keeps its options",
         tests=("tests/secrets/test_secrets.py::test_calls_that_are_wrong",),
     ),
+    Mutant(
+        file="pykafka4/consumer/guard.py",
+        old="            if self.shut():  # a close",
+        new="            if False:  # a close",
+        breaks="a call that begins while another thread closes gets an error that is not ClosedError",
+        tests=("tests/consumer/test_guard.py::test_a_call_that_begins_while_another_thread_closes_is_told_that_the_consumer_is_closed",),
+    ),
 )

@@ -107,32 +107,11 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        file="pykafka4/core/consumer/reader.py",
-        old="        return bool(self.arrivals or self.events or self.notices or self.fatal or self._urgent)\n",
-        new="        return bool(self.arrivals or self.events or self.notices or self.fatal)\n",
-        breaks="a `for` loop stops for good after a revocation without anything to commit",
-        tests=("tests/consumer/test_rebalance.py::test_a_for_loop_goes_on_after_a_revocation_without_anything_to_commit",),
-    ),
-    Mutant(
         file="pykafka4/consumer/session.py",
         old="            ready = reader.ready or reader.filled\n",
         new="            ready = reader.ready\n",
         breaks="a poll that waits misses what another task has drained, or brought back by resume",
         tests=("tests/aio/test_aio_consumer.py::test_a_poll_that_waits_returns_what_another_task_brought_back",),
-    ),
-    Mutant(
-        file="pykafka4/core/consumer/reader.py",
-        old="            iterator.stopped = True  # a `for` loop that",
-        new="            pass  # a `for` loop that",
-        breaks="a `for` loop after a poll in its body: its current record is committed",
-        tests=("tests/consumer/test_commits.py::test_the_current_record_of_a_loop_is_not_committed_after_a_poll_in_its_body",),
-    ),
-    Mutant(
-        file="pykafka4/consumer/guard.py",
-        old="            if self.shut():  # a close",
-        new="            if False:  # a close",
-        breaks="a call that begins while another thread closes gets an error that is not ClosedError",
-        tests=("tests/consumer/test_guard.py::test_a_call_that_begins_while_another_thread_closes_is_told_that_the_consumer_is_closed",),
     ),
     Mutant(
         file="pykafka4/consumer/session.py",
@@ -365,13 +344,6 @@ MUTANTS: Final = (
         tests=("tests/consumer/test_close.py::test_close_leaves_the_group_at_once",),
     ),
     Mutant(
-        file="pykafka4/core/consumer/reader.py",
-        old="        self.reach(claims)\n        self.purge(claims)\n",
-        new="        self.reach(claims)\n",
-        breaks="records of partitions that go are handed out still",
-        tests=("tests/consumer/test_rebalance.py::test_records_of_revoked_partitions_are_dropped_before_the_listener_runs",),
-    ),
-    Mutant(
         file="pykafka4/consumer/assignment.py",
         old="                self._commits.commit_finished(COMMIT_SECONDS, {claim.tp for claim in gone})\n",
         new="                pass\n",
@@ -486,16 +458,6 @@ MUTANTS: Final = (
         tests=("tests/consumer/test_commits.py::test_a_commit_of_one_topic_leaves_the_others",),
     ),
     Mutant(
-        file="pykafka4/core/consumer/reader.py",
-        old="        self.reach(claims)\n",
-        new="",
-        breaks="with latest, a rebalance before the next poll skips records",
-        tests=(
-            "tests/consumer/test_rebalance.py::"
-            "test_records_written_after_the_beginning_was_found_are_not_skipped_by_a_rebalance_before_the_next_poll",
-        ),
-    ),
-    Mutant(
         file="pykafka4/consumer/session.py",
         old="self.signal.wait(self._has_news, self._pause(left))",
         new="self.signal.wait(self._has_news, self._pause(left + 1))",
@@ -536,5 +498,32 @@ MUTANTS: Final = (
         new="POLLS not in error.__dict__ and False",
         breaks="an exception after one that was handled during a poll does not keep records from being accepted",
         tests=("tests/share/test_share_interruptions.py::test_an_exception_in_the_place_of_an_earlier_one_is_another_one",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="            if self.selection.run is not None:\n",
+        new="            if False:\n",
+        breaks="process resumes a full partition that another task has paused",
+        tests=("tests/aio/test_aio_process.py::test_a_full_partition_that_another_task_pauses_stays_paused",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/assignment.py",
+        old="        listener, reader, tps = self._selection.run or self._selection.listener, self._reader,",
+        new="        listener, reader, tps = self._selection.listener, self._reader,",
+        breaks="process is not told of rebalances",
+        tests=(
+            "tests/consumer/test_process.py::test_before_a_revocation_what_is_in_hand_is_finished_and_committed",
+            "tests/aio/test_aio_process.py::test_another_task_may_subscribe_to_something_else",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/consumer/commits.py",
+        old="                if self._selection.run is not None:\n",
+        new="                if False:\n",
+        breaks="a listener that commits during process commits records that are not finished",
+        tests=(
+            "tests/consumer/test_process.py::test_whatever_the_application_commits_meanwhile_passes_no_record_that_is_not_finished",
+            "tests/aio/test_aio_process.py::test_what_another_task_commits_meanwhile_passes_no_record_that_is_not_finished",
+        ),
     ),
 )

@@ -145,4 +145,14 @@ MUTANTS: Final = (
         breaks="offsets that a new coordinator does not know to be replicated are missed",
         tests=("tests/admin/test_admin.py::test_a_coordinator_that_moved_is_asked_for_again",),
     ),
+    Mutant(
+        file="pykafka4/core/admin/calls.py",
+        old="no_such_group(name) if found is None or isinstance(found, UnsupportedVersion) else found",
+        new="no_such_group(name) if found is None else found",
+        breaks="with an old broker a group that does not exist is an unsupported version",
+        tests=(
+            "tests/admin/test_admin.py::",
+            "tests/admin/test_command.py::test_a_group_that_an_old_broker_does_not_know_does_not_exist",
+        ),
+    ),
 )

@@ -407,4 +407,35 @@ MUTANTS: Final = (
         breaks="records of a revoked partition are committed without their offsets",
         tests=("tests/producer/test_transactions_of_consumers.py::test_records_of_a_partition_that_was_revoked_are_not_committed",),
     ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="        return bool(self.arrivals or self.events or self.notices or self.fatal or self._urgent)\n",
+        new="        return bool(self.arrivals or self.events or self.notices or self.fatal)\n",
+        breaks="a `for` loop stops for good after a revocation without anything to commit",
+        tests=("tests/consumer/test_rebalance.py::test_a_for_loop_goes_on_after_a_revocation_without_anything_to_commit",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="            iterator.stopped = True  # a `for` loop that",
+        new="            pass  # a `for` loop that",
+        breaks="a `for` loop after a poll in its body: its current record is committed",
+        tests=("tests/consumer/test_commits.py::test_the_current_record_of_a_loop_is_not_committed_after_a_poll_in_its_body",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="        self.reach(claims)\n        self.purge(claims)\n",
+        new="        self.reach(claims)\n",
+        breaks="records of partitions that go are handed out still",
+        tests=("tests/consumer/test_rebalance.py::test_records_of_revoked_partitions_are_dropped_before_the_listener_runs",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="        self.reach(claims)\n",
+        new="",
+        breaks="with latest, a rebalance before the next poll skips records",
+        tests=(
+            "tests/consumer/test_rebalance.py::"
+            "test_records_written_after_the_beginning_was_found_are_not_skipped_by_a_rebalance_before_the_next_poll",
+        ),
+    ),
 )
