@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import time
 from typing import Any
 
 import pytest
@@ -108,10 +109,11 @@ def test_process_that_is_cancelled_and_started_again_skips_nothing(cluster: Clus
     async def main() -> None:
         stop = asyncio.Event()
 
-        async def handle(record: Record) -> None:
+        async def handle(record: Record, mine: list[Record]) -> None:
             nonlocal worst
             in_hand[record.key] = in_hand.get(record.key, 0) + 1
             worst = max(worst, in_hand[record.key])
+            mine.append(record)
             try:
                 await asyncio.sleep(0.002)
                 finished.append((record.partition, record.offset, record.key))
@@ -120,17 +122,23 @@ def test_process_that_is_cancelled_and_started_again_skips_nothing(cluster: Clus
                 raise
             finally:
                 in_hand[record.key] -= 1
+                mine.remove(record)
             if len({place[:2] for place in finished}) == PARTITIONS * COUNT:
                 stop.set()
 
         async def member(drawn: random.Random, cancels: int) -> None:
+            mine: list[Record] = []
             async with aio.Consumer(**cluster.client, **options, group_id=topic, enable_auto_commit=False, max_poll_records=50) as consumer:
                 consumer.subscribe([topic])
                 for _ in range(cancels):
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(drawn.uniform(0.3, 1.5)):
-                            await consumer.process(handle, workers=20, stop=stop)
-                await consumer.process(handle, workers=20, stop=stop)
+                    run = asyncio.ensure_future(consumer.process(lambda record: handle(record, mine), workers=20, stop=stop))
+                    later = time.monotonic() + drawn.uniform(0.0, 0.5)
+                    while not run.done() and (not mine or time.monotonic() < later):  # until it has records in hand
+                        await asyncio.sleep(0.001)
+                    run.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await run
+                await consumer.process(lambda record: handle(record, mine), workers=20, stop=stop)
 
         await fill(cluster, topic)
         async with asyncio.TaskGroup() as members:
