@@ -4,7 +4,7 @@ No code stands anywhere else as a number.
 
 A new column or row does not change what these modules of `core` decide by a code's name:
 
-    admin.calls              groups that are of the other protocol, or that old brokers do not know
+    admin.calls              errors that concern a group as a whole, not one of its partitions
     admin.groups             groups that do not exist, or are of another protocol
     admin.offsets            offsets in open transactions; an end that a leader does not know yet
     admin.places             partitions that do not exist
