@@ -35,6 +35,7 @@ def every_commit_aborts(patch: pytest.MonkeyPatch) -> None:
 
 def nothing_is_handed_out(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Reader, "take", lambda self, limit: [])
+    patch.setattr(Reader, "filled", property(lambda self: bool(self.arrivals)))  # otherwise a poll would not wait
 
 
 def aborted_records_are_read(patch: pytest.MonkeyPatch) -> None:
