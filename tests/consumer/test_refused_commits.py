@@ -113,8 +113,8 @@ def fenced(scene: Scene) -> None:
 
 def not_its_own(scene: Scene) -> None:
     """Another member's partition, before it was revoked its own."""
-    other = scene.start()
     scene.server.do(lambda cluster: cluster.add_partitions("t", 2))
+    other = scene.start()  # after that: it asks for the metadata once
     scene.member.close()
     poll_until(other, lambda: len(other.assignment()) == 2)
     third = scene.start()
