@@ -5,7 +5,8 @@ import linecache
 import pytest
 
 from pykafka4.errors import DecodeError, UnsupportedVersion
-from pykafka4.wire.protocol.compiler import decoder, encoder, field_at_fault, read_uvarint
+from pykafka4.wire.protocol.compiler import decoder, encoder, field_at_fault
+from pykafka4.wire.protocol.emitted import read_uvarint
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataResponse
 from pykafka4.wire.protocol.messages_fetch import FetchResponse
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
