@@ -105,7 +105,8 @@ class ClassicProtocol:
         if self._coordinator.node is None:
             self._coordinator.want()
             return INFINITY
-        if self._commits.pending(self._given_back) if self.credentials is not None else self._commits.under_generation:
+        commits = self._commits
+        if not commits.incomplete().isdisjoint(self._given_back) if self.credentials is not None else commits.under_generation:
             # The coordinator accepts them until the next generation starts, which this join may cause.
             self._join_by = min(self._join_by, now + COMMITS_FIRST)
             if now < self._join_by:

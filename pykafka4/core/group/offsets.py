@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -128,16 +128,10 @@ class Offsets:
         """Whether a commit of a member is not complete and may still be accepted."""
         return any(commit.credentials is not None and not commit.lost for commit in self._line)
 
-    def pending(self, tps: Collection[TopicPartition]) -> bool:
-        """Whether a commit of a member that includes any of `tps` is not complete and may still be accepted."""
-        return any(not commit.offsets.keys().isdisjoint(tps) for commit in self._of_member())
-
     def incomplete(self) -> set[TopicPartition]:
-        """The partitions for which `pending` is true."""
-        return set().union(*(commit.offsets for commit in self._of_member()))
-
-    def _of_member(self) -> Iterator[Commit]:
-        return (commit for commit in self._line if commit.credentials is not None and not commit.lost)
+        """The partitions of commits of a member that are not complete and may still be accepted."""
+        waiting = (commit.offsets for commit in self._line if commit.credentials is not None and not commit.lost)
+        return set().union(*waiting)
 
     # ---------------------------------------------------------------- calls
 

@@ -76,11 +76,8 @@ class CommitsInFlight(Protocol):
     def under_generation(self) -> bool:
         """Whether a commit of a member is not complete and may still be accepted."""
 
-    def pending(self, tps: Collection[TopicPartition]) -> bool:
-        """Whether this is so for a commit that includes any of `tps`."""
-
     def incomplete(self) -> set[TopicPartition]:
-        """The partitions for which this is so."""
+        """The partitions of such commits."""
 
     def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
         """These partitions were lost, for these reasons: their commits fail."""

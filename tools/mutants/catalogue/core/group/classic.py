@@ -88,7 +88,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/classic.py",
-        old="else self._commits.under_generation:",
+        old="else commits.under_generation:",
         new="else False:",
         breaks="a join does not wait for commits of the last generation",
         tests=("tests/core/group/test_classic.py::test_a_commit_made_before_partitions_were_given_back_is_answered_before_the_join",),
@@ -463,7 +463,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/classic.py",
-        old="        if self._commits.pending(self._given_back) if",
+        old="        if not commits.incomplete().isdisjoint(self._given_back) if",
         new="        if False if",
         breaks="a cooperative member joins before the commits of what it released are answered",
         tests=("tests/core/group/test_cooperative.py::test_a_commit_of_what_was_released_is_not_sent_in_the_next_generation",),
