@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from consumers import ConsumerSimulation
     from members import Member
 
-__all__ = ["CONSUMER_FAULTS", "COOPERATIVE", "EAGER", "GROUP", "ConsumerPlan", "draw_consumers", "draw_plain_consumers"]
+__all__ = ["CONSUMER_FAULTS", "COOPERATIVE", "EAGER", "GROUP", "RECOVERING", "ConsumerPlan", "draw_consumers", "draw_plain_consumers"]
 
 GROUP: Final = "g"
 EAGER: Final = ("range", "cooperative-sticky")  # the default
@@ -162,6 +162,16 @@ def _of_a_kind(plan: ConsumerPlan, r: Random) -> ConsumerPlan:
     return attrs.evolve(plan, **changes)
 
 
+RECOVERING: Final[dict[str, Any]] = {  # what recovers within seconds
+    "request_timeout_ms": 2_000,
+    "retry_backoff_ms": 50,
+    "reconnect_backoff_ms": 20,
+    "metadata_max_age_ms": 3_000,
+    "socket_connection_setup_timeout_ms": 1_000,
+    "socket_connection_setup_timeout_max_ms": 2_000,
+}
+
+
 def _options(r: Random) -> dict[str, Any]:
     return {
         "group_id": GROUP,
@@ -176,12 +186,7 @@ def _options(r: Random) -> dict[str, Any]:
         "fetch_max_bytes": r.choice((1_000, 1_000_000)),
         "prefetch_bytes": r.choice((1_000, 1_000_000)),
         "max_poll_records": r.choice((1, 7, 500)),
-        "request_timeout_ms": 2_000,
-        "retry_backoff_ms": 50,
-        "reconnect_backoff_ms": 20,
-        "metadata_max_age_ms": 3_000,
-        "socket_connection_setup_timeout_ms": 1_000,
-        "socket_connection_setup_timeout_max_ms": 2_000,
+        **RECOVERING,
     }
 
 

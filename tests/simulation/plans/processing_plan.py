@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, ClassVar, Final
 
 import attrs
-from consumer_plan import CONSUMER_FAULTS, GROUP
+from consumer_plan import CONSUMER_FAULTS, GROUP, RECOVERING
 from invariants import Broken
 from processors import DEAD, Processor
 from producer_plan import QUICK
@@ -98,12 +98,7 @@ def draw_processing(seed: int) -> ProcessingPlan:
             "max_poll_interval_ms": r.choice((4_000, 300_000)),
             "max_poll_records": r.choice((1, 10, 500)),
             "fetch_max_wait_ms": r.choice((50, 300)),
-            "request_timeout_ms": 2_000,
-            "retry_backoff_ms": 50,
-            "reconnect_backoff_ms": 20,
-            "metadata_max_age_ms": 3_000,
-            "socket_connection_setup_timeout_ms": 1_000,
-            "socket_connection_setup_timeout_max_ms": 2_000,
+            **RECOVERING,
         },
         producer={**QUICK, "linger_ms": 0, "delivery_timeout_ms": r.choice((1_000, 60_000))},
         release="4.4",
