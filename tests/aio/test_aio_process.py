@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from consuming import topic
 from tasking import When, consumer_of, eventually, producer_of, run
+from unsuited import key_in_a_task, numbers, numbers_in_a_task
 
 from pykafka4 import KafkaError, Producer
 from pykafka4.aio import Consumer
@@ -28,18 +29,6 @@ def keyed(server: ModelServer, partitions: int, count: int, keys: int) -> None:
     for partition in range(partitions):
         records = [WireRecord(timestamp_ms=1, key=b"k%d-%d" % (partition, n % keys), value=b"%d" % n) for n in range(count)]
         server.do(lambda cluster, partition=partition, records=records: cluster.append("t", partition, records))
-
-
-def numbers(record: Record) -> Any:
-    yield record.offset
-
-
-async def numbers_in_a_task(record: Record) -> Any:
-    yield record.offset
-
-
-async def key_in_a_task(record: Record) -> Any:
-    return record.key
 
 
 def member(server: ModelServer, **options: Any) -> Consumer:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from consuming import LONG, Listener, Maker, read, topic
+from unsuited import key_in_a_task, numbers, numbers_in_a_task
 
 from integration.waiting import until
 from pykafka4.consumer import Consumer
@@ -45,18 +46,6 @@ class Enough(threading.Event):
             self._left -= 1
             if not self._left:
                 self.set()
-
-
-def numbers(record: Record) -> Any:
-    yield record.offset
-
-
-async def numbers_in_a_task(record: Record) -> Any:
-    yield record.offset
-
-
-async def key_in_a_task(record: Record) -> Any:
-    return record.key
 
 
 class Numbers:
