@@ -4,7 +4,7 @@ No code stands anywhere else as a number.
 
 A new column or row does not change what these modules of `core` decide by a code's name:
 
-    admin.calls              errors that concern a group as a whole, not one of its partitions
+    admin.calls              changes that are refused because the group has members
     admin.groups             groups that do not exist, or are of another protocol
     admin.offsets            offsets in open transactions; an end that a leader does not know yet
     admin.places             partitions that do not exist
