@@ -10,5 +10,6 @@ Modules; each imports only from those below it:
     main            the options that all commands share, exit codes
     groups          the commands about groups
     offsets         the commands that change offsets
-    show, arguments    tables and JSON; texts of the command line as values
+    show, arguments    what results look like, and JSON; texts of the command line as values
+    tables          columns that fit a terminal
 """

@@ -149,7 +149,7 @@ def watch(
                 if json_:
                     click.echo(lags_json(found))
                 elif live is not None:
-                    live.update(lag_table(found, time.strftime("%H:%M:%S")), refresh=True)
+                    live.update(lag_table(found, time.strftime("%H:%M:%S"), out.height), refresh=True)  # the screen has no more
                 else:
                     out.print(lag_table(found))
                 wait(seconds)

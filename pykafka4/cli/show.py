@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import attrs
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from pykafka4.admin.values import GroupLag, OffsetPlan, PartitionLag
+from pykafka4.cli.tables import Table
 from pykafka4.core.admin.values import GroupDescription, GroupListing
 from pykafka4.errors import KafkaError, short_name
 from pykafka4.records import MemberDescription, TopicPartition
@@ -23,15 +22,15 @@ __all__ = [
     *("plan_json", "plan_table", "table"),
 ]
 
-WIDE: Final = 100_000  # columns: what is no terminal gets whole lines
+WIDE: Final = 10**9  # columns: what is no terminal gets whole lines
 NOTHING: Final = "-"
-NUMBERS: Final = {"partition", "committed", "end", "lag", "current", "new", "members", "coordinator", "partitions"}
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Where results go. A program that reads them gets whole lines without colours."""
-    found = Console(stderr=stderr, markup=False, highlight=False, emoji=False)
-    return found if found.is_terminal else Console(stderr=stderr, markup=False, highlight=False, emoji=False, width=WIDE)
+def console() -> Console:
+    """Where results go. A program that reads them gets whole lines without colours, even if the environment asks for colours."""
+    if sys.stdout.isatty():
+        return Console(markup=False, highlight=False, emoji=False)
+    return Console(markup=False, highlight=False, emoji=False, force_terminal=False, color_system=None, width=WIDE)
 
 
 def plain(value: object) -> str:
@@ -47,13 +46,10 @@ def legible(text: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:
-    """A table without lines, whose columns can be cut by other tools."""
-    found = Table(title=Text(plain(title)) if title else None, title_justify="left", box=box.SIMPLE_HEAD if title else None, pad_edge=False)
-    for column in columns:
-        found.add_column(Text(column.upper(), style="bold"), justify="right" if column in NUMBERS else "left", no_wrap=True)
-    for row in rows:
-        found.add_row(*(cell if isinstance(cell, Text) else Text(plain(cell)) for cell in row))
-    return found
+    """A table; a row with an error in it is marked."""
+    kept = list(rows)
+    failed = frozenset(number for number, row in enumerate(kept) if any(isinstance(cell, KafkaError) for cell in row))
+    return Table(columns, [list(map(plain, row)) for row in kept], failed, plain(title) if title else "")
 
 
 def as_json(value: object) -> str:
@@ -121,22 +117,20 @@ def _shares(member: MemberDescription) -> str:
 # -- lag
 
 
-def lag_table(groups: Mapping[str, GroupLag | KafkaError], title: str = "") -> Table:
-    """The partitions of groups, an error in place of those that are not known."""
-    rows: list[Sequence[object]] = []
-    for name, found in groups.items():
-        if isinstance(found, KafkaError):
-            rows.append((name, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, Text(plain(found), style="red")))
-        else:
-            rows += [_lag_row(name, row) for row in found.partitions]
-    return table(("group", "topic", "partition", "committed", "end", "lag", "owner", "host"), rows, title)
+def lag_table(groups: Mapping[str, GroupLag | KafkaError], title: str = "", most: int | None = None) -> Table:
+    """The partitions of groups, an error in place of those that are not known. `most`: so many rows."""
+    rows = (row for name, found in groups.items() for row in _lag_rows(name, found))
+    return table(("group", "topic", "partition", "committed", "end", "lag", "owner", "host"), islice(rows, most), title)
 
 
-def _lag_row(group: str, row: PartitionLag) -> Sequence[object]:
-    committed = None if row.committed is None else row.committed.offset
-    owner, host = (row.owner.member_id, row.owner.host) if row.owner is not None else (None, None)
-    last: object = Text(plain(row.error), style="red") if row.error is not None else host
-    return group, row.partition.topic, row.partition.partition, committed, row.end, row.lag, owner, last
+def _lag_rows(group: str, found: GroupLag | KafkaError) -> Iterator[Sequence[object]]:
+    if isinstance(found, KafkaError):
+        yield group, None, None, None, None, None, None, found
+        return
+    for row in found.partitions:
+        committed = None if row.committed is None else row.committed.offset
+        owner, host = (row.owner.member_id, row.owner.host) if row.owner is not None else (None, None)
+        yield group, row.partition.topic, row.partition.partition, committed, row.end, row.lag, owner, row.error or host
 
 
 def lag_json(found: GroupLag) -> dict[str, Any]:

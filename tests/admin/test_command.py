@@ -15,8 +15,9 @@ import pytest
 from consuming import Maker, poll_until, topic
 from rich.console import Console
 
-from pykafka4 import AdminClient, KafkaError, OffsetAndMetadata, TopicPartition
+from pykafka4 import AdminClient, GroupDescription, GroupLag, KafkaError, OffsetAndMetadata, TopicPartition
 from pykafka4 import __main__ as entry
+from pykafka4.admin.values import PartitionLag
 from pykafka4.cli.groups import watch
 from pykafka4.cli.main import run
 from pykafka4.cli.show import as_json, plain
@@ -366,6 +367,14 @@ def test_a_lag_table_refreshes_until_it_is_interrupted(server: ModelServer, admi
     assert watch(look, 1, terminal, json_=True, wait=Waits(2)) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["groups"][0]["lag"] for line in lines] == [6, 6]
+
+
+def test_a_table_that_refreshes_has_no_more_rows_than_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    partitions = tuple(PartitionLag(TopicPartition("t", n), None, n, None) for n in range(1000))
+    group = GroupLag(GroupDescription("g", "Empty", "classic", "", "", 1), partitions)
+    terminal = Console(force_terminal=True, width=120, height=20, markup=False, highlight=False)
+    assert watch(lambda: ({"g": group}, 0), 1, terminal, json_=False, wait=Waits(2)) == 0
+    assert capsys.readouterr().out.count("\n") < 100
 
 
 def test_the_module_runs_as_a_program(server: ModelServer, admin: AdminClient) -> None:

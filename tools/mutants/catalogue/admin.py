@@ -117,6 +117,20 @@ MUTANTS: Final = (
         tests=(COMMAND + "test_what_users_chose_cannot_change_a_terminal",),
     ),
     Mutant(
+        file="pykafka4/cli/tables.py",
+        old="[text] if cell_len(text) <= width else chop_cells(text, width)",
+        new="chop_cells(text, width)[:1] or [text]",
+        breaks="a text that is wider than its column of a table is cut",
+        tests=("tests/admin/test_tables.py::test_nothing_is_cut",),
+    ),
+    Mutant(
+        file="pykafka4/cli/tables.py",
+        old="        texts = [index for index, column in enumerate(self.columns) if column not in NUMBERS]\n",
+        new="        texts = [*range(len(self.columns))]\n",
+        breaks="numbers in a table are folded",
+        tests=("tests/admin/test_tables.py::test_numbers_are_in_their_columns_and_texts_are_folded",),
+    ),
+    Mutant(
         file="pykafka4/cli/groups.py",
         old="    return max(code, complain_of(errors_of(found)), failed_partitions(found))\n\n\ndef watch(",
         new="    complain_of(errors_of(found))\n    return code\n\n\ndef watch(",
