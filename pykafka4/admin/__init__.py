@@ -75,7 +75,7 @@ class AdminClient:
     def describe_groups(self, groups: Collection[str], timeout: float | None = None) -> dict[str, GroupDescription | KafkaError]:
         """State, protocol, coordinator and members of each group, classic ones and those of KIP-848.
 
-        A group that does not exist has the BrokerError GROUP_ID_NOT_FOUND.
+        A group that does not exist, or is of another type, has the BrokerError GROUP_ID_NOT_FOUND with the broker's text.
         """
         return self._groups.describe(as_groups(groups), self._begin(timeout))
 
@@ -151,8 +151,8 @@ class AdminClient:
             raise ConfigError(f"create_group({group!r}): needs topics, as a new group has committed none")
         deadline = self._begin(timeout)
         plan = self._rewinding.plan(name, targets, goal, deadline)
-        if plan.description is not None:
-            raise KafkaError(f"group {group} exists already ({plan.description.state}); plan_offsets and set_offsets change its offsets")
+        if plan.exists:
+            raise KafkaError(f"group {name} exists already; plan_offsets and set_offsets change its offsets")
         self._groups.commit(name, as_offsets(plan.offsets), deadline)
         return plan
 

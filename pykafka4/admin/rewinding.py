@@ -44,7 +44,7 @@ class Rewinding:
             except KafkaError as error:
                 errors[tp] = error
         _require(group, errors)
-        return OffsetPlan(group, tuple(rows), self._groups.find(group, deadline))
+        return OffsetPlan(group, tuple(rows), self._groups.find(group, deadline), bool(committed))
 
     def resolve(self, targets: tuple[list[str], list[TopicPartition]], deadline: Deadline) -> list[TopicPartition]:
         """All partitions of whole topics, and single ones."""

@@ -79,12 +79,19 @@ class PlannedOffset:
 class OffsetPlan:
     """What `set_offsets` would commit. Nothing has been changed yet.
 
-    `description` is None if the group does not exist and would be created.
+    `description` is None if there is no group of consumers with this id. Then `has_committed` says whether there is one of another type,
+    such as a group of streams: only a group has offsets.
     """
 
     group_id: str
     rows: tuple[PlannedOffset, ...]
     description: GroupDescription | None
+    has_committed: bool = False
+
+    @property
+    def exists(self) -> bool:
+        """Whether the group exists, otherwise it would be created."""
+        return self.description is not None or self.has_committed
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:

@@ -91,7 +91,7 @@ def create(session: Session, /, group: str, topics: tuple[str, ...], execute: bo
         if execute:
             return _finish(admin.create_group(group, wanted, start=start, timeout=session.timeout), None, execute, json_)
         plan = admin.plan_offsets(group, wanted, to=start, timeout=session.timeout)
-    exists = KafkaError(f"group {group} exists already; `rewind` moves its offsets") if plan.description is not None else None
+    exists = KafkaError(f"group {group} exists already; `rewind` moves its offsets") if plan.exists else None
     return _finish(plan, exists, execute, json_)
 
 

@@ -162,4 +162,4 @@ def plan_table(plan: OffsetPlan) -> Table:
 def plan_json(plan: OffsetPlan) -> dict[str, Any]:
     """The same."""
     rows = [{**_tp_json(r.partition), "current": r.current, "new": r.new, "start": r.start, "end": r.end, "note": r.note} for r in plan]
-    return {"group_id": plan.group_id, "exists": plan.description is not None, "offsets": rows}
+    return {"group_id": plan.group_id, "exists": plan.exists, "offsets": rows}

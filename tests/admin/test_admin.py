@@ -370,6 +370,19 @@ def test_a_group_is_created_by_its_first_offsets(server: ModelServer, admin: Adm
     assert admin.create_group("h", start={T0: 2}).offsets == {T0: 2}
 
 
+def test_a_group_of_another_type_that_has_offsets_is_not_created_again(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 10)
+    admin.set_offsets("streams", {T0: 7})
+    server.fail("DescribeGroups", "GROUP_ID_NOT_FOUND", times=1000)  # as for a group of streams
+    plan = admin.plan_offsets("streams", ["t"], to="earliest")
+    assert (plan.description, plan.exists) == (None, True)
+    with pytest.raises(KafkaError, match="group streams exists already"):
+        admin.create_group("streams", ["t"])
+    assert server.committed("streams") == {T0: 7}
+    with pytest.raises(BrokerError, match=r"group streams: GROUP_ID_NOT_FOUND \(Group streams is not a consumer group\.\)"):
+        admin.describe_group("streams")
+
+
 def test_what_has_no_offset_in_a_mapping_is_named_and_nothing_is_done(server: ModelServer, admin: AdminClient) -> None:
     topic(server, 10, 4)
     server.create_topic("u", 1)

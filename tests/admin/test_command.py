@@ -233,6 +233,18 @@ def test_a_group_is_created(server: ModelServer, groups: Run) -> None:
     assert server.committed("g") == {T0: 10, T1: 4}
 
 
+def test_a_group_of_another_type_is_neither_created_nor_deleted(server: ModelServer, admin: AdminClient, groups: Run) -> None:
+    topic(server, 10)
+    admin.set_offsets("streams", {T0: 7})
+    server.fail("DescribeGroups", "GROUP_ID_NOT_FOUND", times=1000)
+    for more in ([], ["--execute"]):
+        code, _, err = groups("create", "streams", "--topic", "t", *more)
+        assert (code, "error: group streams exists already" in err) == (1, True)
+        code, _, err = groups("delete", "streams", *more)
+        assert (code, "Group streams is not a consumer group." in err) == (1, True)
+    assert server.committed("streams") == {T0: 7}
+
+
 def test_groups_and_offsets_are_deleted(server: ModelServer, admin: AdminClient, groups: Run) -> None:
     topic(server, 10, 4)
     admin.set_offsets("a", {T0: 1, T1: 2})

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from pykafka4.core.admin.groups import DeleteGroups, DescribeClassic, DescribeConsumer, ListGroups, no_such_group
+from pykafka4.core.admin.groups import DeleteGroups, DescribeClassic, DescribeConsumer, ListGroups, Unknown
 from pykafka4.core.admin.machine import AdminMachine
 from pykafka4.core.admin.offsets import LATEST, FetchOffsets, ListOffsets, Unstable
 from pykafka4.core.admin.places import Brokers, Leaders
@@ -94,14 +94,15 @@ def _describing(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]
     """Asks for descriptions; of the other protocol where the classic one does not know a group."""
     machine = call.machine
 
-    def last(name: str, found: GroupDescription | KafkaError | None) -> None:
-        # without the consumer protocol a broker knows only classic groups
-        settled(name, no_such_group(name) if found is None or isinstance(found, UnsupportedVersion) else found)
+    def last(name: str, found: GroupDescription | Unknown | KafkaError) -> None:
+        if isinstance(found, UnsupportedVersion):  # without the consumer protocol a broker knows only classic groups
+            found = Unknown()
+        settled(name, found.error(name) if isinstance(found, Unknown) else found)
 
     modern = call.question(DescribeConsumer(machine.address), machine.coordinators, last)
 
-    def first(name: str, found: GroupDescription | KafkaError | None) -> None:
-        if found is None:
+    def first(name: str, found: GroupDescription | Unknown | KafkaError) -> None:
+        if isinstance(found, Unknown):
             modern([name])
         else:
             last(name, found)

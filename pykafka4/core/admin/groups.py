@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+import attrs
+
 from pykafka4.core import Reply
 from pykafka4.core.admin.values import CLASSIC, CONSUMER, GroupDescription, GroupListing
 from pykafka4.core.admin.work import Question, Refusal
@@ -20,16 +22,22 @@ from pykafka4.wire.protocol.messages_admin import (
 )
 from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest, DescribeGroupsResponse
 
-__all__ = ["DeleteGroups", "DescribeClassic", "DescribeConsumer", "ListGroups", "no_such_group"]
+__all__ = ["DeleteGroups", "DescribeClassic", "DescribeConsumer", "ListGroups", "Unknown"]
 
 NOT_FOUND: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
 DEAD: Final = "Dead"  # what DescribeGroups says up to v5 of a group that does not exist, or is of another protocol
 MEMBERS: Final = "consumer"  # the protocol type of groups of consumers, whose assignments can be read
 
 
-def no_such_group(group: str) -> BrokerError:
-    """The error for a group that no protocol knows."""
-    return broker_error(NOT_FOUND, f"group {group}", "there is no such group")
+@attrs.frozen
+class Unknown:
+    """What a protocol of consumers says of a group that does not exist, or is of another type. `detail` is the broker's text."""
+
+    detail: str | None = None
+
+    def error(self, group: str) -> BrokerError:
+        """The error for a group that no protocol of consumers knows."""
+        return broker_error(NOT_FOUND, f"group {group}", self.detail or "there is no group of consumers with this id")
 
 
 class ListGroups(Question[int, tuple[GroupListing, ...]]):
@@ -59,7 +67,7 @@ class ListGroups(Question[int, tuple[GroupListing, ...]]):
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api)
 
 
-class OfGroups(Question[str, "GroupDescription | None"]):
+class OfGroups(Question[str, "GroupDescription | Unknown"]):
     """The keys are groups. `address(node)` is host and port of a broker."""
 
     def __init__(self, address: Callable[[int], str]) -> None:
@@ -75,7 +83,7 @@ class OfGroups(Question[str, "GroupDescription | None"]):
 
 
 class DescribeClassic(OfGroups):
-    """State and members of classic groups; None for a group that the classic protocol does not know."""
+    """State and members of classic groups; Unknown for a group that the classic protocol does not know."""
 
     api = "DescribeGroups"
 
@@ -83,13 +91,13 @@ class DescribeClassic(OfGroups):
         """About all."""
         return DescribeGroupsRequest(groups=list(keys))
 
-    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, GroupDescription | Refusal | None]:
+    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, GroupDescription | Refusal | Unknown]:
         """One row for each."""
         return {row.group_id: self._described(row, reply.node) for row in reply.message.groups}
 
-    def _described(self, row: DescribeGroupsResponse.Group, node: int) -> GroupDescription | Refusal | None:
+    def _described(self, row: DescribeGroupsResponse.Group, node: int) -> GroupDescription | Refusal | Unknown:
         if row.error_code == NOT_FOUND or (not row.error_code and row.group_state == DEAD):
-            return None
+            return Unknown(row.error_message)
         if row.error_code:
             return Refusal(row.error_code, row.error_message)
         return GroupDescription(
@@ -117,7 +125,7 @@ def _classic_member(member: DescribeGroupsResponse.Group.Member, protocol_type: 
 
 
 class DescribeConsumer(OfGroups):
-    """State and members of groups of the consumer protocol (KIP-848); None for a group that it does not know."""
+    """State and members of groups of the consumer protocol (KIP-848); Unknown for a group that it does not know."""
 
     api = "ConsumerGroupDescribe"
 
@@ -125,13 +133,13 @@ class DescribeConsumer(OfGroups):
         """About all."""
         return ConsumerGroupDescribeRequest(group_ids=list(keys))
 
-    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, GroupDescription | Refusal | None]:
+    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, GroupDescription | Refusal | Unknown]:
         """One row for each."""
         return {row.group_id: self._described(row, reply.node) for row in reply.message.groups}
 
-    def _described(self, row: ConsumerGroupDescribeResponse.Group, node: int) -> GroupDescription | Refusal | None:
+    def _described(self, row: ConsumerGroupDescribeResponse.Group, node: int) -> GroupDescription | Refusal | Unknown:
         if row.error_code == NOT_FOUND:
-            return None
+            return Unknown(row.error_message)
         if row.error_code:
             return Refusal(row.error_code, row.error_message)
         return GroupDescription(

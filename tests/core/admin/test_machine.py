@@ -10,7 +10,7 @@ import pytest
 from scripted_admin import Harness, code, coordinators, groups, make, offsets_of
 from scripted_brokers import metadata
 
-from pykafka4.core.admin.groups import DescribeConsumer, ListGroups
+from pykafka4.core.admin.groups import DescribeConsumer, ListGroups, Unknown
 from pykafka4.core.admin.offsets import LATEST, CommitOffsets, CountPartitions, FetchOffsets, ListOffsets, Unstable
 from pykafka4.core.admin.places import Brokers, Leaders, OfGroup
 from pykafka4.core.admin.work import MISSING_SECONDS
@@ -183,7 +183,7 @@ def test_a_group_that_is_none_of_the_classic_protocol_is_no_error(low_high: tupl
     harness.script["DescribeGroups"] = lambda message, host: DescribeGroupsResponse(groups=[row])
     outcomes = harness.describe("a")
     harness.run()
-    assert outcomes == [{"a": None}]
+    assert outcomes == [{"a": Unknown()}]
 
 
 def test_groups_of_the_consumer_protocol_have_epochs_and_targets(harness: Harness) -> None:
@@ -202,7 +202,7 @@ def test_groups_of_the_consumer_protocol_have_epochs_and_targets(harness: Harnes
     assert (found.state, found.type, found.assignor, found.epoch, found.assignment_epoch) == ("Reconciling", "consumer", "uniform", 8, 7)
     (shown,) = found.members
     assert (shown.instance_id, shown.epoch, shown.partitions, shown.target) == ("i", 7, (T1,), (T0, T1))
-    assert outcomes[0]["b"] is None
+    assert outcomes[0]["b"] == Unknown()
 
 
 def test_a_broker_without_the_request_is_told_for_each_key() -> None:

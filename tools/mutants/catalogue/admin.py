@@ -26,6 +26,13 @@ MUTANTS: Final = (
         tests=(ADMIN + "test_offsets_are_planned_each_way",),
     ),
     Mutant(
+        file="pykafka4/admin/values.py",
+        old="self.description is not None or self.has_committed",
+        new="self.description is not None",
+        breaks="the offsets of a group of streams are replaced by creating it again",
+        tests=(ADMIN + "test_a_group_of_another_type_that_has_offsets_is_not_created_again",),
+    ),
+    Mutant(
         file="pykafka4/admin/desk.py",
         old="            promise.set_exception(ClosedError(CLOSED))\n",
         new="            pass\n",

@@ -126,6 +126,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/admin/groups.py",
+        old="self.detail or ",
+        new="",
+        breaks="a group of another type does not exist",
+        tests=("tests/admin/test_admin.py::test_a_group_of_another_type_that_has_offsets_is_not_created_again",),
+    ),
+    Mutant(
+        file="pykafka4/core/admin/groups.py",
         old="        except DecodeError:  # made by an assignor of another client\n",
         new="        except KeyError:  # made by an assignor of another client\n",
         breaks="an assignment that cannot be read ends the machine",
@@ -147,8 +154,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/admin/calls.py",
-        old="no_such_group(name) if found is None or isinstance(found, UnsupportedVersion) else found",
-        new="no_such_group(name) if found is None else found",
+        old="            found = Unknown()\n",
+        new="            pass\n",
         breaks="with an old broker a group that does not exist is an unsupported version",
         tests=("tests/admin/test_admin.py::test_a_group_that_an_old_broker_does_not_know_does_not_exist",),
     ),
