@@ -13,6 +13,7 @@ from pykafka4 import Consumer, Producer, Record, TopicPartition
 LONG = 60.0  # seconds for what takes as long as the brokers take
 SECONDS = 10.0  # for what the client has to do once the brokers are ready
 GROUP = {"session_timeout_ms": 10_000, "heartbeat_interval_ms": 500, "auto_offset_reset": "earliest"}
+SURVIVES = {**GROUP, "session_timeout_ms": 30_000}  # a member whose coordinator is killed: an election may take longer than a session
 
 
 R = TypeVar("R", covariant=True)

@@ -7,7 +7,7 @@ import contextlib
 import itertools
 
 import pytest
-from reading import GROUP, LONG
+from reading import GROUP, LONG, SURVIVES
 
 from integration.cluster import Cluster
 from integration.waiting import until
@@ -95,7 +95,7 @@ def test_members_come_and_go_a_leader_dies_and_every_record_is_processed_once(cl
     async def member(count: int) -> None:
         """Reads until so many records were processed by all."""
         listener = Listener()
-        async with aio.Consumer(**cluster.client, **GROUP, group_id=topic, enable_auto_commit=False, max_poll_records=50) as consumer:
+        async with aio.Consumer(**cluster.client, **SURVIVES, group_id=topic, enable_auto_commit=False, max_poll_records=50) as consumer:
             listener.consumer = consumer
             consumer.subscribe([topic], listener)
             while len(done) < count:
@@ -117,7 +117,7 @@ def test_members_come_and_go_a_leader_dies_and_every_record_is_processed_once(cl
             members.create_task(member(6 * COUNT))
         await asyncio.to_thread(cluster.start, dead)
 
-    asyncio.run(asyncio.wait_for(main(), LONG))
+    asyncio.run(asyncio.wait_for(main(), 2 * LONG))
     assert sorted(done) == [(partition, offset) for partition in range(6) for offset in range(COUNT)]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,11 @@ def settled(members: Members) -> bool:
     """Whether the members share the partitions, and every one of them was read."""
     shares = [owned(member) for member in members.living()]
     return sorted(p for share in shares for p in share) == list(range(PARTITIONS)) and all(shares) and len(members.read()) == PARTITIONS
+
+
+def told_alike(members: Members) -> bool:
+    """Whether the listeners have been called for the same generation: those of classic members are for each, even without a partition."""
+    return len({[line["generation"] for line in m.lines() if line["what"] == "assigned"][-1] for m in members.living()}) == 1
 
 
 def changes(journal: Journal) -> list[tuple[str, list[int]]]:
@@ -109,7 +115,9 @@ def run(cluster: Cluster, topic: str, groups: dict[str, Members], fault: str, ro
                 members.join()
                 members.join()
             for name, members in groups.items():
-                until(lambda members=members: settled(members), STARTED, f"two members to share {name}")  # type: ignore[misc]
+                until(partial(settled, members), STARTED, f"two members to share {name}")
+                if name != "consumer":
+                    until(partial(told_alike, members), STARTED, f"the members of {name} to be told of the last generation")
             before = {name: [changes(member.journal) for member in members.all] for name, members in groups.items()}
             bounce(cluster, topic, groups, load, fault, rounds)
         finally:

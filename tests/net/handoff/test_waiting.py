@@ -156,7 +156,7 @@ def test_one_release_serves_all_that_fit() -> None:
 
 def test_a_waiter_that_gives_up_does_not_block_those_behind_it() -> None:
     gate, open_ = Gate(), [False]
-    first = in_thread(lambda: gate.wait(lambda: False, 0.05))
+    first = in_thread(lambda: gate.wait(lambda: False, SECONDS / 10))  # long enough for both to be seen in line
     until(lambda: gate.waiting == 1)
     second = in_thread(lambda: gate.wait(lambda: open_[0], SECONDS))
     until(lambda: gate.waiting == 2)

@@ -339,7 +339,7 @@ def test_an_interrupt_while_an_idle_thread_is_woken_leaves_no_trace_of_it(monkey
 
 
 def test_a_thread_whose_waking_was_interrupted_is_not_woken_in_place_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(workers, "IDLE_SECONDS", SECONDS / 10)
     helper, real = Helper(), workers.open_latch
     first, done = threading.Event(), threading.Event()
     helper.submit(lambda: None, lambda _: None)
