@@ -179,7 +179,7 @@ def test_many_groups_share_requests_to_their_coordinators(server: ModelServer, a
     assert counted["FindCoordinator"] == 3
     assert 3 <= counted["DescribeGroups"] <= 9  # one to each coordinator for each part of the lookup
     assert 3 <= counted["OffsetFetch"] <= 9
-    assert counted["ListOffsets"] == 1
+    assert 1 <= counted["ListOffsets"] <= 9  # after each turn in which offsets came
 
 
 @pytest.mark.model(release="2.1")

@@ -29,6 +29,7 @@ class Scripted(World):
     def begin(self) -> None:
         self.script: dict[str, Callable[[Any, str], Any]] = {}
         self.taken: list[tuple[float, str, str, Any]] = []  # (time, api, host, message)
+        self.unanswered: list[tuple[int, RequestHeader, Any]] = []  # (link, header, message)
 
     def _take(self, link: int, header: RequestHeader, message: Any) -> None:
         api = type(message).__name__.removesuffix("Request")
@@ -40,6 +41,8 @@ class Scripted(World):
         response = self.script[api](message, host)
         if response is not None:
             self.answer(link, header, response)
+        else:
+            self.unanswered.append((link, header, message))
 
 
 @attrs.define
@@ -120,7 +123,7 @@ def offsets_of(message: Any, host: str) -> ListOffsetsResponse:
     return ListOffsetsResponse(
         topics=[
             kind(
-                name=t.name, partitions=[kind.Partition(partition_index=p.partition_index, offset=int(host[1]) * 10) for p in t.partitions]
+                name=t.name, partitions=[kind.Partition(partition_index=p.partition_index, offset=int(host[1:]) * 10) for p in t.partitions]
             )
             for t in message.topics
         ]

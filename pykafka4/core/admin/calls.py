@@ -10,6 +10,8 @@ from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import Any, Final, TypeVar
 
+import attrs
+
 from pykafka4.core.admin.groups import DeleteGroups, DescribeClassic, DescribeConsumer, ListGroups, Unknown
 from pykafka4.core.admin.machine import AdminMachine
 from pykafka4.core.admin.offsets import LATEST, FetchOffsets, ListOffsets, Unstable
@@ -147,16 +149,31 @@ def lags(groups: Iterable[str]) -> Begin:
     return begin
 
 
+@attrs.define(eq=False)
+class _Standing:
+    """A group whose description and offsets are known, since a turn of the machine. `ends` are in the order of partitions."""
+
+    name: str
+    description: GroupDescription
+    committed: Committed
+    since: int
+    missing: int = 0
+    ends: dict[TopicPartition, Any] = attrs.Factory(dict)
+
+
 class _Lags:
-    """Descriptions and committed offsets, asked for at the same time; then the ends of the partitions of each group that has both."""
+    """Descriptions and committed offsets, asked for at the same time; then the ends of the partitions of each group that has both.
+
+    An end that was asked for before a group's offsets were known may be less than these: it is asked for again, once for all groups that wait.
+    """
 
     def __init__(self, call: Call) -> None:
         self._call = call
         self._descriptions: dict[str, GroupDescription | KafkaError] = {}
         self._committed: dict[str, Committed | KafkaError] = {}
-        self._ends: dict[TopicPartition, int | KafkaError] = {}
-        self._waiting: dict[TopicPartition, list[str]] = {}
-        self._missing: dict[str, int] = {}  # ends that a group waits for
+        self._asked: dict[TopicPartition, int] = {}  # ends that are asked for, and the turn since when
+        self._waiting: dict[TopicPartition, list[_Standing]] = {}
+        self._errors: dict[TopicPartition, KafkaError] = {}  # of partitions that have no end
         self._describe = _describing(call, partial(self._found, self._descriptions))
         self._fetch = _fetching(call, partial(self._found, self._committed), stable=False)
         self._list = call.question(ListOffsets(LATEST), Leaders(call.machine.cluster), self._end)
@@ -177,31 +194,40 @@ class _Lags:
         elif isinstance(offsets, KafkaError):
             self._call.settle(name, offsets)
         else:
-            self._both(name, description, offsets)
+            self._both(_Standing(name, description, offsets, self._call.machine.turn))
 
-    def _both(self, name: str, description: GroupDescription, offsets: Committed) -> None:
-        partitions = {*offsets, *(tp for member in description.members for tp in member.partitions)}
-        unknown = sorted(partitions - self._ends.keys())
-        self._missing[name] = len(unknown)
+    def _both(self, group: _Standing) -> None:
+        owned = (tp for member in group.description.members for tp in member.partitions)
+        group.ends = {tp: self._errors.get(tp) for tp in sorted({*group.committed, *owned})}
+        unknown = [tp for tp, error in group.ends.items() if error is None]
+        group.missing = len(unknown)
         self._call.topics.begin(unknown)
-        self._list([tp for tp in unknown if tp not in self._waiting])
         for tp in unknown:
-            self._waiting.setdefault(tp, []).append(name)
-        if not unknown:
-            self._complete(name, description, offsets)
+            self._waiting.setdefault(tp, []).append(group)
+        self._ask_ends([tp for tp in unknown if tp not in self._asked])
+        self._complete(group)
+
+    def _ask_ends(self, partitions: list[TopicPartition]) -> None:
+        self._asked.update(dict.fromkeys(partitions, self._call.machine.turn))
+        self._list(partitions)
 
     def _end(self, tp: TopicPartition, found: int | KafkaError) -> None:
-        self._ends[tp] = found
-        for name in self._waiting.pop(tp):
-            self._missing[name] -= 1
-            description, offsets = self._descriptions[name], self._committed[name]
-            if not self._missing[name] and isinstance(description, GroupDescription) and isinstance(offsets, dict):
-                self._complete(name, description, offsets)
+        asked, groups = self._asked.pop(tp), self._waiting.pop(tp)
+        if isinstance(found, KafkaError):
+            self._errors[tp] = found
+        elif late := [group for group in groups if group.since > asked]:
+            groups = [group for group in groups if group.since <= asked]
+            self._waiting[tp] = late
+            self._ask_ends([tp])
+        for group in groups:
+            group.ends[tp] = found
+            group.missing -= 1
+            self._complete(group)
 
-    def _complete(self, name: str, description: GroupDescription, offsets: Committed) -> None:
-        owners = {tp: member for member in description.members for tp in member.partitions}
-        ends = {tp: self._ends[tp] for tp in sorted({*offsets, *owners})}
-        self._call.settle(name, Position(description, offsets, owners, ends))
+    def _complete(self, group: _Standing) -> None:
+        if not group.missing:
+            owners = {tp: member for member in group.description.members for tp in member.partitions}
+            self._call.settle(group.name, Position(group.description, group.committed, owners, group.ends))
 
 
 def listed(wanted: Callable[[GroupListing], bool]) -> Begin:

@@ -26,6 +26,7 @@ class AdminMachine:
 
     def __init__(self, config: ClientConfig, network: Network, cluster: Cluster, random: Random) -> None:
         self.network, self.cluster = network, cluster
+        self.turn = 0  # what is added during a turn is sent at its end
         self._requests: list[Request] = []
         self._works: dict[Work, None] = {}  # type: ignore[type-arg]  # of any kind
         self._held: dict[Place[Any], None] = {}
@@ -103,6 +104,7 @@ class AdminMachine:
         self._works = {work: None for work in self._works if work.open}
         wake_at = min((work.wake_at for work in self._works), default=INFINITY)
         wake_at = min(wake_at, self.coordinators.poll(now))
+        self.turn += 1
         requests = tuple(self._requests)
         self._requests.clear()
         return Effects(requests, wake_at=wake_at)

@@ -21,7 +21,8 @@ from pykafka4.wire.protocol.messages_admin import (
     ListGroupsResponse,
     OffsetDeleteResponse,
 )
-from pykafka4.wire.protocol.messages_group import DescribeGroupsResponse, OffsetFetchResponse
+from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
+from pykafka4.wire.protocol.messages_group import DescribeGroupsResponse, OffsetFetchRequest, OffsetFetchResponse
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 SECONDS = 5.0
@@ -98,7 +99,7 @@ def test_lags_of_groups_whose_coordinator_answers_are_found(harness: Harness) ->
         assert isinstance(position, Position)
         assert (position.description.group_id, position.ends, position.committed[T0]) == (name, ends, OffsetAndMetadata(4))
     asked = [tp for _, _, message in harness.of("ListOffsets") for t in message.topics for tp in t.partitions]
-    assert len(asked) == 2  # each partition once, whatever the groups that have it
+    assert len(asked) == 3  # each partition once, whatever the groups that have it; and once more for `u`, whose offsets come later
     assert {at for at, _, _ in harness.of("ListOffsets")} == {harness.of("DescribeGroups")[0][0]}  # at once
 
 
@@ -110,9 +111,32 @@ def test_the_metadata_of_a_topic_is_asked_for_once_in_a_call(harness: Harness) -
     harness.script["DescribeGroups"] = known
     harness.run(SECONDS)
     assert [outcomes[0][name].ends for name in ("a", "b")] == [{T0: 10}, {T0: 10, T1: 20}]
-    assert len(harness.of("ListOffsets")) == 2
+    assert len(harness.of("ListOffsets")) == 3
     assert len([message for _, message in harness.world.asked if [topic.name for topic in message.topics or []] == ["t"]]) == 1
     assert not harness.machine._held
+
+
+@pytest.mark.parametrize("in_flight", [False, True])
+def test_an_end_is_asked_for_after_the_offsets_that_it_is_compared_with(harness: Harness, in_flight: bool) -> None:
+    harness.script["FindCoordinator"] = coordinators(a=1, b=2, c=2)
+    harness.script["OffsetFetch"] = lambda message, host: None if host == "h2" else fetched(message, host)
+    if in_flight:
+        harness.script["ListOffsets"] = lambda message, host: None
+    outcomes = call(harness, calls.lags(["a", "b", "c"]))
+    harness.run(0.1)
+    (end,) = [held for held in harness.world.unanswered if isinstance(held[2], ListOffsetsRequest)] or [None]
+    (late,) = [held for held in harness.world.unanswered if isinstance(held[2], OffsetFetchRequest)]
+    kind = OffsetFetchResponse.Group
+    part = kind.Topic.Partition(partition_index=0, committed_offset=110, metadata="")
+    rows = [kind(group_id=name, topics=[kind.Topic(name="t", partitions=[part])]) for name in ("b", "c")]
+    harness.world.answer(*late[:2], OffsetFetchResponse(groups=rows))  # meanwhile there are 110 records
+    harness.script["ListOffsets"] = lambda message, host: offsets_of(message, "h11")
+    harness.run(0.1)
+    if end is not None:
+        harness.world.answer(*end[:2], offsets_of(end[2], "h1"))
+        harness.run(0.1)
+    assert {name: found.ends for name, found in outcomes[0].items()} == {"a": {T0: 10}, "b": {T0: 110}, "c": {T0: 110}}
+    assert len(harness.of("ListOffsets")) == 2
 
 
 @pytest.mark.parametrize("silent", ["DescribeGroups", "ListOffsets"])

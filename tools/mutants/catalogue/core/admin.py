@@ -83,6 +83,20 @@ MUTANTS: Final = (
         tests=(CALLS + "test_the_metadata_of_a_topic_is_asked_for_once_in_a_call",),
     ),
     Mutant(
+        file="pykafka4/core/admin/calls.py",
+        old="if group.since > asked]",
+        new="if False]",
+        breaks="a lag is negative because the end was asked for before the offset was committed",
+        tests=(CALLS + "test_an_end_is_asked_for_after_the_offsets_that_it_is_compared_with[True]",),
+    ),
+    Mutant(
+        file="pykafka4/core/admin/machine.py",
+        old="        self.turn += 1\n",
+        new="",
+        breaks="a request in flight for an end is taken for one that will be sent",
+        tests=(CALLS + "test_an_end_is_asked_for_after_the_offsets_that_it_is_compared_with[True]",),
+    ),
+    Mutant(
         file="pykafka4/core/admin/machine.py",
         old="            self.release(place)\n",
         new="            pass\n",
