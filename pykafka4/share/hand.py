@@ -269,6 +269,7 @@ class Hand:
 
     def sent(self, outgoing: Outgoing) -> None:
         """It is on its way. Records whose lock is renewed stay in hand. May be called again if it was interrupted."""
+        outgoing.take(LOOP)  # the loop has it, or will: what is forgotten from here on must not be collected again without it
         for acquired in outgoing.types:
             self._aside.pop(acquired, None)
         for record in outgoing.records:

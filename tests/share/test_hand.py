@@ -11,7 +11,7 @@ from pykafka4.core.share.shelf import Shelf
 from pykafka4.core.share.values import AcknowledgeType, Acquired, Lease, Report
 from pykafka4.errors import RecordLockLost
 from pykafka4.records import TopicPartition
-from pykafka4.share.hand import APPLICATION, LOOP, Hand
+from pykafka4.share.hand import APPLICATION, LOOP, Hand, Outgoing
 from pykafka4.share.record import ShareRecord
 from pykafka4.wire.records.batch import WireRecord, build_batch
 
@@ -159,23 +159,34 @@ def test_acknowledgements_that_ctrl_c_has_interrupted_are_sent_once(loop_first: 
     assert harness.hand.unacknowledged() == []
 
 
-def test_ctrl_c_at_any_place_of_sent_forgets_nothing_and_sends_nothing_twice() -> None:
-    harness = Harness()
-
-    def act() -> None:
-        harness.hand.sent(outgoing)
-
-    harness.arrive(0, 1)
-    first, second = harness.take()
-    harness.hand.acknowledge(first, ACCEPT)
-    harness.hand.acknowledge(second, RENEW)
-    outgoing = harness.hand.collect()
-    outgoing.take(LOOP)
-    harness.hand.sending(outgoing)
-    for _ in interrupts(act):
-        assert harness.hand.collect().types == {}
-        assert list(harness.hand.held) == [second]
+@pytest.mark.parametrize("loop_first", [True, False])
+def test_ctrl_c_at_any_place_of_sent_forgets_nothing_and_sends_nothing_twice(loop_first: bool) -> None:
+    def prepare() -> None:
+        nonlocal harness, acquired, second, outgoing
+        harness = Harness()
+        acquired = harness.arrive(0, 2)
+        first, second, third = harness.take()
+        harness.hand.acknowledge(first, ACCEPT)
+        harness.hand.acknowledge(second, RENEW)
+        harness.hand.acknowledge(third, ACCEPT)
+        outgoing = harness.hand.collect()
+        if loop_first:
+            outgoing.take(LOOP)
         harness.hand.sending(outgoing)
+
+    harness: Harness
+    acquired: Acquired
+    second: ShareRecord
+    outgoing: Outgoing
+    prepare()
+    for place in interrupts(lambda: harness.hand.sent(outgoing)):
+        again = harness.hand.collect().types  # by the next call
+        if outgoing.take(LOOP):
+            assert again == {}, place
+            assert list(harness.hand.held) == [second], place
+        else:
+            assert again == {acquired: {0: ACCEPT, 1: RENEW, 2: ACCEPT}}, place
+        prepare()
 
 
 def test_ctrl_c_at_any_place_of_a_poll_and_of_its_end_loses_no_record() -> None:

@@ -79,6 +79,13 @@ MUTANTS = (
     ),
     Mutant(
         file=HAND,
+        old="        outgoing.take(LOOP)  # the loop has it, or will: what is forgotten from here on must not be collected again without it\n",
+        new="",
+        breaks="Ctrl-C in a commit of a share consumer drops acknowledgements",
+        tests=(f"{OF_HAND}::test_ctrl_c_at_any_place_of_sent_forgets_nothing_and_sends_nothing_twice",),
+    ),
+    Mutant(
+        file=HAND,
         old="    if acquired.lease.ended is None and _is_renewing(record) and record.offset not in acquired.again:\n",
         new="    if False:\n",
         breaks="a record whose lock is being renewed counts as lost when the old lock ends",
