@@ -358,9 +358,9 @@ class PartialFailure(KafkaError):
     @classmethod
     def of(cls, what: str, errors: Mapping[TopicPartition, KafkaError]) -> Self:
         """The error for `what`, with the errors of partitions."""
-        named = "; ".join(str(error) for error in list(errors.values())[:SHOWN_MEMBERS])
-        more = f"; and {len(errors) - SHOWN_MEMBERS} more" if len(errors) > SHOWN_MEMBERS else ""
-        error = cls(f"{what}: {named}{more}")
+        texts = list(dict.fromkeys(map(str, errors.values())))  # one about the group is the same for many partitions
+        more = f"; and {len(texts) - SHOWN_MEMBERS} more" if len(texts) > SHOWN_MEMBERS else ""
+        error = cls(f"{what}: {'; '.join(texts[:SHOWN_MEMBERS])}{more}")
         error.errors = dict(errors)
         return error
 

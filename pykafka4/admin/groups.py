@@ -10,7 +10,7 @@ import attrs
 from pykafka4.admin.desk import Deadline, Desk
 from pykafka4.admin.values import GroupLag, GroupList, PartitionLag
 from pykafka4.core.admin import calls
-from pykafka4.core.admin.calls import is_occupied
+from pykafka4.core.admin.calls import in_doubt, is_occupied
 from pykafka4.core.admin.offsets import CommitOffsets, CountPartitions, DeleteOffsets
 from pykafka4.core.admin.values import GroupDescription, GroupListing, Position
 from pykafka4.errors import BrokerError, GroupNotEmpty, KafkaError, PartialFailure
@@ -82,29 +82,47 @@ class Groups:
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
         """See AdminClient.set_offsets."""
-        what = f"offsets of group {group} cannot be set"
-        self.require_empty(group, what, deadline)
+        self.require_empty(group, f"offsets of group {group} cannot be set", deadline)
         found = self._desk.of_group(CommitOffsets(group, offsets), group, offsets, deadline).wait()
-        self._require_done(group, found, what, deadline)
+        self._require_done(group, found, "set", deadline)
 
     def delete_offsets(self, group: str, partitions: Collection[TopicPartition], deadline: Deadline) -> None:
         """See AdminClient.delete_offsets."""
         found = self._desk.of_group(DeleteOffsets(group), group, partitions, deadline).wait()
-        self._require_done(group, found, f"offsets of group {group} cannot be deleted", deadline)
+        self._require_done(group, found, "deleted", deadline)
 
     def delete(self, groups: Collection[str], deadline: Deadline) -> dict[str, KafkaError | None]:
         """See AdminClient.delete_groups."""
         found = self._desk.ask(calls.deleted(groups), deadline).wait()
         return {name: one if isinstance(one, KafkaError) else None for name, one in found.items()}
 
-    def _require_done(self, group: str, found: Mapping[TopicPartition, bool | KafkaError], what: str, deadline: Deadline) -> None:
+    def _require_done(self, group: str, found: Mapping[TopicPartition, bool | KafkaError], done: str, deadline: Deadline) -> None:
+        """Raise the error that all of `found` have in common, or PartialFailure; nothing if all are `done`: set, or deleted."""
         errors = {tp: one for tp, one in found.items() if isinstance(one, KafkaError)}
-        if any(map(is_occupied, errors.values())):  # a member has joined since it was looked at
-            self.require_empty(group, what, deadline)
+        errors |= self._occupied(group, errors, done, deadline)
         if len(set(map(str, errors.values()))) == 1 and len(errors) == len(found):
             raise next(iter(errors.values()))
         if errors:
+            what = f"offsets of group {group} cannot be {done}"
             raise PartialFailure.of(f"{what} for {len(errors)} of {len(found)} partitions", errors)
+
+    def _occupied(
+        self, group: str, errors: Mapping[TopicPartition, KafkaError], done: str, deadline: Deadline
+    ) -> dict[TopicPartition, KafkaError]:
+        """In place of `errors` of partitions that members have: the same with the members, who may have joined after the look."""
+        refused = {tp: error for tp, error in errors.items() if is_occupied(error)}
+        if not refused:
+            return {}
+        what = f"offsets of group {group} cannot be {done}"
+        if any(map(in_doubt, refused.values())):
+            what = f"whether offsets of group {group} are {done} is not known, as an answer was lost; they cannot be {done} any more"
+        try:
+            self.require_empty(group, what, deadline)
+        except GroupNotEmpty as error:
+            return dict.fromkeys(refused, error)
+        except KafkaError:  # those of the coordinator say enough
+            pass
+        return refused
 
 
 def raised(found: V | KafkaError) -> V:

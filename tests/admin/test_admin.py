@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from administering import T0, T1, T2, described, joined, lag_of
 from consuming import LONG, Maker, poll_until, topic
 
 from pykafka4 import (
@@ -29,28 +30,6 @@ from pykafka4 import (
 )
 from pykafka4.admin.desk import Answers
 from pykafka4.testing import ModelServer
-
-T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
-
-
-def joined(make: Maker, **options: object) -> object:
-    """A member of `g` that has its partitions."""
-    consumer = make.member(**options)
-    poll_until(consumer, consumer.assignment)
-    return consumer
-
-
-def described(admin: AdminClient, group: str = "g") -> GroupDescription:
-    found = admin.describe_groups([group])[group]
-    assert isinstance(found, GroupDescription)
-    return found
-
-
-def lag_of(admin: AdminClient, group: str = "g") -> GroupLag:
-    found = admin.group_lag([group])[group]
-    assert isinstance(found, GroupLag)
-    return found
-
 
 # ---- looking
 
@@ -319,160 +298,6 @@ def test_a_missing_topic_or_partition_is_named(server: ModelServer, admin: Admin
     with pytest.raises(PartialFailure, match=r"t-3: UNKNOWN_TOPIC_OR_PARTITION \(the topic has 1 partitions\)"):
         admin.plan_offsets("g", [("t", 3)], to="latest")
     assert "none" not in server.do(lambda cluster: list(cluster.topics))
-
-
-# ---- changing
-
-
-def test_a_group_with_members_refuses_and_names_them(server: ModelServer, admin: AdminClient, make: Maker) -> None:
-    topic(server, 10, 4)
-    joined(make, client_id="me", enable_auto_commit=False)
-    (member,) = described(admin).members
-    plan = admin.plan_offsets("g", ["t"], to="earliest")
-    for change in (lambda: admin.set_offsets("g", plan), lambda: admin.set_offsets("g", {T0: 1})):
-        with pytest.raises(GroupNotEmpty) as caught:
-            change()
-        assert (caught.value.group, caught.value.members) == ("g", (member,))
-        assert f"{member.member_id} (client me, host 127.0.0.1) with t-0, t-1; stop them first" in str(caught.value)
-        assert "`seek`" in str(caught.value)
-    assert server.committed("g") == {}
-    assert isinstance(admin.delete_groups(["g"])["g"], GroupNotEmpty)
-    with pytest.raises(GroupNotEmpty, match="offsets of group g cannot be deleted"):
-        admin.delete_offsets("g", [("t", 0)])
-
-
-def test_a_member_that_joins_after_the_look_is_named_too(
-    server: ModelServer, admin: AdminClient, make: Maker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topic(server, 10)
-    joined(make)
-    real = admin._groups.require_empty
-    calls: list[str] = []
-
-    def blind(group: str, what: str, deadline: object) -> GroupDescription | None:
-        calls.append(what)
-        return None if len(calls) == 1 else real(group, what, deadline)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(admin._groups, "require_empty", blind)
-    with pytest.raises(GroupNotEmpty, match="offsets of group g cannot be set"):
-        admin.set_offsets("g", {T0: 1})
-    assert len(calls) == 2
-
-
-def test_a_group_is_created_by_its_first_offsets(server: ModelServer, admin: AdminClient, make: Maker) -> None:
-    topic(server, 10, 4)
-    plan = admin.create_group("g", ["t"], start="latest")
-    assert plan.offsets == server.committed("g") == {T0: 10, T1: 4}
-    with pytest.raises(KafkaError, match="group g exists already"):
-        admin.create_group("g", ["t"])
-    with pytest.raises(ConfigError, match="needs topics"):
-        admin.create_group("h")
-    assert admin.create_group("h", start={T0: 2}).offsets == {T0: 2}
-
-
-def test_a_group_of_another_type_that_has_offsets_is_not_created_again(server: ModelServer, admin: AdminClient) -> None:
-    topic(server, 10)
-    admin.set_offsets("streams", {T0: 7})
-    server.fail("DescribeGroups", "GROUP_ID_NOT_FOUND", times=1000)  # as for a group of streams
-    plan = admin.plan_offsets("streams", ["t"], to="earliest")
-    assert (plan.description, plan.exists) == (None, True)
-    with pytest.raises(KafkaError, match="group streams exists already"):
-        admin.create_group("streams", ["t"])
-    assert server.committed("streams") == {T0: 7}
-    with pytest.raises(BrokerError, match=r"group streams: GROUP_ID_NOT_FOUND \(Group streams is not a consumer group\.\)"):
-        admin.describe_group("streams")
-
-
-def test_what_has_no_offset_in_a_mapping_is_named_and_nothing_is_done(server: ModelServer, admin: AdminClient) -> None:
-    topic(server, 10, 4)
-    server.create_topic("u", 1)
-    with pytest.raises(ConfigError, match=r"no offset is given for t: only partitions of u have one"):
-        admin.create_group("g", ["t"], start={("u", 0): 0})
-    with pytest.raises(ConfigError, match=r"no offset is given for u, t-0: only partitions of t have one"):
-        admin.plan_offsets("g", ["u", T0, T1], to={T1: 0})
-    with pytest.raises(PartialFailure, match=r"t-9: UNKNOWN_TOPIC_OR_PARTITION"):
-        admin.plan_offsets("g", ["t"], to={T1: 0, ("t", 9): 1})
-    assert server.committed("g") == {}
-    assert len(admin.list_groups()) == 0
-
-
-def test_offsets_that_fail_are_named_and_the_others_are_stored(server: ModelServer, admin: AdminClient) -> None:
-    topic(server, 10, 4)
-    server.fail("OffsetCommit", "OFFSET_METADATA_TOO_LARGE", topic="t", partition=1)
-    with pytest.raises(PartialFailure, match="for 1 of 2 partitions") as caught:
-        admin.set_offsets("g", {T0: 1, T1: 2})
-    assert list(caught.value.errors) == [T1]
-    assert server.committed("g") == {T0: 1}
-
-
-@pytest.mark.parametrize("partitions", [[T0], [T0, T1]])
-def test_an_error_about_the_group_is_one_error(server: ModelServer, admin: AdminClient, partitions: list[TopicPartition]) -> None:
-    topic(server, 10, 4)
-    offsets = dict.fromkeys(partitions, 1)
-    server.fail("OffsetCommit", "GROUP_AUTHORIZATION_FAILED")
-    with pytest.raises(AuthorizationError, match="group g: GROUP_AUTHORIZATION_FAILED"):
-        admin.set_offsets("g", offsets)
-    server.fail("OffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", times=1000)
-    with pytest.raises(KafkaTimeoutError, match=r"group g: OffsetCommit: no answer within .*COORDINATOR_LOAD_IN_PROGRESS"):
-        admin.set_offsets("g", offsets, timeout=0.5)
-
-
-def test_a_coordinator_that_is_silent_costs_only_its_own_groups(server: ModelServer, admin: AdminClient) -> None:
-    topic(server, 10)
-    names = [f"g{number}" for number in range(12)]
-    for name in names:
-        admin.set_offsets(name, {T0: 4})
-    at = {name: described(admin, name).coordinator for name in names}
-    assert all(isinstance(one, GroupLag) for one in admin.group_lag(names).values())  # the metadata is known before
-    leader = server.do(lambda cluster: cluster.topics["t"].partitions[0].leader)
-    ill = next(node for node in at.values() if node != leader)
-    server.do(lambda cluster: cluster.freeze(ill, LONG))
-    for look in (admin.describe_groups, admin.group_offsets, admin.group_lag):
-        found = look(names, timeout=2.0)
-        assert {name for name, one in found.items() if isinstance(one, KafkaTimeoutError)} == {n for n in names if at[n] == ill}
-
-
-@pytest.mark.parametrize("api", ["DeleteGroups", "OffsetDelete"])
-def test_a_deletion_whose_response_is_lost_is_done(server: ModelServer, admin: AdminClient, api: str) -> None:
-    topic(server, 10)
-    admin.set_offsets("g", {T0: 4})
-    server.disconnect(api, after=True)
-    if api == "DeleteGroups":
-        assert admin.delete_groups(["g"]) == {"g": None}
-    else:
-        assert admin.delete_offsets("g", ["t"]) == [T0]
-    assert server.committed("g") == {}
-
-
-def test_a_partition_that_does_not_exist_fails_soon(server: ModelServer, admin: AdminClient) -> None:
-    topic(server, 10)
-    with pytest.raises(BrokerError, match="group g, t-7: UNKNOWN_TOPIC_OR_PARTITION"):
-        admin.set_offsets("g", {("t", 7): 1})
-
-
-def test_groups_are_deleted_and_each_has_its_outcome(server: ModelServer, admin: AdminClient, make: Maker) -> None:
-    topic(server, 10)
-    for name in ("a", "b"):
-        admin.set_offsets(name, {T0: 1})
-    joined(make)
-    server.do(lambda cluster: cluster.controls.deny("group", "b", ["DELETE"]))
-    found = admin.delete_groups(["a", "b", "g", "none"])
-    assert found["a"] is None
-    assert isinstance(found["b"], AuthorizationError)
-    assert isinstance(found["g"], GroupNotEmpty)
-    assert "GROUP_ID_NOT_FOUND" in str(found["none"])
-    assert [group.group_id for group in admin.list_groups()] == ["b", "g"]
-
-
-def test_offsets_of_a_topic_or_partition_are_deleted_and_others_stay(server: ModelServer, admin: AdminClient) -> None:
-    topic(server, 10, 4)
-    server.create_topic("u", 2)
-    admin.set_offsets("g", {T0: 1, T1: 2, ("u", 0): 0, ("u", 1): 0})
-    assert admin.delete_offsets("g", ["t", ("u", 1)]) == [T0, T1, TopicPartition("u", 1)]
-    assert server.committed("g") == {("u", 0): 0}
-    assert admin.delete_offsets("g", ["t"]) == []
-    with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
-        admin.delete_offsets("none", [("t", 0)])
 
 
 # ---- the client

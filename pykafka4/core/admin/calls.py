@@ -17,11 +17,11 @@ from pykafka4.core.admin.machine import AdminMachine
 from pykafka4.core.admin.offsets import LATEST, FetchOffsets, ListOffsets, Unstable
 from pykafka4.core.admin.places import Brokers, Leaders
 from pykafka4.core.admin.values import GroupDescription, GroupListing, Position
-from pykafka4.core.admin.work import Place, Question, Work
+from pykafka4.core.admin.work import DOUBT, Place, Question, Work
 from pykafka4.errors import BrokerError, GroupNotEmpty, KafkaError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
-__all__ = ["Begin", "committed", "deleted", "described", "is_occupied", "lags", "listed"]
+__all__ = ["Begin", "committed", "deleted", "described", "in_doubt", "is_occupied", "lags", "listed"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -164,7 +164,7 @@ class _Standing:
 class _Lags:
     """Descriptions and committed offsets, asked for at the same time; then the ends of the partitions of each group that has both.
 
-    An end that was asked for before a group's offsets were known may be less than these: it is asked for again, once for all groups that wait.
+    An end that was asked for before a group's offsets were known may be less than these: it is asked for again, once for all that wait.
     """
 
     def __init__(self, call: Call) -> None:
@@ -274,6 +274,11 @@ def deleted(groups: Iterable[str]) -> Begin:
         return call.begin(groups, call.question(DeleteGroups(), machine.coordinators, first))
 
     return begin
+
+
+def in_doubt(error: KafkaError) -> bool:
+    """Whether a change that ended with `error` may have been carried out before."""
+    return DOUBT in getattr(error, "__notes__", ())
 
 
 def is_occupied(error: object) -> bool:

@@ -176,6 +176,7 @@ class DeleteGroups(Question[str, bool]):
     """Deletes groups without members; the keys are groups."""
 
     api = "DeleteGroups"
+    changes = True
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:
         """A group that is not there was deleted by the request whose response was lost."""

@@ -157,6 +157,7 @@ class CommitOffsets(OfPartitions):
     """Commits offsets without being a member, which creates a group that does not exist."""
 
     api = "OffsetCommit"
+    changes = True
     max_version = TOPIC_NAMES
 
     def __init__(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -187,6 +188,7 @@ class DeleteOffsets(OfPartitions):
     """Deletes committed offsets of a group."""
 
     api = "OffsetDelete"
+    changes = True
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:
         """A group that is not there has lost its last offsets by the request whose response was lost."""

@@ -25,13 +25,15 @@ from pykafka4.core.network.endpoint import broker_of, via
 from pykafka4.error_table import Refresh, Written, error_code
 from pykafka4.errors import KafkaError, KafkaTimeoutError
 
-__all__ = ["MISSING_SECONDS", "Context", "Place", "Question", "Refusal", "Work"]
+__all__ = ["DOUBT", "MISSING_SECONDS", "Context", "Place", "Question", "Refusal", "Work"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 MISSING_SECONDS: Final = 2.0  # for which brokers have to report that a topic or partition does not exist: they learn of a new one in turn
 LOOK_SECONDS: Final = 0.25  # between looks at keys whose broker is not known
 MISSING: Final = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
+UNDECIDED: Final = ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")  # also of what is in the log, but not replicated
+DOUBT: Final = "an earlier request was not answered, or with an error that leaves it open, so it may have been carried out"
 
 
 @attrs.frozen
@@ -49,6 +51,7 @@ class Question(ABC, Generic[K, V]):
     most: ClassVar[int] = 100  # keys in one request: a broker serves the requests of a connection in turn
     many_from: ClassVar[int] = 0  # the first version that takes more than one key
     max_version: ClassVar[int | None] = None
+    changes: ClassVar[bool] = False  # whether it changes something; then an error after DOUBT says so in a note
 
     @abstractmethod
     def message(self, keys: Sequence[K]) -> Any:
@@ -126,6 +129,7 @@ class Entry:
     due: float = -INFINITY
     look_at: float = INFINITY
     is_lost: bool = False  # whether a request about it was sent, and the response was lost
+    is_undecided: bool = False  # the same, or the error in the response leaves open what was done
     backoff: Backoff | None = None
     last_error: KafkaError | None = None
     missing_since: float | None = None
@@ -250,7 +254,8 @@ class Work(Generic[K, V]):
         self._changed.update(dict.fromkeys(keys))
         if isinstance(outcome, Failed):
             for key in keys:
-                self._entries[key].is_lost |= outcome.written is not Written.NO
+                if outcome.written is not Written.NO:
+                    self._entries[key].is_lost = self._entries[key].is_undecided = True
                 if outcome.passing:
                     self._place.lost(now, key, broker_of(node), outcome.reason)
                     self._retry(now, key, outcome.reason)
@@ -277,8 +282,11 @@ class Work(Generic[K, V]):
             return
         row, error = error_code(found.code), self._question.error(key, found)
         if not row.retriable or (row.name in MISSING and self._is_missing(now, key)):
+            if self._question.changes and self._entries[key].is_undecided:
+                error.add_note(DOUBT)
             self._settle(key, error)
             return
+        self._entries[key].is_undecided |= row.name in UNDECIDED
         if row.refresh is self._place.cured_by:
             self._place.lost(now, key, node, error)
         self._retry(now, key, error)

@@ -9,14 +9,22 @@ from tools.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 ADMIN, COMMAND = "tests/admin/test_admin.py::", "tests/admin/test_command.py::"
+CHANGES = "tests/admin/test_changes.py::"
 
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/admin/groups.py",
-        old="        if any(map(is_occupied, errors.values())):  # a member has joined since it was looked at\n",
-        new="        if False:\n",
+        old="for tp, error in errors.items() if is_occupied(error)}",
+        new="for tp, error in errors.items() if False}",
         breaks="a member that joins after the look is not named",
-        tests=(ADMIN + "test_a_member_that_joins_after_the_look_is_named_too",),
+        tests=(CHANGES + "test_a_member_that_joins_after_the_look_is_named_too",),
+    ),
+    Mutant(
+        file="pykafka4/admin/groups.py",
+        old="            return dict.fromkeys(refused, error)\n",
+        new="            raise\n",
+        breaks="a change of which a part was refused is called refused as a whole",
+        tests=(CHANGES + "test_offsets_of_topics_that_members_have_stay_and_others_are_deleted",),
     ),
     Mutant(
         file="pykafka4/admin/rewinding.py",
@@ -30,7 +38,7 @@ MUTANTS: Final = (
         old="self.description is not None or self.has_committed",
         new="self.description is not None",
         breaks="the offsets of a group of streams are replaced by creating it again",
-        tests=(ADMIN + "test_a_group_of_another_type_that_has_offsets_is_not_created_again",),
+        tests=(CHANGES + "test_a_group_of_another_type_that_has_offsets_is_not_created_again",),
     ),
     Mutant(
         file="pykafka4/admin/desk.py",
@@ -65,7 +73,7 @@ MUTANTS: Final = (
         old="*sorted(names - given), ",
         new="",
         breaks="a topic without an offset in the mapping is dropped silently",
-        tests=(ADMIN + "test_what_has_no_offset_in_a_mapping_is_named_and_nothing_is_done",),
+        tests=(CHANGES + "test_what_has_no_offset_in_a_mapping_is_named_and_nothing_is_done",),
     ),
     Mutant(
         file="pykafka4/admin/arguments.py",

@@ -69,6 +69,13 @@ MUTANTS: Final = (
         tests=(CALLS + "test_a_group_that_is_not_there_after_an_error_is_an_error",),
     ),
     Mutant(
+        file="pykafka4/core/admin/work.py",
+        old="        self._entries[key].is_undecided |= row.name in UNDECIDED\n",
+        new="",
+        breaks="offsets that may be set are called refused",
+        tests=("tests/admin/test_changes.py::test_members_that_join_after_an_answer_was_lost_leave_open_what_was_set[REQUEST_TIMED_OUT]",),
+    ),
+    Mutant(
         file="pykafka4/core/admin/calls.py",
         old="        elif description is None or offsets is None:\n",
         new="        elif description is None or offsets is None or len(self._descriptions) < len(self._call._expected):\n",
@@ -143,7 +150,7 @@ MUTANTS: Final = (
         old="self.detail or ",
         new="",
         breaks="a group of another type does not exist",
-        tests=("tests/admin/test_admin.py::test_a_group_of_another_type_that_has_offsets_is_not_created_again",),
+        tests=("tests/admin/test_changes.py::test_a_group_of_another_type_that_has_offsets_is_not_created_again",),
     ),
     Mutant(
         file="pykafka4/core/admin/groups.py",
