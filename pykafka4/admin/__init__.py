@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from pykafka4.admin.arguments import Destination, Targets, as_goal, as_groups, as_targets, check_group
+from pykafka4.admin.arguments import Destination, Targets, as_goal, as_groups, as_targets, check_group, check_group_to_set
 from pykafka4.admin.desk import Deadline, Desk
 from pykafka4.admin.groups import Groups, raised
 from pykafka4.admin.rewinding import Rewinding
@@ -81,7 +81,8 @@ class AdminClient:
 
     def describe_group(self, group: str, timeout: float | None = None) -> GroupDescription:
         """The same for one group. Raises its error."""
-        return raised(self._groups.describe([check_group(group)], self._begin(timeout))[group])
+        name = check_group(group)
+        return raised(self._groups.describe([name], self._begin(timeout))[name])
 
     def group_offsets(
         self, groups: Collection[str], timeout: float | None = None
@@ -132,12 +133,13 @@ class AdminClient:
         if it failed for some partitions, GroupNotEmpty for those that were refused because members joined meanwhile. After
         KafkaTimeoutError, or a note or message that says so, the outcome is unknown. The call may be repeated.
         """
-        if isinstance(offsets, OffsetPlan) and offsets.group_id != group:
-            raise ConfigError(f"the plan is for group {offsets.group_id!r}, not {group!r}")
+        name = check_group_to_set(group)
+        if isinstance(offsets, OffsetPlan) and offsets.group_id != name:
+            raise ConfigError(f"the plan is for group {offsets.group_id!r}, not {name!r}")
         places = as_offsets(offsets.offsets if isinstance(offsets, OffsetPlan) else offsets)
         deadline = self._begin(timeout)
         if places:
-            self._groups.commit(check_group(group), places, deadline)
+            self._groups.commit(name, places, deadline)
 
     def create_group(
         self, group: str, topics: Targets | None = None, *, start: Destination = "earliest", timeout: float | None = None
@@ -147,7 +149,7 @@ class AdminClient:
         `topics` may be None if `start` is a mapping. Brokers delete a group that is not used within
         `offsets.retention.minutes` (7 days). Raises KafkaError if the group exists.
         """
-        goal, targets, name = as_goal(start, None), None if topics is None else as_targets(topics), check_group(group)
+        goal, targets, name = as_goal(start, None), None if topics is None else as_targets(topics), check_group_to_set(group)
         if targets is None and goal.offsets is None:
             raise ConfigError(f"create_group({group!r}): needs topics, as a new group has committed none")
         deadline = self._begin(timeout)
@@ -214,4 +216,4 @@ class AdminClient:
 def _words(name: str, value: object) -> list[str]:
     if isinstance(value, str) or not isinstance(value, Collection) or not all(isinstance(item, str) for item in value):
         raise ConfigError(f"{name}={value!r}: takes a list of names")
-    return list(value)
+    return [str.__str__(item) for item in value]  # as the loop compares them

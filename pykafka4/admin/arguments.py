@@ -12,7 +12,7 @@ from pykafka4.errors import ConfigError, shown
 from pykafka4.misuse import check_count, check_topic, topic_partition
 from pykafka4.records import TopicPartition
 
-__all__ = ["Destination", "Goal", "Targets", "as_goal", "as_groups", "as_targets", "check_group"]
+__all__ = ["Destination", "Goal", "Targets", "as_goal", "as_groups", "as_targets", "check_group", "check_group_to_set"]
 
 Targets: TypeAlias = "Iterable[str | TopicPartition | tuple[str, int]]"
 Destination: TypeAlias = "str | int | datetime | timedelta | Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]"
@@ -23,12 +23,10 @@ MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def check_group(group: object) -> str:
-    """A group's id, which may be any text but the empty one, up to the longest that a request can carry."""
+    """A group's id, as a plain str: any text up to the longest that a request can carry. The empty one is that of some old clients."""
     if not isinstance(group, str):
         raise TypeError(f"a group id must be a str, not {shown(group)}")
-    if not group:
-        raise ConfigError("a group id must not be empty")
-    text = str.__str__(group)
+    text = str.__str__(group)  # the value of a subclass, whatever its own methods return
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
@@ -36,6 +34,14 @@ def check_group(group: object) -> str:
     if size > LONGEST_ID:  # here, because a request about many groups would fail for all
         raise ConfigError(f"group id {shown(text)}: has {size:,} bytes as UTF-8; the longest that a request can carry has {LONGEST_ID:,}")
     return text
+
+
+def check_group_to_set(group: object) -> str:
+    """The id of a group whose offsets are to be set."""
+    name = check_group(group)
+    if not name:
+        raise ConfigError("a group id must not be empty: no consumer can join that group")
+    return name
 
 
 def as_groups(groups: object) -> list[str]:

@@ -143,6 +143,41 @@ def test_a_denied_group_does_not_hide_the_others(release: str) -> None:
         assert admin.group_offsets(["g1"]) == {"g1": {T0: OffsetAndMetadata(2)}}
 
 
+def test_the_group_with_the_empty_id_does_not_hide_the_others(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 5)
+    admin.set_offsets("g", {T0: 1})
+    server.do(lambda cluster: cluster.group("").commit(T0, OffsetAndMetadata(2)))
+    names = [group.group_id for group in admin.list_groups()]
+    assert names == ["", "g"]
+    assert {name: lag_of(admin, name).lag for name in names} == {"": 3, "g": 4}
+    assert admin.group_offsets([""]) == {"": {T0: OffsetAndMetadata(2)}}
+    assert admin.delete_groups([""]) == {"": None}
+    with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
+        admin.describe_group("")
+
+
+class Wild(str):
+    """Text whose methods are not those of text."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("on the loop")
+
+    def lower(self) -> str:
+        raise AssertionError("on the loop")
+
+
+@pytest.mark.model(release="2.4")
+def test_subclasses_of_text_are_taken_as_text(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 5)
+    admin.set_offsets("g", {T0: 1})
+    assert admin.describe_group(Wild("g")).state == "Empty"
+    assert [type(name) for name in admin.describe_groups([Wild("g")])] == [str]
+    assert [group.group_id for group in admin.list_groups(types=[Wild("classic")], states=[Wild("empty")])] == ["g"]
+
+
 def test_many_groups_share_requests_to_their_coordinators(server: ModelServer, admin: AdminClient) -> None:
     topic(server, 5)
     names = [f"g{number}" for number in range(250)]
@@ -386,7 +421,8 @@ def test_a_call_that_is_interrupted_leaves_nothing(server: ModelServer, admin: A
     ("call", "says"),
     [
         (lambda a: a.describe_groups("g"), "takes a list of group ids"),
-        (lambda a: a.describe_groups([""]), "must not be empty"),
+        (lambda a: a.set_offsets("", {T0: 1}), "must not be empty"),
+        (lambda a: a.create_group("", ["t"]), "must not be empty"),
         (lambda a: a.describe_groups(["g", "\udcff"]), r"group id '\\udcff': cannot be encoded as UTF-8"),
         (lambda a: a.group_offsets(["g", "x" * 32_768]), "32,768 bytes as UTF-8; the longest that a request can carry has 32,767"),
         (lambda a: a.create_group("ß" * 20_000, ["t"]), "40,000 bytes"),

@@ -104,7 +104,7 @@ def _describing(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]
     modern = call.question(DescribeConsumer(machine.address), machine.coordinators, last)
 
     def first(name: str, found: GroupDescription | Unknown | KafkaError) -> None:
-        if isinstance(found, Unknown):
+        if isinstance(found, Unknown) and name:  # no other protocol has the group with the empty id
             modern([name])
         else:
             last(name, found)

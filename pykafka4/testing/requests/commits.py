@@ -29,7 +29,7 @@ METADATA_MAX: Final = 4096  # offset.metadata.max.bytes
 def commit(call: Call) -> OffsetCommitResponse:
     """Store offsets committed by members of this generation."""
     message: OffsetCommitRequest = call.message
-    refused = refusal(call, message.group_id)
+    refused = refusal(call, message.group_id, nameless=True)
     group = call.cluster.group(message.group_id)
     refused = refused or group.may_commit(message.generation_id_or_member_epoch, message.member_id, message.group_instance_id)
     if refused is None and message.member_id in group.members:
@@ -69,7 +69,7 @@ def fetch_offsets(call: Call) -> OffsetFetchResponse:
     message: OffsetFetchRequest = call.message
     if call.version >= 8:
         return OffsetFetchResponse(groups=[_fetch_group(call, wanted, message.require_stable) for wanted in message.groups])
-    refused = refusal(call, message.group_id, "DESCRIBE")
+    refused = refusal(call, message.group_id, "DESCRIBE", nameless=True)
     group = call.cluster.group(message.group_id)
     wanted = _all_of(group) if message.topics is None else [(t.name, t.partition_indexes) for t in message.topics]
     one = OffsetFetchResponse.Topic
@@ -81,7 +81,7 @@ def fetch_offsets(call: Call) -> OffsetFetchResponse:
 
 
 def _fetch_group(call: Call, wanted: OffsetFetchRequest.Group, stable: bool) -> OffsetFetchResponse.Group:
-    refused = refusal(call, wanted.group_id, "DESCRIBE")
+    refused = refusal(call, wanted.group_id, "DESCRIBE", nameless=True)
     group = call.cluster.group(wanted.group_id)
     refused = refused or group.may_look_up(wanted.member_epoch, wanted.member_id or "")
     one = OffsetFetchResponse.Group.Topic

@@ -46,12 +46,12 @@ NOT_FOUND_FROM = 6  # the version of DescribeGroups with an error for a group th
 KINDS = GROUP_KEY, TRANSACTION_KEY = 0, 1
 
 
-def refusal(call: Call, group_id: str, operation: str = "READ") -> str | None:
-    """The error if this broker does not serve the group, or denies the operation, or None."""
+def refusal(call: Call, group_id: str, operation: str = "READ", *, nameless: bool = False) -> str | None:
+    """The error if this broker does not serve the group, or denies the operation, or None. `nameless`: the id may be empty."""
     refused = call.ordered_error() or call.denied("group", group_id, operation)
     if refused:
         return refused
-    if not group_id:
+    if not group_id and not nameless:
         return "INVALID_GROUP_ID"
     if call.cluster.coordinator(group_id) != call.broker.node:
         return "NOT_COORDINATOR"
@@ -228,7 +228,7 @@ def describe(call: Call) -> DescribeGroupsResponse:
 
 
 def _describe_one(call: Call, name: str) -> DescribeGroupsResponse.Group:
-    refused, detail = refusal(call, name, "DESCRIBE"), None
+    refused, detail = refusal(call, name, "DESCRIBE", nameless=True), None
     group = existing(call, name)
     if group is not None and group.modern.members:
         group = None
@@ -329,7 +329,7 @@ def delete_groups(call: Call) -> DeleteGroupsResponse:
 
 
 def _delete_one(call: Call, name: str) -> str | None:
-    refused = refusal(call, name, "DELETE")
+    refused = refusal(call, name, "DELETE", nameless=True)
     if refused or existing(call, name) is None:
         return refused or "GROUP_ID_NOT_FOUND"
     if call.cluster.groups[name].members or call.cluster.groups[name].modern.members:

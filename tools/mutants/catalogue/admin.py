@@ -41,6 +41,13 @@ MUTANTS: Final = (
         tests=(CHANGES + "test_a_group_of_another_type_that_has_offsets_is_not_created_again",),
     ),
     Mutant(
+        file="pykafka4/admin/__init__.py",
+        old="    return [str.__str__(item) for item in value]",
+        new="    return list(value)",
+        breaks="methods of an application's text run on the loop",
+        tests=(ADMIN + "test_subclasses_of_text_are_taken_as_text",),
+    ),
+    Mutant(
         file="pykafka4/admin/desk.py",
         old="            promise.set_exception(ClosedError(CLOSED))\n",
         new="            pass\n",
