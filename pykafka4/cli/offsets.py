@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
+from pykafka4.admin import AdminClient
+from pykafka4.admin.arguments import check_group_to_set
 from pykafka4.admin.groups import raised
 from pykafka4.admin.values import OffsetPlan
 from pykafka4.cli.arguments import Goal, goal_options, is_given, targets
-from pykafka4.cli.session import DONE, FAILED, Session, complain, note
+from pykafka4.cli.session import DONE, FAILED, Session, complain, complain_of, note
 from pykafka4.cli.show import as_json, console, error_json, plan_json, plan_table, table
-from pykafka4.core.admin.values import GroupDescription
-from pykafka4.errors import GroupNotEmpty, KafkaError
+from pykafka4.core.admin.values import CONSUMER, GroupDescription
+from pykafka4.errors import GroupNotEmpty, KafkaError, PartialFailure, short_name
+from pykafka4.records import TopicPartition
 
 __all__ = ["create", "delete", "delete_offsets", "rewind"]
 
@@ -41,11 +45,8 @@ def rewind(session: Session, /, group: str, topics: tuple[str, ...], all_topics:
         raise click.UsageError("of which partitions? Give --topic or --all-topics (with --from-file neither is needed)")
     wanted = None if not topics else targets(topics)
     with session.admin() as admin:
-        plan = admin.plan_offsets(group, wanted, **goal.options(group), timeout=session.timeout)
-        error = _obstacle(plan)
-        if execute and error is None:
-            admin.set_offsets(group, plan, session.timeout)
-    return _finish(plan, error, execute, json_)
+        plan = admin.plan_offsets(check_group_to_set(group), wanted, **goal.options(group), timeout=session.timeout)
+        return _carry_out(admin, session, plan, _obstacle(plan), execute, json_)
 
 
 def _obstacle(plan: OffsetPlan) -> KafkaError | None:
@@ -57,17 +58,23 @@ def _obstacle(plan: OffsetPlan) -> KafkaError | None:
     return None
 
 
-def _finish(plan: OffsetPlan, error: KafkaError | None, execute: bool, json_: bool) -> int:
-    """Show the plan and what became of it."""
+def _carry_out(admin: AdminClient, session: Session, plan: OffsetPlan, obstacle: KafkaError | None, execute: bool, json_: bool) -> int:
+    """Commit a plan unless something is in the way; show it, and what became of it."""
+    executed, error, errors = execute and obstacle is None, obstacle, dict[TopicPartition, KafkaError]()
+    if executed:
+        try:
+            admin.set_offsets(plan.group_id, plan, session.timeout)
+        except PartialFailure as failure:  # the other offsets are committed
+            error, errors = failure, failure.errors
     if json_:
-        outcome = {"executed": execute and error is None, **(error_json(error) if error is not None else {})}
-        click.echo(as_json({**plan_json(plan), **outcome}))
+        click.echo(as_json({**plan_json(plan, errors), "executed": executed, **(error_json(error) if error is not None else {})}))
     elif plan.rows:
-        console().print(plan_table(plan))
-    if error is not None:
-        return complain(error)
-    note(f"{len(plan)} offsets committed" if execute else "nothing has been changed; --execute commits these offsets")
-    return DONE
+        console().print(plan_table(plan, errors))
+    if executed:
+        note(f"{len(plan) - len(errors)} offsets committed")
+    elif error is None:
+        note("nothing has been changed; --execute commits these offsets")
+    return DONE if error is None else complain(error)
 
 
 @goal_options
@@ -88,11 +95,9 @@ def create(session: Session, /, group: str, topics: tuple[str, ...], execute: bo
         raise click.UsageError("of which topics? Give --topic (with --from-file it is not needed)")
     wanted, start = targets(topics) or None, goal.options(group)["to"]
     with session.admin() as admin:
-        if execute:
-            return _finish(admin.create_group(group, wanted, start=start, timeout=session.timeout), None, execute, json_)
-        plan = admin.plan_offsets(group, wanted, to=start, timeout=session.timeout)
-    exists = KafkaError(f"group {group} exists already; `rewind` moves its offsets") if plan.exists else None
-    return _finish(plan, exists, execute, json_)
+        plan = admin.plan_offsets(check_group_to_set(group), wanted, to=start, timeout=session.timeout)
+        exists = KafkaError(f"group {group} exists already; `rewind` moves its offsets") if plan.exists else None
+        return _carry_out(admin, session, plan, exists, execute, json_)
 
 
 @click.command()
@@ -141,20 +146,52 @@ def _deletion(found: GroupDescription | KafkaError) -> KafkaError | None:
 @as_json_option
 @click.pass_obj
 def delete_offsets(session: Session, group: str, topics: tuple[str, ...], execute: bool, json_: bool) -> int:
-    """Delete committed offsets of topics or partitions; those of other topics stay."""
-    wanted = targets(topics)
+    """Delete committed offsets of topics or partitions; those of other topics stay.
+
+    Offsets of a topic that members of the group have are refused.
+    """
+    wanted = dict.fromkeys(targets(topics))
     with session.admin() as admin:
         found = raised(admin.group_offsets([group], session.timeout)[group])
-        names = {item for item in wanted if isinstance(item, str)}
-        stored = {tp: at.offset for tp, at in found.items() if tp.topic in names or tp in wanted}
+        stored = {tp: at.offset for tp, at in found.items() if tp.topic in wanted or tp in wanted}
         if not stored:
             raise KafkaError(f"group {group} has committed no offset of {', '.join(map(str, wanted))}")
-        if execute:
-            admin.delete_offsets(group, list(stored), session.timeout)
+        errors = _in_use(admin.describe_groups([group], session.timeout)[group], stored)
+        possible = [tp for tp in stored if tp not in errors]
+        if execute and possible:
+            try:
+                admin.delete_offsets(group, possible, session.timeout)
+            except PartialFailure as failure:  # the other offsets are deleted
+                errors |= failure.errors
+    outcomes = [(*tp, offset, errors.get(tp)) for tp, offset in stored.items()]
+    known = {*stored, *(tp.topic for tp in stored)}
+    absent = [(*_place(item), None, KafkaError(f"group {group} has committed no offset of {item}")) for item in wanted if item not in known]
     if json_:
-        rows = [{"topic": tp.topic, "partition": tp.partition, "offset": offset} for tp, offset in stored.items()]
-        click.echo(as_json({"group_id": group, "offsets": rows, "executed": execute}))
+        shown = [_deletion_json(*row) for row in (*outcomes, *absent)]
+        click.echo(as_json({"group_id": group, "offsets": shown, "executed": execute and bool(possible)}))
     else:
-        console().print(table(("topic", "partition", "committed"), [(*tp, offset) for tp, offset in stored.items()]))
-    note("these offsets are deleted" if execute else "nothing has been changed; --execute deletes these offsets")
-    return DONE
+        done = "deleted" if execute else "would be deleted"
+        rows = [(*row, done if error is None else short_name(error)) for *row, error in outcomes]
+        console().print(table(("topic", "partition", "committed", "outcome"), rows))
+    if not execute:
+        note("nothing has been changed; --execute deletes these offsets")
+    return complain_of({str(error): error for *_, error in (*outcomes, *absent) if error is not None})
+
+
+def _place(item: str | TopicPartition) -> tuple[str, int | None]:
+    return (item, None) if isinstance(item, str) else (item.topic, item.partition)
+
+
+def _in_use(found: GroupDescription | KafkaError, stored: Iterable[TopicPartition]) -> dict[TopicPartition, KafkaError]:
+    """Which offsets cannot be deleted: those of topics that members have; all if these are no consumers."""
+    if isinstance(found, KafkaError) or not found.is_active:
+        return {}
+    topics = {tp.topic for member in found.members for tp in (*member.partitions, *(member.target or ()))}
+    refused = [tp for tp in stored if tp.topic in topics or found.protocol_type != CONSUMER]
+    named = ", ".join(dict.fromkeys(tp.topic for tp in refused))
+    error = GroupNotEmpty.with_members(found.group_id, found.members, f"offsets of group {found.group_id} for {named} cannot be deleted")
+    return dict.fromkeys(refused, error)
+
+
+def _deletion_json(topic: str, partition: int | None, offset: int | None, error: KafkaError | None) -> dict[str, Any]:
+    return {"topic": topic, "partition": partition, "offset": offset, **(error_json(error) if error is not None else {})}

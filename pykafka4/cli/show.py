@@ -153,13 +153,15 @@ def _partition_json(row: PartitionLag) -> dict[str, Any]:
 # -- plans
 
 
-def plan_table(plan: OffsetPlan) -> Table:
-    """What would be committed."""
-    rows = [(row.partition.topic, row.partition.partition, row.current, row.new, row.note) for row in plan]
+def plan_table(plan: OffsetPlan, errors: Mapping[TopicPartition, KafkaError]) -> Table:
+    """What would be committed, and the `errors` of what could not."""
+    rows = [(*r.partition, r.current, r.new, short_name(errors[r.partition]) if r.partition in errors else r.note) for r in plan]
     return table(("topic", "partition", "current", "new", "note"), rows)
 
 
-def plan_json(plan: OffsetPlan) -> dict[str, Any]:
+def plan_json(plan: OffsetPlan, errors: Mapping[TopicPartition, KafkaError]) -> dict[str, Any]:
     """The same."""
     rows = [{**_tp_json(r.partition), "current": r.current, "new": r.new, "start": r.start, "end": r.end, "note": r.note} for r in plan]
+    for planned, row in zip(plan, rows):
+        row.update(error_json(errors[planned.partition]) if planned.partition in errors else {})
     return {"group_id": plan.group_id, "exists": plan.exists, "offsets": rows}

@@ -263,6 +263,46 @@ def test_groups_and_offsets_are_deleted(server: ModelServer, admin: AdminClient,
     assert len(admin.list_groups()) == 0
 
 
+@pytest.mark.parametrize("execute", [[], ["--execute"]])
+def test_the_deletion_of_offsets_that_members_have_is_refused_and_what_is_not_committed_is_named(
+    server: ModelServer, admin: AdminClient, make: Maker, groups: Run, execute: list[str]
+) -> None:
+    topic(server, 10)
+    old = TopicPartition("old", 0)
+    server.create_topic("old", 1)
+    admin.set_offsets("g", {T0: 7, old: 0})
+    consumer = make.member(client_id="me", enable_auto_commit=False)
+    poll_until(consumer, lambda: consumer.assignment() and admin.describe_group("g").state == "Stable")
+    names = ["--topic", "t", "--topic", "old", "--topic", "typo", "--topic", "t:9"]
+    code, out, err = groups("delete-offsets", "g", *names, *execute)
+    done = ["deleted"] if execute else ["would", "be", "deleted"]
+    assert (code, rows(out)[1:]) == (1, [["old", "0", "0", *done], ["t", "0", "7", "NON_EMPTY_GROUP"]])
+    assert "offsets of group g for t cannot be deleted: NON_EMPTY_GROUP (1 active: " in err
+    for absent in ("typo", "t-9"):
+        assert f"error: group g has committed no offset of {absent}\n" in err
+    assert server.committed("g") == {T0: 7, **({} if execute else {old: 0})}
+    code, out, _ = groups("delete-offsets", "g", *names, "--json", *execute)
+    shown = {(row["topic"], row["partition"]): row.get("error", {}).get("code") for row in json.loads(out)["offsets"]}
+    more = {("old", None if execute else 0): "CLIENT_ERROR" if execute else None}  # it is deleted by now
+    assert shown == {**more, ("t", 0): "NON_EMPTY_GROUP", ("typo", None): "CLIENT_ERROR", ("t", 9): "CLIENT_ERROR"}
+
+
+@pytest.mark.parametrize("command", ["rewind", "create"])
+def test_after_a_part_failed_it_is_shown_what_was_changed(server: ModelServer, groups: Run, command: str) -> None:
+    topic(server, 10)
+    server.create_topic("p", 1)
+    server.do(lambda cluster: cluster.controls.deny("topic", "t", ["READ"]))
+    arguments = ["--topic", "t", "--topic", "p", "--to-latest", "--execute"]
+    code, out, err = groups(command, "g", *arguments)
+    assert (code, [row[-1] for row in rows(out)[1:]]) == (1, ["-", "TOPIC_AUTHORIZATION_FAILED"])
+    assert "1 offsets committed\nerror: offsets of group g cannot be set for 1 of 2 partitions" in err
+    assert server.committed("g") == {("p", 0): 0}
+    code, out, _ = groups(command, "h", *arguments, "--json")
+    shown = json.loads(out)
+    assert (code, shown["executed"], shown["error"]["code"]) == (1, True, "PARTIAL_FAILURE")
+    assert [row.get("error", {}).get("code") for row in shown["offsets"]] == [None, "TOPIC_AUTHORIZATION_FAILED"]
+
+
 @pytest.mark.parametrize(
     ("command", "error"),
     [

@@ -105,10 +105,24 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/cli/offsets.py",
-        old="        if execute and error is None:\n",
-        new="        if error is None:\n",
+        old="= execute and obstacle is None, obstacle,",
+        new="= obstacle is None, obstacle,",
         breaks="a rewind is carried out without --execute",
         tests=(COMMAND + "test_a_rewind_is_shown_first_and_done_with_execute",),
+    ),
+    Mutant(
+        file="pykafka4/cli/offsets.py",
+        old="        except PartialFailure as failure:  # the other offsets are committed\n",
+        new="        except TypeError as failure:\n",
+        breaks="after a rewind that failed in part it is not shown what was changed",
+        tests=(COMMAND + "test_after_a_part_failed_it_is_shown_what_was_changed",),
+    ),
+    Mutant(
+        file="pykafka4/cli/offsets.py",
+        old="if tp.topic in topics or",
+        new="if",
+        breaks="nothing says that the deletion of offsets would be refused",
+        tests=(COMMAND + "test_the_deletion_of_offsets_that_members_have_is_refused_and_what_is_not_committed_is_named",),
     ),
     Mutant(
         file="pykafka4/cli/main.py",
