@@ -21,18 +21,19 @@ class Right:
 
     operation: str  # Kafka's name; two where the response does not say which one is missing: `DESCRIBE or CREATE`
     resource: str  # topic, group, cluster or transactional id
-    name: str
+    name: str  # empty for every topic that `besides` tells
     besides: str = ""  # what else helps
 
     def __str__(self) -> str:
-        where = "the cluster" if self.resource == "cluster" else f"{self.resource} {self.name!r}"
+        named = f"{self.resource} {self.name!r}" if self.name or self.resource != "topic" else "every topic"
+        where = "the cluster" if self.resource == "cluster" else named
         return f"{self.operation} on {where}{self.besides}"
 
     @property
     def way_out(self) -> str:
         """What to do, as the end of a message."""
         operation = "".join(part.capitalize() for part in self.operation.split(" or ")[0].split("_"))
-        named = "" if self.resource == "cluster" else f" {self.name}"
+        named = "" if self.resource == "cluster" else f" {self.name or '<name>'}"
         granting = f"kafka-acls --add --allow-principal User:<name> --operation {operation} --{self.resource.replace(' ', '-')}{named}"
         return f"needs {self}; grant it with `{granting}`, or ask an administrator"
 
@@ -98,6 +99,8 @@ def needed(
         return None
     if (request, resource) == ("InitProducerId", "cluster") and topic:  # from Kafka 2.8 on, WRITE on any topic is enough
         return Right("WRITE", "topic", topic, " (with brokers before Kafka 2.8 also IDEMPOTENT_WRITE on the cluster)")
+    if (request, resource) == ("ConsumerGroupDescribe", "topic"):  # the response does not say which topic
+        return Right(operation, "topic", topic, " of the members of the group")
     if (request, resource) == ("Metadata", "topic") and creating:
         return Right("DESCRIBE or CREATE", "topic", topic, " (CREATE, also on the cluster, if it does not exist)")
     return Right(

@@ -132,6 +132,11 @@ class Coordinators(Place[str]):
             del self._nodes[key]
             self._network.avoid(now, node)  # cut off from the cluster, it would report itself
 
+    def why(self, key: str) -> str:
+        """The error of its lookup, so far."""
+        error = self._lookup.last_error(key)
+        return "" if error is None else f"last error: {error}"
+
     def poll(self, now: float) -> float:
         """Send what is due; returns when to be polled again."""
         return self._lookup.poll(now)
@@ -182,6 +187,10 @@ class OfGroup(Place[Any]):
         """See Coordinators."""
         self._coordinators.lost(now, self._group, node, reason)
 
+    def why(self, key: Any) -> str:
+        """See Coordinators."""
+        return self._coordinators.why(self._group)
+
     def is_of(self, group: str) -> bool:
         """That one."""
         return group == self._group
@@ -218,6 +227,10 @@ class Leaders(Place[TopicPartition]):
         """The leader."""
         leader = self._cluster.leader(key)
         return None if leader is None else leader.node
+
+    def why(self, key: TopicPartition) -> str:
+        """That it has no leader."""
+        return f"{key} has no leader" if self.node(key) is None and key.partition < self._cluster.partitions(key.topic) else ""
 
     def want(self, now: float, key: TopicPartition) -> None:
         """Request the metadata. The cluster does so by itself while it knows no leader, but not for a partition that does not exist."""

@@ -106,6 +106,10 @@ class Place(ABC, Generic[K]):
     def lost(self, now: float, key: K, node: int, reason: KafkaError) -> None:
         """`node` did not respond, or is not the broker of `key`."""
 
+    def why(self, key: K) -> str:
+        """Why the broker of `key` is not known; empty if that is known, or nothing says so."""
+        return ""
+
     def is_of(self, group: str) -> bool:
         """Whether all keys are asked about at the coordinator of `group`."""
         return False
@@ -187,6 +191,11 @@ class Work(Generic[K, V]):
             self._all = True
         else:
             self._changed.update((key, None) for key in (group,) if key in self._entries)
+
+    def last_error(self, key: K) -> KafkaError | None:
+        """The error after which `key` is asked about again, if there was one."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.last_error
 
     @property
     def wake_at(self) -> float:
@@ -310,8 +319,10 @@ class Work(Generic[K, V]):
         self._settled(key, outcome)
 
     def _time_out(self) -> None:
-        why = self._context.why_unreachable()
-        for key, entry in list(self._entries.items()):
-            because = f" (last error: {entry.last_error})" if entry.last_error is not None else f" ({why})" if why else ""
+        unreachable = self._context.why_unreachable()
+        for key in list(self._entries):
+            error = self.last_error(key)
+            why = self._place.why(key) or (unreachable if error is None else f"last error: {error}")
+            because = f" ({why})" if why else ""
             what = f"{self._question.late(key)}: {self._question.api}: no answer within {round(self._seconds, 2):g} s{because}"
             self._settle(key, KafkaTimeoutError(what))

@@ -100,6 +100,25 @@ def test_at_the_deadline_what_is_known_is_returned(harness: Harness) -> None:
     assert len(harness.asked) == before  # nothing more is sent for it
 
 
+def test_at_the_deadline_it_is_told_why_a_coordinator_is_not_known(harness: Harness) -> None:
+    harness.script["FindCoordinator"] = coordinators(a=-code("COORDINATOR_NOT_AVAILABLE"))
+    offsets = {T0: OffsetAndMetadata(1)}
+    outcomes = harness.describe("a", seconds=5.0)
+    commits = harness.ask(CommitOffsets("a", offsets), OfGroup(harness.machine.coordinators, "a"), [T0], 5.0)
+    harness.run(5.1)
+    for found in (outcomes[0]["a"], commits[0][T0]):
+        assert "no answer within 5 s (last error: coordinator of group a: COORDINATOR_NOT_AVAILABLE)" in str(found)
+
+
+def test_at_the_deadline_a_partition_without_a_leader_is_told(harness: Harness) -> None:
+    harness.world.metadata = metadata({"t": [(-1, 5), (2, 7)]})
+    harness.script["ListOffsets"] = offsets_of
+    outcomes = harness.ask(ListOffsets(LATEST), Leaders(harness.world.engine.cluster), [T0, T1], 5.0)
+    harness.run(5.1)
+    assert str(outcomes[0][T0]) == "t-0: ListOffsets: no answer within 5 s (t-0 has no leader)"
+    assert outcomes[0][T1] == 20
+
+
 def test_another_broker_is_asked_for_coordinators_when_one_is_silent(harness: Harness) -> None:
     harness.script["FindCoordinator"] = lambda message, host: None
     outcomes = harness.describe("a")
@@ -203,6 +222,15 @@ def test_groups_of_the_consumer_protocol_have_epochs_and_targets(harness: Harnes
     (shown,) = found.members
     assert (shown.instance_id, shown.epoch, shown.partitions, shown.target) == ("i", 7, (T1,), (T0, T1))
     assert outcomes[0]["b"] == Unknown()
+
+
+def test_a_denied_topic_of_a_member_which_is_not_named_is_one_of_all(harness: Harness) -> None:
+    row = ConsumerGroupDescribeResponse.Group(group_id="a", error_code=code("TOPIC_AUTHORIZATION_FAILED"))
+    harness.script["ConsumerGroupDescribe"] = lambda message, host: ConsumerGroupDescribeResponse(groups=[row])
+    outcomes = harness.ask(DescribeConsumer(harness.machine.address), harness.machine.coordinators, ["a"])
+    harness.run()
+    assert "needs DESCRIBE on every topic of the members of the group; grant it with `" in str(outcomes[0]["a"])
+    assert "--operation Describe --topic <name>`" in str(outcomes[0]["a"])
 
 
 def test_a_broker_without_the_request_is_told_for_each_key() -> None:

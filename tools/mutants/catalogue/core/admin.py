@@ -119,6 +119,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/admin/places.py",
+        old="        return self._coordinators.why(self._group)\n",
+        new='        return ""\n',
+        breaks="a call that times out does not say why there is no coordinator",
+        tests=(TESTS + "test_at_the_deadline_it_is_told_why_a_coordinator_is_not_known",),
+    ),
+    Mutant(
+        file="pykafka4/core/admin/places.py",
         old="            self._errors.pop(key, None)\n",
         new="            pass\n",
         breaks="a group that was denied once is denied for ever",
