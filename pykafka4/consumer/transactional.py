@@ -230,17 +230,18 @@ class TransactionalReads:
             reader, places = self._reader, self._reader.handed_over
             claims = {tp: claim for tp, claim in reader.claims.items() if claim.position is not None}
             starts = {tp: places.start(claim) for tp, claim in claims.items()}
-            offsets = {tp: at for tp, at in starts.items() if places.was_sought(tp) and at is not None}
-            for tp in list(offsets):
+            back = {tp: (at, -1) for tp, at in starts.items() if places.was_sought(tp) and at is not None}
+            for tp in list(back):
                 if places.stretch(claims[tp]) in (self._by_hand.get(tp), self._stored.get(tp, (None,))[0]):
-                    del offsets[tp]
-            others = [tp for tp in claims if tp not in offsets]
+                    del back[tp]
+            others = [tp for tp in claims if tp not in back]
             limit = REWIND_SECONDS if timeout is None else timeout
             committed = (yield from self._commits.looking_up(others, limit)) if others else {}
             for tp in others:
-                at = committed[tp]
-                start = starts[tp] if at is None else at.offset
-                if start is not None:
-                    offsets[tp] = start
-            reader.rewind_each({tp: offset for tp, offset in offsets.items() if tp in reader.claims})
+                at, start = committed[tp], starts[tp]
+                if at is not None:
+                    back[tp] = (at.offset, at.leader_epoch)  # the log may have lost its end before that, and may have grown since
+                elif start is not None:
+                    back[tp] = (start, -1)
+            reader.rewind_each({tp: place for tp, place in back.items() if tp in reader.claims})
             self._reading, self._refused, self._announced = None, False, False

@@ -62,7 +62,7 @@ class Since:
 class Claim:
     """One partition, from an assignment or seek to the next. Compared by identity."""
 
-    __slots__ = ("consumed", "delivered", "end", "ended", "epoch", "live", "origin", "position", "start", "tp", "troubled")
+    __slots__ = ("consumed", "delivered", "end", "ended", "epoch", "live", "origin", "otherwise", "position", "start", "tp", "troubled")
 
     def __init__(self, tp: TopicPartition, replaces: Claim | None = None) -> None:
         """`replaces` is the claim that a seek ends; both have the same `origin`, which identifies their assignment."""
@@ -77,6 +77,7 @@ class Claim:
         self.position: int | None = None  # offset of the next record to return
         self.start: int | None = None if replaces is None else replaces.start  # where reading of this assignment, or after a seek, began
         self.epoch = -1  # leader epoch of the last record returned
+        self.otherwise: int | None = None  # after a rewind: where to read if the log does not have the committed offset
         self.live = True  # False: reading has ended, and what still arrives is dropped
         # Whether `poll` has an error of this claim to raise once. The loop sets it when it is False, the application clears it when it is
         # True, so only one of them may write it at any time.
@@ -239,6 +240,7 @@ class Position:
         "fallback",
         "limit",
         "offset",
+        "otherwise",
         "paused",
         "reported",
         "rest",
@@ -263,6 +265,7 @@ class Position:
         else:
             self.stage, self.target, self.offset = Stage.FETCHING, fallback, start
             self.epoch = claim.epoch  # known if the client itself went back: the leader then detects a further truncation
+        self.otherwise = claim.otherwise  # None as soon as it was used
         self.paused = False
         self.turn = 0  # order in Fetch requests, lowest first; a partition that was served gets the highest
         self.reported = False  # whether the partition was reported to recovery as offline

@@ -57,14 +57,14 @@ def consumer(server: ModelServer) -> Iterator[Consumer]:
         yield consumer
 
 
-def reading(server: ModelServer) -> Consumer:
+def reading(server: ModelServer, **options: Any) -> Consumer:
     consumer = Consumer(
         bootstrap_servers=server.bootstrap_servers,
         group_id="g",
-        auto_offset_reset="earliest",
         isolation_level="read_committed",
         enable_auto_commit=False,
         heartbeat_interval_ms=50,
+        **{"auto_offset_reset": "earliest", **options},
     )
     consumer.subscribe(["in"])
     return consumer
@@ -476,6 +476,60 @@ def test_records_before_those_in_hand_count_when_reading_has_gone_back() -> None
     assert handed.start(claim) == 50
     handed.end(claim)
     assert handed.cut_off == {claim.tp: (claim.origin, 61)}
+
+
+def test_after_an_abort_the_records_behind_a_lost_end_are_read_again(server: ModelServer, producer: Producer, consumer: Consumer) -> None:
+    """The log has grown beyond the committed offset again."""
+    server.do(lambda cluster: cluster.create_topic("grows", 1, unclean=True))
+    server.produce("grows", *(b"%d" % n for n in range(5)), partition=0)
+    server.produce("grows", *(b"%d" % n for n in range(5)), partition=0)
+    consumer.subscribe(["grows"])
+    with producer.transaction(consumer):
+        assert take(consumer, 10) == list(range(10))
+        producer.send("out", b"x")
+    server.do(lambda cluster: cluster.unclean_election("grows", 0, lost=1))
+    until(lambda: (consumer.poll(0.05), consumer.position(("grows", 0)) == 5)[1])
+    server.produce("grows", *(b"%d" % n for n in range(10)), partition=0)
+    with pytest.raises(ZeroDivisionError), producer.transaction(consumer):
+        assert take(consumer, 10) == list(range(5, 15))
+        raise ZeroDivisionError
+    assert take(consumer, 10) == list(range(5, 15))
+
+
+@pytest.mark.parametrize("seek", [False, True])
+def test_after_an_abort_the_records_behind_a_lost_beginning_are_read_again(server: ModelServer, producer: Producer, seek: bool) -> None:
+    """The committed offset is out of range."""
+    with reading(server, auto_offset_reset="latest") as consumer:
+        until(lambda: (consumer.poll(0.05), consumer.assignment())[1])
+        consumer.seek(IN, 0)
+        with producer.transaction(consumer):
+            assert take(consumer, 10) == list(range(10))
+            producer.send("out", b"x")
+        consumer.pause([IN])
+        server.produce("in", *(b"%d" % n for n in range(10)), partition=0)
+        server.do(lambda cluster: cluster.delete_records("in", 0, 20))
+        consumer.resume([IN])
+        if seek:
+            consumer.seek(IN, 20)
+        until(lambda: (consumer.poll(0.05), consumer.position(IN) == 20)[1])
+        server.produce("in", *(b"%d" % n for n in range(5)), partition=0)
+        with pytest.raises(ZeroDivisionError), producer.transaction(consumer):
+            assert take(consumer, 5) == list(range(20, 25))
+            raise ZeroDivisionError
+        assert take(consumer, 5) == list(range(20, 25))
+
+
+@pytest.mark.parametrize("sought", [False, True])
+def test_the_first_record_that_is_to_be_read_again(sought: bool) -> None:
+    handed, claim = HandedOver(), Claim(TopicPartition(*IN))
+    claim.start, claim.position = 3, 7
+    assert handed.first(claim) == 7
+    handed.add(claim.tp, 5, 6)
+    assert handed.first(claim) == 5
+    if sought:
+        handed.sought(claim)
+        claim.start, claim.position = 2, 4
+        assert handed.first(claim) == 2
 
 
 def test_what_is_no_consumer_is_refused(producer: Producer) -> None:

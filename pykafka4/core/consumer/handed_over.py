@@ -74,6 +74,11 @@ class HandedOver:
         known = [at for at in (claim.start, claim.position, None if first == BEFORE_A_SEEK else first) if at is not None]
         return None if claim.start is None else min(known)
 
+    def first(self, claim: Claim) -> int | None:
+        """The first record that the application may have got and no transaction has committed; without any, the next one."""
+        first = self._open.get(claim.tp, (claim.position, -1))[0]
+        return self.start(claim) if first == BEFORE_A_SEEK else first
+
     def was_sought(self, tp: TopicPartition) -> bool:
         """Whether the application chose where reading began."""
         return tp in self._seeks

@@ -419,25 +419,27 @@ class Reader:
         self._complete_replacement()  # an interrupted seek: it replaces claims
         for tp in starts:
             self.handed_over.sought(self.claims[tp])
-        self._jump(starts)
+        self._jump([(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()])
 
     @_whole
-    def rewind_each(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def rewind_each(self, places: Mapping[TopicPartition, Place]) -> None:
         """Read again from these: what was handed out is dropped by the application. Unlike a seek, it chooses no other beginning."""
         self._complete_replacement()
-        self._jump(offsets)
+        moves: list[Move] = [(claim := self.claims[tp], claim.successor(*place), place[0]) for tp, place in places.items()]
+        for before, claim, _ in moves:
+            claim.otherwise = self.handed_over.first(before)
+        self._jump(moves)
         self.handed_over.forget()
 
-    def _jump(self, starts: Mapping[TopicPartition, Start | Since | int]) -> None:
-        moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()]
+    def _jump(self, moves: list[Move]) -> None:
         for _, claim, start in moves:
             claim.start = start if isinstance(start, int) else None
         self._replace(moves)
-        for tp, start in starts.items():  # last: after an interrupt nothing is finished that reading does not skip
+        for _, claim, start in moves:  # last: after an interrupt nothing is finished that reading does not skip
             if isinstance(start, int):
-                self.finished[tp] = (start, -1)
+                self.finished[claim.tp] = (start, claim.epoch)
             else:
-                self.finished.pop(tp, None)
+                self.finished.pop(claim.tp, None)
 
     def _replace(self, moves: list[Move]) -> None:
         """Replace claims by their successors."""

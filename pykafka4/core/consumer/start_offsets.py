@@ -62,6 +62,20 @@ class StartSearch(PositionSearch):
         self._owner.positions.locate(self._position, offset, -1)
 
 
+class RewindSearch(StartSearch):
+    """For the beginning of the log after a rewind: what the application has got is read again, as far as the log still has it."""
+
+    __slots__ = ("_first",)
+
+    def __init__(self, position: Position, first: int, owner: StartOffsets) -> None:
+        super().__init__(position, Start.EARLIEST, owner)
+        self._first = first
+
+    def found(self, now: float, offset: int, epoch: int) -> None:
+        """Read from there, or from the first record that is to be read again."""
+        super().found(now, max(offset, self._first), epoch)
+
+
 class TimeSearch(StartSearch):
     """For the first record since a time; without one, for the end of the log.
 
@@ -137,25 +151,29 @@ class StartOffsets:
             self._ask_committed()
         self.searches.poll(now)
 
-    def reset(self, position: Position, target: Start) -> None:
-        """Continue at the earliest or latest offset."""
+    def reset(self, position: Position, target: Start, first: int | None = None) -> None:
+        """Continue at the earliest or latest offset; with `first`, not before that."""
         position.reset(target)
         self.positions.touch(position.tp)
-        self._search(position)
+        self._search(position, first)
 
     def out_of_range(self, position: Position) -> None:
         """The leader's log does not have this offset: continue by the reset policy."""
         if self.policy is Start.NONE:
             self._explain_range(position)
             return
+        first, position.otherwise = position.otherwise, None
+        if position.claim.delivered:
+            first = None  # what was to be read again has been found
+        target = self.policy if first is None else Start.EARLIEST
         log.warning(
             "%s: %s: offset %d is out of range; continuing at the %s offset",
             self.client_id,
             position.tp,
             position.offset,
-            self.policy.value,
+            target.value,
         )
-        self.reset(position, self.policy)
+        self.reset(position, target, first)
 
     # ---------------------------------------------------------------- committed offsets
 
@@ -210,10 +228,15 @@ class StartOffsets:
 
     # ---------------------------------------------------------------- earliest and latest offsets
 
-    def _search(self, position: Position) -> None:
+    def _search(self, position: Position, first: int | None = None) -> None:
         target = position.target
-        position.search = search = TimeSearch(position, target, self) if isinstance(target, Since) else StartSearch(position, target, self)
-        self.searches.begin(search)
+        if first is not None:
+            position.search = RewindSearch(position, first, self)
+        elif isinstance(target, Since):
+            position.search = TimeSearch(position, target, self)
+        else:
+            position.search = StartSearch(position, target, self)
+        self.searches.begin(position.search)
 
     def _explain_range(self, position: Position) -> None:
         """Look up the valid range, then stop with an error that contains it."""

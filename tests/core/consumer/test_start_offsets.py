@@ -14,6 +14,8 @@ from pykafka4.errors import AuthorizationError, BrokerError, KafkaError
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import OffsetFetchRequest
 
+EARLIEST, LATEST = -2, -1
+
 
 @pytest.fixture
 def harness() -> ConsumerHarness:
@@ -93,6 +95,49 @@ def test_an_offset_out_of_range_goes_by_policy_behind_what_was_fetched_before(ha
     harness.ends(100)
     harness.fetched(harness.fetch_at(1), {tp(0): batch(100, 2)})
     assert [r.offset for r in harness.poll()] == [0, 1, 2, 100, 101]
+
+
+def rewound(offset: int) -> ConsumerHarness:
+    """Records 200 to 219 were handed over, and the consumer goes back to `offset`."""
+    harness = ConsumerHarness(auto_offset_reset="latest")
+    harness.cluster.set("t", [1])
+    harness.assign(tp(0), start=200)
+    harness.fetched(harness.fetch_at(1), {tp(0): batch(200, 20)})
+    assert len(harness.poll()) == 20
+    harness.reader.rewind_each({tp(0): (offset, 7)})
+    harness.fetched(harness.fetch_at(1), {})  # of the old claim
+    assert fetched_epoch(harness, offset) == 7
+    return harness
+
+
+def out_of_range(harness: ConsumerHarness) -> int:
+    """Which offset the consumer looks up then."""
+    harness.fetched(harness.fetch_at(1), {tp(0): "OFFSET_OUT_OF_RANGE"})
+    (request,) = harness.pending(ListOffsetsRequest)
+    return request.message.topics[0].partitions[0].timestamp  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(("begins", "reads"), [(0, 200), (200, 200), (210, 210)], ids=["lost its end", "lost its beginning", "lost more"])
+@pytest.mark.parametrize("committed", [100, 200])
+def test_a_rewind_out_of_range_reads_again_what_was_handed_over(committed: int, begins: int, reads: int) -> None:
+    """Not by policy: with `latest` that would be skipped."""
+    harness = rewound(committed)
+    assert out_of_range(harness) == EARLIEST
+    harness.ends(begins)
+    assert harness.asked(harness.fetch_at(1)) == {tp(0): reads}
+
+
+def test_behind_a_rewind_an_offset_out_of_range_goes_by_policy() -> None:
+    harness = rewound(200)
+    harness.fetched(harness.fetch_at(1), {tp(0): batch(200, 20)})
+    assert out_of_range(harness) == LATEST
+
+
+def test_a_rewind_to_records_that_are_lost_goes_by_policy() -> None:
+    harness = rewound(300)
+    assert out_of_range(harness) == EARLIEST
+    harness.ends(0)
+    assert out_of_range(harness) == LATEST
 
 
 def test_without_a_policy_an_offset_out_of_range_names_the_range_on_every_poll() -> None:

@@ -66,7 +66,7 @@ def the_consumer_does_not_go_back(patch: pytest.MonkeyPatch) -> None:
 
 def the_consumer_goes_back_to_where_it_began(patch: pytest.MonkeyPatch) -> None:
     def instead(self: TransactionalReads, timeout: float | None) -> Steps[None]:
-        self._reader.rewind_each(dict.fromkeys(self._reader.claims, 0))
+        self._reader.rewind_each(dict.fromkeys(self._reader.claims, (0, -1)))
         self._reading = None
         yield from ()
 

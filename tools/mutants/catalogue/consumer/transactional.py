@@ -39,4 +39,11 @@ MUTANTS: Final = (
         breaks="after a commit that turned out to be aborted the consumer goes on behind its records",
         tests=("tests/producer/test_transactions_of_consumers.py::test_a_commit_that_timed_out_and_turns_out_to_be_aborted",),
     ),
+    Mutant(
+        file="pykafka4/consumer/transactional.py",
+        old="back[tp] = (at.offset, at.leader_epoch)",
+        new="back[tp] = (at.offset, -1)",
+        breaks="an abort after an unclean election skips the records behind the lost end",
+        tests=("tests/producer/test_transactions_of_consumers.py::test_after_an_abort_the_records_behind_a_lost_end_are_read_again",),
+    ),
 )

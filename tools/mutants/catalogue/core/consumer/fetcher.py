@@ -272,7 +272,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/start_offsets.py",
-        old="        self.reset(position, self.policy)\n",
+        old="        self.reset(position, target, first)\n",
         new="",
         breaks="an offset out of range is not reset",
         tests=("tests/core/consumer/test_machine.py::test_every_error_code_in_every_answer_is_dealt_with_and_never_hammered",),
@@ -367,5 +367,19 @@ MUTANTS: Final = (
         new="            super().found(now, offset, epoch)\n",
         breaks="a record is skipped that was written while seek_to_time looked up the end",
         tests=("tests/core/consumer/test_start_offsets.py::test_a_record_that_is_written_while_the_end_is_looked_up_is_not_skipped",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/start_offsets.py",
+        old="target = self.policy if first is None else Start.EARLIEST",
+        new="target, first = self.policy, None",
+        breaks="an abort skips what was read if the log does not have the committed offset",
+        tests=("tests/core/consumer/test_start_offsets.py::test_a_rewind_out_of_range_reads_again_what_was_handed_over",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/start_offsets.py",
+        old="super().found(now, max(offset, self._first), epoch)",
+        new="super().found(now, offset, epoch)",
+        breaks="an abort reads again what was committed if the log has lost its end",
+        tests=("tests/core/consumer/test_start_offsets.py::test_a_rewind_out_of_range_reads_again_what_was_handed_over",),
     ),
 )

@@ -67,7 +67,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
-        old="            if isinstance(start, int):\n                self.finished[tp] = (start, -1)\n            else:",
+        old="            if isinstance(start, int):\n                self.finished[claim.tp] = (start, claim.epoch)\n            else:",
         new="            if not isinstance(start, int):",
         breaks="a seek is not committed",
         tests=("tests/core/consumer/reader/test_reader_seeks.py::test_records_before_a_seek_count_as_finished",),
@@ -81,9 +81,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
-        old="        moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()]\n",
+        old="        self._jump([(claim := self.claims[tp]",
         new="        self.finished.update((tp, (start, -1)) for tp, start in starts.items() if isinstance(start, int))\n"
-        "        moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()]\n",
+        "        self._jump([(claim := self.claims[tp]",
         breaks="an interrupted seek marks as finished what was not read",
         tests=("tests/core/consumer/reader/test_reader_seeks.py::test_an_interrupted_seek_of_several_partitions_marks_none_as_finished",),
     ),
