@@ -18,6 +18,7 @@ from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["FIELDS", "from_text", "to_csv", "to_json"]
 
+BYTE_ORDER_MARK: Final = "\ufeff"
 FIELDS: Final = ("group", "topic", "partition", "offset")
 Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata"]
 
@@ -29,9 +30,10 @@ def to_csv(groups: Mapping[str, Offsets], *, named: bool) -> str:
 
 
 def _cell(value: object) -> str:
-    """A cell. Python's `csv` before 3.13 writes a carriage return without quotes."""
+    """A cell. Python's `csv` before 3.13 writes a carriage return without quotes; a byte order mark would be taken for that of the file."""
     text = str(value)
-    return '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\r\n') or text != text.strip() else text
+    needs_quotes = any(c in text for c in ',"\r\n') or text != text.strip() or text.startswith(BYTE_ORDER_MARK)
+    return '"' + text.replace('"', '""') + '"' if needs_quotes else text
 
 
 def to_json(groups: Mapping[str, Offsets]) -> str:

@@ -21,6 +21,7 @@ __all__ = ["Goal", "Seconds", "duration", "goal_options", "instant", "is_given",
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+DIGITS: Final = 12  # of milliseconds since 1970, at least
 SHORT: Final = re.compile(r"(\d{1,9})([smhdw])")
 ISO: Final = re.compile(r"P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.\d+)?S)?)?")
 
@@ -65,9 +66,18 @@ def _duration(text: str) -> timedelta:
 
 
 def instant(text: str) -> datetime:
-    """An ISO 8601 time, UTC without a zone as for Kafka's tools, or milliseconds since 1970."""
+    """An ISO 8601 time, UTC without a zone as for Kafka's tools, or milliseconds since 1970.
+
+    A small number is a mistake (seconds, or `20260131`) that would move to the first offsets.
+    """
     try:
         if text.isascii() and text.isdigit():
+            if len(text.lstrip("0")) < DIGITS:
+                raise click.BadParameter(
+                    f"{text!r}: as milliseconds since 1970 that is before 1973; is it a date, or seconds? "
+                    "Give 2026-01-31T12:00:00, or milliseconds: 1769860800000",
+                    param_hint="--to-time",
+                )
             return EPOCH + timedelta(milliseconds=int(text))
         found = datetime.fromisoformat(text)
     except (ValueError, OverflowError):

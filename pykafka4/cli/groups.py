@@ -17,10 +17,10 @@ from pykafka4.admin.files import to_csv, to_json
 from pykafka4.admin.values import GroupLag
 from pykafka4.cli.arguments import Seconds
 from pykafka4.cli.offsets import create, delete, delete_offsets, rewind
-from pykafka4.cli.session import DONE, FAILED, Session, complain_of, note
+from pykafka4.cli.session import DONE, FAILED, Session, complain, complain_of, note
 from pykafka4.cli.show import as_json, console, error_json, group_json, lag_json, lag_table, legible, member_table, plain, table
 from pykafka4.core.admin.values import CLASSIC, CONSUMER
-from pykafka4.errors import KafkaError
+from pykafka4.errors import ConfigError, KafkaError
 
 __all__ = ["groups", "watch"]
 
@@ -144,6 +144,8 @@ def watch(
             while True:
                 try:
                     found, _ = look()
+                except ConfigError:  # it would fail for ever
+                    raise
                 except KafkaError as error:
                     found = {"": error}
                 if json_:
@@ -186,16 +188,17 @@ def export(session: Session, group: tuple[str, ...], all_: bool, format_: str, o
         names, code = chosen(admin, session, group, all_)
         found = admin.group_offsets(names, session.timeout)
     good = {name: one for name, one in found.items() if not isinstance(one, KafkaError)}
+    for name in (name for name, one in good.items() if not one):
+        note(f"group {name} has committed no offsets")
+    code = max(code, complain_of({name: one for name, one in found.items() if isinstance(one, KafkaError)}))
+    if output.name != "-" and not any(good.values()):  # which may have those of an earlier export
+        return complain(f"there are no offsets to write, so {output.name} is left as it is")
     text = to_csv(good, named=len(names) > 1) if format_ == "csv" else to_json(good)
     if output.isatty() and (safe := "\n".join(map(legible, text.split("\n")))) != text:
         note("control characters are shown as escapes; --output FILE writes them as they are")
         text = safe
     output.write(text)
-    empty = [name for name, one in good.items() if not one]
-    for name in empty:
-        note(f"group {name} has committed no offsets")
-    errors = {name: one for name, one in found.items() if isinstance(one, KafkaError)}
-    return max(code, complain_of(errors))
+    return code
 
 
 for command in (create, rewind, delete, delete_offsets):

@@ -124,7 +124,7 @@ def test_offsets_are_written_and_read_back(server: ModelServer, admin: AdminClie
         (["--to-offset", "3"], 3),
         (["--to-time", "1970-01-01T00:00:01.005"], 5),
         (["--to-time", "1970-01-01T01:00:01.005+01:00"], 5),
-        (["--to-time", "1005"], 5),
+        (["--to-time", "1769860800000"], 10),
         (["--ago", "2h"], 10),
         (["--ago", "PT1H30M"], 10),
         (["--shift", "-2"], 5),
@@ -177,7 +177,7 @@ def test_a_file_without_an_offset_for_a_topic_that_was_named_is_wrong_usage(serv
 
 def test_ids_that_look_alike_are_exported_and_read_back(server: ModelServer, admin: AdminClient, groups: Run, tmp_path: Path) -> None:
     topic(server, 10)
-    ids = ["g", "g ", "a\nb", "a\rb", "[x"]
+    ids = ["\ufeffg", "g", "g ", "a\nb", "a\rb", "[x"]
     for number, name in enumerate(ids):
         admin.set_offsets(name, {T0: number})
     for form in ("csv", "json"):
@@ -195,6 +195,22 @@ def test_an_export_of_which_a_part_failed_has_the_ids_of_groups(server: ModelSer
     server.do(lambda cluster: cluster.controls.deny("group", "a", ["DESCRIBE"]))
     code, out, _ = groups("export", "a", "b")
     assert (code, out) == (1, "b,t,0,6\n")
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_an_export_without_offsets_leaves_the_file_of_an_earlier_one(
+    server: ModelServer, admin: AdminClient, groups: Run, tmp_path: Path, form: str
+) -> None:
+    topic(server, 10)
+    admin.set_offsets("a", {T0: 4})
+    server.do(lambda cluster: cluster.controls.deny("group", "a", ["DESCRIBE"]))
+    file = tmp_path / "o"
+    file.write_text("t,0,5\n")
+    for name in ("a", "none"):
+        code, _, err = groups("export", name, "--format", form, "--output", str(file))
+        assert (code, f"so {file} is left as it is" in err) == (1, True)
+    assert file.read_text() == "t,0,5\n"
+    assert groups("export", "none", "--format", form)[0] == 0
 
 
 class Terminal(io.BytesIO):
@@ -344,6 +360,9 @@ def test_a_command_that_fails_writes_a_document(server: ModelServer, admin: Admi
         (["-b", "localhost:1", "--timeout", "nan", "groups", "list"], "is not a number of seconds"),
         (["-b", "localhost:1", "groups", "lag", "x\udcff"], "cannot be encoded as UTF-8"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--to-time", "noon"], "must be such as 2026"),
+        (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--to-time", "20260131"], "is it a date, or seconds?"),
+        (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--to-time", "1769860800"], "is it a date, or seconds?"),
+        (["-b", "localhost:1", "groups", "lag", "x" * 32_768, "--watch", "1"], "the longest that a request can carry"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--from-file", "/nowhere"], "cannot be read"),
         (["-b", "localhost:1", "groups", "create", "g", "--topic", "t", "--shift", "1"], "a new group has no offsets"),
         (["-b", "localhost:1", "groups", "create", "g"], "of which topics?"),

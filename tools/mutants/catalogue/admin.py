@@ -125,6 +125,20 @@ MUTANTS: Final = (
         tests=(COMMAND + "test_the_deletion_of_offsets_that_members_have_is_refused_and_what_is_not_committed_is_named",),
     ),
     Mutant(
+        file="pykafka4/cli/arguments.py",
+        old='            if len(text.lstrip("0")) < DIGITS:\n',
+        new="            if False:\n",
+        breaks="a date without hyphens moves a group to its first offsets",
+        tests=(COMMAND + "test_wrong_usage_is_code_2_or_names_the_file",),
+    ),
+    Mutant(
+        file="pykafka4/cli/groups.py",
+        old="and not any(good.values()):",
+        new="and False:",
+        breaks="an export that fails empties the file of an earlier one",
+        tests=(COMMAND + "test_an_export_without_offsets_leaves_the_file_of_an_earlier_one",),
+    ),
+    Mutant(
         file="pykafka4/cli/main.py",
         old='        if "--json" in arguments and',
         new="        if False and",
