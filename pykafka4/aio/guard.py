@@ -21,7 +21,7 @@ from pykafka4.errors import KafkaError
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal
 
-__all__ = ["SCOPES", "TaskGuard"]
+__all__ = ["SCOPES", "Holder", "TaskGuard"]
 
 SCOPES: Final[ContextVar[tuple[object, ...]]] = ContextVar("pykafka4_scopes", default=())  # the calls that the running code is part of
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import length_hint
 from typing import Any, Final
 
-from pykafka4.aio.guard import TaskGuard
+from pykafka4.aio.guard import Holder, TaskGuard
 from pykafka4.aio.tasks import Home
 from pykafka4.aio.waits import TaskWaits, run
 from pykafka4.client import Client
@@ -74,21 +74,22 @@ class TaskSession(Session):
         if self.guard.in_listener():
             raise KafkaError(f"poll must not be called inside {self.waits.method}: the running poll continues when the listener returns")
         reader, entered = self.reader, False
-        with self.guard.exclusive("poll") as holder:
-            await self._let_others_run()
-            try:
+        holder: Holder | None = None
+        try:
+            with self.guard.exclusive("poll") as holder:
+                await self._let_others_run()
                 self._begin_poll(holder.task)
                 entered = True
                 records = await self._await_records(INFINITY if timeout is None else self._now() + timeout, limit, take)
                 self._woken = False
                 reader.leave()
-                return records  # type: ignore[return-value]
-            except BaseException:  # including CancelledError: the next poll returns what was decoded
-                if self.guard.holds(holder):
-                    if entered:
-                        reader.take_back()
-                    reader.leave()
-                raise
+            return records  # type: ignore[return-value]  # behind the block, whose end Ctrl-C may interrupt, and before the `except`
+        except BaseException:  # including CancelledError: the next poll returns what was decoded
+            if holder is not None and (self.guard.holds(holder) or self.guard.unused()):
+                if entered:
+                    reader.take_back()
+                reader.leave()
+            raise
 
     async def _let_others_run(self) -> None:
         if self._now() - self._turned > SLICE_SECONDS:

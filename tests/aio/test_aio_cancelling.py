@@ -6,16 +6,18 @@ Afterwards the consumer works: no record is lost or returned twice, and what was
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 from consuming import fill, numbers, topic
+from interrupts import interrupts, undisturbed
 from net_helpers import SECONDS
 from tasking import When, cancelled, consumer_of, every_wait, run
 
 from pykafka4 import KafkaError
-from pykafka4.aio import Consumer
+from pykafka4.aio import Consumer, guard
 from pykafka4.core.group.classic import ClassicProtocol
 from pykafka4.core.group.coordinator import Reaction
 from pykafka4.records import TopicPartition
@@ -76,6 +78,33 @@ def test_a_poll_cancelled_in_any_wait_loses_nothing_and_returns_nothing_twice(se
                     break
 
     run(main())
+
+
+def test_ctrl_c_where_a_poll_enters_or_leaves_the_consumer_loses_nothing(server: ModelServer) -> None:
+    """The KeyboardInterrupt ends the event loop; the application may run another one. (`asyncio.run` cancels at the first Ctrl-C.)"""
+    topic(server, 0)
+    consumer = asyncio.run(member(server))
+    seen: list[int] = []
+    filled = 0
+
+    def poll() -> None:
+        nonlocal filled
+        with undisturbed():
+            fill(server, "t", 0, numbers(filled, filled + 3))
+        filled += 3
+        loop = asyncio.new_event_loop()
+        try:
+            seen.extend(record.offset for record in loop.run_until_complete(consumer.poll(SECONDS, 2)))
+        finally:
+            loop.close()
+
+    places = []
+    for place in interrupts(poll, within=(guard.__file__, contextlib.__file__)):
+        seen += asyncio.run(got(consumer, filled - len(seen)))
+        assert seen == list(range(filled)), place
+        places.append(place)
+    assert any("TaskGuard.exclusive" in place for place in places)
+    asyncio.run(consumer.close())
 
 
 def test_a_loop_cancelled_in_any_wait_loses_nothing(server: ModelServer) -> None:

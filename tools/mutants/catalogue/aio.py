@@ -169,6 +169,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/aio/session.py",
+        old=" and (self.guard.holds(holder) or self.guard.unused()):",
+        new=" and self.guard.holds(holder):",
+        breaks="Ctrl-C as a poll of a task leaves the consumer loses its list",
+        tests=("tests/aio/test_aio_cancelling.py::test_ctrl_c_where_a_poll_enters_or_leaves_the_consumer_loses_nothing",),
+    ),
+    Mutant(
+        file="pykafka4/aio/session.py",
         old='            error.add_note("pykafka4: the commit was under way; it may be carried out or not")\n',
         new="            del error\n",
         breaks="a cancelled commit does not say that its outcome is unknown",
