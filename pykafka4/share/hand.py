@@ -58,6 +58,11 @@ class Outgoing:
         """Whether `who` is the first to take it. Atomic under the GIL."""
         return self._taker.setdefault("taker", who) == who
 
+    @property
+    def is_urgent(self) -> bool:
+        """Whether it needs a report of its own: there are errors to tell, or somebody may ask for the outcome."""
+        return bool(self.lost) or any(AcknowledgeType.RENEW in types.values() for types in self.types.values())
+
     def __bool__(self) -> bool:
         return bool(self.types or self.lost)
 

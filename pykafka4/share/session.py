@@ -18,7 +18,7 @@ from pykafka4.consumer.handled import HandledError
 from pykafka4.core import INFINITY
 from pykafka4.core.share.machine import ShareMachine
 from pykafka4.core.share.shelf import Shelf
-from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, Report
+from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, Acquired, Report
 from pykafka4.errors import BufferFull, ClosedError, ConfigError, KafkaError, KafkaTimeoutError, UnsupportedVersion, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_timeout, check_topic
@@ -35,12 +35,12 @@ __all__ = ["OnAcknowledged", "Results", "Session"]
 log = get_log("pykafka4.share")
 
 Results = dict[TopicPartition, "KafkaError | None"]
+Types = Mapping[Acquired, Mapping[int, AcknowledgeType]]
 OnAcknowledged = Callable[[Results], Any]
 
 CLOSE_SECONDS: Final = 10.0
 LEAVE_SECONDS: Final = 5.0
 FLUSH_SECONDS: Final = 0.1  # acknowledgements wait for others at most this long, while there are records left
-FLUSH_RECORDS: Final = 1_000
 MOST_OWED: Final = 10_000
 WARN_SECONDS: Final = 60.0  # between two warnings about records that were locked too long
 CLOSED: Final = "this share consumer is closed; create a new one"
@@ -63,7 +63,8 @@ class Session(Attachment[ShareMachine]):
         self.closed = False
         self._owed: deque[None] = deque()  # one for each callback that has not begun
         self._woken = False
-        self._flushed_at = -INFINITY
+        self._said: deque[Outgoing] = deque()  # by polls; the loop takes it
+        self._taken_at = -INFINITY  # at that time, or later
         self._reads: object = None  # the thread that polled last, which has the returned records
         self._handled = HandledError()
         self._pause = 0.0  # seconds between the last two polls
@@ -187,7 +188,7 @@ class Session(Attachment[ShareMachine]):
         if shelf.notices:
             raise shelf.notices.popleft()
         records = self.hand.take(limit)
-        self._flush_if_due(empty=not self.hand.ready)
+        self._flush(soon=bool(self.hand.ready))
         if self.hand.expired > self._warned:
             self._warn()
         if self.hand.ready:
@@ -257,34 +258,71 @@ class Session(Attachment[ShareMachine]):
                 )
             self.hand.acknowledge(record, chosen)
 
-    def _flush_if_due(self, *, empty: bool) -> None:
-        """Send acknowledgements when there are no more records to hand out, or others have waited long enough."""
-        now = self.runtime.loop.now()
-        if empty or now >= self._flushed_at + FLUSH_SECONDS or len(self.hand.held) >= FLUSH_RECORDS:
-            self._flushed_at = now
-            outgoing = self.hand.collect()
-            if outgoing and self.on_acknowledged is not None:
-                self._check_owed()
+    def _flush(self, *, soon: bool) -> None:
+        """Send the acknowledgements that a poll has found, however late the next one comes. `soon`: together with others."""
+        outgoing = self.hand.collect()
+        if outgoing and self.on_acknowledged is not None:
+            self._check_owed()
+        if not soon or outgoing.is_urgent:
             self._send_if_any(outgoing)
+        elif outgoing:
+            self._send_soon(outgoing)
+
+    def _send_soon(self, outgoing: Outgoing) -> None:
+        self.hand.sending(outgoing)
+        self._said.append(outgoing)
+        now = self.runtime.loop.now()  # not earlier: what is said after `_taken_at` may be too late for that turn
+        if now >= self._taken_at:  # otherwise not: waking the loop costs more than a record
+            self.post(lambda at: self.machine.call_at(at + FLUSH_SECONDS, self._give_said))
+            self._taken_at = now + FLUSH_SECONDS
+        self.hand.sent(outgoing)
+
+    def _give_said(self) -> None:
+        """Give the machine what polls have said, with one report. Loop thread."""
+        if types := self._all_said({}):
+            self._give(types, self._report(self._settled))
+
+    def _all_said(self, more: Types) -> Types:
+        """What polls have said since the last time, and `more`. Loop thread."""
+        found: dict[Acquired, dict[int, AcknowledgeType]] = {}
+        parts = [more]
+        while self._said:
+            outgoing = self._said.popleft()
+            if outgoing.take(LOOP):
+                parts.append(outgoing.types)
+        for part in parts:
+            for acquired, types in part.items():
+                found.setdefault(acquired, {}).update(types)
+        return found
 
     def _send_if_any(self, outgoing: Outgoing) -> None:
         if outgoing:
             self._send(outgoing, self._settled)
 
     def _send(self, outgoing: Outgoing, done: Callable[[Report], object]) -> None:
+        def give(now: float) -> None:
+            if outgoing.take(LOOP):
+                self._give(self._all_said(outgoing.types), report)
+
+        report = outgoing.report = self._report(done)
+        for tp, (records, error) in outgoing.lost.items():
+            report.begin()
+            report.settle(tp, records, error)
+        self.hand.sending(outgoing)
+        self.post(give)
+        self.hand.sent(outgoing)
+
+    def _report(self, done: Callable[[Report], object]) -> Report:
         def settled(report: Report) -> None:
             self.acknowledged += report.accepted
             self.failed += report.failed
             done(report)
 
-        report = outgoing.report = Report(settled)
-        for tp, (records, error) in outgoing.lost.items():
-            report.begin()
-            report.settle(tp, records, error)
-        parts = [Acknowledgements(acquired, types, report) for acquired, types in outgoing.types.items()]
-        self.hand.sending(outgoing)
-        self.post(lambda _: self.machine.acknowledge(parts, report) if outgoing.take(LOOP) else None)
-        self.hand.sent(outgoing)
+        return Report(settled)
+
+    def _give(self, types: Types, report: Report) -> None:
+        """Loop thread."""
+        self.machine.acknowledge([Acknowledgements(acquired, said, report) for acquired, said in types.items()], report)
 
     def _settled(self, report: Report) -> None:
         """The outcome of acknowledgements that no caller waits for. Loop thread."""
@@ -339,9 +377,10 @@ class Session(Attachment[ShareMachine]):
         if self.config.is_implicit:
             self.hand.accept_all()
         outgoing = self.hand.collect()
-        if outgoing:
-            self._send(outgoing, done)
-        return bool(outgoing)
+        if not outgoing and not self._said:
+            return False
+        self._send(outgoing, done)
+        return True
 
     # ---------------------------------------------------------------- the rest
 
@@ -368,10 +407,15 @@ class Session(Attachment[ShareMachine]):
 
     def _leave(self, timeout: float) -> None:
         """Send what is acknowledged, release everything else, leave the group; wait up to `timeout` seconds."""
+
+        def leave(now: float) -> None:
+            self._give_said()
+            self.machine.leave(now, timeout, lambda: left.set_result(None))
+
         self._send_if_any(self.hand.collect())
         self.hand.held.clear()
         left: Promise[None] = self.promise()
-        self.post(lambda now: self.machine.leave(now, timeout, lambda: left.set_result(None)))
+        self.post(leave)
         left.exception(timeout + SHORT)
 
     @call

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from consuming import topic
-from interrupts import PACKAGE, interrupted, share
+from interrupts import PACKAGE, interrupted, interrupts, share
 
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
-from pykafka4.share import ShareConsumer
+from pykafka4.share import ShareConsumer, session
 from pykafka4.share.hand import Hand
 from pykafka4.share.record import ShareRecord
 from pykafka4.testing import ModelServer
@@ -168,6 +168,86 @@ def test_a_commit_that_ctrl_c_ends_is_not_sent_again(server: ModelServer, make: 
     consumer.accept(second)
     assert consumer.commit() == {T0: None}
     assert (consumer.stats()["acknowledged"], consumer.stats()["failed"]) == (2, 0)
+
+
+def test_what_a_poll_has_accepted_is_sent_although_no_other_poll_comes(server: ModelServer, make: Make) -> None:
+    topic(server, 4)
+    consumer = make(share_acknowledgement_mode="implicit")
+    take(consumer, 1)
+    assert len(consumer.poll(0.0, 1)) == 1  # the application works on this one for long
+    server.wait_for(lambda cluster: final(cluster) == 1)
+
+
+@pytest.mark.parametrize(("call", "stored"), [("commit", 2), ("close", 2), ("unsubscribe", 1)])
+def test_what_polls_have_accepted_is_sent_with_what_comes_next(
+    server: ModelServer, make: Make, monkeypatch: pytest.MonkeyPatch, call: str, stored: int
+) -> None:
+    monkeypatch.setattr(session, "FLUSH_SECONDS", 1_000.0)
+    topic(server, 4)
+    consumer = make(share_acknowledgement_mode="implicit")
+    take(consumer, 1)
+    assert len(consumer.poll(0.0, 1)) == 1
+    assert server.do(final) == 0
+    getattr(consumer, call)()
+    assert server.do(final) == stored
+    assert consumer.stats()["acknowledged"] == stored
+
+
+def test_fast_polls_do_not_put_off_what_earlier_ones_have_accepted(make: Make) -> None:
+    core = make()._session
+    done: list[str] = []
+
+    def act(now: float) -> None:
+        core.machine.call_at(now + 1_000.0, lambda: done.append("first"))
+        core.machine.call_at(now + 1_000.0, lambda: done.append("second"))
+
+    core.runtime.loop.ask(act, SECONDS)
+    assert done == ["first"]
+
+
+def test_acknowledgements_of_polls_have_one_outcome_together(server: ModelServer, make: Make) -> None:
+    topic(server, 4)
+    results: list[Any] = []
+    consumer = make(share_acknowledgement_mode="implicit")
+    consumer.set_acknowledgement_callback(results.append)
+    take(consumer, 1)
+    assert [len(consumer.poll(0.0, 1)) for _ in range(2)] == [1, 1]
+    server.wait_for(lambda cluster: final(cluster) == 2)
+    server.wait_for(lambda cluster: results)
+    assert (results, consumer.stats()["acknowledged"]) == ([{T0: None}], 2)
+
+
+def test_a_commit_waits_for_what_polls_have_accepted(server: ModelServer, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "FLUSH_SECONDS", 1_000.0)
+    topic(server, 3)
+    consumer = make()
+    (first,) = take(consumer, 1)
+    consumer.accept(first)
+    assert len(consumer.poll(0.0, 1)) == 1
+    assert consumer.commit() == {T0: None}
+    assert server.do(final) == 1
+    assert consumer.commit() == {}
+
+
+def test_ctrl_c_at_any_place_of_what_a_poll_sends_has_it_sent_once(
+    server: ModelServer, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "FLUSH_SECONDS", 1_000.0)
+    topic(server, 300)
+    consumer = make(share_acknowledgement_mode="implicit")
+    take(consumer, 1)
+    core = consumer._session
+    within = tuple(PACKAGE + path for path in ("/share/session.py", "/share/hand.py"))
+
+    def act() -> None:
+        core.hand.accept_all()
+        core._flush(soon=True)
+
+    for place in interrupts(act, within=within):
+        assert len(consumer.poll(0.0, 1)) == 1, place
+    consumer.commit()
+    stats = consumer.stats()
+    assert (stats["acknowledged"], stats["failed"], server.do(final)) == (stats["delivered"], 0, stats["delivered"])
 
 
 def test_ctrl_c_in_unsubscribe_does_not_keep_the_consumer_from_joining_again(server: ModelServer, make: Make) -> None:

@@ -51,6 +51,7 @@ class ShareMachine:
         self._end_by = INFINITY
         self._then: Callable[[], None] | None = None
         self._leave_by = INFINITY
+        self._call_at, self._call = INFINITY, self._done
         self._nothing = Effects()
 
     # ---------------------------------------------------------------- calls
@@ -68,6 +69,12 @@ class ShareMachine:
     def acknowledge(self, acknowledgements: Iterable[Acknowledgements], report: Report) -> None:
         """Send acknowledgements; `report.done` is called when all have an outcome."""
         self.sources.acknowledge(acknowledgements, report)
+
+    def call_at(self, at: float, fn: Callable[[], None]) -> None:
+        """Call `fn` at that time. What an earlier call has asked for is done now: otherwise each call would put it off."""
+        if self._call_at < INFINITY:
+            self._call()
+        self._call_at, self._call = at, fn
 
     def leave(self, now: float, seconds: float, then: Callable[[], None]) -> None:
         """Send what is acknowledged, release the rest, leave the group; `then` is called afterwards, after `seconds` at the latest."""
@@ -94,7 +101,10 @@ class ShareMachine:
         if now >= self._end_by:
             self._end_by = INFINITY
             self.sources.abandon(KafkaTimeoutError("the consumer was closed before the broker had answered"))
-        wake_at = min(self._end_by, self.member.poll(now), self.sources.poll(now))
+        if now >= self._call_at:
+            self._call_at = INFINITY
+            self._call()
+        wake_at = min(self._end_by, self._call_at, self.member.poll(now), self.sources.poll(now))
         wake_at = min(wake_at, self.coordinator.poll(now))
         if self._requests:
             requests = tuple(self._requests)

@@ -119,4 +119,25 @@ MUTANTS = (
         breaks="records that were locked too long are lost without a word",
         tests=(f"{INTERRUPTIONS}::test_records_that_were_locked_too_long_are_told_with_the_way_out",),
     ),
+    Mutant(
+        file=SESSION,
+        old="            self.post(lambda at: self.machine.call_at(at + FLUSH_SECONDS, self._give_said))\n",
+        new="",
+        breaks="what a poll has accepted is not sent before the next poll",
+        tests=(f"{INTERRUPTIONS}::test_what_a_poll_has_accepted_is_sent_although_no_other_poll_comes",),
+    ),
+    Mutant(
+        file=SESSION,
+        old="        if not outgoing and not self._said:\n",
+        new="        if not outgoing:\n",
+        breaks="a commit does not wait for what polls have accepted",
+        tests=(f"{INTERRUPTIONS}::test_a_commit_waits_for_what_polls_have_accepted",),
+    ),
+    Mutant(
+        file=SESSION,
+        old="            self._give_said()\n            self.machine.leave",
+        new="            self.machine.leave",
+        breaks="close and unsubscribe drop what polls have accepted",
+        tests=(f"{INTERRUPTIONS}::test_what_polls_have_accepted_is_sent_with_what_comes_next",),
+    ),
 )

@@ -7,6 +7,7 @@ from tools.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 SOURCE, MEMBER = "pykafka4/core/share/source.py", "pykafka4/core/share/member.py"
+MACHINE = "pykafka4/core/share/machine.py"
 SHELF, VALUES = "pykafka4/core/share/shelf.py", "pykafka4/core/share/values.py"
 TESTS, INTERRUPTIONS = "tests/share/test_share_consumer.py", "tests/share/test_share_interruptions.py"
 OF_SOURCE, OF_MEMBER = "tests/core/share/test_source.py", "tests/core/share/test_member.py"
@@ -102,5 +103,12 @@ MUTANTS = (
         "                tp = None if name is None else TopicPartition(name, part.partition_index)\n",
         breaks="records that arrive for an old subscription stay locked",
         tests=(f"{OF_SOURCE}::test_records_of_a_topic_that_is_no_longer_subscribed_are_released",),
+    ),
+    Mutant(
+        file=MACHINE,
+        old="            self._call()\n        self._call_at, self._call = at, fn\n",
+        new="            pass\n        self._call_at, self._call = at, fn\n",
+        breaks="fast polls put off what earlier ones have accepted",
+        tests=(f"{INTERRUPTIONS}::test_fast_polls_do_not_put_off_what_earlier_ones_have_accepted",),
     ),
 )
