@@ -435,7 +435,7 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         owned = {tp for m in self.members if m.alive for tp in m.reading.owned}
         bound = self.disturbances.base + OWNER_SECONDS + self.plan.options["session_timeout_ms"] / 1000
         for tp in self._partitions():
-            if tp in owned or not self.living():
+            if tp in owned or all(member.working_long for member in self.living()):
                 self._unowned[tp] = now
                 continue
             since = max(self._unowned.setdefault(tp, now), self._upset_at)

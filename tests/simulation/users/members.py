@@ -63,6 +63,7 @@ class Member:
         self.in_hand: list[Record] = []
         self.alive = True
         self.ending = False
+        self.working_long = False  # perhaps beyond its lease: it is out of the group then
         self.consumer: Consumer | None = None
         self.companion: Companion | None = None
         self.crash = Crashed(self)

@@ -45,7 +45,9 @@ class RareCalls:
         began, member_id = sim.timeline.now, member.group_id
         ends = max(polled + sim.plan.options["max_poll_interval_ms"] / 1000, began + lease)
         inside = sim.in_group(member_id)
+        member.working_long = True
         sim.world.sleep(seconds)
+        member.working_long = False
         now = sim.timeline.now
         if member.ending or member.crash.at is not None or not inside:
             return
