@@ -6,7 +6,7 @@ session ends its leases, and acknowledgements under these fail without being sen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any, Final
 from uuid import UUID
@@ -53,6 +53,15 @@ class Context:
     unsupported: Callable[[KafkaError], None]  # the brokers have no share groups
 
 
+@attrs.define(eq=False)
+class Hold:
+    """A partition that has failed: until a time it has no part in requests, so that it does not slow down the others."""
+
+    backoff: Backoff
+    until: float = -INFINITY
+    tried: bool = False  # by the request in flight
+
+
 class Source:
     """The share session with one broker."""
 
@@ -68,7 +77,8 @@ class Source:
         self._names: dict[tuple[UUID, int], TopicPartition] = {}  # of what was fetched last: the metadata may have forgotten the topic
         self._epoch = 0  # of the next request; 0 opens a session
         self._backoff = Backoff.retry(context.config, context.random)
-        self._rest_until = 0.0
+        self._rest_until = 0.0  # after a request that has failed as a whole
+        self._holds: dict[TopicPartition, Hold] = {}
         self._closing: Callable[[], None] | None = None
         self._closed = False
 
@@ -111,15 +121,19 @@ class Source:
         if self._closing is not None:
             self._close(now)
             return INFINITY
-        fetches = bool(self.targets) and self._context.shelf.wants(self.wanted)
-        if not self.queue and not fetches:
-            return INFINITY
+        held = {tp: hold.until for tp, hold in self._holds.items() if now < hold.until}
+        targets = {tp: i for tp, i in self.targets.items() if tp not in held} if held else self.targets
+        due = [each for each in self.queue if each.acquired.tp not in held]
+        fetches = bool(targets) and self._context.shelf.wants(self.wanted)
+        if not due and not fetches:
+            return min(held.values(), default=INFINITY)
         if now < self._rest_until:
             return self._rest_until
-        if self.queue and (not fetches or any(each.renews or each.acquired.tp not in self.targets for each in self.queue)):
+        self._sent, self.queue = due, [each for each in self.queue if each.acquired.tp in held]
+        if due and (not fetches or any(each.renews or each.acquired.tp not in targets for each in due)):
             self._send_acknowledgements(now, self._epoch, self._acknowledged)
         else:
-            self._fetch(now)
+            self._fetch(now, targets)
         return INFINITY
 
     def _fail_lost(self) -> None:
@@ -137,22 +151,22 @@ class Source:
 
     # ---------------------------------------------------------------- requests
 
-    def _fetch(self, now: float) -> None:
-        added = {tp: i for tp, i in self.targets.items() if self._in_session.get(tp) != i}
-        forgotten = {tp: i for tp, i in self._in_session.items() if self.targets.get(tp) != i}
+    def _fetch(self, now: float, targets: dict[TopicPartition, UUID]) -> None:
+        added = {tp: i for tp, i in targets.items() if self._in_session.get(tp) != i}
+        forgotten = {tp: i for tp, i in self._in_session.items() if targets.get(tp) != i}
         self.wanted = NOBODY
-        self._sent, self.queue = self.queue, []
+        self._try(targets)
         context = self._context
         most = min(context.shelf.limit, self._config.max_poll_records)
         message = share_fetch(self._config, context.member_id, self._epoch, added, forgotten, by_partition(self._sent), most)
         if added or forgotten:
-            self._in_session = dict(self.targets)
-            self._names = {(topic_id, tp.partition): tp for tp, topic_id in self.targets.items()}
+            self._in_session = dict(targets)
+            self._names = {(topic_id, tp.partition): tp for tp, topic_id in targets.items()}
         wait = self._config.fetch_max_wait_ms / 1000
         self._submit(now, message, wait, self._fetched)
 
     def _send_acknowledgements(self, now: float, epoch: int, answered: Callable[[float, Outcome], None]) -> None:
-        self._sent, self.queue = self.queue, []
+        self._try(())
         message = share_acknowledge(self._config, self._context.member_id, epoch, self._sent)
         self._submit(now, message, 0.0, answered, needs_renewals)
 
@@ -186,19 +200,16 @@ class Source:
         self._context.shelf.lock_seconds = lock
         self._settle(now, answer, lock, "acknowledge_")
         endpoints = {e.node_id: (e.host, e.port) for e in answer.node_endpoints}
-        failed = False
         for topic in answer.responses:
             for part in topic.partitions:
                 tp = self._names.get((topic.topic_id, part.partition_index))
                 if tp is None:
                     continue
                 if part.error_code:
-                    failed = True
                     self._partition_failed(now, tp, part, endpoints)
                 elif part.acquired_records:
                     self._acquired(now, tp, topic.topic_id, part, lock)
-        if not failed:
-            self._backoff.reset()
+        self._release()
 
     def _acknowledged(self, now: float, outcome: Outcome) -> None:
         if isinstance(outcome, Failed) and isinstance(outcome.reason, UnsupportedVersion):  # a renewal: nothing was sent
@@ -208,6 +219,7 @@ class Source:
             assert not isinstance(outcome, Failed)
             lock = outcome.message.acquisition_lock_timeout_ms / 1000 or self._context.shelf.lock_seconds or 0.0
             self._settle(now, outcome.message, lock, "")
+            self._release()
 
     def _without_renewals(self, those: list[Acknowledgements], error: Callable[[Acknowledgements], KafkaError]) -> list[Acknowledgements]:
         """The others; renewals fail with `error`."""
@@ -233,6 +245,7 @@ class Source:
         answer = outcome.message
         if not answer.error_code:
             self._epoch = self._epoch % 0x7FFFFFFF + 1
+            self._backoff.reset()
             return True
         row = error_code(answer.error_code)
         error = broker_error(row.code, f"{what} of group {self._config.group}", answer.error_message, what, group=self._config.group)
@@ -250,7 +263,7 @@ class Source:
         for each in sent:
             over = getattr(getattr(error, "code", None), "name", "") in SESSION_OVER
             each.fail(lock_lost(each.acquired.tp, each.types, reason) if over else error)
-        self._rest(now)
+        self._rest_until = now + self._backoff.next()
 
     def _end(self, reason: str) -> None:
         """Begin again with a new session."""
@@ -259,8 +272,21 @@ class Source:
         for lease in leases.values():
             lease.ended = reason
 
-    def _rest(self, now: float) -> None:
-        self._rest_until = now + self._backoff.next()
+    def _try(self, fetched: Iterable[TopicPartition]) -> None:
+        """A request is about to be sent."""
+        if self._holds:
+            tried = {*fetched, *(each.acquired.tp for each in self._sent)}
+            for tp, hold in self._holds.items():
+                hold.tried = tp in tried
+
+    def _hold(self, now: float, tp: TopicPartition) -> None:
+        hold = self._holds.setdefault(tp, Hold(Backoff.retry(self._config, self._context.random)))
+        if now >= hold.until:  # otherwise the same response has said so before
+            hold.until, hold.tried = now + hold.backoff.next(), False
+
+    def _release(self) -> None:
+        """Forget the partitions that were tried again and have not failed."""
+        self._holds = {tp: hold for tp, hold in self._holds.items() if not hold.tried}
 
     def _settle(self, now: float, answer: Any, lock: float, prefix: str) -> None:
         """The outcome of the acknowledgements that were sent. What is sent again comes before what was said meanwhile."""
@@ -293,7 +319,7 @@ class Source:
             error = lock_lost(lease.tp, each.types, f"broker {self.node} no longer leads the partition ({row.name})")
         elif row.retriable and lease.ended is None and now < max(each.acquired.locked_until(offset) for offset in each.types):
             self.queue.append(each)  # still locked: the broker could not store it now
-            self._rest(now)
+            self._hold(now, lease.tp)
             return
         each.fail(error)
 
@@ -303,7 +329,7 @@ class Source:
         if row.refresh is Refresh.METADATA:
             self._moved(now, tp, error, part, endpoints)
             return
-        self._rest(now)
+        self._hold(now, tp)
         if not row.retriable and row.name != TRANSIENT:
             self._context.shelf.tell(error)
 
@@ -348,6 +374,7 @@ class Source:
             return
         reason = "the consumer was closed, which releases what is not accepted or rejected"
         self.queue = self._without_renewals(self.queue, lambda each: lock_lost(each.acquired.tp, each.types, reason))
+        self._sent, self.queue = self.queue, []
         self._send_acknowledgements(now, CLOSE, self._session_closed)
 
     def _session_closed(self, now: float, outcome: Outcome) -> None:

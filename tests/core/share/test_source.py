@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +24,7 @@ from pykafka4.wire.protocol.messages_share import (
     ShareFetchResponse,
 )
 
-T0, ID = TopicPartition("t", 0), UUID(int=7)
+T0, T1, ID = TopicPartition("t", 0), TopicPartition("t", 1), UUID(int=7)
 NOBODY = LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1)
 ACCEPT, RELEASE, RENEW = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.RENEW
 LOCK = 30.0
@@ -53,12 +54,13 @@ class Harness:
         request = self.sent.pop()
         request.on_reply(self.now, message if isinstance(message, Failed) else Reply(message, 2, 1))
 
-    def fetched(self, *spans: tuple[int, int, int], error: str = "NONE") -> None:
-        """The response to a ShareFetch."""
+    def fetched(self, *spans: tuple[int, int, int], error: str = "NONE", beside: str | None = None) -> None:
+        """The response to a ShareFetch; `beside`: the error of t-1."""
         kind = ShareFetchResponse.Topic.Partition
         rows = [kind.AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count) for first, last, count in spans]
         part = kind(acknowledge_error_code=BY_NAME[error].code, current_leader=NOBODY, records=b"", acquired_records=rows)
-        topic = ShareFetchResponse.Topic(topic_id=ID, partitions=[part])
+        other = kind(partition_index=1, error_code=BY_NAME[beside or "NONE"].code, current_leader=NOBODY, records=None, acquired_records=[])
+        topic = ShareFetchResponse.Topic(topic_id=ID, partitions=[part] if beside is None else [part, other])
         self.reply(ShareFetchResponse(acquisition_lock_timeout_ms=int(LOCK * 1000), responses=[topic], node_endpoints=[]))
 
     def acknowledged(self, error: str = "NONE") -> None:
@@ -208,3 +210,83 @@ def test_records_of_a_topic_that_is_no_longer_subscribed_are_released() -> None:
     message = harness.poll()
     assert isinstance(message, ShareAcknowledgeRequest)
     assert batches(message) == [(3, 4, RELEASE.value)]
+
+
+def fetched_partitions(message: Any) -> tuple[list[int], list[int]]:
+    """Partitions that a ShareFetch adds to the session, and that it removes."""
+    assert isinstance(message, ShareFetchRequest)
+    added = [part.partition_index for topic in message.topics for part in topic.partitions]
+    return added, [partition for topic in message.forgotten_topics_data for partition in topic.partitions]
+
+
+def test_a_partition_that_cannot_be_fetched_does_not_slow_down_the_others() -> None:
+    harness = Harness(retry_backoff_ms=100, retry_backoff_max_ms=1_000)
+    harness.source.targets = {T0: ID, T1: ID}
+    harness.shelf.waiting = True
+    assert fetched_partitions(harness.poll()) == ([0, 1], [])
+    tries = []
+    for _ in range(1_000):
+        harness.fetched(beside="COORDINATOR_NOT_AVAILABLE" if T1 in harness.source._in_session else None)
+        harness.now += 0.01
+        message = harness.poll()  # at once: t-0 is fine
+        if fetched_partitions(message)[0]:
+            tries.append(harness.now)
+    pauses = [second - first for first, second in itertools.pairwise(tries)]
+    assert 8 <= len(tries) <= 15
+    assert max(pauses) < 1.3
+    assert pauses[0] < 0.3
+    assert min(pauses[4:]) > 0.7  # they have grown
+    harness.now += 2
+    harness.fetched()
+    assert fetched_partitions(harness.poll()) == ([1], [])
+    harness.fetched(beside="NONE")
+    harness.poll()
+    harness.fetched(beside="COORDINATOR_NOT_AVAILABLE")
+    assert fetched_partitions(harness.poll()) == ([], [1])
+    harness.fetched()
+    harness.now += 0.13
+    assert fetched_partitions(harness.poll()) == ([1], [])  # the first pause again
+
+
+def test_partitions_that_all_fail_are_asked_again_after_a_pause() -> None:
+    harness = Harness(retry_backoff_ms=100)
+    harness.source.targets = {T1: ID}
+    harness.shelf.waiting = True
+    harness.poll()
+    harness.fetched(beside="COORDINATOR_NOT_AVAILABLE")
+    again = harness.source.poll(harness.now)
+    assert 0.08 <= again - harness.now <= 0.12
+    assert not harness.sent
+    harness.now = again
+    assert fetched_partitions(harness.poll()) == ([], [])
+
+
+def test_acknowledgements_that_one_partition_cannot_store_do_not_hold_up_the_others() -> None:
+    harness = Harness()
+    acquired = harness.acquire((0, 1, 1))
+    report = harness.say(acquired, o0=ACCEPT)
+    harness.poll()
+    harness.acknowledged("COORDINATOR_NOT_AVAILABLE")
+    harness.say(acquired, o1=ACCEPT)
+    harness.source.targets = {T0: ID, T1: ID}
+    harness.shelf.waiting = True
+    assert fetched_partitions(harness.poll()) == ([1], [0])
+    harness.fetched(beside="NONE")
+    harness.shelf.waiting = False
+    assert harness.poll() is None
+    harness.now += 0.2
+    assert batches(harness.poll()) == [(0, 1, ACCEPT.value)]
+    harness.acknowledged()
+    assert report.results == {T0: None}
+
+
+def test_the_end_of_a_session_does_not_wait_for_a_pause() -> None:
+    harness = Harness()
+    acquired = harness.acquire((0, 0, 1))
+    report = harness.say(acquired, o0=ACCEPT)
+    harness.poll()
+    harness.acknowledged("COORDINATOR_NOT_AVAILABLE")
+    harness.source.close(lambda: None)
+    assert batches(harness.poll()) == [(0, 0, ACCEPT.value)]
+    harness.acknowledged()
+    assert report.results == {T0: None}

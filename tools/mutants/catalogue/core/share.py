@@ -22,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         file=SOURCE,
-        old="            self.queue.append(each)  # still locked: the broker could not store it now\n            self._rest(now)\n            return\n",
+        old="            self.queue.append(each)  # still locked: the broker could not store it now\n            self._hold(now, lease.tp)\n            return\n",
         new="            pass\n",
         breaks="an acknowledgement that the broker cannot store now fails",
         tests=(f"{TESTS}::test_a_broker_that_cannot_store_it_now_is_asked_again",),
@@ -110,5 +110,33 @@ MUTANTS = (
         new="            pass\n        self._call_at, self._call = at, fn\n",
         breaks="fast polls put off what earlier ones have accepted",
         tests=(f"{INTERRUPTIONS}::test_fast_polls_do_not_put_off_what_earlier_ones_have_accepted",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="        self._hold(now, tp)\n",
+        new="        self._rest_until = now + self._backoff.next()\n",
+        breaks="a partition that cannot be fetched slows down the others",
+        tests=(f"{OF_SOURCE}::test_a_partition_that_cannot_be_fetched_does_not_slow_down_the_others",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="            self._hold(now, lease.tp)\n",
+        new="            self._rest_until = now + self._backoff.next()\n",
+        breaks="acknowledgements that one partition cannot store hold up the others",
+        tests=(f"{OF_SOURCE}::test_acknowledgements_that_one_partition_cannot_store_do_not_hold_up_the_others",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="                hold.tried = tp in tried\n",
+        new="                hold.tried = True\n",
+        breaks="the pauses of a partition that cannot be fetched do not grow",
+        tests=(f"{OF_SOURCE}::test_a_partition_that_cannot_be_fetched_does_not_slow_down_the_others",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="            return min(held.values(), default=INFINITY)\n",
+        new="            return INFINITY\n",
+        breaks="partitions that all fail are not asked again",
+        tests=(f"{OF_SOURCE}::test_partitions_that_all_fail_are_asked_again_after_a_pause",),
     ),
 )
