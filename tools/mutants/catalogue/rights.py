@@ -32,7 +32,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/rights.py",
-        old='"" if self.resource == "cluster" else f" {self.name}"',
+        old='"" if self.resource == "cluster" else f" {self.name or \'<name>\'}"',
         new='f" {self.name}"',
         breaks="the command for a right to the cluster has a name that kafka-acls refuses",
         tests=("tests/test_rights.py::test_the_way_out_is_a_command",),
