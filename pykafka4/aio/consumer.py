@@ -259,7 +259,7 @@ class Consumer:
             None,
         )
         where = f"{config.client_id}: group {config.group_id}"
-        return await run(self, checked, session.selection, where, config.group_id is not None, config.max_poll_interval_ms / 1000)
+        return await run(self, checked, session, where, config.group_id is not None, config.max_poll_interval_ms / 1000)
 
     # -- the rest
 

@@ -10,14 +10,16 @@ import asyncio
 import contextlib
 import inspect
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from pykafka4.errors import ClosedError, KafkaError, shown
 from pykafka4.logs import get_log
 from pykafka4.net import system
+from pykafka4.processing.progress import Task
 from pykafka4.processing.run import COMMIT_SECONDS, LOOK, Between, Plan, Rounds, tell
-from pykafka4.processing.work import Lane, Processed, Task, Work, checked_delivery
+from pykafka4.processing.safe import Reads
+from pykafka4.processing.work import Lane, Processed, Work, checked_delivery
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Delivery, Record
 
@@ -123,11 +125,10 @@ class TaskWork(Work):
 
     # ---------------------------------------------------------------- ends
 
-    async def ended(self, tps: Iterable[TopicPartition], timeout: float) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def ended(self, tps: Collection[TopicPartition], timeout: float) -> None:
         """See Work.end."""
         ending = self.begin_end(tps)
         await self._until(lambda: not any(progress.running for progress in ending), timeout)
-        return self.take_ended(ending)
 
     async def stopped(self, timeout: float) -> bool:
         """See Work.stop."""
@@ -161,11 +162,11 @@ class TaskWork(Work):
 class TaskProcessing(Rounds):
     """One run of `aio.Consumer.process`. The listener runs inside `poll`."""
 
-    def __init__(self, consumer: TaskConsumes, plan: Plan, selection: Any, where: str, commits: bool, release_seconds: float) -> None:
+    def __init__(self, consumer: TaskConsumes, plan: Plan, reads: Reads, where: str, commits: bool, release_seconds: float) -> None:
         """See Rounds."""
         self._consumer, self._release_seconds = consumer, release_seconds
         self._tasks = TaskWork(plan, consumer.wakeup)
-        super().__init__(consumer, plan, self._tasks, selection, where, commits)
+        super().__init__(consumer, plan, self._tasks, reads, where, commits)
 
     async def run(self) -> None:
         """Process records until `stop` is set, an error ends it, or it is cancelled."""
@@ -176,10 +177,10 @@ class TaskProcessing(Rounds):
             self.end()
 
     async def _run(self) -> None:
+        self._reads.take_over()
         try:
             while self._goes_on():
-                self._polled = await self._consumer.poll(LOOK, self._room())
-                self._round(self._polled)
+                self._round(await self._consumer.poll(LOOK, self._room()))
         except asyncio.CancelledError:
             await self._finish_cancelled()
             raise
@@ -189,10 +190,11 @@ class TaskProcessing(Rounds):
         await self._finish()
 
     async def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> None:
-        if not offsets or not self._commits:
+        if not offsets:
             return
         try:
             await self._consumer.commit(offsets, timeout)
+            self._safe.committed(offsets)
         except ClosedError:
             raise
         except KafkaError as error:
@@ -217,27 +219,28 @@ class TaskProcessing(Rounds):
             await self._tasks.cancelled(self._plan.drain)
         finally:  # also if it is cancelled again
             offsets = self._go_back()
-            if offsets and self._commits:
+            if offsets:
                 with contextlib.suppress(KafkaError):  # partitions were lost
                     self._consumer.commit_async(offsets, self._committed)
 
     # ---------------------------------------------------------------- the listener, inside `poll`
 
     async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        """Only the application's listener has to know."""
+        """They are committed from now on."""
+        self._safe.begin(partitions)
         await self._tell_all(partitions, "on_partitions_assigned")
 
     async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Finish what is in hand, and commit it, before another member begins."""
-        offsets = await self._tasks.ended(partitions, self._release_seconds)
-        self._pauses.forget(partitions)
+        await self._tasks.ended(partitions, self._release_seconds)
+        offsets = self._uncommitted(partitions)
+        self._gone(partitions)
         await self._commit_now(offsets, COMMIT_SECONDS)
         await self._tell_all(partitions, "on_partitions_revoked")
 
     async def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         """Another member may have begun: nothing can be committed."""
-        self._tasks.take_ended(self._tasks.begin_end(partitions))
-        self._pauses.forget(partitions)
+        self._gone(partitions)
         await self._tell_all(partitions, "on_partitions_lost", "on_partitions_revoked")
 
     async def _tell_all(self, partitions: list[TopicPartition], *methods: str) -> None:
@@ -246,8 +249,8 @@ class TaskProcessing(Rounds):
             await told
 
 
-async def run(consumer: TaskConsumes, plan: Plan, selection: Any, where: str, commits: bool, max_poll: float) -> Processed:
-    """See aio.Consumer.process. `selection` is the consumer's, `max_poll` is how long its listener may take."""
-    processing = TaskProcessing(consumer, plan, selection, where, commits, min(plan.drain, max_poll / 2))
+async def run(consumer: TaskConsumes, plan: Plan, reads: Reads, where: str, commits: bool, max_poll: float) -> Processed:
+    """See aio.Consumer.process. `reads` is the consumer's session, `max_poll` is how long its listener may take."""
+    processing = TaskProcessing(consumer, plan, reads, where, commits, min(plan.drain, max_poll / 2))
     await processing.run()
     return processing.result()

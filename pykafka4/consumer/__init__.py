@@ -354,7 +354,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
             executor,
         )
         where = f"{config.client_id}: group {config.group_id}"
-        return run(self, checked, session.selection, where, config.group_id is not None, config.max_poll_interval_ms / 1000)
+        return run(self, checked, session, where, config.group_id is not None, config.max_poll_interval_ms / 1000)
 
     @overload
     def streams(

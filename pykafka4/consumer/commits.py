@@ -104,7 +104,8 @@ class Commits:
                 self._reader.finished.update(reached)  # committed explicitly; otherwise the next auto-commit would go back
                 return _places(reached)
         places = as_offsets(offsets)
-        self._reader.finished.update({tp: (at.offset, at.leader_epoch) for tp, at in places.items() if tp in self._reader.claims})
+        if self._selection.run is None:  # otherwise it commits what was handed to it, whatever else is committed
+            self._reader.finished.update({tp: (at.offset, at.leader_epoch) for tp, at in places.items() if tp in self._reader.claims})
         return places
 
     def _check_topic(self, offsets: Offsets | None, topic: str) -> None:

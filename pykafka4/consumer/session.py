@@ -28,12 +28,12 @@ from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.consumer.waits import Steps, ThreadWaits, Waits, at_once
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import CLOSING, ConsumerMachine
-from pykafka4.core.consumer.reader import Reader
+from pykafka4.core.consumer.reader import Place, Reader
 from pykafka4.core.subscription import Assigned, Move, Since, Start
 from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal
-from pykafka4.records import TopicPartition
+from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.runtime import warn_unclosed
 from pykafka4.wire.records.hot import Record
 
@@ -322,6 +322,30 @@ class Session(Attachment[ConsumerMachine]):
             self.reader.resume(*tps)
             self.post(lambda _: self.machine.fetcher.resume(*claims))  # a signal handler may have paused them in between
             self.signal.notify()  # a poll of another task, or of the call that a signal handler interrupts
+
+    # ---------------------------------------------------------------- for `process` and streams
+
+    @call
+    def take_over(self) -> None:
+        """See Reads.take_over."""
+        with self.guard.using("process"):
+            self.reader.finish()
+            self.reader.finished.update(self.reader.handed_out())  # an explicit commit says nothing about what was returned
+
+    def taken(self) -> None:
+        """See Reads.taken. Also while another thread begins to close the consumer, and waits for what is in hand."""
+        self.reader.finish()
+
+    def taken_places(self) -> dict[TopicPartition, Place]:
+        """See Reads.taken_places."""
+        return self.reader.finished.copy()
+
+    @call
+    def go_back(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """See Reads.go_back."""
+        with self.guard.using("process"):
+            self.assignment.complete_assign()
+            self.reader.go_back({tp: (at.offset, at.leader_epoch) for tp, at in places.items()})
 
     # ---------------------------------------------------------------- the rest
 

@@ -1,4 +1,4 @@
-"""Allotment. Rule: a partition is on one stream at a time, and its safe offset is that behind the last record that its stream has finished.
+"""Allotment. Rule: a partition is on one stream at a time, and a record that its stream has not finished stays in it, or in hand.
 
 Records wait in one queue per partition, so that a partition moves between streams with what waits for it. It starts on the new stream when
 the old one has finished the record in hand. A record is finished when its stream is asked for the next one.
@@ -13,10 +13,11 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from threading import Thread
 
+from pykafka4.core.consumer.places import Place
 from pykafka4.errors import KafkaError
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal
-from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
 
 __all__ = ["Allotment", "StreamState"]
@@ -45,15 +46,14 @@ class StreamState:
 
 
 class PartitionQueue:
-    """The records of a partition that no stream has taken, from its assignment or a jump of its position to the next."""
+    """The records of a partition that no stream has taken, from its assignment, or from where its log lost its end, to the next."""
 
-    __slots__ = ("ended", "last", "listed", "records", "safe", "stream", "tp")
+    __slots__ = ("ended", "last", "listed", "records", "stream", "tp")
 
     def __init__(self, tp: TopicPartition, stream: StreamState) -> None:
         self.tp, self.stream = tp, stream
         self.records: deque[Record] = deque()
         self.last = -1  # the highest offset that was added
-        self.safe: OffsetAndMetadata | None = None  # None: nothing is finished
         self.listed: StreamState | None = None  # whose `ready` has it
         self.ended = False  # the partition has another owner, or is read from elsewhere: nothing more of it is handed out
 
@@ -73,7 +73,7 @@ class Allotment:
         self._watched: dict[TopicPartition, int] = {}  # wake the dispatcher when not more records wait
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         self.held = 0  # records that wait; after Ctrl-C it may be one off
-        self._advanced: dict[PartitionQueue, None] = {}  # those whose safe offset is not committed yet
+        self._ending: dict[TopicPartition, PartitionQueue] = {}  # go to another member, after the records in hand
         self.stopping = False
         self.error: BaseException | None = None  # what ended the streams
         self.raised = False  # whether a loop has raised it
@@ -143,19 +143,16 @@ class Allotment:
         """Each step may be done twice, until `hand` is None."""
         if stream.hand is None:
             return
-        queue, record = stream.hand
-        queue.safe = OffsetAndMetadata(record.offset + 1, record.leader_epoch)
-        self._advanced[queue] = None
-        self._release(stream, queue)
+        self._release(stream, stream.hand[0])
 
     def _give_back(self, stream: StreamState) -> None:
         """See `leave`. Each step may be done twice, until `hand` is None."""
         if stream.hand is None:
             return
         queue, record = stream.hand
-        if not queue.ended and not (queue.records and queue.records[0] is record):
+        if not (queue.records and queue.records[0] is record):
             queue.records.appendleft(record)
-            self.held += 1
+            self.held += not queue.ended
         self._release(stream, queue)
 
     def _release(self, stream: StreamState, queue: PartitionQueue) -> None:
@@ -202,8 +199,11 @@ class Allotment:
 
     # ---------------------------------------------------------------- the dispatcher
 
-    def add(self, records: Iterable[Record]) -> None:
-        """Queue these for the streams of their partitions; those that are for no stream are dropped."""
+    def add(self, records: Iterable[Record], taken: Callable[[], object] = lambda: None) -> None:
+        """Queue these for the streams of their partitions; those that are for no stream are dropped.
+
+        `taken()` is called before a stream takes one.
+        """
         touched: dict[PartitionQueue, None] = {}
         with self._lock:
             for record in records:
@@ -214,6 +214,7 @@ class Allotment:
                 queue.last = record.offset
                 self.held += 1
                 touched[queue] = None
+            taken()
             for queue in touched:
                 self._list(queue)
 
@@ -224,9 +225,18 @@ class Allotment:
             return self._assign(tp) if self._streams_for(tp) else None
         if record.offset > known.last:
             return known
-        known.ended = True  # a log that lost its end made the consumer go back
-        self.held -= len(known.records)
-        now = self.queues[tp] = known.stream.queues[tp] = PartitionQueue(tp, known.stream)
+        return self._go_back(known, record.offset)
+
+    def _go_back(self, known: PartitionQueue, offset: int) -> PartitionQueue:
+        """A log that lost its end made the consumer go back: records from there on are not those of the log, and are not handed out."""
+        tp, stream = known.tp, self._busy.get(known.tp)
+        now = PartitionQueue(tp, known.stream)
+        now.records.extend(record for record in known.records if record.offset < offset)
+        known.ended = True
+        self.held += len(now.records) - len(known.records)
+        if stream is not None and stream.hand is not None and stream.hand[0] is known and stream.hand[1].offset < offset:
+            stream.hand = now, stream.hand[1]
+        self.queues[tp] = known.stream.queues[tp] = now
         return now
 
     def assign(self, tps: Iterable[TopicPartition]) -> list[TopicPartition]:
@@ -262,22 +272,24 @@ class Allotment:
                 queue.stream = least
                 self._list(queue)
 
-    def end(self, tps: Iterable[TopicPartition], timeout: float) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Hand out no more of these, wait for the records in hand, and return the safe offsets that are not committed."""
+    def end(self, tps: Iterable[TopicPartition], timeout: float) -> None:
+        """Hand out no more of these, and wait for the records in hand."""
         with self._lock:
             ending = [self.queues.pop(tp) for tp in tps if tp in self.queues]
             for queue in ending:
                 queue.ended = True
                 self.held -= len(queue.records)
-                queue.records.clear()
+                self._ending[queue.tp] = queue
                 del queue.stream.queues[queue.tp]
             self._balance()
         self._wait_for(ending, timeout)
+
+    def drop(self, tps: Iterable[TopicPartition]) -> None:
+        """These have ended: what finishes from now on does not count."""
         with self._lock:
-            found = {queue.tp: queue.safe for queue in ending if queue in self._advanced and queue.safe is not None}
-            for queue in ending:
-                self._advanced.pop(queue, None)
-            return found
+            for tp in tps:
+                if (queue := self._ending.pop(tp, None)) is not None:
+                    queue.records.clear()
 
     def _wait_for(self, queues: Collection[PartitionQueue], timeout: float, besides: Thread | None = None) -> bool:
         """Wait until nothing of these is in hand, except of this thread, `besides`, and threads that have ended. Whether that is so."""
@@ -306,21 +318,15 @@ class Allotment:
         if any(self.waiting(tp) <= most for tp, most in least.items()):
             self._wake()
 
-    def take_advanced(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The safe offsets that are not committed."""
+    def unfinished(self) -> dict[TopicPartition, Place]:
+        """The first record of each partition that is not finished."""
         with self._lock:
-            advanced, self._advanced = self._advanced, {}
-            return {queue.tp: queue.safe for queue in advanced if self.queues.get(queue.tp) is queue and queue.safe is not None}
-
-    def safe(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The safe offsets of all partitions that have one."""
-        with self._lock:
-            return {tp: queue.safe for tp, queue in self.queues.items() if queue.safe is not None}
-
-    def owe(self, tps: Iterable[TopicPartition]) -> None:
-        """The commit of these partitions' safe offsets failed."""
-        with self._lock:
-            self._advanced.update(dict.fromkeys(self.queues[tp] for tp in tps if tp in self.queues))
+            queues = {**self.queues, **self._ending}
+            first = {tp: queue.records[0] for tp, queue in queues.items() if queue.records}
+            for stream in self.streams:
+                if stream.hand is not None and queues.get((queue := stream.hand[0]).tp) is queue:
+                    first[queue.tp] = stream.hand[1]
+        return {tp: (record.offset, record.leader_epoch) for tp, record in first.items()}
 
     def unread(self, now: float, seconds: float) -> tuple[list[StreamState], list[StreamState]]:
         """Streams whose thread has ended with a record in hand, which is given back, and those that nobody reads; once each."""
@@ -357,15 +363,6 @@ class Allotment:
     def drain(self, timeout: float, besides: Thread | None) -> bool:
         """Wait for the records in hand, except of the thread `besides`; whether they were finished in time."""
         return self._wait_for(list(self.queues.values()), timeout, besides)
-
-    def places(self) -> dict[TopicPartition, int]:
-        """The offset of the first record of each partition that is not finished, where one was read."""
-        with self._lock:
-            first = {tp: queue.records[0].offset for tp, queue in self.queues.items() if queue.records}
-            for stream in self.streams:
-                if stream.hand is not None and self.queues.get((queue := stream.hand[0]).tp) is queue:
-                    first[queue.tp] = stream.hand[1].offset
-            return first
 
 
 def _alive(thread: Thread | None) -> bool:

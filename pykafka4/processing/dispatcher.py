@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from threading import Thread
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -19,6 +19,7 @@ from pykafka4.net.handoff.waiting import Promise, Signal
 from pykafka4.processing.allotment import Allotment
 from pykafka4.processing.pauses import Pauses
 from pykafka4.processing.run import COMMIT_EVERY, COMMIT_SECONDS, LOOK, Consumes, tell
+from pykafka4.processing.safe import Reads, Safe
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Dispatcher", "StreamsPlan"]
@@ -44,13 +45,11 @@ class Dispatcher:
     """Serves the streams of one consumer. `run` is its thread; the listener runs there, or in the thread that closes the consumer."""
 
     def __init__(
-        self, consumer: Consumes, allotment: Allotment, plan: StreamsPlan, selection: Any, give_back: Callable[[bool], object]
+        self, consumer: Consumes, allotment: Allotment, plan: StreamsPlan, reads: Reads, give_back: Callable[[bool], object]
     ) -> None:
-        """`selection` has the application's listener.
-
-        `give_back(whole)` is called at the end: the consumer may be used by others; `whole`: and it is not being closed.
-        """
-        self._consumer, self._allotment, self._plan, self._selection = consumer, allotment, plan, selection
+        """`give_back(whole)` is called at the end: the consumer may be used by others; `whole`: and it is not being closed."""
+        self._consumer, self._allotment, self._plan, self._reads = consumer, allotment, plan, reads
+        self._safe = Safe(reads, allotment.unfinished)
         self._pauses, self._give_back = Pauses(consumer, plan.most_in_hand), give_back
         self._commit_at = system.monotonic() + COMMIT_EVERY
         self._wanted: deque[Promise[None]] = deque()  # commits that the application waits for
@@ -65,7 +64,7 @@ class Dispatcher:
     def commit(self, timeout: float) -> None:
         """Have everything committed that streams have finished, and wait for that."""
         if self.in_own_thread():
-            if offsets := self._allotment.safe():
+            if offsets := self.safe():
                 self._consumer.commit(offsets, timeout)
             return
         done: Promise[None] = Promise(self._plan.client_id)
@@ -90,7 +89,7 @@ class Dispatcher:
 
     def safe(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What `commit` of the consumer may commit."""
-        return self._allotment.safe()
+        return self._safe.places()
 
     def paused_by_application(self, tps: Collection[TopicPartition]) -> None:
         """They stay paused."""
@@ -106,6 +105,7 @@ class Dispatcher:
         """Poll until the streams end."""
         allotment, whole, self._thread = self._allotment, True, system.current_thread()
         try:
+            self._reads.take_over()
             while not allotment.stopping:
                 self._hand_out()
                 now = system.monotonic()
@@ -140,7 +140,7 @@ class Dispatcher:
     def _hand_out(self) -> None:
         allotment, pauses = self._allotment, self._pauses
         records = self._consumer.poll(LOOK, pauses.room(allotment.held, self._plan.most_polled))
-        allotment.add(records)
+        allotment.add(records, self._reads.taken)
         if records:
             touched = {TopicPartition(record.topic, record.partition) for record in records}
             pauses.pause_full(touched, allotment.waiting)
@@ -178,8 +178,7 @@ class Dispatcher:
                 else:
                     promise.set_exception(error)
 
-        self._allotment.take_advanced()
-        offsets = self._allotment.safe()
+        offsets = self.safe()
         if offsets:
             self._commit(offsets, settle)
         else:
@@ -187,15 +186,16 @@ class Dispatcher:
 
     def _commit_later(self, now: float) -> None:
         self._commit_at = now + COMMIT_EVERY
-        offsets = self._allotment.take_advanced()
+        offsets = self._safe.uncommitted()
         if offsets:
             self._commit(offsets, lambda _: None)
 
     def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], then: Callable[[KafkaError | None], object]) -> None:
         def committed(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
-            if error is not None:
+            if error is None:
+                self._safe.committed(offsets)
+            else:
                 log.warning("%s: the commit of finished records failed, and is repeated: %s", self._plan.where, error)
-                self._allotment.owe(offsets)
             then(error)
 
         try:
@@ -212,49 +212,55 @@ class Dispatcher:
             return
         try:
             self._consumer.commit(offsets, timeout)
+            self._safe.committed(offsets)
         except (GroupError, KafkaTimeoutError) as error:
             log.warning("%s: the last commit of finished records failed; they will be read again: %s", self._plan.where, error)
-        except ClosedError:  # the thread that closes the consumer commits them
-            self._allotment.owe(offsets)
-            raise
 
     # ---------------------------------------------------------------- the listener, inside `poll`
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         """Give them to streams."""
+        self._safe.begin(partitions)
         if not self.ended and (strange := self._allotment.assign(partitions)):
+            self._safe.end(strange)
             log.info("%s: %s: for no stream, and so not read while the streams are open", self._plan.where, ", ".join(map(str, strange)))
             self._pauses.leave_out(strange)
         self._tell(partitions, "on_partitions_assigned")
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Have the records in hand finished, and commit, before another member begins."""
-        offsets = self._allotment.end(partitions, min(self._plan.drain, self._plan.max_poll / 2))
-        self._pauses.forget(partitions)
+        self._allotment.end(partitions, min(self._plan.drain, self._plan.max_poll / 2))
+        offsets = self._safe.uncommitted(partitions)
+        self._gone(partitions)
         self._commit_now(offsets, COMMIT_SECONDS)
         self._tell(partitions, "on_partitions_revoked")
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         """Another member may have begun: nothing can be committed."""
         self._allotment.end(partitions, 0.0)
-        self._pauses.forget(partitions)
+        self._gone(partitions)
         self._tell(partitions, "on_partitions_lost", "on_partitions_revoked")
 
-    def _tell(self, partitions: list[TopicPartition], *methods: str) -> Any:
-        tell(self._selection.listener, partitions, *methods)
+    def _gone(self, tps: Collection[TopicPartition]) -> None:
+        """These partitions are another member's."""
+        self._safe.end(tps)
+        self._allotment.drop(tps)
+        self._pauses.forget(tps)
+
+    def _tell(self, partitions: list[TopicPartition], *methods: str) -> None:
+        tell(self._reads.selection.listener, partitions, *methods)
 
     # ---------------------------------------------------------------- the end
 
     def _finish(self) -> None:
         """Wait for the records in hand, commit what is finished, and go back to the first record of each partition that is not."""
-        allotment, consumer, began = self._allotment, self._consumer, system.monotonic()
+        allotment, began = self._allotment, system.monotonic()
         until = min(began + self._plan.drain, system.TIMEOUT_MAX if self._drain_until is None else self._drain_until)
         if not allotment.drain(max(0.0, until - began), self._closer):
             log.warning("%s: streams still have records in hand after %g s; these are not finished", self._plan.where, until - began)
-        places = allotment.places()
-        offsets = allotment.take_advanced()
-        mine = consumer.assignment()
-        consumer.seek({tp: offset for tp, offset in places.items() if tp in mine})
-        self._commit_now({tp: at for tp, at in offsets.items() if tp in mine}, max(LEAST_SECONDS, min(COMMIT_SECONDS, until - began)))
+        self._reads.go_back(self._safe.places())
+        self._commit_now(self._safe.uncommitted(), max(LEAST_SECONDS, min(COMMIT_SECONDS, until - began)))
         self._pauses.end()
-        allotment.end(list(allotment.queues), 0.0)
+        mine = list(allotment.queues)
+        allotment.end(mine, 0.0)
+        allotment.drop(mine)

@@ -1,4 +1,4 @@
-"""Progress. Rule: the safe offset of a partition is that of its first record that is not finished.
+"""Progress. Rule: the window of a partition begins at its first record in hand that is not finished.
 
 The window is what was handed out from that record on. It is what a restart would process again, at most.
 """
@@ -7,47 +7,64 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from pykafka4.records import OffsetAndMetadata, TopicPartition
+import attrs
+
+from pykafka4.core.consumer.places import Place
+from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "Task"]
+
+
+@attrs.define(eq=False)
+class Task:
+    """A record in hand."""
+
+    record: Record
+    progress: Progress
+    attempts: int = 0
+    finished: bool = False
+    void: bool = False  # reading has gone back to this record or one before it
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is not handled any more."""
+        return self.void or self.progress.ended
 
 
 class Progress:
-    """What is finished of one partition, from its assignment or a jump of its position to the next. Its owner synchronizes."""
+    """What of one partition is in hand, from its assignment to its end. Its owner synchronizes."""
 
-    __slots__ = ("_last", "_window", "ended", "running", "safe", "tp")
+    __slots__ = ("_window", "ended", "running", "tp")
 
-    def __init__(self, tp: TopicPartition, first: int) -> None:
-        """`first` is the offset of the first record."""
+    def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
-        self.safe = OffsetAndMetadata(first)
         self.running = 0  # handlers, and records that wait for acknowledgements
-        self.ended = False  # the partition has another owner, or is read from elsewhere: its records are not handled any more
-        self._window: OrderedDict[int, tuple[bool, int]] = OrderedDict()  # offset: whether the record is finished, and its leader epoch
-        self._last = first - 1
+        self.ended = False  # the partition has another owner: its records are not handled any more
+        self._window: OrderedDict[int, Task] = OrderedDict()
 
     @property
     def window(self) -> int:
         """How many records were handed out from the first that is not finished on."""
         return len(self._window)
 
-    def continues_with(self, record: Record) -> bool:
-        """Whether `record` is behind all that was handed out: otherwise its partition is read from elsewhere."""
-        return not self.ended and record.offset > self._last
+    @property
+    def first(self) -> Place | None:
+        """The first record that is not finished; None if all are."""
+        task = next(iter(self._window.values()), None)
+        return None if task is None else (task.record.offset, task.record.leader_epoch)
 
-    def add(self, record: Record) -> None:
-        """`record` was handed out."""
-        self._window[record.offset] = (False, record.leader_epoch)
-        self._last = record.offset
-
-    def finish(self, offset: int) -> None:
-        """The record at `offset` is finished."""
+    def add(self, record: Record) -> Task:
+        """`record` was handed out. If reading has gone back, because a log lost its end, records from there on are not those of the log."""
         window = self._window
-        window[offset] = (True, window[offset][1])
-        while window:
-            first, (finished, epoch) = next(iter(window.items()))
-            if not finished:
-                break
-            del window[first]  # a plain dict would have to skip what was deleted before
-            self.safe = OffsetAndMetadata(first + 1, epoch)
+        while window and next(reversed(window)) >= record.offset:
+            window.popitem()[1].void = True
+        task = window[record.offset] = Task(record, self)
+        return task
+
+    def finish(self, task: Task) -> None:
+        """This record is finished."""
+        task.finished = True
+        window = self._window
+        while window and next(iter(window.values())).finished:
+            window.popitem(last=False)  # a plain dict would have to skip what was deleted before

@@ -22,6 +22,7 @@ from pykafka4.net import system
 from pykafka4.processing.dead_letters import DeadLetters, Sends
 from pykafka4.processing.own_threads import OwnThreads
 from pykafka4.processing.pauses import Pauses, Pausing
+from pykafka4.processing.safe import Reads, Safe
 from pykafka4.processing.work import Handler, Order, Processed, Retries, Work
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
@@ -65,9 +66,6 @@ class Between(Pausing, Protocol):
 
     def wakeup(self) -> None:
         """See Consumer.wakeup."""
-
-    def seek(self, partition: Mapping[TopicPartition, int]) -> None:
-        """See Consumer.seek."""
 
     def commit_async(
         self,
@@ -226,18 +224,18 @@ def seconds(value: object, what: str) -> float:
 class Rounds:
     """What a run of `process` does between two polls, on threads and in tasks. It never waits."""
 
-    def __init__(self, consumer: Between, plan: Plan, work: Work, selection: Any, where: str, commits: bool) -> None:
-        """`selection` has the application's listener. `where` begins log lines. `commits`: there is a group."""
-        self._between, self._plan, self._work, self._where, self._commits = consumer, plan, work, where, commits
-        self._selection, self._before = selection, selection.run
+    def __init__(self, consumer: Between, plan: Plan, work: Work, reads: Reads, where: str, commits: bool) -> None:
+        """`where` begins log lines. `commits`: there is a group."""
+        self._between, self._plan, self._work, self._reads, self._where, self._commits = consumer, plan, work, reads, where, commits
+        self._selection, self._before = reads.selection, reads.selection.run
+        self._safe = Safe(reads, work.unfinished)
         self._pauses = Pauses(consumer, plan.most_in_hand)
-        self._polled: list[Record] = []  # not in hand yet
         self._commit_at = system.monotonic() + COMMIT_EVERY
         self.closed = False  # by another thread or task, which has the listener commit what is finished
 
     def safe(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What `commit` of the application may commit."""
-        return self._work.safe()
+        return self._safe.places()
 
     def paused_by_application(self, tps: Collection[TopicPartition]) -> None:
         """They stay paused."""
@@ -258,11 +256,10 @@ class Rounds:
 
     def _round(self, polled: list[Record]) -> None:
         """Take what was polled into hand, and start, pause and commit what is due."""
-        work, self._polled = self._work, polled
-        work.add(polled)
+        work = self._work
+        work.add(polled, self._reads.taken)
         touched = {TopicPartition(record.topic, record.partition) for record in polled}
         self._pauses.pause_full(touched, self._size)
-        self._polled = []
         self._pauses.resume_free(self._size, work.watch)
         now = system.monotonic()
         work.start_due(now)
@@ -283,8 +280,8 @@ class Rounds:
     def _commit_later(self, now: float) -> None:
         self._commit_at = now + COMMIT_EVERY
         self._drop_gone()
-        offsets = self._work.take_advanced()
-        if not offsets or not self._commits:
+        offsets = self._uncommitted()
+        if not offsets:
             return
         try:
             self._between.commit_async(offsets, self._committed)
@@ -294,41 +291,46 @@ class Rounds:
     def _drop_gone(self) -> None:
         """Of partitions that `assign` has taken away, no listener is told; a commit of one of them would fail with that of all others."""
         mine = self._between.assignment()
+        self._safe.keep(mine)
         if gone := [tp for tp in self._work.partitions if tp not in mine]:
-            self._work.take_ended(self._work.begin_end(gone))
+            self._work.drop(gone)
             self._pauses.forget(gone)
 
+    def _uncommitted(self, tps: Collection[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
+        return self._safe.uncommitted(tps) if self._commits else {}
+
     def _committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
-        if error is not None:
+        if error is None:
+            self._safe.committed(offsets)
+        else:
             log.warning("%s: the commit of finished records failed, and is repeated: %s", self._where, error)
-            self._work.owe(offsets)
+
+    def _gone(self, tps: Collection[TopicPartition]) -> None:
+        """These partitions are another member's."""
+        self._safe.end(tps)
+        self._work.drop(tps)
+        self._pauses.forget(tps)
 
     def _go_back(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Go back to the first record of each partition that is not finished; returns what is to be committed."""
-        places: dict[TopicPartition, int] = {}
-        for record in reversed(self._polled):
-            places[TopicPartition(record.topic, record.partition)] = record.offset
-        places |= {tp: progress.safe.offset for tp, progress in self._work.partitions.items()}
-        mine = self._between.assignment()
         try:
-            self._between.seek({tp: offset for tp, offset in places.items() if tp in mine})
+            self._reads.go_back(self._safe.places())
             self._pauses.end()
         except ClosedError:
             self.closed = True
             return {}
-        offsets = self._work.take_advanced()
-        return {tp: at for tp, at in offsets.items() if tp in mine}
+        return self._uncommitted()
 
 
 class Processing(Rounds):
     """One run of `Consumer.process`. Used by the thread that polls; the listener runs there, too."""
 
-    def __init__(self, consumer: Consumes, plan: Plan, selection: Any, where: str, commits: bool, release_seconds: float) -> None:
+    def __init__(self, consumer: Consumes, plan: Plan, reads: Reads, where: str, commits: bool, release_seconds: float) -> None:
         """See Rounds."""
         self._consumer, self._release_seconds = consumer, release_seconds
         executor = plan.executor or OwnThreads(plan.workers, where)
         work = Work(plan.handle, plan.order, plan.retries, plan.dead_letters, executor, consumer.wakeup)
-        super().__init__(consumer, plan, work, selection, where, commits)
+        super().__init__(consumer, plan, work, reads, where, commits)
 
     def run(self) -> None:
         """Process records until `stop` is set or an error ends it."""
@@ -339,18 +341,19 @@ class Processing(Rounds):
             self.end()
 
     def _run(self) -> None:
+        self._reads.take_over()
         try:
             while self._goes_on():
-                self._polled = self._consumer.poll(LOOK, self._room())
-                self._round(self._polled)
+                self._round(self._consumer.poll(LOOK, self._room()))
         finally:
             self._finish()
 
     def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> None:
-        if not offsets or not self._commits:
+        if not offsets:
             return
         try:
             self._consumer.commit(offsets, timeout)
+            self._safe.committed(offsets)
         except ClosedError:
             raise
         except KafkaError as error:
@@ -359,20 +362,21 @@ class Processing(Rounds):
     # ---------------------------------------------------------------- the listener, inside `poll`
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        """Only the application's listener has to know."""
+        """They are committed from now on."""
+        self._safe.begin(partitions)
         self._tell(partitions, "on_partitions_assigned")
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Finish what is in hand, and commit it, before another member begins."""
-        offsets = self._work.end(partitions, self._release_seconds)
-        self._pauses.forget(partitions)
+        self._work.end(partitions, self._release_seconds)
+        offsets = self._uncommitted(partitions)
+        self._gone(partitions)
         self._commit_now(offsets, COMMIT_SECONDS)
         self._tell(partitions, "on_partitions_revoked")
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         """Another member may have begun: nothing can be committed."""
-        self._work.end(partitions, 0.0)
-        self._pauses.forget(partitions)
+        self._gone(partitions)
         self._tell(partitions, "on_partitions_lost", "on_partitions_revoked")
 
     def _tell(self, partitions: list[TopicPartition], *methods: str) -> None:
@@ -410,7 +414,7 @@ class Processing(Rounds):
                 raise
             if waits:
                 self._commit_now(offsets, COMMIT_SECONDS)
-            elif offsets and self._commits:
+            elif offsets:
                 self._between.commit_async(offsets, self._committed)
 
 
@@ -423,8 +427,8 @@ def tell(listener: object | None, partitions: list[TopicPartition], *methods: st
     return None
 
 
-def run(consumer: Consumes, plan: Plan, selection: Any, where: str, commits: bool, max_poll: float) -> Processed:
-    """See Consumer.process. `selection` is the consumer's, `max_poll` is how long its listener may take."""
-    processing = Processing(consumer, plan, selection, where, commits, min(plan.drain, max_poll / 2))
+def run(consumer: Consumes, plan: Plan, reads: Reads, where: str, commits: bool, max_poll: float) -> Processed:
+    """See Consumer.process. `reads` is the consumer's session, `max_poll` is how long its listener may take."""
+    processing = Processing(consumer, plan, reads, where, commits, min(plan.drain, max_poll / 2))
     processing.run()
     return processing.result()

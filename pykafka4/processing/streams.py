@@ -211,7 +211,7 @@ def open_streams(consumer: Consumes, counts: Counts, plan: StreamsPlan, session:
             selection.run = None
         guard.lent = None
 
-    dispatcher = Dispatcher(consumer, allotment, plan, selection, give_back)
+    dispatcher = Dispatcher(consumer, allotment, plan, session, give_back)
     thread = system.Thread(target=dispatcher.run, name=f"pykafka4-streams-{plan.client_id}", daemon=True)
     subscribe()
     allotment.assign(read)

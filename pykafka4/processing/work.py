@@ -14,21 +14,22 @@ import heapq
 import inspect
 import itertools
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from concurrent.futures import Executor
 from typing import Any, Final, NamedTuple
 
 import attrs
 
+from pykafka4.core.consumer.places import Place
 from pykafka4.errors import KafkaError, shown
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal
 from pykafka4.processing.dead_letters import DeadLetters
-from pykafka4.processing.progress import Progress
-from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.processing.progress import Progress, Task
+from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Delivery, Record
 
-__all__ = ["Handler", "Lane", "Order", "Processed", "Retries", "Task", "Work", "checked_delivery", "deliveries"]
+__all__ = ["Handler", "Lane", "Order", "Processed", "Retries", "Work", "checked_delivery", "deliveries"]
 
 LONGEST_BACKOFF: Final = 30.0  # seconds between two attempts
 
@@ -54,15 +55,6 @@ class Retries:
     def wait(self, attempts: int) -> float:
         """Seconds until the next attempt, after so many."""
         return float(min(self.backoff * 2 ** min(attempts - 1, 60), max(self.backoff, LONGEST_BACKOFF)))
-
-
-@attrs.define(eq=False)
-class Task:
-    """A record in a lane."""
-
-    record: Record
-    progress: Progress
-    attempts: int = 0
 
 
 @attrs.define(eq=False)
@@ -100,15 +92,14 @@ class Work:
         self._stopping = False
         self._watched: dict[TopicPartition, int] = {}  # wake the thread that polls when the window is not larger than that
         self.partitions: dict[TopicPartition, Progress] = {}
-        self.advanced: set[TopicPartition] = set()  # partitions whose safe offset is not committed yet
         self.held = 0  # the windows of all partitions together
         self.error: BaseException | None = None
         self.processed = Processed()
 
     # ---------------------------------------------------------------- calls of the thread that polls
 
-    def add(self, records: Collection[Record]) -> None:
-        """Take these into hand."""
+    def add(self, records: Collection[Record], taken: Callable[[], object] = lambda: None) -> None:
+        """Take these into hand; `taken()` is called before the first handler starts."""
         keys = [self._order(record) for record in records]
         fresh: list[Lane] = []
         with self._lock:
@@ -117,25 +108,19 @@ class Work:
                 if lane is None:
                     lane = self._lanes[key] = Lane(key)
                     fresh.append(lane)
-                progress = self._progress(record)
-                progress.add(record)
-                self.held += 1
-                lane.tasks.append(Task(record, progress))
+                progress = self._progress(TopicPartition(record.topic, record.partition))
+                window = progress.window
+                lane.tasks.append(progress.add(record))
+                self.held += progress.window - window
+        taken()
         for lane in fresh:
             self._submit(self._run, lane)
 
-    def _progress(self, record: Record) -> Progress:
-        tp = TopicPartition(record.topic, record.partition)
+    def _progress(self, tp: TopicPartition) -> Progress:
         known = self.partitions.get(tp)
-        if known is None or not known.continues_with(record):
-            if known is not None:  # the application or a truncated log made the consumer go back
-                self._end(known)
-            known = self.partitions[tp] = Progress(tp, record.offset)
+        if known is None:
+            known = self.partitions[tp] = Progress(tp)
         return known
-
-    def _end(self, progress: Progress) -> None:
-        progress.ended = True
-        self.held -= progress.window
 
     def start_due(self, now: float) -> None:
         """Try again what is due."""
@@ -146,26 +131,24 @@ class Work:
         for lane in due:
             self._submit(self._run, lane)
 
-    def end(self, tps: Iterable[TopicPartition], timeout: float) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Start no more of these partitions' records, wait for those in hand, and return the safe offsets that are not committed."""
+    def end(self, tps: Collection[TopicPartition], timeout: float) -> None:
+        """Start no more of these partitions' records, and wait for those in hand."""
         ending = self.begin_end(tps)
         self._ends.wait(lambda: not any(progress.running for progress in ending), timeout)
-        return self.take_ended(ending)
 
-    def begin_end(self, tps: Iterable[TopicPartition]) -> list[Progress]:
+    def begin_end(self, tps: Collection[TopicPartition]) -> list[Progress]:
         """Start no more of these partitions' records; returns what has to end."""
         with self._lock:
-            ending = [self.partitions.pop(tp) for tp in tps if tp in self.partitions]
+            ending = [self.partitions[tp] for tp in tps if tp in self.partitions]
             for progress in ending:
-                self._end(progress)
+                progress.ended = True
             return ending
 
-    def take_ended(self, ending: Collection[Progress]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The safe offsets of these that are not committed; what ends from now on is not."""
+    def drop(self, tps: Collection[TopicPartition]) -> None:
+        """These have ended: what finishes from now on does not count."""
+        self.begin_end(tps)
         with self._lock:
-            found = {progress.tp: progress.safe for progress in ending if progress.tp in self.advanced}
-            self.advanced.difference_update(found)
-            return found
+            self.held -= sum(self.partitions.pop(tp).window for tp in tps if tp in self.partitions)
 
     def watch(self, windows: Mapping[TopicPartition, int]) -> None:
         """Wake the thread that polls, once, when the window of one of these partitions is not larger than that."""
@@ -175,22 +158,14 @@ class Work:
         if free:
             self._wake()
 
-    def take_advanced(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The safe offsets that are not committed."""
+    def unfinished(self) -> dict[TopicPartition, Place]:
+        """The first record of each partition that is not finished."""
+        found = {}
         with self._lock:
-            found = {tp: self.partitions[tp].safe for tp in self.advanced if tp in self.partitions}
-            self.advanced.clear()
-            return found
-
-    def safe(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The safe offsets of all partitions."""
-        with self._lock:
-            return {tp: progress.safe for tp, progress in self.partitions.items()}
-
-    def owe(self, tps: Iterable[TopicPartition]) -> None:
-        """The commit of these partitions' safe offsets failed."""
-        with self._lock:
-            self.advanced.update(tps)
+            for tp, progress in self.partitions.items():
+                if (first := progress.first) is not None:
+                    found[tp] = first
+        return found
 
     def stop(self, timeout: float) -> bool:
         """Start no more handlers; whether those that run returned in time."""
@@ -224,7 +199,7 @@ class Work:
             task = lane.tasks[0]
             if self._stopping:
                 return None
-            ended = task.progress.ended
+            ended = task.ended
             if not ended:
                 self._count(task, 1)
                 task.attempts += 1
@@ -284,12 +259,10 @@ class Work:
         with self._lock:
             self._count(task, -1)
             progress = task.progress
-            before, window = progress.safe, progress.window
-            progress.finish(task.record.offset)
-            if not progress.ended:
+            window = progress.window
+            progress.finish(task)
+            if self.partitions.get(progress.tp) is progress:
                 self.held -= window - progress.window
-            if progress.safe is not before:
-                self.advanced.add(progress.tp)
             free = progress.window <= self._watched.get(progress.tp, -1)
             if free:
                 del self._watched[progress.tp]
@@ -311,7 +284,7 @@ class Work:
     def _failed(self, lane: Lane, task: Task, error: BaseException) -> None:
         with self._lock:
             self._count(task, -1)
-            given_up = task.progress.ended or self._stopping  # the record is read again, by the next owner or after the next start
+            given_up = task.ended or self._stopping  # the record is read again, by the next owner or after the next start
             again = not given_up and task.attempts <= self._retries.most
             if again:
                 heapq.heappush(self._waiting, (system.monotonic() + self._retries.wait(task.attempts), next(self._numbers), lane))

@@ -141,9 +141,9 @@ def test_what_waits_is_bounded(server: ModelServer, make: Maker) -> None:
     with consumer.streams({"t": 2}, max_in_hand=40) as streams:
         original = streams._allotment.add
 
-        def add(records: Any) -> None:
+        def add(*arguments: Any) -> None:
             nonlocal most
-            original(records)
+            original(*arguments)
             most = max(most, sum(len(queue.records) for queue in streams._allotment.queues.values()))
 
         streams._allotment.add = add  # type: ignore[method-assign]

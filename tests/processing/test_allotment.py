@@ -34,8 +34,18 @@ def records(*offsets: int, partition: int = 0) -> list[Any]:
     return [record(offset, None, partition) for offset in offsets]
 
 
-def safe(made: Allotment) -> dict[int, int]:
-    return {tp.partition: at.offset for tp, at in made.safe().items()}
+def first(made: Allotment) -> dict[int, int]:
+    """The first record of each partition that is not finished."""
+    return {tp.partition: offset for tp, (offset, _) in made.unfinished().items()}
+
+
+def end(made: Allotment, *partitions: int, timeout: float = 0.0) -> dict[int, int]:
+    """What is not finished when these have ended."""
+    made.end(tps(*partitions), timeout)
+    left = {partition: offset for partition, offset in first(made).items() if partition in partitions}
+    made.drop(tps(*partitions))
+    assert not first(made).keys() & set(partitions)
+    return left
 
 
 def held(states: list[StreamState]) -> list[set[int]]:
@@ -68,14 +78,13 @@ def test_a_record_is_finished_when_the_next_one_is_asked_for() -> None:
     made, (stream,) = allotment()
     made.add(records(5, 6, 9))
     assert made.next_record(stream).offset == 5
-    assert safe(made) == {}
+    assert first(made) == {0: 5}
     assert made.next_record(stream).offset == 6
-    assert safe(made) == {0: 6}
+    assert first(made) == {0: 6}
     assert made.next_record(stream).offset == 9
-    assert safe(made) == {0: 7}
+    assert first(made) == {0: 9}
     made.finish(stream)
-    assert {tp.partition: at.offset for tp, at in made.take_advanced().items()} == {0: 10}
-    assert made.take_advanced() == {}
+    assert first(made) == {}
 
 
 def test_the_partitions_of_a_stream_take_turns() -> None:
@@ -102,7 +111,7 @@ def test_the_streams_of_a_pattern_share_all_topics() -> None:
 def test_after_a_loss_streams_differ_by_one_partition_at_most_and_few_partitions_move() -> None:
     made, states = allotment(3, 9)
     assert held(states) == [{0, 3, 6}, {1, 4, 7}, {2, 5, 8}]
-    made.end(tps(0, 3, 6), 0)
+    end(made, 0, 3, 6)
     assert [len(one) for one in held(states)] == [2, 2, 2]
     assert {1, 4} <= held(states)[1] | {7}
     assert len(held(states)[1] - {1, 4, 7}) == 0, "only the stream that lost some has got some"
@@ -124,34 +133,34 @@ def test_a_partition_that_moves_starts_on_the_new_stream_when_the_old_one_has_fi
     assert waiting.thread.is_alive()
     made.finish(old)
     assert waiting.ended().result.offset == 1
-    assert safe(made) == {0: 1}
+    assert first(made) == {0: 1}
 
 
 def test_a_partition_in_hand_moves_only_if_no_other_can() -> None:
     made, states = allotment(2, 4)
     made.add(records(0, partition=2))
     assert made.next_record(states[0]).partition == 2
-    made.end(tps(1, 3), 0)
+    end(made, 1, 3)
     assert held(states) == [{2}, {0}]
 
 
 def test_a_partition_that_comes_back_waits_for_the_record_of_its_earlier_time() -> None:
-    made, (first, other) = allotment(2, 1)
+    made, (one, other) = allotment(2, 1)
     made.add(records(0, 1))
     gate = threading.Event()
-    earlier = Elsewhere(lambda: (made.next_record(first), gate.wait(LONG), made.finish(first)))
-    until(lambda: first.hand, LONG, "a record in hand")
-    assert made.end(tps(0), 0) == {}, "the time is over"
+    earlier = Elsewhere(lambda: (made.next_record(one), gate.wait(LONG), made.finish(one)))
+    until(lambda: one.hand, LONG, "a record in hand")
+    assert end(made, 0) == {0: 0}, "the time is over"
     made.assign(tps(1))
     made.assign(tps(0))
-    assert held([first, other]) == [{1}, {0}]
+    assert held([one, other]) == [{1}, {0}]
     made.add(records(0))
     again = Elsewhere(lambda: made.next_record(other))
     until(lambda: other.signal.waiting, LONG, "the other stream waits")
     gate.set()
     assert earlier.ended().error is None
     assert again.ended().result.offset == 0
-    assert safe(made) == {}, "what the earlier time finished is not of this one"
+    assert first(made) == {0: 0}, "what the earlier time finished is not of this one"
 
 
 def test_the_end_of_a_partition_waits_for_the_record_in_hand_and_returns_what_is_safe() -> None:
@@ -167,13 +176,28 @@ def test_the_end_of_a_partition_waits_for_the_record_in_hand_and_returns_what_is
 
     reading = Elsewhere(read)
     until(lambda: len(taken) == 2, LONG, "two records")
-    ending = Elsewhere(lambda: made.end(tps(0), LONG))
+    ending = Elsewhere(lambda: end(made, 0, timeout=LONG))
     until(lambda: made._changed.waiting, LONG, "the end waits")
     gate.set()
-    assert {tp.partition: at.offset for tp, at in ending.ended().result.items()} == {0: 2}
+    assert ending.ended().result == {0: 2}
     reading.ended()
     assert held(states) == [{1}]
-    assert made.take_advanced() == {}
+
+
+def test_a_record_that_is_given_back_while_its_partition_ends_is_not_finished() -> None:
+    made, (stream,) = allotment()
+    made.add(records(0, 1, 2))
+    made.next_record(stream)
+    made.end(tps(0), 0.0)
+    made.leave(stream)
+    assert (first(made), made.held) == ({0: 0}, 0)
+
+
+def test_what_is_taken_is_told_before_a_stream_takes_a_record() -> None:
+    made, (stream,) = allotment()
+    told: list[int] = []
+    made.add(records(0), lambda: told.append(len(stream.ready)))
+    assert (told, len(stream.ready)) == ([0], 1)
 
 
 def test_the_end_does_not_wait_for_the_calling_thread_and_for_threads_that_have_ended() -> None:
@@ -181,7 +205,7 @@ def test_the_end_does_not_wait_for_the_calling_thread_and_for_threads_that_have_
     made.add(records(0) + records(0, partition=1))
     made.next_record(states[0])
     Elsewhere(lambda: made.next_record(states[1])).ended()
-    assert made.end(tps(0, 1), LONG) == {}
+    assert end(made, 0, 1, timeout=LONG) == {0: 0, 1: 0}
 
 
 def test_a_stream_is_read_by_one_thread() -> None:
@@ -200,7 +224,7 @@ def test_a_stream_is_read_by_one_thread() -> None:
     gate.set()
     reading.ended()
     assert made.next_record(stream).offset == 0
-    assert safe(made) == {}
+    assert first(made) == {0: 0}
 
 
 def test_two_threads_that_wait_for_one_stream_are_an_error() -> None:
@@ -223,7 +247,7 @@ def test_the_record_of_a_thread_that_has_ended_is_returned_again() -> None:
     made.leave(stream)
     Elsewhere(lambda: made.next_record(stream)).ended()
     assert made.next_record(stream).offset == 0, "also before anybody has looked"
-    assert safe(made) == {}
+    assert first(made) == {0: 0}
 
 
 def test_a_stream_that_nobody_reads_is_told_once() -> None:
@@ -243,29 +267,43 @@ def test_a_log_that_lost_its_end_is_read_again_from_there() -> None:
     made.add(records(5, 6, 7))
     assert [made.next_record(stream).offset for _ in range(2)] == [5, 6]
     made.add(records(3, 4))
-    assert safe(made) == {}
+    assert (first(made), made.held) == ({0: 3}, 2)
     assert [made.next_record(stream).offset for _ in range(2)] == [3, 4]
-    assert safe(made) == {0: 4}
-    assert {tp.partition: at.offset for tp, at in made.take_advanced().items()} == {0: 4}
+    assert first(made) == {0: 4}
+
+
+@pytest.mark.parametrize("gives_back", [False, True])
+def test_records_before_the_end_that_a_log_lost_stay(gives_back: bool) -> None:
+    made, (stream,) = allotment()
+    made.add(records(5, 6, 7, 8))
+    assert made.next_record(stream).offset == 5
+    made.add(records(7, 8))
+    assert (first(made), made.held) == ({0: 5}, 3)
+    if gives_back:
+        made.leave(stream)
+        assert (first(made), made.held) == ({0: 5}, 4)
+    rest = [5, 6, 7, 8] if gives_back else [6, 7, 8]
+    assert [made.next_record(stream).offset for _ in rest] == rest
+    made.finish(stream)
+    assert (first(made), made.held) == ({}, 0)
 
 
 def test_stop_ends_the_loops_and_the_record_before_is_finished() -> None:
     made, states = allotment(2, 1)
     made.add(records(0, 1))
-    first = next(state for state in states if state.queues)
-    other = states[1 - states.index(first)]
-    made.next_record(first)
+    reader = next(state for state in states if state.queues)
+    other = states[1 - states.index(reader)]
+    made.next_record(reader)
     waiting = Elsewhere(lambda: made.next_record(other))
     until(lambda: other.signal.waiting, LONG, "a stream without partitions waits")
     made.stop()
     assert isinstance(waiting.ended().error, StopIteration)
-    assert safe(made) == {}
+    assert first(made) == {0: 0}
     with pytest.raises(StopIteration):
-        made.next_record(first)
-    assert safe(made) == {0: 1}
-    assert made.places() == {tps(0)[0]: 1}
+        made.next_record(reader)
+    assert first(made) == {0: 1}
     with pytest.raises(StopIteration):
-        made.next_record(first)
+        made.next_record(reader)
 
 
 def test_an_error_ends_every_loop() -> None:
@@ -278,16 +316,16 @@ def test_an_error_ends_every_loop() -> None:
     assert str(waiting.ended().error) == "no"
     with pytest.raises(KafkaError, match="no"):
         made.next_record(states[0])
-    assert made.places() == {tps(0)[0]: 1}
+    assert first(made) == {0: 1}
 
 
-def test_places_name_the_first_record_that_is_not_finished() -> None:
+def test_the_first_record_that_is_not_finished_is_in_hand_or_waits() -> None:
     made, states = allotment(2, 3)
     made.add(records(4, 5) + records(7, partition=1))
     made.next_record(states[0])
-    assert made.places() == {tps(0)[0]: 4, tps(1)[0]: 7}
+    assert first(made) == {0: 4, 1: 7}
     made.finish(states[0])
-    assert made.places() == {tps(0)[0]: 5, tps(1)[0]: 7}
+    assert first(made) == {0: 5, 1: 7}
 
 
 def test_drain_waits_for_records_in_hand() -> None:
@@ -319,19 +357,6 @@ def test_a_watched_partition_wakes_the_dispatcher_once() -> None:
     assert len(woken) == 2, "it is free already"
 
 
-def test_a_commit_that_failed_is_owed() -> None:
-    made, (stream,) = allotment()
-    made.add(records(0))
-    made.next_record(stream)
-    made.finish(stream)
-    taken = made.take_advanced()
-    made.owe(taken)
-    assert made.take_advanced() == taken
-    made.end(tps(0), 0)
-    made.owe(taken)
-    assert made.take_advanced() == {}, "it is another member's"
-
-
 def test_ctrl_c_at_any_place_loses_no_record_and_returns_none_twice() -> None:
     for at in range(1, 500):
         made, (stream,) = allotment()
@@ -343,7 +368,7 @@ def test_ctrl_c_at_any_place_loses_no_record_and_returns_none_twice() -> None:
         stream.owner = None
         seen = [one.offset for one in got]
         seen += [made.next_record(stream).offset for _ in range(2 - len(seen))]
-        assert (seen, safe(made)) == ([1, 2], {0: 2}), place
+        assert (seen, first(made)) == ([1, 2], {0: 2}), place
         if place is None:
             assert at > 20
             return
@@ -375,7 +400,8 @@ class Books:
         for partition in range(5):
             if self.drawn.random() < 0.3:
                 if partition in self.written:
-                    self.made.end(tps(partition), 0)
+                    left = end(self.made, partition).get(partition, self.written[partition])
+                    assert left == self.finished.get(partition, 0), "what the next owner reads"
                     del self.written[partition]
                 else:
                     self.made.assign(tps(partition))
@@ -403,8 +429,8 @@ class Books:
     def finish(self) -> None:
         stream = self.drawn.choice(self.states)
         stream.owner = None
-        self.made.finish(stream)
         self._ends(stream)
+        self.made.finish(stream)
 
     def leave(self) -> None:
         stream = self.drawn.choice(self.states)
@@ -419,11 +445,10 @@ class Books:
             queue = self.made.queues.get(tps(partition)[0])
             if queue is not None and stream.hand is not None and stream.hand[0] is queue:
                 self.finished[partition] = offset + 1
-            elif queue is not None and queue.safe is not None:
-                self.finished[partition] = max(self.finished.get(partition, 0), queue.safe.offset)
 
     def check(self) -> None:
-        assert all(at <= self.finished.get(partition, 0) for partition, at in safe(self.made).items()), "a commit passes the record in hand"
+        places = {partition: first(self.made).get(partition, at) for partition, at in self.written.items()}
+        assert all(at == self.finished.get(partition, 0) for partition, at in places.items()), "a commit passes the record in hand"
         sizes = [len(state.queues) for state in self.states]
         assert max(sizes) - min(sizes) <= 1
         assert sorted(tp for state in self.states for tp in state.queues) == sorted(self.made.queues)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from interrupts import interrupted
-from working import record, work
+from working import first, record, work
 
 from pykafka4.errors import KafkaError
 from pykafka4.net import system
@@ -19,7 +19,7 @@ from pykafka4.processing.work import Processed, Retries, Work
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
 
-T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+T0 = TopicPartition("t", 0)
 
 
 class Flaky:
@@ -47,7 +47,7 @@ def test_records_of_a_key_are_handled_in_order_and_others_in_any() -> None:
     executor.run_all()
     assert handled.index(0) < handled.index(1)
     assert sorted(handled) == list(range(5))
-    assert todo.partitions[T0].safe.offset == 5
+    assert first(todo) == {}
     assert todo.processed == Processed(5, 0, 0)
 
 
@@ -75,7 +75,7 @@ def test_a_record_is_tried_again_and_only_its_key_waits() -> None:
     todo.add([record(0, b"a"), record(1, b"a"), record(2, b"b")])
     executor.run_all()
     assert flaky.handled == [2]
-    assert todo.partitions[T0].safe.offset == 0
+    assert first(todo) == {0: 0}
     now = system.monotonic()
     todo.start_due(now)
     assert not executor.waiting  # not due yet
@@ -87,7 +87,7 @@ def test_a_record_is_tried_again_and_only_its_key_waits() -> None:
     todo.start_due(now + 4)
     executor.run_all()
     assert flaky.handled == [2, 0, 1]
-    assert todo.partitions[T0].safe.offset == 3
+    assert first(todo) == {}
     assert (todo.error, todo.processed) == (None, Processed(3, 0, 2))
 
 
@@ -105,7 +105,7 @@ def test_without_dead_letters_an_error_ends_the_work() -> None:
     assert flaky.handled == [0]
     assert isinstance(todo.error, RuntimeError)
     assert todo.error.__notes__ == ["raised by the handler of t-0 at offset 1, attempt 1; that record is not finished"]
-    assert todo.partitions[T0].safe.offset == 1
+    assert first(todo) == {0: 1}
     assert todo.stop(0)
 
 
@@ -167,7 +167,7 @@ def test_a_record_that_failed_for_good_becomes_a_dead_letter_with_its_cause() ->
         "dead_letter.message": "cannot handle 0",
     }
     assert flaky.handled == [1]
-    assert todo.partitions[T0].safe.offset == 2
+    assert first(todo) == {}
     assert (todo.error, todo.processed) == (None, Processed(2, 1, 1))
 
 
@@ -178,7 +178,7 @@ def test_a_dead_letter_that_is_not_delivered_ends_the_work_and_the_record_is_not
     executor.run_all()
     assert "t-0 at offset 0: its handler failed (RuntimeError('cannot handle 0')), and so did its dead letter: closed" in str(todo.error)
     assert isinstance(todo.error and todo.error.__cause__, RuntimeError)
-    assert todo.partitions[T0].safe.offset == 0
+    assert first(todo) == {0: 0}
     assert todo.stop(0)
 
 
@@ -206,34 +206,44 @@ def test_the_end_of_a_partition_waits_for_what_is_in_hand_and_starts_nothing_mor
     running = threading.Thread(target=executor.run)
     running.start()
     assert entered.wait(30)
-    assert todo.end([T0], 0.0) == {}  # nothing is safe yet, and the time is over
+    todo.end([T0], 0.0)  # the time is over
+    assert first(todo) == {0: 0, 1: 5}
+    todo.drop([T0])
+    assert (first(todo), todo.held) == ({1: 5}, 1)
     leave.set()
     running.join(30)
     executor.run_all()
     assert handled == [0, 5]
-    assert T0 not in todo.partitions
-    assert todo.take_advanced() == {T1: todo.partitions[T1].safe}
+    assert (first(todo), todo.held) == ({}, 0)
 
 
-def test_the_end_of_a_partition_returns_what_is_finished_and_not_committed() -> None:
+def test_what_is_taken_is_told_before_the_first_handler_starts() -> None:
+    told: list[int] = []
     todo, executor = work(lambda one: None)
-    todo.add([record(0), record(1), record(5, None, 1)])
-    executor.run()
-    assert {tp: at.offset for tp, at in todo.end([T0, T1], 0.0).items()} == {T0: 1}
-    assert todo.take_advanced() == {}
+    todo.add([record(0), record(1)], lambda: told.append(len(executor.waiting)))
+    assert (told, len(executor.waiting)) == ([0], 2)
+
+
+def test_after_a_log_lost_its_end_the_records_before_it_are_handled_and_those_behind_it_are_not() -> None:
+    handled: list[bytes | None] = []
+    todo, executor = work(lambda one: handled.append(one.key), "partition")
+    todo.add([record(n, b"%d" % n) for n in range(4)])
+    todo.add([record(2, b"new 2"), record(3, b"new 3")])
+    assert (todo.held, first(todo)) == (4, {0: 0})
     executor.run_all()
-    assert todo.take_advanced() == {}
+    assert handled == [b"0", b"1", b"new 2", b"new 3"]
+    assert (todo.held, first(todo)) == (0, {})
 
 
 def test_a_partition_that_comes_back_is_counted_anew() -> None:
     handled: list[int] = []
     todo, executor = work(lambda one: handled.append(one.offset), "partition")
     todo.add([record(0), record(1)])
-    todo.end([T0], 0.0)
+    todo.drop([T0])
     todo.add([record(0), record(1)])
     executor.run_all()
     assert handled == [0, 1]
-    assert todo.partitions[T0].safe.offset == 2
+    assert first(todo) == {}
 
 
 def test_a_record_is_finished_when_what_its_handler_sent_is_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,14 +260,14 @@ def test_a_record_is_finished_when_what_its_handler_sent_is_acknowledged(monkeyp
     executor.run_all()
     assert todo.processed.finished == 0
     callbacks.pop(0)()
-    assert todo.partitions[T0].safe.offset == 1
+    assert first(todo) == {0: 1}
     callbacks.pop(0)()
-    assert todo.partitions[T0].safe.offset == 1
+    assert first(todo) == {0: 1}
     callbacks.pop(0)()
-    assert todo.partitions[T0].safe.offset == 2
+    assert first(todo) == {0: 2}
     callbacks.pop(0)()
     assert "lost" in str(todo.error)
-    assert todo.partitions[T0].safe.offset == 2
+    assert first(todo) == {0: 2}
 
 
 def test_a_handler_that_returns_an_awaitable_is_an_error() -> None:
@@ -351,9 +361,10 @@ def test_ctrl_c_at_any_place_leaves_the_lock_free() -> None:
     def use(todo: Work) -> None:
         todo.add([record(5, None, 1)])
         todo.watch({T0: 1})
-        todo.take_advanced()
+        todo.unfinished()
         todo.start_due(system.monotonic())
         todo.end([T0], 0.0)
+        todo.drop([T0])
         todo.stop(0.0)
 
     for at in range(1, 5_000):
@@ -379,7 +390,7 @@ def test_what_is_held_is_counted() -> None:
 
         def handle(one: Record) -> None:
             if drawn.random() < 0.05:  # noqa: B023
-                todo.end([TopicPartition("t", one.partition)], 0.0)  # noqa: B023
+                todo.drop([TopicPartition("t", one.partition)])  # noqa: B023
 
         todo, executor = work(handle)
         following = dict.fromkeys(range(3), 0)
@@ -393,6 +404,7 @@ def test_what_is_held_is_counted() -> None:
                 executor.run(drawn.randrange(len(executor.waiting)))
             elif act < 0.95:
                 todo.end([TopicPartition("t", partition)], 0.0)
+                todo.drop([TopicPartition("t", partition)])
             else:
                 following[partition] = max(0, following[partition] - 3)
             assert todo.held == sum(progress.window for progress in todo.partitions.values())

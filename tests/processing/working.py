@@ -39,5 +39,10 @@ def work(handle: Callable[[Record], object], by: Any = "key", retries: int = 0, 
     return Work(handle, _order(by), Retries(retries, 1.0), dead, executor, lambda: None), executor
 
 
+def first(todo: Work) -> dict[int, int]:
+    """The first record of each partition that is not finished."""
+    return {tp.partition: offset for tp, (offset, _) in todo.unfinished().items()}
+
+
 def record(offset: int, key: bytes | None = None, partition: int = 0) -> Record:
     return Record("t", partition, offset, key=key, value=b"%d" % offset)

@@ -153,7 +153,7 @@ class Reader:
         self.idle = None
         self._out, self._islice_from = None, -1
         self._complete_replacement()
-        self._finish()
+        self.finish()
 
     def leave(self) -> None:
         """The poll returns."""
@@ -167,7 +167,8 @@ class Reader:
         elif self._out:
             self._held, self._iterator = IN_LIST, RecordIterator(self._out)
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """What polls have returned is finished, or in the hands of a run, which knows what of it is not."""
         iterator = self._iterator
         if iterator is not None:
             self._held = IN_LIST
@@ -185,7 +186,7 @@ class Reader:
     def _drop_empty_list(self) -> None:
         """A revocation or seek during a poll may remove the rest of a loop's list: then the buffered chunks are next."""
         if self._iterator is not None and not length_hint(self._iterator):
-            self._finish()
+            self.finish()
 
     @property
     def ready(self) -> bool:
@@ -226,7 +227,7 @@ class Reader:
             elif not self._decode(item, out, limit):
                 break
         if not out:
-            self._finish()  # positions moved without records (located, or over a gap): nothing to be finished first
+            self.finish()  # positions moved without records (located, or over a gap): nothing to be finished first
         return out
 
     def _decode(self, chunk: Chunk, out: list[Record], limit: int) -> bool:
@@ -431,6 +432,17 @@ class Reader:
         self._jump(moves)
         self.handed_over.forget()
 
+    @_whole
+    def go_back(self, places: Mapping[TopicPartition, Place]) -> None:
+        """Read again from these, where that is not the place already: what was handed out behind them is not finished."""
+        self._complete_replacement()
+        back = {tp: place for tp, place in places.items() if tp in self.claims and self.position(tp) not in (None, place[0])}
+        self.finished.update(back)  # first: after an interrupt nothing is finished that reading has not come to
+        for tp in back:
+            self.handed_over.sought(self.claims[tp])
+        moves: list[Move] = [(claim := self.claims[tp], claim.successor(*place), place[0]) for tp, place in back.items()]
+        self._jump(moves)
+
     def _jump(self, moves: list[Move]) -> None:
         for _, claim, start in moves:
             claim.start = start if isinstance(start, int) else None
@@ -530,6 +542,7 @@ class Reader:
             if records_before:
                 return False
             self.finished[claim.tp] = (located.offset, located.epoch)
+        self.finished.setdefault(claim.tp, (located.offset, located.epoch))
         if claim.start is None:
             claim.start = located.offset
         claim.position, claim.epoch = located.offset, located.epoch

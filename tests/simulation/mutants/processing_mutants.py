@@ -9,13 +9,15 @@ from schedules import Hunt, Patch, around
 
 from pykafka4.consumer.commits import Commits
 from pykafka4.core.consumer.machine import ConsumerMachine
+from pykafka4.core.consumer.places import Place
 from pykafka4.net import system
 from pykafka4.processing import run
 from pykafka4.processing.allotment import Allotment, StreamState
 from pykafka4.processing.pauses import Pauses
-from pykafka4.processing.progress import Progress
+from pykafka4.processing.progress import Progress, Task
+from pykafka4.processing.safe import Safe
 from pykafka4.processing.work import Work
-from pykafka4.records import OffsetAndMetadata
+from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["MUTANTS"]
 
@@ -25,23 +27,19 @@ ALONE, ORDER, ENDS = "one record of a key or partition at a time", "records are 
 
 
 def the_last_finished_record_is_committed(patch: pytest.MonkeyPatch) -> None:
-    def instead(original: Any, self: Progress, offset: int) -> None:
-        original(self, offset)
-        self.safe = OffsetAndMetadata(max(offset + 1, self.safe.offset))
+    def instead(original: Any, self: Progress, task: Task) -> None:
+        original(self, task)
+        for offset in [at for at in self._window if at <= task.record.offset]:
+            del self._window[offset]
 
     around(patch, Progress, "finish", instead)
 
 
 def a_record_that_a_stream_takes_is_finished(patch: pytest.MonkeyPatch) -> None:
-    def instead(original: Any, self: Allotment, stream: StreamState) -> Any:
-        record = original(self, stream)
-        if record is not None:
-            queue = stream.hand[0]  # type: ignore[index]
-            queue.safe = OffsetAndMetadata(record.offset + 1)
-            self._advanced[queue] = None
-        return record
+    def instead(_: Any, self: Allotment) -> dict[TopicPartition, Place]:
+        return {tp: (queue.records[0].offset, -1) for tp, queue in self.queues.items() if queue.records}
 
-    around(patch, Allotment, "_take", instead)
+    around(patch, Allotment, "unfinished", instead)
 
 
 def a_listener_commits_what_was_polled(patch: pytest.MonkeyPatch) -> None:
@@ -79,7 +77,10 @@ def a_record_that_is_given_back_comes_last(patch: pytest.MonkeyPatch) -> None:
 
 
 def old_offsets_are_committed_again(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Work, "take_advanced", lambda original, self: {tp: OffsetAndMetadata(at.offset % 7) for tp, at in original(self).items()})
+    def instead(original: Any, self: Safe, *tps: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {tp: OffsetAndMetadata(at.offset % 7) for tp, at in original(self, *tps).items()}
+
+    around(patch, Safe, "uncommitted", instead)
 
 
 def a_lane_stops_after_a_record(patch: pytest.MonkeyPatch) -> None:

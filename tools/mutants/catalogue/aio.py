@@ -263,7 +263,7 @@ MUTANTS: Final = (
     Mutant(
         file="pykafka4/aio/processing.py",
         old="            offsets = self._go_back()\n",
-        new="            offsets = self._work.take_advanced()\n",
+        new="            offsets = self._uncommitted()\n",
         breaks="after a cancelled process the consumer skips what was not finished",
         tests=("tests/aio/test_aio_process.py::test_a_cancelled_process_commits_what_is_finished_and_goes_back_to_the_rest",),
     ),

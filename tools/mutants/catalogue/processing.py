@@ -7,22 +7,69 @@ from tools.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 WORK, RUN, PAUSES = "pykafka4/processing/work.py", "pykafka4/processing/run.py", "pykafka4/processing/pauses.py"
-TESTS = "tests/consumer/test_process.py"
+SAFE = "pykafka4/processing/safe.py"
+TESTS, RUNS = "tests/consumer/test_process.py", "tests/consumer/test_runs.py"
 
 MUTANTS = (
     Mutant(
         file="pykafka4/processing/progress.py",
-        old="            if not finished:\n                break\n",
-        new="",
+        old="while window and next(iter(window.values())).finished:",
+        new="while window:",
         breaks="a commit passes records that are not finished",
         tests=("tests/processing/test_progress.py",),
     ),
     Mutant(
         file="pykafka4/processing/progress.py",
-        old="not self.ended and record.offset > self._last",
-        new="not self.ended",
-        breaks="after a jump back, records are counted in the old window",
-        tests=("tests/processing/test_progress.py::test_a_record_before_the_last_one_begins_anew",),
+        old="        while window and next(reversed(window)) >= record.offset:\n            window.popitem()[1].void = True\n",
+        new="",
+        breaks="after a log lost its end, records of the lost part are handled",
+        tests=(
+            "tests/processing/test_progress.py::test_after_a_step_back_the_records_before_it_stay_and_those_behind_it_do_not_count",
+            "tests/processing/test_work.py::test_after_a_log_lost_its_end_the_records_before_it_are_handled_and_those_behind_it_are_not",
+        ),
+    ),
+    Mutant(
+        file=SAFE,
+        old="min(place, first.get(tp, place), key=_offset)",
+        new="place",
+        breaks="a commit passes records in hand",
+        tests=("tests/processing/test_safe.py::test_a_place_is_held_back_by_a_record_in_hand_only",),
+    ),
+    Mutant(
+        file=SAFE,
+        old="min(place, first.get(tp, place), key=_offset) for tp, place in taken.items()",
+        new="first[tp] for tp in taken.keys() & first.keys()",
+        breaks="process and streams do not commit where reading began",
+        tests=(f"{RUNS}::test_where_reading_began_is_committed_so_that_the_next_run_skips_nothing",),
+    ),
+    Mutant(
+        file=SAFE,
+        old="        taken = self._reads.taken_places()  # first: what comes into hand from now on is not before these\n"
+        "        first = self._unfinished()\n",
+        new="        first = self._unfinished()\n        taken = self._reads.taken_places()\n",
+        breaks="a commit passes records that come into hand meanwhile",
+        tests=("tests/processing/test_safe.py::test_what_comes_into_hand_meanwhile_is_not_passed",),
+    ),
+    Mutant(
+        file=SAFE,
+        old=" if tp not in self._ended}",
+        new="}",
+        breaks="a listener commits unfinished records of partitions that go to another member",
+        tests=("tests/processing/test_safe.py::test_what_has_ended_is_not_committed_until_it_is_assigned_again",),
+    ),
+    Mutant(
+        file=RUN,
+        old="        if error is None:\n            self._safe.committed(offsets)\n        else:",
+        new="        self._safe.committed(offsets)\n        if error is not None:",
+        breaks="a commit that failed is not repeated",
+        tests=(f"{RUNS}::test_a_commit_that_failed_or_has_no_outcome_yet_is_repeated_at_the_end",),
+    ),
+    Mutant(
+        file=WORK,
+        old="        taken()\n",
+        new="",
+        breaks="what was handled is not committed before the next poll",
+        tests=("tests/processing/test_work.py::test_what_is_taken_is_told_before_the_first_handler_starts",),
     ),
     Mutant(
         file=WORK,
@@ -47,7 +94,7 @@ MUTANTS = (
     ),
     Mutant(
         file=WORK,
-        old="            ended = task.progress.ended\n",
+        old="            ended = task.ended\n",
         new="            ended = False\n",
         breaks="handlers start for records of partitions that have another owner",
         tests=("tests/processing/test_work.py::test_the_end_of_a_partition_waits_for_what_is_in_hand_and_starts_nothing_more",),
@@ -68,7 +115,7 @@ MUTANTS = (
     ),
     Mutant(
         file=RUN,
-        old="            self._between.seek({tp: offset for tp, offset in places.items() if tp in mine})\n",
+        old="            self._reads.go_back(self._safe.places())\n",
         new="            pass\n",
         breaks="a consumer that goes on after process skips what was not finished",
         tests=(f"{TESTS}::test_a_handler_that_raises_ends_it_with_that_exception_and_loses_nothing",),
@@ -108,7 +155,7 @@ MUTANTS = (
         breaks="records are committed although the generator that their handler returned never ran",
         tests=(
             "tests/processing/test_work.py::test_a_handler_that_returns_a_generator_is_an_error_and_no_other_attempt_is_made",
-            f"{TESTS}::test_a_generator_that_a_handler_returns_ends_it_and_nothing_is_committed",
+            f"{TESTS}::test_a_generator_that_a_handler_returns_ends_it_and_is_not_finished",
         ),
     ),
     Mutant(
@@ -148,7 +195,7 @@ MUTANTS = (
     ),
     Mutant(
         file=WORK,
-        old="            if not progress.ended:\n                self.held -= window - progress.window\n",
+        old="            if self.partitions.get(progress.tp) is progress:\n                self.held -= window - progress.window\n",
         new="            self.held -= window - progress.window\n",
         breaks="records of partitions that have gone are counted twice as finished",
         tests=("tests/processing/test_work.py::test_what_is_held_is_counted",),
@@ -169,13 +216,6 @@ MUTANTS = (
             f"{TESTS}::test_records_in_hand_are_bounded_however_many_partitions_there_are",
             "tests/consumer/test_streams.py::test_what_waits_is_bounded_however_many_partitions_there_are",
         ),
-    ),
-    Mutant(
-        file=RUN,
-        old="        self._drop_gone()\n",
-        new="",
-        breaks="after assign took partitions away, nothing of the others is committed",
-        tests=("tests/aio/test_aio_process.py::test_partitions_that_another_task_takes_away_leave_the_commits_of_the_others_alone",),
     ),
     Mutant(
         file=RUN,

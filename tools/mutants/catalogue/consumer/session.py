@@ -366,6 +366,20 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/commits.py",
+        old="        if self._selection.run is None:  #",
+        new="        if True:  #",
+        breaks="a commit of the application holds back those of process and streams for ever",
+        tests=("tests/consumer/test_runs.py::test_what_the_application_commits_holds_back_nothing",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="            self.reader.finished.update(self.reader.handed_out())  #",
+        new="            pass  #",
+        breaks="a commit of the application before process has it read records again",
+        tests=("tests/consumer/test_runs.py::test_what_the_application_commits_holds_back_nothing",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/commits.py",
         old="0.0 if dying else timeout + SHORT",
         new="timeout + SHORT",
         breaks="the rewind of a transaction that ends on the loop's thread blocks it",

@@ -11,6 +11,20 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/core/consumer/reader.py",
+        old="        self.finished.setdefault(claim.tp, (located.offset, located.epoch))\n",
+        new="",
+        breaks="process skips the first records when it ends before it has them in hand",
+        tests=("tests/consumer/test_process.py::test_an_order_that_raises_loses_nothing",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="        self.finished.update(back)  # first",
+        new="        pass  # first",
+        breaks="after process, a commit passes what was not finished and is read again",
+        tests=("tests/consumer/test_runs.py::test_after_a_run_the_place_to_go_on_is_that_of_the_next_run_too",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
         old="                if before.origin is claim.origin:\n                    continue\n",
         new="                if before is claim:\n                    continue\n",
         breaks="a partition is never read again if a signal handler seeks while it is assigned",

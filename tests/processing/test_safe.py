@@ -1,0 +1,80 @@
+"""Safe: what is committed is where reading stands, or the first record in hand that is not finished."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pykafka4.core.consumer.places import Place
+from pykafka4.processing.safe import Safe
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Books:
+    """Stands for the session, and for what is in hand."""
+
+    def __init__(self) -> None:
+        self.selection: Any = None
+        self.taken_so_far: dict[TopicPartition, Place] = {}
+        self.first: dict[TopicPartition, Place] = {}
+        self.comes: dict[TopicPartition, tuple[Place, Place]] = {}  # what comes into hand after the places were taken
+
+    def take_over(self) -> None: ...
+
+    def taken(self) -> None: ...
+
+    def taken_places(self) -> dict[TopicPartition, Place]:
+        places = dict(self.taken_so_far)
+        for tp, (end, first) in self.comes.items():
+            self.taken_so_far[tp], self.first[tp] = end, first
+        return places
+
+    def go_back(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
+
+
+def made(**taken: Place) -> tuple[Books, Safe]:
+    books = Books()
+    books.taken_so_far = {TopicPartition("t", int(name[1:])): place for name, place in taken.items()}
+    return books, Safe(books, lambda: books.first)
+
+
+def test_a_place_is_held_back_by_a_record_in_hand_only() -> None:
+    books, safe = made(p0=(9, 3), p1=(5, -1))
+    assert safe.places() == {T0: OffsetAndMetadata(9, 3), T1: OffsetAndMetadata(5, -1)}
+    books.first = {T0: (7, 2)}
+    assert safe.places() == {T0: OffsetAndMetadata(7, 2), T1: OffsetAndMetadata(5, -1)}
+    books.taken_so_far[T0] = (6, 1)  # the log has lost its end
+    assert safe.places()[T0] == OffsetAndMetadata(6, 1)
+
+
+def test_what_comes_into_hand_meanwhile_is_not_passed() -> None:
+    books, safe = made(p0=(9, 3))
+    books.comes[T0] = (20, 3), (9, 3)
+    assert safe.places() == {T0: OffsetAndMetadata(9, 3)}
+    books.comes.clear()
+    books.first.clear()
+    assert safe.places() == {T0: OffsetAndMetadata(20, 3)}
+
+
+def test_a_place_is_uncommitted_until_it_is_known_to_be_committed() -> None:
+    books, safe = made(p0=(9, 3), p1=(5, -1))
+    assert safe.uncommitted() == safe.uncommitted() == safe.places()
+    assert safe.uncommitted([T1]) == {T1: OffsetAndMetadata(5, -1)}
+    safe.committed({T0: OffsetAndMetadata(9, 3)})
+    assert safe.uncommitted() == {T1: OffsetAndMetadata(5, -1)}
+    books.taken_so_far[T0] = (2, 0)
+    assert safe.uncommitted([T0]) == {T0: OffsetAndMetadata(2, 0)}
+
+
+def test_what_has_ended_is_not_committed_until_it_is_assigned_again() -> None:
+    _, safe = made(p0=(9, 3), p1=(5, -1))
+    safe.committed(safe.places())
+    safe.end([T0])
+    assert safe.places() == {T1: OffsetAndMetadata(5, -1)}
+    safe.begin([T0])
+    assert safe.uncommitted() == {T0: OffsetAndMetadata(9, 3)}
+    safe.end([T0])
+    safe.keep({T1})  # it was released; when it is assigned without a word it counts again
+    assert safe.places().keys() == {T0, T1}
