@@ -46,6 +46,21 @@ WARN_SECONDS: Final = 60.0  # between two warnings about records that were locke
 CLOSED: Final = "this share consumer is closed; create a new one"
 
 
+class Step:
+    """A block in which what is in hand changes: a signal handler that uses the consumer meanwhile gets an error (`Guard.check_whole`)."""
+
+    __slots__ = ("_shelf",)
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    def __enter__(self) -> None:
+        self._shelf.changing = True
+
+    def __exit__(self, *error: object) -> None:
+        self._shelf.changing = False
+
+
 class Session(Attachment[ShareMachine]):
     """Everything of a share consumer but its handle."""
 
@@ -55,6 +70,7 @@ class Session(Attachment[ShareMachine]):
         self.signal = Signal()
         self.shelf = Shelf(self.signal.notify)
         self.guard = Guard(self.shelf, self.signal, self.check)
+        self._step = Step(self.shelf)
         self.hand = Hand(self.shelf, self.runtime.loop.now, self.config.max_decompressed_bytes)
         self.topics: tuple[str, ...] = ()
         self.on_acknowledged: OnAcknowledged | None = None
@@ -102,9 +118,10 @@ class Session(Attachment[ShareMachine]):
                 raise ConfigError("subscribe([]): no topics; call unsubscribe() to leave the group")
             # Waits for the loop, so that the next poll does not raise what ended the last subscription.
             self.runtime.loop.ask(lambda _: self.machine.subscribe(names), SHORT, "subscribing", self.machine)
-            self.topics = names
-            self.hand.keep(names)
-            self._send_if_any(self.hand.collect_aside())
+            with self._step:
+                self.topics = names
+                self.hand.keep(names)
+                self._send_if_any(self.hand.collect_aside())
 
     @call
     def unsubscribe(self, timeout: float) -> None:
@@ -126,7 +143,8 @@ class Session(Attachment[ShareMachine]):
             raise self.guard.refusal("poll")
         entered = False
         try:
-            self._begin_poll(limit)
+            with self._step:
+                self._begin_poll(limit)
             entered = True
             records = self._wait_for_records(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit)
             self._end_poll()
@@ -256,7 +274,8 @@ class Session(Attachment[ShareMachine]):
                     "acknowledge with share_acknowledgement_mode='implicit': records are accepted by the next poll, commit or close; "
                     "create the consumer with share_acknowledgement_mode='explicit'"
                 )
-            self.hand.acknowledge(record, chosen)
+            with self._step:
+                self.hand.acknowledge(record, chosen)
 
     def _flush(self, *, soon: bool) -> None:
         """Send the acknowledgements that a poll has found, however late the next one comes. `soon`: together with others."""
@@ -374,13 +393,14 @@ class Session(Attachment[ShareMachine]):
 
     def _commit(self, done: Callable[[Report], object]) -> bool:
         """Send the acknowledgements; whether there are any."""
-        if self.config.is_implicit:
-            self.hand.accept_all()
-        outgoing = self.hand.collect()
-        if not outgoing and not self._said:
-            return False
-        self._send(outgoing, done)
-        return True
+        with self._step:
+            if self.config.is_implicit:
+                self.hand.accept_all()
+            outgoing = self.hand.collect()
+            if not outgoing and not self._said:
+                return False
+            self._send(outgoing, done)
+            return True
 
     # ---------------------------------------------------------------- the rest
 
@@ -405,15 +425,18 @@ class Session(Attachment[ShareMachine]):
             "buffered": len(hand.ready),
         }
 
-    def _leave(self, timeout: float) -> None:
+    def _leave(self, timeout: float, *, accept: bool = False) -> None:
         """Send what is acknowledged, release everything else, leave the group; wait up to `timeout` seconds."""
 
         def leave(now: float) -> None:
             self._give_said()
             self.machine.leave(now, timeout, lambda: left.set_result(None))
 
-        self._send_if_any(self.hand.collect())
-        self.hand.held.clear()
+        with self._step:
+            if accept:
+                self.hand.accept_all()
+            self._send_if_any(self.hand.collect())
+            self.hand.held.clear()
         left: Promise[None] = self.promise()
         self.post(leave)
         left.exception(timeout + SHORT)
@@ -437,9 +460,7 @@ class Session(Attachment[ShareMachine]):
         try:
             with self.guard.use_last(timeout):
                 if self.runtime.loop.alive and self.failure() is None:
-                    if self.config.is_implicit and in_hand:
-                        self.hand.accept_all()
-                    self._leave(max(0.0, deadline - system.monotonic()))
+                    self._leave(max(0.0, deadline - system.monotonic()), accept=self.config.is_implicit and in_hand)
         finally:
             self.disconnect()
             self.closed = True

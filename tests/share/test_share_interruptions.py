@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ import pytest
 from consuming import topic
 from interrupts import PACKAGE, interrupted, interrupts, share
 
-from pykafka4.errors import KafkaError
+from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.share import ShareConsumer, session
 from pykafka4.share.hand import Hand
@@ -115,6 +116,56 @@ def test_a_signal_handler_cannot_have_accepted_what_a_poll_has_not_returned(serv
             consumer._session.hand.held.clear()
     assert taken
     assert server.do(final) == 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "call"),
+    [
+        *(("implicit", call) for call in ("commit", "poll", "subscribe")),
+        *(("explicit", call) for call in ("commit", "poll", "acknowledge")),
+    ],
+)
+def test_a_signal_handler_that_commits_at_any_place_of_a_call_sends_nothing_twice(
+    server: ModelServer, make: Make, mode: str, call: str
+) -> None:
+    topic(server, 400)
+    consumer = make(share_acknowledgement_mode=mode)
+    refused: list[str] = []
+
+    def handler() -> None:
+        try:
+            consumer.commit()
+        except KafkaError as error:
+            refused.append(str(error))
+
+    def act() -> None:
+        if call == "poll":
+            got.extend(consumer.poll(0.0, 1))
+        elif call == "acknowledge":
+            with contextlib.suppress(ConfigError):  # the handler has sent it
+                consumer.accept(record)
+        elif call == "subscribe":
+            consumer.subscribe(["t"])
+        else:
+            consumer.commit()
+
+    within = tuple(PACKAGE + path for path in ("/share/session.py", "/share/hand.py"))
+    at = 0
+    got: list[ShareRecord] = []
+    place: str | None = ""
+    while place is not None:
+        (record,) = got or take(consumer, 1)
+        got.clear()
+        if mode == "explicit":
+            consumer.reject(record)
+        at += 1
+        place = interrupted(act, at, within=within, handler=handler)
+    if mode == "explicit" and got:
+        consumer.reject(got[0])
+    consumer.commit()
+    assert {text.partition(":")[0] for text in refused} == {f"a signal handler or destructor called commit during {call}"}
+    stats = consumer.stats()
+    assert (stats["acknowledged"], stats["failed"]) == (stats["delivered"], 0)
 
 
 def test_an_exception_in_the_place_of_an_earlier_one_is_another_one(server: ModelServer, make: Make) -> None:

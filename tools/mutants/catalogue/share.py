@@ -140,4 +140,18 @@ MUTANTS = (
         breaks="close and unsubscribe drop what polls have accepted",
         tests=(f"{INTERRUPTIONS}::test_what_polls_have_accepted_is_sent_with_what_comes_next",),
     ),
+    Mutant(
+        file=SESSION,
+        old="        self._shelf.changing = True\n",
+        new="        pass\n",
+        breaks="a signal handler that commits during a commit of a share consumer has acknowledgements sent twice",
+        tests=(f"{INTERRUPTIONS}::test_a_signal_handler_that_commits_at_any_place_of_a_call_sends_nothing_twice",),
+    ),
+    Mutant(
+        file=SESSION,
+        old="            with self._step:\n                self._begin_poll(limit)\n",
+        new="            self._begin_poll(limit)\n",
+        breaks="a signal handler that commits at the beginning of a poll of a share consumer has acknowledgements sent twice",
+        tests=(f"{INTERRUPTIONS}::test_a_signal_handler_that_commits_at_any_place_of_a_call_sends_nothing_twice",),
+    ),
 )
