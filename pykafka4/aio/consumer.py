@@ -18,6 +18,7 @@ from pykafka4.aio.transactions import TaskReads
 from pykafka4.client import Client
 from pykafka4.config import ConsumerConfig
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, SeekOffsets, Topics, as_seek_offsets, as_timestamp, check_lease
+from pykafka4.consumer.guard import Iteration
 from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import ConfigError
 from pykafka4.frames import guarded
@@ -99,7 +100,7 @@ class Consumer:
 
         See pykafka4.Consumer.poll for the errors. It decodes for about a millisecond and returns what it has by then. If it is cancelled,
         the next poll returns the same records, and records returned by earlier polls count as finished.
-        Raises KafkaError if another task is in `poll`.
+        Raises KafkaError if another task is in `poll` or a loop.
         """
         return await self._session.next_list(timeout, max_records)
 
@@ -116,17 +117,20 @@ class Consumer:
 
     def __aiter__(self) -> AsyncIterator[Record]:
         """An endless loop over single records. Each counts as finished when the next one is requested."""
-        return self._records()
+        iteration = Iteration()
+        records = self._records(iteration)
+        iteration.iterator = weakref.ref(records)
+        return records
 
-    async def _records(self) -> AsyncIterator[Record]:
+    async def _records(self, iteration: Iteration) -> AsyncIterator[Record]:
         session = self._session
         while True:
-            for record in await session.next_list(None, None, session.reader.take_one_by_one):
+            for record in await session.next_list(None, None, session.reader.take_one_by_one, iteration):
                 yield record
 
     def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> AsyncIterator[list[Record]]:
         """An endless loop over the lists that `poll` returns; also empty ones, so that the loop body runs regularly."""
-        return Batches(self, timeout, max_records)
+        return Batches(self._session, self, timeout, max_records)
 
     # -- positions
 
@@ -320,11 +324,17 @@ class Consumer:
 class Batches:
     """See Consumer.batches. Not a generator, which would end with the first exception."""
 
-    def __init__(self, consumer: Consumer, timeout: float | None, max_records: int | None) -> None:
-        self._consumer, self._timeout, self._max_records = consumer, timeout, max_records
+    def __init__(self, session: TaskSession, consumer: Consumer, timeout: float | None, max_records: int | None) -> None:
+        """The loop may have the only reference to `consumer`."""
+        self._session, self._consumer, self._timeout, self._max_records = session, consumer, timeout, max_records
+        self._iteration: Iteration | None = None
 
-    def __aiter__(self) -> Self:
-        return self
+    def __aiter__(self) -> Batches:
+        """One for this loop: it goes with the loop, also if the application keeps what `batches` has returned."""
+        lists = Batches(self._session, self._consumer, self._timeout, self._max_records)
+        lists._iteration = iteration = Iteration()
+        iteration.iterator = weakref.ref(lists)
+        return lists
 
     async def __anext__(self) -> list[Record]:
-        return await self._consumer.poll(self._timeout, self._max_records)
+        return await self._session.next_list(self._timeout, self._max_records, None, self._iteration)

@@ -35,8 +35,8 @@ class Holder:
 
     @property
     def over(self) -> bool:
-        """Whether that call never goes on: its task has ended, or its event loop is closed."""
-        return self.task.done() or self.task.get_loop().is_closed()
+        """Whether that call never goes on."""
+        return _ended(self.task)
 
     @property
     def stuck(self) -> bool:
@@ -85,10 +85,7 @@ class TaskGuard(Guard):
             yield other
             return
         if other is not None and not other.over:
-            raise KafkaError(
-                f"task {task.get_name()!r} called {what} while task {other.task.get_name()!r} is in {other.what}: "
-                "poll from one task at a time, or use one consumer per task"
-            )
+            raise self._occupied(task, what, other.task, other.what)
         self._holder = mine
         try:
             yield mine
@@ -97,6 +94,15 @@ class TaskGuard(Guard):
                 self._holder = None
             if self.closing:
                 self._signal.notify()
+
+    def _ended(self, user: Any) -> bool:
+        return _ended(user)
+
+    def _occupied(self, mine: Any, what: str, other: Any, where: str) -> KafkaError:
+        return KafkaError(
+            f"task {mine.get_name()!r} called {what} while task {other.get_name()!r} is in {where}: "
+            "poll from one task at a time, or use one consumer per task"
+        )
 
     def holds(self, holder: Holder) -> bool:
         """Whether it still has the consumer: no other task took over after its event loop was closed."""
@@ -133,3 +139,8 @@ class TaskGuard(Guard):
     def unused(self) -> bool:
         """Whether no task has the consumer for itself."""
         return self._holder is None or self._holder.over
+
+
+def _ended(task: asyncio.Task[Any]) -> bool:
+    """Whether the task never goes on: it has ended, or its event loop is closed."""
+    return task.done() or task.get_loop().is_closed()

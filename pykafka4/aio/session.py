@@ -18,7 +18,7 @@ from pykafka4.aio.waits import TaskWaits, run
 from pykafka4.client import Client
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, check_limit, check_timeout
 from pykafka4.consumer.assignment import LEAVE_SECONDS
-from pykafka4.consumer.guard import call
+from pykafka4.consumer.guard import Iteration, call
 from pykafka4.consumer.session import CLOSE_SECONDS, Session
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import CLOSING
@@ -65,7 +65,11 @@ class TaskSession(Session):
 
     @call
     async def next_list(
-        self, timeout: float | None, max_records: int | None, take: Callable[[int], Iterable[Record]] | None = None
+        self,
+        timeout: float | None,
+        max_records: int | None,
+        take: Callable[[int], Iterable[Record]] | None = None,
+        iteration: Iteration | None = None,
     ) -> list[Record]:
         """See aio.Consumer.poll."""
         limit, take = check_limit(max_records, self.config.max_poll_records), take or self.reader.take
@@ -78,7 +82,7 @@ class TaskSession(Session):
         try:
             with self.guard.exclusive("poll") as holder:
                 await self._let_others_run()
-                self._begin_poll(holder.task)
+                self._begin_poll(holder.task, iteration)
                 entered = True
                 records = await self._await_records(INFINITY if timeout is None else self._now() + timeout, limit, take)
                 self._woken = False

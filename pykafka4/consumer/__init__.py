@@ -28,6 +28,7 @@ from pykafka4.consumer.arguments import (
     check_lease,
     check_listener,
 )
+from pykafka4.consumer.guard import Iteration
 from pykafka4.consumer.session import Session
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.core.subscription import Since, Start
@@ -171,7 +172,10 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
     def __iter__(self) -> Iterator[Record]:
         """An endless loop over single records. Each counts as finished when the next one is requested."""
-        return chain.from_iterable(self._lists())
+        iteration = Iteration()
+        lists = self._lists(iteration)
+        iteration.iterator = weakref.ref(lists)
+        return chain.from_iterable(lists)
 
     def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> Iterator[list[Record]]:
         """An endless loop over the lists that `poll` returns; also empty ones, so that the loop body runs regularly."""
@@ -180,8 +184,8 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         poll.__dict__["consumer"] = self  # the loop may have the only reference to it
         return iter(poll, None)
 
-    def _lists(self) -> Iterator[Iterator[Record]]:
-        yield from self._session.lists()
+    def _lists(self, iteration: Iteration) -> Iterator[Iterator[Record]]:
+        yield from self._session.lists(iteration)
 
     # -- positions
 

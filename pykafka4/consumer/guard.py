@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from threading import Thread
 from types import CodeType
@@ -20,7 +21,7 @@ from pykafka4.errors import KafkaError
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal
 
-__all__ = ["Guard", "call"]
+__all__ = ["Guard", "Iteration", "call"]
 
 CALLS: Final[set[CodeType]] = set()
 
@@ -55,6 +56,22 @@ class Use:
             self._guard.leave()
 
 
+class Iteration:
+    """A loop over a consumer. Between two polls its thread or task has the consumer as well: what the last one returned is in its hands."""
+
+    __slots__ = ("iterator", "user")
+
+    def __init__(self) -> None:
+        self.iterator: weakref.ref[Any] | None = None  # it goes when the loop is left
+        self.user: Any = None  # the thread or task that polled last in this loop
+
+    @property
+    def left(self) -> bool:
+        """Whether the iterator is gone or closed."""
+        iterator = None if self.iterator is None else self.iterator()
+        return iterator is None or getattr(iterator, "ag_frame", iterator) is None
+
+
 class Guard:
     """Which thread uses a consumer, and which one closes it. Only `use_last` waits."""
 
@@ -64,6 +81,7 @@ class Guard:
         self._busy: dict[str, tuple[Thread, str]] = {}  # the thread that uses the consumer, and the call
         self._closer: dict[str, tuple[Thread, object]] = {}  # the thread that closes: its listener may still commit
         self.closing = False
+        self.iteration: Iteration | None = None  # the last one that polled
         self.lent: tuple[Thread, str] | None = None  # a thread of this client that uses the consumer between its calls, too, and what for
 
     def using(self, what: str) -> Use:
@@ -88,12 +106,26 @@ class Guard:
             return self.enter(what)
         if holder[0] is not mine[0]:
             self._check()
-            raise KafkaError(
-                f"thread {mine[0].name!r} called {what} while thread {holder[0].name!r} is in {holder[1]}: "
-                "use a consumer from one thread at a time, or one consumer per thread"
-            )
+            raise self._occupied(*mine, *holder)
         self.check_whole(what)
         return False
+
+    def iterate(self, user: Any, iteration: Iteration | None) -> None:
+        """`user` polls, in `iteration` if that is given. Refused while another one is in a loop: its record would count as finished."""
+        other = self.iteration
+        if other is not None and other is not iteration and other.user is not user and not other.left and not self._ended(other.user):
+            raise self._occupied(user, "poll", other.user, "a loop")
+        if iteration is not None:
+            iteration.user, self.iteration = user, iteration
+
+    def _ended(self, user: Any) -> bool:
+        return not user.is_alive()
+
+    def _occupied(self, mine: Any, what: str, other: Any, where: str) -> KafkaError:
+        return KafkaError(
+            f"thread {mine.name!r} called {what} while thread {other.name!r} is in {where}: "
+            "use a consumer from one thread at a time, or one consumer per thread"
+        )
 
     def _check_lent(self, thread: Thread, what: str) -> None:
         lent = self.lent

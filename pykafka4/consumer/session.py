@@ -21,7 +21,7 @@ from pykafka4.config import ConsumerConfig
 from pykafka4.consumer.arguments import Partitions, as_partitions, check_limit, check_timeout
 from pykafka4.consumer.assignment import LEAVE_SECONDS, Assignment
 from pykafka4.consumer.commits import Commits
-from pykafka4.consumer.guard import Guard, call
+from pykafka4.consumer.guard import Guard, Iteration, call
 from pykafka4.consumer.handled import HandledError
 from pykafka4.consumer.selection import Selection
 from pykafka4.consumer.transactional import TransactionalReads
@@ -119,14 +119,18 @@ class Session(Attachment[ConsumerMachine]):
 
     # ---------------------------------------------------------------- polling
 
-    def lists(self) -> Iterator[Iterator[Record]]:
+    def lists(self, iteration: Iteration) -> Iterator[Iterator[Record]]:
         """Lists for a `for` loop. A list ends early when there is an event of the group, or the consumer is closed."""
         while True:
-            yield self.poll(None, None, self.reader.take_one_by_one)  # type: ignore[misc]
+            yield self.poll(None, None, self.reader.take_one_by_one, iteration)  # type: ignore[misc]
 
     @call
     def poll(
-        self, timeout: float | None = 1.0, max_records: int | None = None, take: Callable[[int], Iterable[Record]] | None = None
+        self,
+        timeout: float | None = 1.0,
+        max_records: int | None = None,
+        take: Callable[[int], Iterable[Record]] | None = None,
+        iteration: Iteration | None = None,
     ) -> list[Record]:
         """See Consumer.poll. One function: Ctrl-C between the return of an inner function and its own return would lose the list."""
         limit, take = check_limit(max_records, self.config.max_poll_records), take or self.reader.take
@@ -137,7 +141,7 @@ class Session(Attachment[ConsumerMachine]):
             raise self.guard.refusal("poll")
         reader, entered = self.reader, False
         try:
-            self._begin_poll(system.current_thread())
+            self._begin_poll(system.current_thread(), iteration)
             entered = True
             records = self._wait_for_records(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit, take)
             self._woken = False
@@ -151,9 +155,11 @@ class Session(Attachment[ConsumerMachine]):
             self.guard.leave()
             raise
 
-    def _begin_poll(self, reads: object) -> None:
+    def _begin_poll(self, reads: object, iteration: Iteration | None) -> None:
         """Records returned by earlier polls are finished; those of this one will be in the hands of `reads`, a thread or task."""
         reader = self.reader
+        if iteration is not None or self.guard.iteration is not None:
+            self.guard.iterate(reads, iteration)
         self.assignment.complete_change()
         if not self.selection.subscribed and not self.selection.by_hand:
             raise ConfigError("poll: no topics or partitions; call subscribe or assign first")

@@ -7,16 +7,19 @@ import inspect
 import re
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
-from consuming import LONG, Maker
+from consuming import LONG, Maker, fill, topic
 
 from pykafka4 import ClosedError, ConfigError, Consumer, KafkaError
 from pykafka4.consumer.assignment import Assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import CALLS
 from pykafka4.consumer.session import Session
+from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 
 T0 = ("t", 0)
@@ -104,6 +107,51 @@ def test_a_call_that_begins_while_another_thread_closes_is_told_that_the_consume
     guard.closing = False
     assert guard.enter("poll"), "it is free again"
     guard.leave()
+
+
+@pytest.mark.parametrize("how", ["poll", "loop"])
+def test_a_thread_that_polls_while_another_is_in_a_loop_is_refused(server: ModelServer, make: Maker, how: str) -> None:
+    """The record that the other one has in hand would count as finished."""
+    topic(server, 3)
+    consumer = make.assigned(0, group_id="g")
+    inside, step, left, end = (threading.Event() for _ in range(4))
+
+    def loop() -> None:
+        for _ in consumer:
+            inside.set()
+            step.wait(LONG)
+            break
+        left.set()
+        end.wait(LONG)
+
+    first = threading.Thread(target=loop, name="first")
+    first.start()
+    assert inside.wait(LONG)
+    poll: Callable[[], Any] = partial(consumer.poll, LONG) if how == "poll" else lambda: next(iter(consumer))
+    for _ in range(2):
+        with pytest.raises(KafkaError, match=f"thread {threading.current_thread().name!r} called poll while thread 'first' is in a loop"):
+            poll()
+    consumer.commit()
+    assert server.committed("g") == {TopicPartition(*T0): 0}
+    step.set()
+    assert left.wait(LONG)
+    assert poll(), "the first thread has left its loop"
+    end.set()
+    first.join(LONG)
+
+
+def test_a_loop_may_go_on_in_another_thread(server: ModelServer, make: Maker) -> None:
+    topic(server, 3)
+    consumer = make.assigned(0, group_id="g", max_poll_records=1)
+    records = iter(consumer)
+    found = [next(records).offset]
+    for _ in range(2):
+        thread = threading.Thread(target=lambda: found.append(next(records).offset))
+        thread.start()
+        thread.join(LONG)
+    assert found == [0, 1, 2]
+    fill(server, "t", 0, [b"3"])
+    assert [record.offset for record in consumer.poll(LONG)] == [3], "the thread of the loop has ended"
 
 
 def test_a_list_iterator_keeps_its_consumer_alive(server: ModelServer) -> None:

@@ -120,8 +120,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/aio/guard.py",
-        old="return self.task.done() or self.task.get_loop().is_closed()",
-        new="return self.task.done()",
+        old="return task.done() or task.get_loop().is_closed()",
+        new="return task.done()",
         breaks="a poll whose event loop was closed blocks all later ones",
         tests=("tests/aio/test_aio_consumer.py::test_a_poll_that_its_event_loop_never_finished_is_not_in_the_way_of_the_next_one",),
     ),

@@ -165,6 +165,37 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/guard.py",
+        old="other is not iteration and other.user is not user and not other.left",
+        new="False",
+        breaks="what one thread or task has in hand of a loop counts as finished when another one polls",
+        tests=(
+            "tests/aio/test_aio_loops.py::test_a_task_that_polls_while_another_is_in_a_loop_gets_an_error_that_names_both",
+            "tests/consumer/test_guard.py::test_a_thread_that_polls_while_another_is_in_a_loop_is_refused",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/consumer/guard.py",
+        old="other is not iteration and other.user",
+        new="other.user",
+        breaks="a loop cannot go on in another thread",
+        tests=("tests/consumer/test_guard.py::test_a_loop_may_go_on_in_another_thread",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/guard.py",
+        old='return iterator is None or getattr(iterator, "ag_frame", iterator) is None',
+        new="return False",
+        breaks="a loop that was left keeps other tasks from polling",
+        tests=("tests/aio/test_aio_loops.py::test_a_task_that_polls_while_another_is_in_a_loop_gets_an_error_that_names_both",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/guard.py",
+        old=" and not self._ended(other.user):",
+        new=":",
+        breaks="a loop of a task that has ended keeps other tasks from polling",
+        tests=("tests/aio/test_aio_loops.py::test_a_loop_may_go_on_in_another_task",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/guard.py",
         old="            self._signal.wait(self._unused, timeout)\n",
         new="            self._signal.wait(self._unused, timeout + 2)\n",
         breaks="close waits for the listener of another thread beyond its timeout",
