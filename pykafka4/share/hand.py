@@ -94,8 +94,8 @@ class Hand:
             acquired = arrivals[0]
             if acquired is not self._last:  # otherwise Ctrl-C came before it was removed
                 records, aside = self._decode(acquired) if acquired.tp.topic in self._topics else self._release(acquired)
-                self._last = acquired
                 self._renew_from = min(self._renew_from, acquired.until)
+                self._last = acquired  # no call from here to `popleft`: Ctrl-C is raised in calls
                 self.ready += records
                 if aside:
                     self._aside[acquired] = aside
@@ -107,10 +107,12 @@ class Hand:
         self._finish_sending()
         self._topics = topics
         self.stock()
+        aside = {acquired: dict(types) for acquired, types in self._aside.items()}
         for record in self.ready:
             if record.topic not in topics:
-                self._aside.setdefault(record._acquired, {})[record.offset] = AcknowledgeType.RELEASE
-        self.ready = deque(record for record in self.ready if record.topic in topics)
+                aside.setdefault(record._acquired, {})[record.offset] = AcknowledgeType.RELEASE
+        ready = deque(record for record in self.ready if record.topic in topics)
+        self.ready, self._aside = ready, aside  # both or, after Ctrl-C, none
 
     def _release(self, acquired: Acquired) -> tuple[list[ShareRecord], dict[int, AcknowledgeType]]:
         """As `_decode`, for a topic that is no longer subscribed."""
@@ -265,7 +267,9 @@ class Hand:
         return Outgoing(self._collect_aside(self._clock()), {}, ())
 
     def _collect_aside(self, now: float) -> dict[Acquired, dict[int, AcknowledgeType]]:
-        self._aside = {each: types for each, types in self._aside.items() if each.lease.ended is None and now < each.until}
+        held = {each: types for each, types in self._aside.items() if each.lease.ended is None}
+        left = {each: {o: kind for o, kind in types.items() if now < each.locked_until(o)} for each, types in held.items()}
+        self._aside = {each: types for each, types in left.items() if types}
         return {acquired: dict(types) for acquired, types in self._aside.items()}
 
     def sending(self, outgoing: Outgoing) -> None:

@@ -15,7 +15,7 @@ from pykafka4.share.hand import APPLICATION, LOOP, Hand, Outgoing
 from pykafka4.share.record import ShareRecord
 from pykafka4.wire.records.batch import WireRecord, build_batch
 
-ACCEPT, RELEASE, RENEW = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.RENEW
+ACCEPT, RELEASE, RENEW, GAP = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.RENEW, AcknowledgeType.GAP
 LOCK = 30.0
 
 
@@ -29,10 +29,10 @@ class Harness:
         self.hand.keep(("t",))
         self.lease = Lease(TopicPartition("t", 0), UUID(int=7), 1)
 
-    def arrive(self, first: int, last: int, topic: str = "t") -> Acquired:
+    def arrive(self, first: int, last: int, topic: str = "t", gaps: int = 0) -> Acquired:
         data = bytes(build_batch([WireRecord(timestamp_ms=1, value=b"x") for _ in range(last - first + 1)], base_offset=first))
         lease = self.lease if topic == "t" else Lease(TopicPartition(topic, 0), UUID(int=8), 1)
-        acquired = Acquired(lease, ((first, last, 1),), data, self.now + LOCK)
+        acquired = Acquired(lease, ((first, last + gaps, 1),), data, self.now + LOCK)
         lease.deliver(acquired, self.now)
         self.shelf.put(acquired)
         return acquired
@@ -132,6 +132,17 @@ def test_records_of_other_topics_are_released_by_a_subscription() -> None:
     assert there not in harness.hand.collect().types
 
 
+def test_a_subscription_releases_records_whose_locks_were_renewed() -> None:
+    harness = Harness()
+    acquired = harness.arrive(0, 3)
+    harness.take(1)
+    harness.now += 0.9 * LOCK
+    acquired.renewed.update({1: harness.now + LOCK, 2: harness.now + LOCK})
+    harness.now += 0.2 * LOCK  # the lock of record 3 has ended
+    harness.hand.keep(("u",))
+    assert harness.hand.collect_aside().types == {acquired: {1: RELEASE, 2: RELEASE}}
+
+
 def test_what_a_poll_has_not_returned_is_not_accepted() -> None:
     harness = Harness()
     acquired = harness.arrive(0, 2)
@@ -186,6 +197,42 @@ def test_ctrl_c_at_any_place_of_sent_forgets_nothing_and_sends_nothing_twice(loo
             assert list(harness.hand.held) == [second], place
         else:
             assert again == {acquired: {0: ACCEPT, 1: RENEW, 2: ACCEPT}}, place
+        prepare()
+
+
+def test_ctrl_c_at_any_place_of_decoding_loses_nothing() -> None:
+    def prepare() -> None:
+        nonlocal harness, acquired
+        harness = Harness()
+        acquired = harness.arrive(0, 3, gaps=2)
+
+    harness: Harness
+    acquired: Acquired
+    prepare()
+    for place in interrupts(lambda: harness.hand.stock()):
+        assert harness.offsets() == [0, 1, 2, 3], place
+        assert harness.hand.collect_aside().types == {acquired: {4: GAP, 5: GAP}}, place
+        assert harness.hand._renew_from == acquired.until, place
+        prepare()
+
+
+def test_ctrl_c_at_any_place_of_a_subscription_loses_nothing_and_returns_nothing_that_it_releases() -> None:
+    def prepare() -> None:
+        nonlocal harness, acquired
+        harness = Harness()
+        acquired = harness.arrive(0, 3, gaps=1)
+        harness.take(1)
+
+    harness: Harness
+    acquired: Acquired
+    prepare()
+    for place in interrupts(lambda: harness.hand.keep(("u",))):
+        ready = [record.offset for record in harness.hand.ready]
+        aside = harness.hand.collect_aside().types[acquired]
+        assert (ready, aside) in (([1, 2, 3], {4: GAP}), ([], {1: RELEASE, 2: RELEASE, 3: RELEASE, 4: GAP})), place
+        harness.hand.keep(("u",))
+        assert harness.offsets() == [], place
+        assert harness.hand.collect_aside().types == {acquired: {1: RELEASE, 2: RELEASE, 3: RELEASE, 4: GAP}}, place
         prepare()
 
 

@@ -93,8 +93,8 @@ MUTANTS = (
     ),
     Mutant(
         file=HAND,
-        old="        self.ready = deque(record for record in self.ready if record.topic in topics)\n",
-        new="",
+        old="        ready = deque(record for record in self.ready if record.topic in topics)\n",
+        new="        ready = self.ready\n",
         breaks="poll returns records of topics that are no longer subscribed",
         tests=(f"{OF_HAND}::test_records_of_other_topics_are_released_by_a_subscription",),
     ),
@@ -153,5 +153,27 @@ MUTANTS = (
         new="            self._begin_poll(limit)\n",
         breaks="a signal handler that commits at the beginning of a poll of a share consumer has acknowledgements sent twice",
         tests=(f"{INTERRUPTIONS}::test_a_signal_handler_that_commits_at_any_place_of_a_call_sends_nothing_twice",),
+    ),
+    Mutant(
+        file=HAND,
+        old="{o: kind for o, kind in types.items() if now < each.locked_until(o)}",
+        new="{o: kind for o, kind in types.items() if now < each.until}",
+        breaks="a subscription does not release records whose locks were renewed",
+        tests=(f"{OF_HAND}::test_a_subscription_releases_records_whose_locks_were_renewed",),
+    ),
+    Mutant(
+        file=HAND,
+        old="                self._renew_from = min(self._renew_from, acquired.until)\n"
+        "                self._last = acquired  # no call from here to `popleft`: Ctrl-C is raised in calls\n",
+        new="                self._last = acquired\n                self._renew_from = min(self._renew_from, acquired.until)\n",
+        breaks="Ctrl-C while a share consumer decodes loses a response",
+        tests=(f"{OF_HAND}::test_ctrl_c_at_any_place_of_decoding_loses_nothing",),
+    ),
+    Mutant(
+        file=HAND,
+        old="        aside = {acquired: dict(types) for acquired, types in self._aside.items()}\n        for record in self.ready:\n",
+        new="        aside = self._aside\n        for record in self.ready:\n",
+        breaks="Ctrl-C in a subscription has records both released and returned",
+        tests=(f"{OF_HAND}::test_ctrl_c_at_any_place_of_a_subscription_loses_nothing_and_returns_nothing_that_it_releases",),
     ),
 )
