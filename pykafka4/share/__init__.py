@@ -104,10 +104,9 @@ class ShareConsumer:
     def __iter__(self) -> Iterator[ShareRecord]:
         """An endless loop over single records, which asks brokers for one at a time (they may lock the rest of its batch as well).
 
-        With implicit acknowledgement, each is accepted when the next one is requested.
+        With implicit acknowledgement, each is accepted when the next one is requested. An exception of a poll does not end the iterator.
         """
-        while True:
-            yield from self._session.poll(None, 1)
+        return Records(self)
 
     def wakeup(self) -> None:
         """Make the running poll, or the next one, return immediately: with [] if there are no records.
@@ -215,3 +214,21 @@ class ShareConsumer:
 
     def __reduce__(self) -> Any:
         return refuse_pickling("ShareConsumer")
+
+
+class Records:
+    """See ShareConsumer.__iter__. Not a generator, which would end with the first exception."""
+
+    __slots__ = ("_consumer",)
+
+    def __init__(self, consumer: ShareConsumer) -> None:
+        """The loop may have the only reference to `consumer`."""
+        self._consumer = consumer
+
+    def __iter__(self) -> Records:
+        return self
+
+    def __next__(self) -> ShareRecord:
+        while True:
+            for record in self._consumer._session.poll(None, 1):  # no call follows, in which Ctrl-C could take it
+                return record

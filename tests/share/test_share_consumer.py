@@ -143,6 +143,18 @@ def test_poll_returns_at_most_the_limit_and_the_rest_later(quick: ModelServer, m
     assert offsets(consumer.poll(0.0)) == [9]
 
 
+def test_a_loop_over_records_goes_on_after_an_exception(quick: ModelServer, make: Make) -> None:
+    topic(quick, 2)
+    consumer = make(share_acknowledgement_mode="implicit")
+    records = iter(consumer)
+    assert next(records).offset == 0
+    consumer.unsubscribe()
+    with pytest.raises(ConfigError, match="no topics"):
+        next(records)
+    consumer.subscribe(["t"])
+    assert [next(records).offset for _ in range(2)] == [0, 1]
+
+
 def test_record_limit_locks_no_more_than_one_poll_returns(quick: ModelServer, make: Make) -> None:
     topic(quick, 10)
     consumer = make(max_poll_records=4, share_acquire_mode="record_limit")
