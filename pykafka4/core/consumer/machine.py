@@ -121,13 +121,20 @@ class ConsumerMachine:
 
     # ---------------------------------------------------------------- commits
 
-    def commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline: float, done: Callable[[KafkaError | None], None]) -> None:
-        """Commit `offsets`, as a member of the group if topics are subscribed to."""
+    def commit(
+        self,
+        offsets: dict[TopicPartition, OffsetAndMetadata],
+        deadline: float,
+        done: Callable[[KafkaError | None], None],
+        *,
+        only_new: bool = False,
+    ) -> None:
+        """Commit `offsets`, as a member of the group if topics are subscribed to; `only_new`: without what is stored by then."""
         credentials, lost = None, ""
         if self.membership.subscribed:
             credentials, losses = self.membership.protocol.credentials, self.membership.losses()
             lost = next((losses[tp] for tp in offsets if tp in losses), "" if credentials else "this consumer is not in the group now")
-        self.offsets.commit(Commit(offsets, credentials, deadline, done, lost))
+        self.offsets.commit(Commit(offsets, credentials, deadline, done, lost, only_new))
 
     def commit_last(
         self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline: float, done: Callable[[KafkaError | None], None]
@@ -139,7 +146,8 @@ class ConsumerMachine:
             done(error)
 
         losses, stored = self.membership.losses(), self.offsets.stored
-        self.commit({tp: place for tp, place in offsets.items() if tp not in losses and stored.get(tp) != place.offset}, deadline, tell)
+        fresh = {tp: place for tp, place in offsets.items() if tp not in losses and stored.get(tp) != place.offset}
+        self.commit(fresh, deadline, tell, only_new=True)
 
     def _auto_commit(self, now: float) -> float:
         """Commit what the application has finished since the last time. Only the application's thread writes what is read here."""
@@ -156,7 +164,7 @@ class ConsumerMachine:
         }
         if fresh:
             self._auto_under_way = True
-            self.commit(fresh, now + COMMIT_SECONDS, self._auto_committed)
+            self.commit(fresh, now + COMMIT_SECONDS, self._auto_committed, only_new=True)
         return self._next_auto
 
     def _auto_committed(self, error: KafkaError | None) -> None:

@@ -55,6 +55,7 @@ class Commit:
     deadline: float
     done: Callable[[KafkaError | None], None]
     lost: str = ""  # why some of the partitions were lost
+    only_new: bool = False  # an auto-commit: without what is stored when it is sent, as that may have a text of the application
     sent: bool = False
     ids: dict[str, UUID] = attrs.Factory(dict)  # of the topics, when the commit was made: one created later by that name is another
     unknown_until: float | None = None  # a partition that the coordinator does not know after that time does not exist
@@ -115,6 +116,7 @@ class Offsets:
         self._lookups: dict[Lookup, Call] = {}
         self._ended = False
         self.stored: dict[TopicPartition, int] = {}  # offsets that the coordinator has confirmed
+        self._confirmed: dict[TopicPartition, OffsetAndMetadata] = {}  # by responses; `stored` lacks what a late commit may overwrite
         # Partitions of a commit without a response: until that time the coordinator may still execute it, and overwrite a later commit.
         self._late: dict[TopicPartition, float] = {}
 
@@ -213,11 +215,25 @@ class Offsets:
     def _poll_line(self, now: float) -> float:
         for commit in [c for c in self._line if self._hopeless(c, now)]:
             self._finish(commit, self._why_not(commit, now))
+        self._leave_stored_texts()
         if not self._line:
             return INFINITY
         credentials = self._line[0].credentials
         waits = credentials is not None and credentials.begins and not self._call.in_flight
         return min(INFINITY if waits else self._call.poll(now, self._send), *(commit.deadline for commit in self._line))
+
+    def _leave_stored_texts(self) -> None:
+        while self._line and not self._call.in_flight and (commit := self._line[0]).only_new:
+            for tp, place in tuple(commit.offsets.items()):
+                confirmed = self._confirmed.get(tp)
+                if self.stored.get(tp) == place.offset:
+                    del commit.offsets[tp]
+                elif confirmed is not None and confirmed.offset == place.offset:
+                    commit.offsets[tp] = confirmed
+            if commit.offsets:
+                commit.only_new = False  # done
+                return
+            self._finish(commit, None)
 
     def _hopeless(self, commit: Commit, now: float) -> bool:
         if self._call.in_flight and commit is self._line[0]:
@@ -268,6 +284,7 @@ class Offsets:
         verdicts = self._read_verdicts(now, commit, outcome.message, asked)
         for tp, verdict in verdicts.items():
             if verdict is Reaction.NONE:
+                self._confirmed[tp] = asked[tp]
                 if self._late.get(tp, now) > now:
                     self.stored.pop(tp, None)
                 else:

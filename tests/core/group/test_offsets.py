@@ -382,6 +382,66 @@ def test_the_last_commit_follows_an_older_offset_that_waits(auto: ConsumerHarnes
     assert outcomes == [None]
 
 
+def texts(harness: ConsumerHarness) -> list[str]:
+    """Of the commit under way, which is answered."""
+    parts = [part for topic in harness.one(OffsetCommitRequest).message.topics for part in topic.partitions]
+    harness.commits()
+    return [part.committed_metadata for part in parts]
+
+
+def last_commit(harness: ConsumerHarness, offset: int) -> list[Any]:
+    outcomes: list[Any] = []
+    harness.machine.commit_last({tp(0): OffsetAndMetadata(offset, 0)}, harness.now + 10, outcomes.append)
+    harness.run()
+    return outcomes
+
+
+def test_the_last_commit_leaves_the_text_of_a_commit_before_it_and_waits_for_that(auto: ConsumerHarness) -> None:
+    joined(auto)
+    own = commit(auto, {tp(0): 5})
+    last = last_commit(auto, 5)
+    assert (own, last) == ([], [])
+    assert texts(auto) == ["note"]
+    auto.run()
+    assert (own, last, auto.pending(OffsetCommitRequest)) == ([None], [None], [])
+
+
+def test_the_last_commit_is_sent_if_the_one_before_it_fails(auto: ConsumerHarness) -> None:
+    joined(auto)
+    commit(auto, {tp(0): 5})
+    last = last_commit(auto, 5)
+    auto.commits({tp(0): "OFFSET_METADATA_TOO_LARGE"})
+    assert texts(auto) == [""]
+    assert last == [None]
+
+
+def test_auto_commit_leaves_the_text_of_a_commit_that_waits(auto: ConsumerHarness) -> None:
+    joined(auto)
+    commit(auto, {tp(0): 5})
+    auto.reader.finished.update({tp(0): (5, 0), tp(1): (7, 0)})
+    auto.run(5)
+    assert texts(auto) == ["note"]
+    assert auto.commits() == {tp(1): 7}
+    auto.run(5)
+    assert auto.pending(OffsetCommitRequest) == []
+
+
+def test_auto_commit_repeats_the_text_while_a_lost_commit_may_still_be_executed(auto: ConsumerHarness) -> None:
+    joined(auto)
+    commit(auto, {tp(0): 5})
+    auto.answer(auto.one(OffsetCommitRequest), LOST)
+    auto.run(1)
+    auto.find_coordinator()
+    auto.reader.finished[tp(0)] = (5, 0)
+    for _ in range(2):
+        assert texts(auto) == ["note"]
+        auto.run(5)
+    auto.reader.finished[tp(0)] = (6, 0)
+    texts(auto)
+    auto.run(5)
+    assert texts(auto) == [""]
+
+
 # ---------------------------------------------------------------- lookups
 
 

@@ -142,6 +142,20 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/offsets.py",
+        old="                if self.stored.get(tp) == place.offset:\n                    del",
+        new="                if False:\n                    del",
+        breaks="what is committed already is committed again by the last commit",
+        tests=("tests/core/group/test_offsets.py::test_the_last_commit_leaves_the_text_of_a_commit_before_it_and_waits_for_that",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/offsets.py",
+        old="                    commit.offsets[tp] = confirmed\n",
+        new="                    pass\n",
+        breaks="auto-commit erases the text of a commit while a lost one may still be executed",
+        tests=("tests/core/group/test_offsets.py::test_auto_commit_repeats_the_text_while_a_lost_commit_may_still_be_executed",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/offsets.py",
         old="if self._late.get(tp, now) > now:",
         new="if False:",
         breaks="a commit that a lost request may undo is not repeated",
