@@ -192,8 +192,12 @@ class TaskProcessing(Rounds):
     async def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> None:
         if not offsets:
             return
+        left = min(timeout, self._reads.left())
         try:
-            await self._consumer.commit(offsets, timeout)
+            if left <= 0:
+                self._consumer.commit_async(offsets, self._committed)
+                return
+            await self._consumer.commit(offsets, left)
             self._safe.committed(offsets)
         except ClosedError:
             raise
@@ -232,7 +236,7 @@ class TaskProcessing(Rounds):
 
     async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Finish what is in hand, and commit it, before another member begins."""
-        await self._tasks.ended(partitions, self._release_seconds)
+        await self._tasks.ended(partitions, min(self._release_seconds, self._reads.left()))
         offsets = self._uncommitted(partitions)
         self._gone(partitions)
         await self._commit_now(offsets, COMMIT_SECONDS)

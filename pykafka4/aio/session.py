@@ -194,20 +194,20 @@ class TaskSession(Session):
         ending.result()
 
     async def _end(self, timeout: float, *, in_hand: bool) -> None:
-        deadline, inside = system.monotonic() + timeout, self.guard.in_listener()
+        self._close_by, inside = system.monotonic() + timeout, self.guard.in_listener()
         self.guard.begin_closing()
         self.reader.interrupt()
         self.signal.notify()
         async with contextlib.AsyncExitStack() as ends:  # whatever ends one step, the others are done: the event loop may cancel this task
             ends.callback(self._ended)
             ends.push_async_callback(self.home.aside, self.disconnect, self.config.client_id)
-            ends.push_async_callback(self._release_all, deadline, in_hand=in_hand)
+            ends.push_async_callback(self._release_all, in_hand=in_hand)
             if not inside:
                 await run(self.waits.until(self.guard.unused, timeout))
 
-    async def _release_all(self, deadline: float, *, in_hand: bool) -> None:
+    async def _release_all(self, *, in_hand: bool) -> None:
         if self.runtime.loop.alive:  # after a crash nothing would execute it
-            until = self.runtime.loop.now() + max(0.0, deadline - system.monotonic())
+            until = self.runtime.loop.now() + self.left()
             await run(self.assignment.release_all(until, CLOSING, in_hand=in_hand))
 
     def _ended(self) -> None:

@@ -171,7 +171,11 @@ class Guard:
 
     def shut(self) -> bool:
         """Whether another thread closes the consumer, or has closed it."""
-        return self.closing and system.current_thread() is not self._closer.get("closer", (None, None))[0]
+        return self.closing and system.current_thread() is not self.closer()
+
+    def closer(self) -> Thread | None:
+        """The thread that closes the consumer."""
+        return self._closer.get("closer", (None, None))[0]
 
     def end_closing(self) -> None:
         """The consumer is closed."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from functools import partial
 from operator import length_hint
+from threading import Thread
 from typing import Any, Final
 
 import attrs
@@ -70,6 +71,7 @@ class Session(Attachment[ConsumerMachine]):
         self._asked_at: float = INFINITY  # the reader's mark at which the loop was last asked to fetch more
         self._woken = False  # by `wakeup`: the running poll, or the next one, returns without waiting
         self.closed = False
+        self._close_by: float = INFINITY
         self._moving: PostedMoves | None = None  # the posted call of the last seek, while no other call was posted
         self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the consumer")
         self.runtime.attach(self)
@@ -331,6 +333,14 @@ class Session(Attachment[ConsumerMachine]):
 
     # ---------------------------------------------------------------- for `process` and streams
 
+    def left(self) -> float:
+        """See Reads.left."""
+        return max(0.0, self._close_by - system.monotonic())
+
+    def closer(self) -> Thread | None:
+        """See Reads.closer."""
+        return self.guard.closer()
+
     @call
     def take_over(self) -> None:
         """See Reads.take_over."""
@@ -384,13 +394,13 @@ class Session(Attachment[ConsumerMachine]):
         if not self.guard.begin_closing():
             return
         timeout = CLOSE_SECONDS if timeout is None else timeout
-        deadline = system.monotonic() + timeout
+        self._close_by = system.monotonic() + timeout
         self.reader.interrupt()
         self.signal.notify()
         try:
             with self.guard.use_last(timeout):
                 if self.runtime.loop.alive:  # after a crash nobody would execute it
-                    until = self.runtime.loop.now() + max(0.0, deadline - system.monotonic())
+                    until = self.runtime.loop.now() + self.left()
                     at_once(self.assignment.release_all(until, CLOSING, in_hand=in_hand))
         finally:  # also if the listener raised, or after Ctrl-C: leave, and close a private client
             self.disconnect()

@@ -24,6 +24,9 @@ __all__ = ["Allotment", "StreamState"]
 
 LOOK = 0.2  # seconds between looks at threads that may have ended
 
+# Called again and again during a wait for records in hand: does what their threads wait for, and returns the threads that wait for more.
+Meanwhile = Callable[[], Iterable[Thread | None]]
+
 
 class StreamState:
     """One stream: which partitions it has, and the record in hand. Changed under the allotment's lock."""
@@ -272,7 +275,7 @@ class Allotment:
                 queue.stream = least
                 self._list(queue)
 
-    def end(self, tps: Iterable[TopicPartition], timeout: float) -> None:
+    def end(self, tps: Iterable[TopicPartition], timeout: float, meanwhile: Meanwhile | None = None) -> None:
         """Hand out no more of these, and wait for the records in hand."""
         with self._lock:
             ending = [self.queues.pop(tp) for tp in tps if tp in self.queues]
@@ -282,7 +285,7 @@ class Allotment:
                 self._ending[queue.tp] = queue
                 del queue.stream.queues[queue.tp]
             self._balance()
-        self._wait_for(ending, timeout)
+        self._wait_for(ending, timeout, meanwhile)
 
     def drop(self, tps: Iterable[TopicPartition]) -> None:
         """These have ended: what finishes from now on does not count."""
@@ -291,20 +294,25 @@ class Allotment:
                 if (queue := self._ending.pop(tp, None)) is not None:
                     queue.records.clear()
 
-    def _wait_for(self, queues: Collection[PartitionQueue], timeout: float, besides: Thread | None = None) -> bool:
-        """Wait until nothing of these is in hand, except of this thread, `besides`, and threads that have ended. Whether that is so."""
-        excepted, deadline = (system.current_thread(), besides), system.monotonic() + timeout
+    def _wait_for(self, queues: Collection[PartitionQueue], timeout: float, meanwhile: Meanwhile | None) -> bool:
+        """Wait until nothing of these is in hand, except of this thread and threads that have ended. Whether that is so."""
+        me, deadline = system.current_thread(), system.monotonic() + timeout
 
-        def unfinished() -> bool:
+        def finished() -> bool:
+            excepted = (me, *(() if meanwhile is None else meanwhile()))
             hands = [(stream.hand, stream.owner) for stream in self.streams]
-            return any(hand is not None and hand[0] in queues and owner not in excepted and _alive(owner) for hand, owner in hands)
+            return not any(hand is not None and hand[0] in queues and owner not in excepted and _alive(owner) for hand, owner in hands)
 
-        while unfinished():
+        while not finished():
             left = deadline - system.monotonic()
             if left <= 0:
                 return False
-            self._changed.wait(lambda: not unfinished(), min(left, LOOK))
+            self._changed.wait(finished, min(left, LOOK))
         return True
+
+    def look(self) -> None:
+        """Have a wait for records in hand do what it does meanwhile."""
+        self._changed.notify()
 
     def waiting(self, tp: TopicPartition) -> int:
         """How many records of this partition wait."""
@@ -360,9 +368,9 @@ class Allotment:
         for stream in self.streams:
             stream.signal.notify()
 
-    def drain(self, timeout: float, besides: Thread | None) -> bool:
-        """Wait for the records in hand, except of the thread `besides`; whether they were finished in time."""
-        return self._wait_for(list(self.queues.values()), timeout, besides)
+    def drain(self, timeout: float, meanwhile: Meanwhile | None = None) -> bool:
+        """Wait for the records in hand; whether they were finished in time."""
+        return self._wait_for(list(self.queues.values()), timeout, meanwhile)
 
 
 def _alive(thread: Thread | None) -> bool:

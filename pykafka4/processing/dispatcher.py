@@ -1,10 +1,12 @@
 """Dispatcher. Rule: one thread polls and commits for all streams; it never waits for a thread that reads one, except before partitions go.
 
+While it waits then, it does what such a thread may wait for.
 It goes on polling while streams work, so that the member keeps its partitions. What `poll` raises ends all streams.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from threading import Thread
@@ -70,6 +72,7 @@ class Dispatcher:
         done: Promise[None] = Promise(self._plan.client_id)
         self._wanted.append(done)
         self._consumer.wakeup()
+        self._allotment.look()
         if self.ended:
             self._refuse_commits()
         try:
@@ -82,6 +85,7 @@ class Dispatcher:
         self._drain_until, self._closer = deadline, system.current_thread()
         self._allotment.stop()
         self._consumer.wakeup()
+        self._allotment.look()
 
     def in_own_thread(self) -> bool:
         """Whether the listener calls, which must not wait for what its thread does next."""
@@ -167,9 +171,7 @@ class Dispatcher:
     # ---------------------------------------------------------------- commits
 
     def _commit_wanted(self) -> None:
-        wanted = []
-        while self._wanted:
-            wanted.append(self._wanted.popleft())
+        wanted = self._take_wanted()
 
         def settle(error: KafkaError | None) -> None:
             for promise in wanted:
@@ -183,6 +185,12 @@ class Dispatcher:
             self._commit(offsets, settle)
         else:
             settle(None)
+
+    def _meanwhile(self) -> tuple[Thread | None, ...]:
+        """During a wait for records in hand: a thread that has one may wait for a commit, or for the end."""
+        if self._wanted:
+            self._commit_wanted()
+        return self._closer, self._reads.closer()
 
     def _commit_later(self, now: float) -> None:
         self._commit_at = now + COMMIT_EVERY
@@ -204,14 +212,25 @@ class Dispatcher:
             committed(offsets, error)
 
     def _refuse_commits(self) -> None:
-        while self._wanted:
-            self._wanted.popleft().set_exception(ClosedError("the streams have ended"))
+        for promise in self._take_wanted():
+            promise.set_exception(ClosedError("the streams have ended"))
+
+    def _take_wanted(self) -> list[Promise[None]]:
+        wanted = []
+        with contextlib.suppress(IndexError):  # more than one thread may be here
+            while True:
+                wanted.append(self._wanted.popleft())
+        return wanted
 
     def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> None:
         if not offsets:
             return
+        left = min(timeout, self._reads.left())
         try:
-            self._consumer.commit(offsets, timeout)
+            if left <= 0:
+                self._commit(offsets, lambda _: None)
+                return
+            self._consumer.commit(offsets, left)
             self._safe.committed(offsets)
         except (GroupError, KafkaTimeoutError) as error:
             log.warning("%s: the last commit of finished records failed; they will be read again: %s", self._plan.where, error)
@@ -229,7 +248,8 @@ class Dispatcher:
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Have the records in hand finished, and commit, before another member begins."""
-        self._allotment.end(partitions, min(self._plan.drain, self._plan.max_poll / 2))
+        limit = min(self._plan.drain, self._plan.max_poll / 2, self._reads.left())
+        self._allotment.end(partitions, limit, self._meanwhile)
         offsets = self._safe.uncommitted(partitions)
         self._gone(partitions)
         self._commit_now(offsets, COMMIT_SECONDS)
@@ -256,7 +276,7 @@ class Dispatcher:
         """Wait for the records in hand, commit what is finished, and go back to the first record of each partition that is not."""
         allotment, began = self._allotment, system.monotonic()
         until = min(began + self._plan.drain, system.TIMEOUT_MAX if self._drain_until is None else self._drain_until)
-        if not allotment.drain(max(0.0, until - began), self._closer):
+        if not allotment.drain(max(0.0, until - began), self._meanwhile):
             log.warning("%s: streams still have records in hand after %g s; these are not finished", self._plan.where, until - began)
         self._reads.go_back(self._safe.places())
         self._commit_now(self._safe.uncommitted(), max(LEAST_SECONDS, min(COMMIT_SECONDS, until - began)))

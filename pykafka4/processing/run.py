@@ -351,8 +351,12 @@ class Processing(Rounds):
     def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> None:
         if not offsets:
             return
+        left = min(timeout, self._reads.left())
         try:
-            self._consumer.commit(offsets, timeout)
+            if left <= 0:
+                self._between.commit_async(offsets, self._committed)
+                return
+            self._consumer.commit(offsets, left)
             self._safe.committed(offsets)
         except ClosedError:
             raise
@@ -368,7 +372,7 @@ class Processing(Rounds):
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Finish what is in hand, and commit it, before another member begins."""
-        self._work.end(partitions, self._release_seconds)
+        self._work.end(partitions, min(self._release_seconds, self._reads.left()))
         offsets = self._uncommitted(partitions)
         self._gone(partitions)
         self._commit_now(offsets, COMMIT_SECONDS)

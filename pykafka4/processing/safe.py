@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import itemgetter
+from threading import Thread
 from typing import Any, Protocol
 
 from pykafka4.core.consumer.places import Place
@@ -22,6 +23,12 @@ class Reads(Protocol):
     """What a run, which reports itself what is finished, needs of the consumer's session."""
 
     selection: Any
+
+    def left(self) -> float:
+        """How many seconds are left to close the consumer; infinity while nobody closes it."""
+
+    def closer(self) -> Thread | None:
+        """The thread that closes it."""
 
     def take_over(self) -> None:
         """A run begins: what polls have returned so far is finished."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,8 @@ class Running:
         self.consumer: Any = (aio.Consumer if how == "tasks" else Consumer)(**options)
         self.handled: list[Record] = []
         self.error: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Running:
@@ -46,6 +49,21 @@ class Running:
         self.consumer.wakeup()
         self._thread.join(LONG)
         assert not self._thread.is_alive()
+
+    def closes(self, timeout: float) -> float:
+        """Close the consumer, in another thread or task than that of the run; how many seconds it took."""
+        began = time.monotonic()
+        if self._how == "tasks":
+            assert self._loop is not None
+            asyncio.run_coroutine_threadsafe(self.consumer.close(timeout), self._loop).result(LONG)
+        else:
+            self.consumer.close(timeout)
+        return time.monotonic() - began
+
+    def cancel(self) -> None:
+        """Cancel the run, if it is one of tasks."""
+        if self._loop is not None and self._task is not None:
+            self._loop.call_soon_threadsafe(self._task.cancel)
 
     def begun(self, *partitions: int) -> Running:
         """When the places where it begins to read are known."""
@@ -84,6 +102,7 @@ class Running:
             self.error = error
 
     async def _run_tasks(self) -> None:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         async with self.consumer as consumer:
             consumer.subscribe(["t"])
             await consumer.process(self._note, "partition", stop=self._stop, drain_timeout=self.drain)

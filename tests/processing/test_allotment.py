@@ -334,8 +334,8 @@ def test_drain_waits_for_records_in_hand() -> None:
     gate, taken = threading.Event(), threading.Event()
     reading = Elsewhere(lambda: (made.next_record(stream), taken.set(), gate.wait(LONG), made.finish(stream)))
     assert taken.wait(LONG)
-    assert not made.drain(0.0, None)
-    draining = Elsewhere(lambda: made.drain(LONG, None))
+    assert not made.drain(0.0)
+    draining = Elsewhere(lambda: made.drain(LONG))
     until(lambda: made._changed.waiting, LONG, "drain waits")
     gate.set()
     assert draining.ended().result is True

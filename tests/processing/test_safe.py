@@ -19,7 +19,12 @@ class Books:
         self.selection: Any = None
         self.taken_so_far: dict[TopicPartition, Place] = {}
         self.first: dict[TopicPartition, Place] = {}
-        self.comes: dict[TopicPartition, tuple[Place, Place]] = {}  # what comes into hand after the places were taken
+        self.comes: dict[TopicPartition, tuple[Place, Place]] = {}  # what comes into hand as soon as one side was looked at
+
+    def left(self) -> float:
+        return float("inf")
+
+    def closer(self) -> None: ...
 
     def take_over(self) -> None: ...
 
@@ -27,9 +32,17 @@ class Books:
 
     def taken_places(self) -> dict[TopicPartition, Place]:
         places = dict(self.taken_so_far)
+        self._come()
+        return places
+
+    def unfinished(self) -> dict[TopicPartition, Place]:
+        places = dict(self.first)
+        self._come()
+        return places
+
+    def _come(self) -> None:
         for tp, (end, first) in self.comes.items():
             self.taken_so_far[tp], self.first[tp] = end, first
-        return places
 
     def go_back(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
 
@@ -37,7 +50,7 @@ class Books:
 def made(**taken: Place) -> tuple[Books, Safe]:
     books = Books()
     books.taken_so_far = {TopicPartition("t", int(name[1:])): place for name, place in taken.items()}
-    return books, Safe(books, lambda: books.first)
+    return books, Safe(books, books.unfinished)
 
 
 def test_a_place_is_held_back_by_a_record_in_hand_only() -> None:

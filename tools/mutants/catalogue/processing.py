@@ -135,6 +135,13 @@ MUTANTS = (
         tests=(f"{TESTS}::test_before_a_revocation_what_is_in_hand_is_finished_and_committed",),
     ),
     Mutant(
+        file=RUN,
+        old="min(self._release_seconds, self._reads.left())",
+        new="self._release_seconds",
+        breaks="close waits for a handler as long as process does",
+        tests=("tests/consumer/test_runs_waits.py::test_close_takes_the_time_that_it_was_given",),
+    ),
+    Mutant(
         file=PAUSES,
         old="} - self._consumer.paused()\n",
         new="}\n",

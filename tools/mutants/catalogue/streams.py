@@ -8,6 +8,7 @@ __all__ = ["MUTANTS"]
 
 ALLOTMENT, DISPATCHER = "pykafka4/processing/allotment.py", "pykafka4/processing/dispatcher.py"
 UNIT, TESTS = "tests/processing/test_allotment.py", "tests/consumer/test_streams.py"
+WAITS = "tests/consumer/test_runs_waits.py"
 
 MUTANTS = (
     Mutant(
@@ -50,7 +51,7 @@ MUTANTS = (
     ),
     Mutant(
         file=ALLOTMENT,
-        old="        self._wait_for(ending, timeout)\n",
+        old="        self._wait_for(ending, timeout, meanwhile)\n",
         new="",
         breaks="a revocation does not wait for records in hand",
         tests=(f"{UNIT}::test_the_end_of_a_partition_waits_for_the_record_in_hand_and_returns_what_is_safe",),
@@ -96,6 +97,27 @@ MUTANTS = (
         new="",
         breaks="the end waits for records that nobody can finish",
         tests=(f"{TESTS}::test_close_from_within_a_loop_does_not_wait_for_its_own_record",),
+    ),
+    Mutant(
+        file=DISPATCHER,
+        old="        if self._wanted:\n            self._commit_wanted()\n        return",
+        new="        return",
+        breaks="a wait for a record in hand and the commit that its thread waits for wait for each other",
+        tests=(f"{WAITS}::test_a_commit_by_a_thread_with_a_record_in_hand_does_not_wait_for_the_end",),
+    ),
+    Mutant(
+        file=DISPATCHER,
+        old="        return self._closer, self._reads.closer()\n",
+        new="        return ()\n",
+        breaks="a thread with a record in hand that closes, and the revocation that waits for it, wait for each other",
+        tests=(f"{WAITS}::test_a_thread_with_a_record_in_hand_closes_during_a_revocation",),
+    ),
+    Mutant(
+        file=DISPATCHER,
+        old="self._plan.max_poll / 2, self._reads.left())",
+        new="self._plan.max_poll / 2)",
+        breaks="close waits for a record in a stream's hand as long as streams do",
+        tests=(f"{WAITS}::test_close_takes_the_time_that_it_was_given",),
     ),
     Mutant(
         file=DISPATCHER,

@@ -113,6 +113,13 @@ def test_a_found_offset_takes_effect_in_order(harness: ReaderHarness) -> None:
     assert harness.reader.finished[tp(0)] == (90, 3)
 
 
+def test_where_reading_begins_is_finished_although_its_records_are_not(harness: ReaderHarness) -> None:
+    harness.reader.put(Located(harness.claims[0], 90, 3))
+    harness.put(90, 2)
+    assert offsets(harness.poll()) == [90, 91]
+    assert harness.reader.finished[tp(0)] == (90, 3)
+
+
 def test_an_offset_found_while_a_poll_waits_is_finished_at_once(harness: ReaderHarness) -> None:
     """A loop over an idle partition is in one poll for hours; a restart has to begin at the place found before."""
     harness.reader.enter()

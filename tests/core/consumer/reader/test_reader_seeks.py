@@ -227,3 +227,31 @@ def test_a_seek_counts_although_the_one_before_was_interrupted() -> None:
     harness.reader.seek(tp(0), 9)
     assert harness.seeks[-1][1:] == (harness.reader.claims[tp(0)], 9)
     assert (harness.finished(), harness.reader.position(tp(0))) == (9, 9)
+
+
+def test_after_an_interrupted_step_back_nothing_behind_it_is_finished() -> None:
+    harness, interrupts = ReaderHarness(), [KeyboardInterrupt]
+
+    def reseek(moves: Any) -> None:
+        if interrupts:
+            raise interrupts.pop()
+
+    harness.reader = Reader(lambda: 0.0, lambda: None, reseek)
+    harness.reader.adopt(harness.claims)
+    harness.put(0, 5)
+    harness.poll()
+    harness.reader.finish()
+    assert harness.finished() == 5
+    with pytest.raises(KeyboardInterrupt):
+        harness.reader.go_back({tp(0): (2, 7)})
+    assert harness.finished() == 2
+    harness.reader.go_back({tp(0): (2, 7)})
+    claim = harness.reader.claims[tp(0)]
+    assert (claim.position, claim.epoch, harness.reader.finished[tp(0)]) == (2, 7, (2, 7))
+
+
+def test_a_step_back_to_where_reading_stands_is_none(harness: ReaderHarness) -> None:
+    harness.put(0, 5)
+    harness.poll()
+    harness.reader.go_back({tp(0): (5, 0), tp(1): (3, 0)})
+    assert harness.seeks == []

@@ -14,14 +14,14 @@ MUTANTS: Final = (
         old="        self.finished.setdefault(claim.tp, (located.offset, located.epoch))\n",
         new="",
         breaks="process skips the first records when it ends before it has them in hand",
-        tests=("tests/consumer/test_process.py::test_an_order_that_raises_loses_nothing",),
+        tests=("tests/core/consumer/reader/test_reader_markers.py::test_where_reading_begins_is_finished_although_its_records_are_not",),
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
         old="        self.finished.update(back)  # first",
         new="        pass  # first",
         breaks="after process, a commit passes what was not finished and is read again",
-        tests=("tests/consumer/test_runs.py::test_after_a_run_the_place_to_go_on_is_that_of_the_next_run_too",),
+        tests=("tests/core/consumer/reader/test_reader_seeks.py::test_after_an_interrupted_step_back_nothing_behind_it_is_finished",),
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
