@@ -16,7 +16,7 @@ __all__ = ["OwnThreads"]
 
 
 class OwnThreads(Executor):
-    """The threads on which `Consumer.process` calls handlers: started when needed, ended when idle. Nobody waits for its futures."""
+    """The threads of `Consumer.process`: started when needed, ended when idle and by `shutdown`. Nobody waits for its futures."""
 
     def __init__(self, most: int, where: str) -> None:
         """`where` begins log lines."""
@@ -26,6 +26,10 @@ class OwnThreads(Executor):
         """Run it soon."""
         self._workers.submit(partial(fn, *args, **kwargs))
         return NEVER
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Have its threads end when they have nothing to do. Waits for nothing."""
+        self._workers.end()
 
 
 NEVER: Future[Any] = Future()

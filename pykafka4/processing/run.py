@@ -328,7 +328,8 @@ class Processing(Rounds):
     def __init__(self, consumer: Consumes, plan: Plan, reads: Reads, where: str, commits: bool, release_seconds: float) -> None:
         """See Rounds."""
         self._consumer, self._release_seconds = consumer, release_seconds
-        executor = plan.executor or OwnThreads(plan.workers, where)
+        self._own = OwnThreads(plan.workers, where) if plan.executor is None else None
+        executor = plan.executor or self._own
         work = Work(plan.handle, plan.order, plan.retries, plan.dead_letters, executor, consumer.wakeup)
         super().__init__(consumer, plan, work, reads, where, commits)
 
@@ -401,6 +402,8 @@ class Processing(Rounds):
                 self._work.refuse()
                 self._commit_last(waits=drained)
             finally:
+                if self._own is not None:
+                    self._own.shutdown()
                 self.end()
 
     def _drain(self) -> bool:

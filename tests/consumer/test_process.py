@@ -482,6 +482,20 @@ def test_records_in_hand_are_bounded_however_many_partitions_there_are(server: M
     assert 200 <= polled <= 3 * 200
 
 
+def test_the_threads_of_a_run_end_with_it(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    enough, consumer, threads = Enough(10), member(make), set[threading.Thread]()
+
+    def handle(record: Record) -> None:
+        threads.add(threading.current_thread())
+        enough.note(record)
+
+    consumer.process(handle, stop=enough)
+    for thread in threads:
+        thread.join(LONG / 4)  # they would be idle for 10 s
+        assert not thread.is_alive()
+
+
 def test_a_handler_that_hangs_does_not_keep_the_interpreter_from_exiting(server: ModelServer, make: Maker) -> None:
     topic(server, 3)
     threads, stop, release = set[threading.Thread](), threading.Event(), threading.Event()

@@ -48,7 +48,7 @@ class Workers:
     Not ThreadPoolExecutor, which keeps the interpreter from exiting while a callback hangs.
     """
 
-    __slots__ = ("_client_id", "_idle", "_lock", "_most", "_name", "_queue", "_threads")
+    __slots__ = ("_client_id", "_ended", "_idle", "_lock", "_most", "_name", "_queue", "_threads")
 
     def __init__(self, name: str, most: int, client_id: str) -> None:
         self._name, self._most, self._client_id = name, most, client_id
@@ -56,6 +56,14 @@ class Workers:
         self._lock = system.RLock()
         self._idle: list[system.Lock] = []  # what the idle threads sleep on
         self._threads = 0
+        self._ended = False
+
+    def end(self) -> None:
+        """Have threads end when they have nothing to do, without waiting for more. What is submitted later runs all the same."""
+        with self._lock:
+            self._ended = True
+            for latch in self._idle:
+                open_latch(latch)
 
     def submit(self, fn: Callable[[], Any]) -> None:
         """Run `fn` soon on one of the threads, or here and now if there is none and none can be started."""
@@ -112,6 +120,9 @@ class Workers:
             with self._lock:
                 if self._queue:
                     return self._queue.popleft()
+                if self._ended:
+                    self._threads -= 1
+                    return None
                 latch = new_latch()
                 self._idle.append(latch)
             woken = latch.acquire(True, IDLE_SECONDS)  # another thread may be faster

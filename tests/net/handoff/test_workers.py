@@ -377,3 +377,20 @@ def test_a_signal_handler_may_submit_while_its_thread_submits(monkeypatch: pytes
     helper.submit(lambda: None, lambda _: done[0].set())
     assert all(event.wait(SECONDS) for event in done)
     until(lambda: len(helper._workers._idle) == helper._workers._threads)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_threads_that_are_to_end_do_when_they_have_nothing_to_do(busy: bool) -> None:
+    made, go, done, threads = workers.Workers("pykafka4-test", 2, "c"), threading.Event(), threading.Event(), list[threading.Thread]()
+    made.submit(lambda: (threads.append(threading.current_thread()), go.wait(SECONDS)))
+    until(lambda: threads)
+    if not busy:
+        go.set()
+        until(lambda: made._idle)
+    made.end()
+    made.submit(done.set)
+    assert done.wait(SECONDS), "what comes later runs all the same"
+    go.set()
+    threads[0].join(SECONDS / 4)
+    assert not threads[0].is_alive()
+    until(lambda: not made._threads)

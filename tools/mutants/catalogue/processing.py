@@ -136,6 +136,13 @@ MUTANTS = (
     ),
     Mutant(
         file=RUN,
+        old="                    self._own.shutdown()\n",
+        new="                    pass\n",
+        breaks="threads of process stay when it has ended",
+        tests=(f"{TESTS}::test_the_threads_of_a_run_end_with_it",),
+    ),
+    Mutant(
+        file=RUN,
         old="min(self._release_seconds, self._reads.left())",
         new="self._release_seconds",
         breaks="close waits for a handler as long as process does",
