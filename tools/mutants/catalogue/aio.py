@@ -190,8 +190,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/aio/session.py",
-        old="            ends.push_async_callback(self._release_all, deadline, in_hand=in_hand)\n",
-        new="            ends.push_async_callback(self._release_all, deadline, in_hand=True)\n",
+        old="            ends.push_async_callback(self._release_all, in_hand=in_hand)\n",
+        new="            ends.push_async_callback(self._release_all, in_hand=True)\n",
         breaks="close finishes the list of another task",
         tests=("tests/aio/test_aio_consumer.py::test_a_close_by_another_task_does_not_finish_the_list_in_hand",),
     ),
