@@ -214,6 +214,7 @@ class Reading:
         ledger, time = self._sim.ledger, place.time
         assert time is not None
         self._sim.used["times sought"] += 1
+        ledger.found_time(tp)
         if offset == ledger.next_in_log(tp, before):
             return before
         if ledger.log(tp).start_offset <= before and tp not in ledger.cuts:

@@ -54,6 +54,7 @@ class Ledger:
         self.on_cut: list[Callable[[TopicPartition, int], None]] = []
         self._writing: list[WireRecord] = []
         self._begun: dict[TopicPartition, int] = {}  # where reading began, with auto_offset_reset=latest
+        self._times: dict[TopicPartition, int] = {}  # that an application asks for, until it has a record
         self._done_below: dict[TopicPartition, int] = defaultdict(int)  # every record below is finished
         self._start: dict[TopicPartition, int] = defaultdict(int)  # where an application saw the log begin
         self._old_done: dict[TopicPartition, int] = {}  # as much was finished of logs that were cut since
@@ -230,6 +231,24 @@ class Ledger:
         if tp in self.cuts:
             self._old_done[tp] = max(self._old_done.get(tp, 0), offset)
 
+    def sought_time(self, tp: TopicPartition, time: int) -> None:
+        """The application asks for the first record of that time; no record was handed out since."""
+        self._times[tp] = time
+
+    def found_time(self, tp: TopicPartition) -> None:
+        """It has a record."""
+        self._times.pop(tp, None)
+
+    def _is_after_time(self, tp: TopicPartition, offset: int) -> bool:
+        """Whether a log that was cut has only records before `offset` that are older than the application asks for."""
+        time = self._times.get(tp)
+        if time is None or tp not in self.cuts:
+            return False
+        older = all(r.timestamp_ms < time for r in self._after(tp, self.done_below(tp)) if r.offset < offset)
+        if older:
+            self.skip(tp, offset)
+        return older
+
     def deleted(self, tp: TopicPartition, start: int) -> None:
         """An application got the error that the log begins at `start`."""
         self._start[tp] = max(self._start[tp], start)
@@ -260,7 +279,7 @@ class Ledger:
     def _committed(self, group: str, tp: TopicPartition, offset: int, awaited: bool) -> None:
         before = self.committed.get(tp, -1)
         begins = self.latest and offset > self.done_below(tp) and self.begin(tp, offset)  # also if records of a log before end there
-        if offset > self.may_commit(tp) and not begins:
+        if offset > self.may_commit(tp) and not begins and not self._is_after_time(tp, offset):
             raise Broken("nothing unfinished is committed", f"{tp}: {offset} is committed, record {self.done_below(tp)} is not finished")
         self.commits[tp] += awaited
         self.last[tp], self.most[tp] = offset, max(offset, self.most.get(tp, -1))

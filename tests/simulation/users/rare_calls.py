@@ -154,3 +154,4 @@ class RareCalls:
             member._consumer().seek_to_time(time, [tp])
             member.reading.sought(tp, first, time)
             sim.ledger.went_back(tp, first)
+            sim.ledger.sought_time(tp, time)
