@@ -243,6 +243,7 @@ class Consumer:
         config = session.config
         if config.group_id is not None and config.enable_auto_commit:
             raise ConfigError("process commits what is finished itself: create the consumer with enable_auto_commit=False")
+        session.transactional.check_none("process")
         if not callable(handler):
             raise TypeError(f"process: the handler must be callable, not {type(handler).__name__}")
         check_producer(producer)

@@ -334,13 +334,15 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         consumer stands at the first record that is not finished.
         `executor` runs the handlers instead of own daemon threads (`workers` does not count then); it must use threads of this process.
 
-        Raises ConfigError with enable_auto_commit, TypeError or ConfigError naming a wrong argument, and what `poll` raises.
+        Raises ConfigError with enable_auto_commit and inside `transaction(consumer)`, TypeError or ConfigError naming a wrong argument, and
+        what `poll` raises.
         """
         session = self._session
         session.check()
         config = session.config
         if config.group_id is not None and config.enable_auto_commit:
             raise ConfigError("process commits what is finished itself: create the consumer with enable_auto_commit=False")
+        session.transactional.check_none("process")
         check_sends(producer)
         checked = plan(
             checked_callback("process", "the handler", handler),
@@ -405,7 +407,8 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         Before partitions go to another member, and in `close`, up to `drain_timeout` seconds are waited for current records.
         A thread polls and commits meanwhile; `listener` runs there. It keeps the partitions, however long a record takes.
 
-        Raises ConfigError without a group_id, with enable_auto_commit, for a wrong argument and while other streams are open; TypeError.
+        Raises ConfigError without a group_id, with enable_auto_commit, inside `transaction(consumer)`, for a wrong argument and while other
+        streams are open; TypeError.
         """
         session = self._session
         session.check()
@@ -414,6 +417,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
             raise ConfigError("streams commit what is finished themselves: create the consumer with enable_auto_commit=False")
         if session.guard.lent is not None:
             raise ConfigError("the streams of this consumer are open: close them first")
+        session.transactional.check_none("streams")
         counts, subscribed = stream_counts(topics, count)
         check_listener(listener)
         most = at_least_one(max_in_hand, "max_in_hand", 2**31 - 1)

@@ -76,6 +76,17 @@ class TransactionalReads:
             )
 
     @call
+    def check_none(self, what: str) -> None:
+        """Refuse `what`, which commits by itself, during a transaction, and while the records of one may have to be read again."""
+        with self.guard.using(what):
+            reading = self._reading
+            if reading is not None and not self._settled(reading):
+                raise ConfigError(
+                    f"{what}: a transaction with this consumer is open, or was not committed, and {what} would commit its records "
+                    "outside of it; end it first, or use transaction() without the consumer"
+                )
+
+    @call
     def group_metadata(self) -> ConsumerGroupMetadata:
         """See Consumer.group_metadata. The application asks for it to store offsets by hand: a rewind has to look them up."""
         self._attachment.check()

@@ -161,3 +161,16 @@ def test_a_transaction_is_refused_while_another_task_polls(server: ModelServer) 
 
     run(main())
     assert (written(server), server.committed("g")) == ([b"%d" % n for n in range(10)], {IN: 10})
+
+
+def test_process_is_refused_inside_a_transaction(server: ModelServer) -> None:
+    """It commits by itself, also what the transaction aborts."""
+
+    async def main() -> None:
+        async with await writing(server) as producer, reading(server) as consumer:
+            with pytest.raises(ConfigError, match="process: a transaction with this consumer is open"):
+                async with producer.transaction(consumer):
+                    await consumer.process(print)
+
+    run(main())
+    assert server.committed("g") == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +12,17 @@ import pytest
 from net_helpers import SECONDS, until
 from producing import Maker, ctrl_c
 
-from pykafka4 import Client, Consumer, KafkaError, KafkaTimeoutError, Producer, ProducerFencedError, TransactionAborted, TransactionError
+from pykafka4 import (
+    Client,
+    ConfigError,
+    Consumer,
+    KafkaError,
+    KafkaTimeoutError,
+    Producer,
+    ProducerFencedError,
+    TransactionAborted,
+    TransactionError,
+)
 from pykafka4.core.consumer.handed_over import HandedOver
 from pykafka4.core.producer.transactions import TransactionState
 from pykafka4.core.subscription import Claim
@@ -530,6 +541,34 @@ def test_the_first_record_that_is_to_be_read_again(sought: bool) -> None:
         handed.sought(claim)
         claim.start, claim.position = 2, 4
         assert handed.first(claim) == 2
+
+
+@pytest.mark.parametrize("what", ["process", "streams"])
+def test_process_and_streams_are_refused_until_a_transaction_has_ended(
+    server: ModelServer, make: Maker, consumer: Consumer, what: str
+) -> None:
+    """They commit by themselves, also what the transaction aborts or has not processed."""
+    stop = threading.Event()
+
+    def call() -> None:
+        if what == "process":
+            consumer.process(lambda record: stop.set(), stop=stop)
+        else:
+            consumer.streams({"in": 1}).close()
+
+    producer = make()
+    with producer.transaction(consumer):
+        take(consumer, 2)
+        with pytest.raises(ConfigError, match=f"{what}: a transaction with this consumer is open"):
+            call()
+        producer.send("out", b"x")
+    assert server.committed("g") == {IN: 2}
+    call()
+    with pytest.raises(ZeroDivisionError), producer.transaction(consumer):
+        raise ZeroDivisionError
+    stop.clear()
+    server.produce("in", *(b"%d" % n for n in range(10)), partition=0)
+    call()
 
 
 def test_what_is_no_consumer_is_refused(producer: Producer) -> None:

@@ -46,4 +46,11 @@ MUTANTS: Final = (
         breaks="an abort after an unclean election skips the records behind the lost end",
         tests=("tests/producer/test_transactions_of_consumers.py::test_after_an_abort_the_records_behind_a_lost_end_are_read_again",),
     ),
+    Mutant(
+        file="pykafka4/consumer/transactional.py",
+        old="            if reading is not None and not self._settled(reading):\n                raise ConfigError(",
+        new="            if False:\n                raise ConfigError(",
+        breaks="process commits inside a transaction what that aborts",
+        tests=("tests/producer/test_transactions_of_consumers.py::test_process_and_streams_are_refused_until_a_transaction_has_ended",),
+    ),
 )
