@@ -14,7 +14,7 @@ from pykafka4.net import system
 from pykafka4.processing import run
 from pykafka4.processing.allotment import Allotment, StreamState
 from pykafka4.processing.pauses import Pauses
-from pykafka4.processing.progress import Progress, Task
+from pykafka4.processing.progress import Progress
 from pykafka4.processing.safe import Safe
 from pykafka4.processing.work import Work
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -27,12 +27,12 @@ ALONE, ORDER, ENDS = "one record of a key or partition at a time", "records are 
 
 
 def the_last_finished_record_is_committed(patch: pytest.MonkeyPatch) -> None:
-    def instead(original: Any, self: Progress, task: Task) -> None:
-        original(self, task)
-        for offset in [at for at in self._window if at <= task.record.offset]:
-            del self._window[offset]
+    def first(self: Progress) -> Place | None:
+        tasks = list(self._window.values())
+        behind = max((n + 1 for n, task in enumerate(tasks) if task.finished), default=0)
+        return (tasks[behind].record.offset, -1) if behind < len(tasks) else None
 
-    around(patch, Progress, "finish", instead)
+    patch.setattr(Progress, "first", property(first))
 
 
 def a_record_that_a_stream_takes_is_finished(patch: pytest.MonkeyPatch) -> None:
@@ -83,6 +83,17 @@ def old_offsets_are_committed_again(patch: pytest.MonkeyPatch) -> None:
     around(patch, Safe, "uncommitted", instead)
 
 
+def where_reading_began_is_not_committed(patch: pytest.MonkeyPatch) -> None:
+    seen: dict[int, set[TopicPartition]] = {}
+
+    def instead(original: Any, self: Safe) -> dict[TopicPartition, OffsetAndMetadata]:
+        known = seen.setdefault(id(self), set())
+        known |= self._unfinished().keys()
+        return {tp: at for tp, at in original(self).items() if tp in known}
+
+    around(patch, Safe, "places", instead)
+
+
 def a_lane_stops_after_a_record(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Work, "_next", lambda self, lane: None)
 
@@ -119,6 +130,7 @@ MUTANTS: Final[dict[Patch, Hunt]] = {
     ),
     a_record_that_is_given_back_comes_last: Hunt({ORDER, PASSES}, says=", after "),
     old_offsets_are_committed_again: Hunt({"committed offsets do not go back", LEFT}, says=" is committed after "),
+    where_reading_began_is_not_committed: Hunt({LEFT}, options={"auto_offset_reset": "latest"}, says="records are left: "),
     a_lane_stops_after_a_record: Hunt({LEFT, ALONE}, says="records are left: "),
     runs_go_on_for_half_a_minute: Hunt({ENDS}, says="the run of "),
     leaving_takes_its_time: Hunt({ENDS}, says="the close of "),
