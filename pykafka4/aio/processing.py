@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import inspect
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
@@ -51,6 +52,7 @@ class TaskWork(Work):
         """See Work; called on the event loop."""
         super().__init__(plan.handle, plan.order, plan.retries, plan.dead_letters, None, wake)
         self._loop, self._thread, self._workers = asyncio.get_running_loop(), system.get_ident(), plan.workers
+        self._context = contextvars.copy_context()  # of the call: a handler may start in a callback, or when another one ends
         self._queue: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()  # what no worker has begun
         self._tasks: set[asyncio.Task[Any]] = set()  # the workers
         self._none_runs = asyncio.Event()  # of records in hand
@@ -71,7 +73,7 @@ class TaskWork(Work):
     def _fill(self) -> None:
         while self._queue and len(self._tasks) < self._workers:
             what, arguments = self._queue.popleft()
-            task = asyncio.ensure_future(what(*arguments))
+            task = self._context.copy().run(self._loop.create_task, what(*arguments))
             self._tasks.add(task)
             task.add_done_callback(self._worker_ended)
 

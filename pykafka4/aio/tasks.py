@@ -6,6 +6,7 @@ The counterpart of `net.handoff`'s latches, which threads sleep on.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import weakref
 from collections.abc import Callable
@@ -129,7 +130,7 @@ class Home:
         return await self.until(latch, promise.done, deadline)
 
     def call_back(self, fn: Callable[..., object], name: str = "on_delivery") -> Callable[..., None]:
-        """`fn`, the argument `name`, as a callback that may be called on any thread: it runs on the event loop, as its own callbacks do.
+        """`fn`, the argument `name`, as a callback that may be called on any thread: it runs on the event loop, in the present context.
 
         TypeError if it is a coroutine function, which nobody would await.
         """
@@ -149,4 +150,5 @@ class Home:
                 message = f"a callback of a pykafka4 {self._what} raised an exception"
                 loop.call_exception_handler({"message": message, "exception": error})
 
-        return lambda *arguments: self.tasks.wake(lambda: run(*arguments))
+        context = contextvars.copy_context()
+        return lambda *arguments: self.tasks.wake(lambda: context.run(run, *arguments))

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 from collections.abc import Iterable
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -91,6 +92,41 @@ def test_all_records_are_handled_in_order_per_key_by_a_bounded_number_of_tasks(s
 
     run(main())
     assert committed(server, range(3)) == {0: 100, 1: 100, 2: 100}
+
+
+@pytest.mark.parametrize("kind", ["coroutines", "functions"])
+def test_each_attempt_has_the_context_of_the_call_to_itself(server: ModelServer, kind: str) -> None:
+    """Wherever it is started: by a poll, behind another handler, behind an acknowledgement, or as a repetition."""
+    keyed(server, 1, 9, 2)
+    server.create_topic("out", 1)
+    tenant, earlier = ContextVar("tenant", default=""), ContextVar("earlier", default=-1)
+
+    async def main() -> None:
+        notes, seen = Notes(9), list[tuple[str, int]]()
+        tenant.set("acme")
+
+        def look(record: Record) -> None:
+            seen.append((tenant.get(), earlier.get()))
+            tenant.set("other")
+            earlier.set(record.offset)
+            if record.offset % 3 == 1 and len(seen) < 12:
+                raise ZeroDivisionError
+            notes.note(record)
+
+        async with producer_of(server, linger_ms=0) as producer, member(server) as consumer:
+
+            async def handle(record: Record) -> Any:
+                look(record)
+                await asyncio.sleep(0)
+                return await producer.send("out", record.value) if record.offset % 3 == 2 else None
+
+            handler = handle if kind == "coroutines" else look
+            await consumer.process(handler, workers=2, retries=9, retry_backoff=0.0, stop=notes.enough)
+        assert len(seen) > 9
+        assert set(seen) == {("acme", -1)}
+        assert (tenant.get(), earlier.get()) == ("acme", -1)
+
+    run(main())
 
 
 def test_plain_functions_are_handlers_too_and_partitions_keep_their_order(server: ModelServer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 from typing import Any
 
 from tasking import eventually, run
@@ -62,3 +63,21 @@ def test_a_callback_that_raises_cancelled_error_is_reported() -> None:
         assert [type(error) for error in errors] == [asyncio.CancelledError]
 
     run(main())
+
+
+def test_a_callback_has_the_context_in_which_it_was_passed() -> None:
+    who, called = ContextVar("who", default=""), list[str]()
+
+    async def main() -> None:
+        home = Home("aio.Consumer")
+        home.enter()
+        who.set("caller")
+        callback = home.call_back(lambda number: called.append(f"{who.get()} {number}"))
+        who.set("later")
+        for number in range(2):
+            thread = system.Thread(target=callback, args=(number,))
+            thread.start()
+        await eventually(lambda: len(called) == 2)
+
+    run(main())
+    assert sorted(called) == ["caller 0", "caller 1"]

@@ -288,4 +288,18 @@ MUTANTS: Final = (
         breaks="records are finished before their handlers have begun",
         tests=("tests/aio/test_aio_process.py::test_a_handler_that_raises_ends_it_and_loses_nothing",),
     ),
+    Mutant(
+        file="pykafka4/aio/processing.py",
+        old="self._context.copy().run(self._loop.create_task, what(*arguments))",
+        new="self._loop.create_task(what(*arguments))",
+        breaks="a handler has the context variables of another handler",
+        tests=("tests/aio/test_aio_process.py::test_each_attempt_has_the_context_of_the_call_to_itself",),
+    ),
+    Mutant(
+        file="pykafka4/aio/tasks.py",
+        old="self.tasks.wake(lambda: context.run(run, *arguments))",
+        new="self.tasks.wake(lambda: run(*arguments))",
+        breaks="a callback of a task has the context variables of the client's thread",
+        tests=("tests/aio/test_tasks.py::test_a_callback_has_the_context_in_which_it_was_passed",),
+    ),
 )
