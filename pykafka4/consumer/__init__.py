@@ -251,6 +251,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         """Commit offsets for the group; returns when the coordinator has stored them.
 
         Without `offsets`: everything that `poll` has returned; inside a `for` loop, everything before the current record.
+        What was read of a topic that was deleted is left out: in a new topic of that name it would be the offset of other records.
         With `topic`, only what is of that topic. While `process` or streams run: what they have finished, of the partitions that stay.
         `offsets` maps partitions to the offset of the next record to read (an int or OffsetAndMetadata).
         Raises ConfigError without a group_id; GroupError if partitions are not assigned to this member (a consumer that has not subscribed

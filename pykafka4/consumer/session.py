@@ -354,7 +354,7 @@ class Session(Attachment[ConsumerMachine]):
 
     def taken_places(self) -> dict[TopicPartition, Place]:
         """See Reads.taken_places."""
-        return self.reader.finished.copy()
+        return self.reader.committable()
 
     @call
     def go_back(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> None:

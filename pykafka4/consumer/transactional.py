@@ -191,7 +191,8 @@ class TransactionalReads:
                 )
             stretch, claims = self._reader.handed_over.stretch, self._reader.claims
             reading.offsets = {tp: (stretch(claims[tp]), offset) for tp, (offset, _) in places.items() if tp in claims}
-            changed = [tp for tp, at in reading.offsets.items() if self._stored.get(tp) != at]
+            # Without those of a deleted topic: in the new one they would be offsets of other records, and nobody can read these again.
+            changed = [tp for tp, at in reading.offsets.items() if self._stored.get(tp) != at and not claims[tp].outdated]
             return {tp: OffsetAndMetadata(*places[tp]) for tp in changed}
 
     def _leave(self, reading: Reading) -> dict[TopicPartition, Place]:

@@ -62,7 +62,22 @@ class Since:
 class Claim:
     """One partition, from an assignment or seek to the next. Compared by identity."""
 
-    __slots__ = ("consumed", "delivered", "end", "ended", "epoch", "live", "origin", "otherwise", "position", "start", "tp", "troubled")
+    __slots__ = (
+        "consumed",
+        "delivered",
+        "end",
+        "ended",
+        "epoch",
+        "followed",
+        "live",
+        "origin",
+        "otherwise",
+        "position",
+        "recreated",
+        "start",
+        "tp",
+        "troubled",
+    )
 
     def __init__(self, tp: TopicPartition, replaces: Claim | None = None) -> None:
         """`replaces` is the claim that a seek ends; both have the same `origin`, which identifies their assignment."""
@@ -72,12 +87,14 @@ class Claim:
         self.delivered = 0  # bytes made available to the application
         self.end = -1  # where reading ends, in the last response: high watermark, with read_committed the last stable offset
         self.ended = False  # the partition was revoked or lost: if the application does not read it yet, it must not start
+        self.recreated: int = 0 if replaces is None else replaces.recreated  # how often the topic was deleted and created again
         # written by the application
         self.consumed = 0  # bytes of `delivered` read or dropped
         self.position: int | None = None  # offset of the next record to return
         self.start: int | None = None if replaces is None else replaces.start  # where reading of this assignment, or after a seek, began
         self.epoch = -1  # leader epoch of the last record returned
         self.otherwise: int | None = None  # after a rewind: where to read if the log does not have the committed offset
+        self.followed: int = 0 if replaces is None else replaces.followed  # `recreated` when reading came to the topic of its places
         self.live = True  # False: reading has ended, and what still arrives is dropped
         # Whether `poll` has an error of this claim to raise once. The loop sets it when it is False, the application clears it when it is
         # True, so only one of them may write it at any time.
@@ -90,6 +107,11 @@ class Claim:
             new.position = start
         new.epoch = epoch
         return new
+
+    @property
+    def outdated(self) -> bool:
+        """Whether its places are those of a topic that was deleted: in the new topic they would be other records."""
+        return self.followed != self.recreated
 
     def __repr__(self) -> str:
         return f"<Claim of {self.tp} at {self.position}>"
@@ -150,6 +172,7 @@ class Located:
     claim: Claim
     offset: int
     epoch: int = -1
+    recreated: int = 0  # the claim's, when the offset was found
 
 
 @attrs.frozen(eq=False)

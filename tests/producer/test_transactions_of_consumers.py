@@ -106,7 +106,30 @@ def requests(server: ModelServer) -> Counter[str]:
     return server.do(lambda cluster: Counter(cluster.requests))  # type: ignore[no-any-return]
 
 
-# ---- partitions that end
+# ---- partitions that end, and topics
+
+
+def test_offsets_of_a_deleted_topic_are_no_part_of_a_transaction_and_those_of_the_new_one_are(
+    server: ModelServer, producer: Producer
+) -> None:
+    with reading(server, metadata_max_age_ms=100) as consumer:
+        consumer.unsubscribe()
+        consumer.assign([IN])
+        with producer.transaction(consumer):
+            assert take(consumer, 10) == [*range(10)]
+        claim = consumer._session.reader.claims[TopicPartition(*IN)]
+        server.produce("in", b"the last", partition=0)
+        with producer.transaction(consumer):
+            assert take(consumer, 1) == [10]
+            server.do(lambda cluster: cluster.recreate_topic("in"))
+            until(lambda: claim.outdated)
+            producer.send("out", b"of the old topic")
+        assert server.committed("g") == {}
+        server.produce("in", *(b"new %d" % n for n in range(11)), partition=0)
+        with producer.transaction(consumer):
+            assert take(consumer, 11) == [*range(11)]
+        assert server.committed("g") == {TopicPartition(*IN): 11}  # as in the old topic, of which it is known already
+    assert written(server) == [b"of the old topic"]
 
 
 @pytest.mark.parametrize("where", ["inside", "before"])

@@ -29,7 +29,7 @@ from pykafka4.core.group.offsets import Offsets
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import SLACK, SLACK_PART, Recovery
-from pykafka4.core.subscription import Claim, Move, Position, Since, Start
+from pykafka4.core.subscription import Claim, Move, Position, Since, Stage, Start
 from pykafka4.core.timers import Timers
 from pykafka4.records import TopicPartition
 
@@ -87,7 +87,8 @@ class Fetcher:
         Partitions that another assignment reads by now (another `subscribe`, then `assign`) continue.
         """
         for claim in claims:
-            if self.positions.of_assignment(claim) is not None:
+            if (position := self.positions.of_assignment(claim)) is not None:
+                self._start_offsets.end(position)
                 self.positions.remove(claim.tp)
                 self.searches.tidy(claim.tp)
         for topic in dict.fromkeys(claim.tp.topic for claim in claims):
@@ -105,10 +106,17 @@ class Fetcher:
         topics: dict[str, None] = {}
         for old, new, start in moves:
             position = positions.get(old.tp)
-            if position is not None and position.claim is old:
+            if position is not None and position.claim is not old:
+                position = None
+            if position is not None:
+                self._start_offsets.notice(position)
+            new.recreated = max(new.recreated, old.recreated)  # also if it is not read any more: its places may still be committed
+            if position is not None:
                 sought = self._place(new, start, fallback)
                 sought.paused, sought.rest = position.paused, position.rest
                 topics[old.tp.topic] = None
+                if new.outdated and sought.stage is Stage.FETCHING:
+                    self._start_offsets.restart(sought)
         for topic in topics:
             self._cluster.want(topic, self)
 

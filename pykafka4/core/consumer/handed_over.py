@@ -41,7 +41,7 @@ class HandedOver:
     def end(self, claim: Claim) -> None:
         """The partition is not read any more."""
         end = self._end_of(claim)
-        if end is not None:
+        if end is not None and not claim.outdated:  # nobody can read those of a deleted topic again
             self.cut_off[claim.tp] = (self.stretch(claim), end)
         self._open.pop(claim.tp, None)
         self._seeks.pop(claim.tp, None)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from pykafka4.core.subscription import Claim
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import RecordIterator
 
-__all__ = ["Place", "later", "within"]
+__all__ = ["Place", "first_left", "later", "within", "without"]
 
 Place: TypeAlias = tuple[int, int]  # offset of the next record, leader epoch of the record before it
 
@@ -24,9 +24,26 @@ def within(iterator: RecordIterator, given: int, handed: Mapping[Claim, Place], 
     return places
 
 
+def without(places: dict[TopicPartition, Place], tps: Iterable[TopicPartition]) -> dict[TopicPartition, Place]:
+    """Remove those of `tps` from `places`."""
+    for tp in tps:
+        places.pop(tp, None)
+    return places
+
+
 def later(places: dict[TopicPartition, Place], others: Mapping[TopicPartition, Place]) -> dict[TopicPartition, Place]:
     """Advance `places` to those of `others` that are later."""
     for tp, place in others.items():
         if tp not in places or places[tp][0] < place[0]:
             places[tp] = place
     return places
+
+
+def first_left(iterator: RecordIterator, claims: Mapping[TopicPartition, Claim]) -> dict[Claim, int]:
+    """The claims with records left in the list of a loop, and the offset of the first of these."""
+    first: dict[Claim, int] = {}
+    for record in reversed(iterator.records[iterator.given :]):
+        claim = claims.get(TopicPartition(record.topic, record.partition))
+        if claim is not None:
+            first[claim] = record.offset
+    return first

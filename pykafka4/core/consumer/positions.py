@@ -92,7 +92,7 @@ class Positions(dict[TopicPartition, Position]):
         position.locate(offset, epoch)
         self.located.append(position)
         self.touch(position.tp)
-        self._intake.put(Located(position.claim, offset, epoch))
+        self._intake.put(Located(position.claim, offset, epoch, position.claim.recreated))
 
     def deliver(self, position: Position, chunk: Chunk) -> None:
         """Pass `chunk` to the application, and continue behind it."""

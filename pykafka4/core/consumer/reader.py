@@ -22,7 +22,7 @@ from pykafka4.core import INFINITY
 from pykafka4.core.consumer.fetch_buffer import FetchBuffer
 from pykafka4.core.consumer.handed_over import HandedOver
 from pykafka4.core.consumer.notices import Notices, subject_of
-from pykafka4.core.consumer.places import Place, later, within
+from pykafka4.core.consumer.places import Place, first_left, later, within, without
 from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Move, Since, Start, Trouble, Truncated
 from pykafka4.errors import ConfigError, CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
 from pykafka4.logs import get_log
@@ -139,11 +139,21 @@ class Reader:
 
     def progress(self) -> dict[TopicPartition, Place]:
         """The finished place of each partition; in a `for` loop everything before the current record is finished."""
+        outdated = self._outdated()
         finished, iterator, handed = self.finished.copy(), self._iterator, self._handed.copy()
         given = 0 if iterator is None else iterator.given  # before the list is read: it can only shrink, then fewer records are finished
-        if iterator is None or self._held != IN_LOOP or self.idle is None or self._iterator is not iterator:
-            return finished  # between two lists
-        return later(finished, within(iterator, given, handed, IN_LOOP))
+        if not (iterator is None or self._held != IN_LOOP or self.idle is None or self._iterator is not iterator):  # not between two lists
+            later(finished, within(iterator, given, handed, IN_LOOP))
+        return without(finished, outdated)
+
+    def committable(self) -> dict[TopicPartition, Place]:
+        """The place behind what polls have returned and is finished. May be called on any thread."""
+        outdated = self._outdated()
+        return without(self.finished.copy(), outdated)
+
+    def _outdated(self) -> set[TopicPartition]:
+        """Whose places are those of a deleted topic. Called before places are read: what is written from then on is of the new one."""
+        return {tp for tp, claim in self.claims.copy().items() if claim.recreated != claim.followed}
 
     # ---------------------------------------------------------------- polling
 
@@ -278,7 +288,8 @@ class Reader:
 
     def reached(self) -> dict[TopicPartition, Place]:
         """What `commit()` commits: everything that polls have returned; in a loop, everything before the current record."""
-        return self._places(self._held)
+        outdated = self._outdated()
+        return without(self._places(self._held), outdated)
 
     def handed_out(self) -> dict[TopicPartition, Place]:
         """The place behind what the application has got of each partition, where it is known; the current record of a loop counts."""
@@ -305,7 +316,7 @@ class Reader:
                 later(self.finished, self._within(self._held))
         elif in_hand:
             later(self.finished, {claim.tp: place for claim, place in self._handed.items() if claim.live})
-        return dict(self.finished)
+        return self.committable()
 
     def position(self, tp: TopicPartition) -> int | None:
         """The offset of the next record of `tp`, if it is known."""
@@ -374,6 +385,7 @@ class Reader:
             first = self._buffer.first_of(claim) if claim.position is None else None
             if first.__class__ is Located and claim.tp not in self.finished:
                 self.finished[claim.tp] = (first.offset, first.epoch)
+                claim.followed = first.recreated
 
     def cease(self, claims: Collection[Claim]) -> None:
         """Return no more records of these, which the loop has ceased to fetch. What was returned can still be committed."""
@@ -420,7 +432,10 @@ class Reader:
         self._complete_replacement()  # an interrupted seek: it replaces claims
         for tp in starts:
             self.handed_over.sought(self.claims[tp])
-        self._jump([(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()])
+        moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()]
+        for _, claim, _ in moves:
+            claim.followed = claim.recreated  # the application knows where to read
+        self._jump(moves)
 
     @_whole
     def rewind_each(self, places: Mapping[TopicPartition, Place]) -> None:
@@ -479,7 +494,7 @@ class Reader:
         claims = [self.claims[tp] for tp in tps]
         listed = {claim.tp: claim for claim in claims if claim in self._handed}
         if self._iterator is not None and listed:
-            self._step_back(_first_left(self._iterator, listed))
+            self._step_back(first_left(self._iterator, listed))
             claims = [self.claims[tp] for tp in tps]
         self._buffer.set_aside(claims)
 
@@ -534,19 +549,23 @@ class Reader:
     def _take_located(self, located: Located, records_before: bool) -> bool:
         """A start offset (committed, or from the reset policy) counts as reached, so that it is committed even without records.
 
-        After a reset to a lower offset (the topic was recreated) progress restarts there: the higher offset must not be committed any
+        In a recreated topic, and after a reset to a lower offset, progress restarts there: the offset before must not be committed any
         more. Therefore the records before the marker are returned first, in a list of their own.
         """
         claim = located.claim
-        if claim.position is not None and located.offset < claim.position:
+        anew = claim.followed != located.recreated
+        if anew or (claim.position is not None and located.offset < claim.position):
             if records_before:
                 return False
             self.finished[claim.tp] = (located.offset, located.epoch)
         self.finished.setdefault(claim.tp, (located.offset, located.epoch))
-        if claim.start is None:
+        if anew:
+            self.handed_over.sought(claim)  # no transaction can contain the records before, or their offsets
+        if anew or claim.start is None:
             claim.start = located.offset
         claim.position, claim.epoch = located.offset, located.epoch
         self._handed[claim] = (located.offset, located.epoch)
+        claim.followed = located.recreated  # last: until here its places may be of the former topic
         self._buffer.pop(claim, located)
         return True
 
@@ -585,16 +604,6 @@ class Reader:
         self.finished[claim.tp] = (offset, epoch)
         self._replace([(claim, claim.successor(offset, epoch), offset)])
         return True
-
-
-def _first_left(iterator: RecordIterator, claims: Mapping[TopicPartition, Claim]) -> dict[Claim, int]:
-    """The claims with records left in the list of a loop, and the offset of the first of these."""
-    first: dict[Claim, int] = {}
-    for record in reversed(iterator.records[iterator.given :]):
-        claim = claims.get(TopicPartition(record.topic, record.partition))
-        if claim is not None:
-            first[claim] = record.offset
-    return first
 
 
 ARRIVE: Mapping[type, Callable[[Reader, Any], None]] = {

@@ -14,7 +14,7 @@ from pykafka4.core import INFINITY
 from pykafka4.core.consumer.positions import Positions
 from pykafka4.core.consumer.searches import Search, Searches
 from pykafka4.core.group.offsets import Found, Offsets
-from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.metadata.cluster import MISSING, Cluster
 from pykafka4.core.subscription import Position, Since, Stage, Start
 from pykafka4.core.timers import Timers
 from pykafka4.error_table import ErrorCode
@@ -250,25 +250,35 @@ class StartOffsets:
     def topic_changed(self, positions: Iterable[Position]) -> None:
         """The metadata of their topics changed. In a recreated topic, old offsets are those of other records."""
         for position in positions:
-            known = self._cluster.topic_id(position.tp.topic)
             error = self._cluster.topic_error(position.tp.topic)
             if (refusal := self._cluster.refusal(position.tp.topic, position.asked)) is not None:
                 self.positions.tell_once(position, refusal)
             if position.by_policy and position.stage is not Stage.FETCHING:
                 self._check_if_new(position, error)
-            if known is None or known == position.topic_id:
+            if not self.notice(position):
                 continue
-            if position.topic_id is not None and position.stage is Stage.FETCHING:
-                log.warning(
-                    "%s: %s: the topic was recreated; offset %d is no longer valid",
-                    self.client_id,
-                    position.tp,
-                    position.offset,
-                )
-                self._restart(position)
-            elif position.topic_id is not None:
+            if position.stage is Stage.FETCHING:
+                self.restart(position)
+            else:
                 self._search_again(position)
-            position.topic_id = known
+
+    def notice(self, position: Position) -> bool:
+        """Whether the topic was recreated since the last call: what was read before is not committed any more."""
+        known, before = self._cluster.topic_id(position.tp.topic), position.topic_id
+        if known is None or known == before:
+            return False
+        position.topic_id = known
+        if before is None:
+            return False
+        log.warning("%s: %s: the topic was recreated; offset %d is no longer valid", self.client_id, position.tp, position.offset)
+        position.claim.recreated += 1
+        return True
+
+    def end(self, position: Position) -> None:
+        """It is read no more. The metadata may have news of its topic that no poll has seen."""
+        error = self._cluster.topic_error(position.tp.topic)
+        if not self.notice(position) and error is not None and error.code in MISSING:
+            position.claim.recreated += 1  # if the topic exists again when the application commits, it is a new one
 
     def _check_if_new(self, position: Position, error: ErrorCode | None) -> None:
         """A partition that did not exist when its reading began is read from its beginning, also with `latest`."""
@@ -279,7 +289,8 @@ class StartOffsets:
             if position.search is not None:
                 position.search.target = Start.EARLIEST
 
-    def _restart(self, position: Position) -> None:
+    def restart(self, position: Position) -> None:
+        """Read the new topic, instead of the offset of the former one."""
         self._offsets.stored.pop(position.tp, None)  # brokers forget the committed offsets of a topic that is deleted
         if self.policy is Start.NONE:
             self.positions.stop(position, InvalidOffset.at(*position.tp, "the topic was recreated", position.offset))

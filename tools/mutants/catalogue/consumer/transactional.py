@@ -27,8 +27,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/transactional.py",
-        old="if self._stored.get(tp) != at]",
-        new="]",
+        old="if self._stored.get(tp) != at and",
+        new="if",
         breaks="a transaction in which nothing was read sends all positions",
         tests=("tests/producer/test_transactions_of_consumers.py::test_a_transaction_in_which_nothing_was_read_costs_nothing",),
     ),
@@ -52,5 +52,14 @@ MUTANTS: Final = (
         new="            if False:\n                raise ConfigError(",
         breaks="process commits inside a transaction what that aborts",
         tests=("tests/producer/test_transactions_of_consumers.py::test_process_and_streams_are_refused_until_a_transaction_has_ended",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/transactional.py",
+        old=" and not claims[tp].outdated",
+        new="",
+        breaks="a transaction commits offsets of a deleted topic",
+        tests=(
+            "tests/producer/test_transactions_of_consumers.py::test_offsets_of_a_deleted_topic_are_no_part_of_a_transaction_and_those_of_the_new_one_are",
+        ),
     ),
 )

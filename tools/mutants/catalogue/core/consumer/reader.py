@@ -175,7 +175,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
-        old="            self._step_back(_first_left(self._iterator, listed))\n",
+        old="            self._step_back(first_left(self._iterator, listed))\n",
         new="            pass\n",
         breaks="a loop goes on with records of partitions paused together",
         tests=("tests/core/consumer/reader/test_reader_seeks.py::test_pausing_several_partitions_takes_all_of_them_out_of_a_loops_list",),
@@ -416,8 +416,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/handed_over.py",
-        old="        if end is not None:\n            self.cut_off",
-        new="        if False:\n            self.cut_off",
+        old="        if end is not None and not claim.outdated:",
+        new="        if False:",
         breaks="records of a revoked partition are committed without their offsets",
         tests=("tests/producer/test_transactions_of_consumers.py::test_records_of_a_partition_that_was_revoked_are_not_committed",),
     ),
@@ -451,5 +451,35 @@ MUTANTS: Final = (
             "tests/consumer/test_rebalance.py::"
             "test_records_written_after_the_beginning_was_found_are_not_skipped_by_a_rebalance_before_the_next_poll",
         ),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="            claim.followed = claim.recreated",
+        new="            pass",
+        breaks="after a seek in a recreated topic nothing is committed",
+        tests=("tests/core/consumer/test_recreated_topics.py::test_a_seek_counts_if_the_consumer_knows_the_new_topic",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="            self.handed_over.sought(claim)  # no",
+        new="            pass  # no",
+        breaks="an offset that was stored in a deleted topic is taken for stored in its namesake",
+        tests=(
+            "tests/producer/test_transactions_of_consumers.py::test_offsets_of_a_deleted_topic_are_no_part_of_a_transaction_and_those_of_the_new_one_are",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="        return without(finished, outdated)\n",
+        new="        return finished\n",
+        breaks="auto-commit commits offsets of a deleted topic",
+        tests=("tests/core/consumer/test_recreated_topics.py::test_nothing_is_committed_before_the_new_topic_is_read",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/handed_over.py",
+        old=" and not claim.outdated",
+        new="",
+        breaks="a transaction aborts for records of a deleted topic",
+        tests=("tests/core/consumer/test_recreated_topics.py::test_records_of_a_deleted_topic_do_not_hold_back_a_transaction",),
     ),
 )

@@ -1,0 +1,170 @@
+"""Topics that are deleted and created again: what was read of the old topic is not committed in the new one, and that is read whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from consumer_harness import ConsumerHarness, batch, tp
+
+from pykafka4.core.subscription import Start, Truncated
+from pykafka4.errors import InvalidOffset
+from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
+from pykafka4.wire.protocol.messages_group import OffsetCommitRequest
+
+
+@pytest.fixture
+def harness() -> ConsumerHarness:
+    return made()
+
+
+def made(**options: str) -> ConsumerHarness:
+    """A consumer with three records in hand, of offsets 40 to 42, which were finished when it polled again."""
+    harness = ConsumerHarness(group_id="g", auto_commit_interval_ms=5_000, **options)
+    harness.cluster.set("t", [1], topic_id=UUID(int=1))
+    harness.assign(tp(0), start=40)
+    harness.fetched(harness.one(FetchRequest), {tp(0): batch(40, 3)})
+    assert len(harness.poll(3)) == 3
+    harness.poll()
+    return harness
+
+
+def recreate(harness: ConsumerHarness) -> None:
+    harness.cluster.set("t", topic_id=UUID(int=2))
+
+
+def read_on(harness: ConsumerHarness) -> None:
+    """It reads the new topic from its beginning, five records, and commits that."""
+    harness.ends(0)
+    harness.fetched(harness.pending(FetchRequest)[-1], {tp(0): batch(0, 5)})
+    assert [record.offset for record in harness.poll()] == [0, 1, 2, 3, 4]
+    assert harness.reader.settle() == {tp(0): (0, -1)}
+    harness.poll()
+    assert harness.reader.reached() == harness.reader.settle() == {tp(0): (5, 0)}
+    harness.run(10)
+    harness.find_coordinator()
+    assert harness.commits() == {tp(0): 5}
+
+
+def test_nothing_is_committed_before_the_new_topic_is_read(harness: ConsumerHarness) -> None:
+    recreate(harness)
+    harness.run(10)
+    assert harness.reader.reached() == harness.reader.settle() == harness.reader.committable() == {}
+    harness.ends(0)
+    harness.run(10)
+    assert harness.pending(OffsetCommitRequest) == []
+    read_on(harness)
+
+
+def test_a_loop_over_records_of_the_old_topic_commits_nothing(harness: ConsumerHarness) -> None:
+    harness.fetched(harness.pending(FetchRequest)[-1], {tp(0): batch(43, 3)})
+    harness.reader.enter()
+    harness.reader.drain()
+    loop = harness.reader.take_one_by_one(3)
+    harness.reader.leave()
+    next(loop), next(loop)
+    assert harness.reader.progress() == {tp(0): (44, 0)}
+    recreate(harness)
+    harness.run(10)
+    next(loop)
+    assert harness.reader.progress() == harness.reader.reached() == {}
+
+
+@pytest.mark.parametrize("news", [{"topic_id": UUID(int=2)}, {"error": "UNKNOWN_TOPIC_OR_PARTITION"}], ids=["recreated", "deleted"])
+def test_a_partition_that_ends_with_its_topic_is_not_committed(harness: ConsumerHarness, news: dict[str, Any]) -> None:
+    harness.cluster.set("t", **news)
+    harness.machine.fetcher.drop(list(harness.reader.claims.values()))  # before the fetcher has seen it: a rebalance is noticed first
+    assert harness.reader.settle(in_hand=True) == {}
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+@pytest.mark.parametrize("step", ["pause", "truncation"])
+def test_a_step_back_does_not_go_to_the_offset_of_the_old_topic(harness: ConsumerHarness, step: str, noticed: bool) -> None:
+    harness.fetched(harness.pending(FetchRequest)[-1], {tp(0): batch(43, 3)})
+    harness.reader.enter()
+    harness.reader.drain()
+    next(harness.reader.take_one_by_one(3))
+    harness.reader.leave()
+    recreate(harness)
+    if noticed:
+        harness.run()
+    if step == "pause":
+        harness.reader.pause(tp(0))
+        harness.reader.resume(tp(0))
+    else:
+        harness.poll()
+        harness.reader.put(Truncated(harness.reader.claims[tp(0)], 44))
+        assert harness.poll() == []
+    harness.run()
+    assert {request.message.topics[0].partitions[0].timestamp for request in harness.pending(ListOffsetsRequest)} == {-2}
+    assert harness.reader.reached() == {}
+    harness.ends(0)
+    read_on(harness)
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+def test_a_seek_counts_if_the_consumer_knows_the_new_topic(harness: ConsumerHarness, noticed: bool) -> None:
+    recreate(harness)
+    if noticed:
+        harness.run()
+    harness.reader.seek(tp(0), 7)
+    harness.run()
+    assert harness.reader.reached() == ({tp(0): (7, -1)} if noticed else {})
+    assert harness.asked(harness.pending(FetchRequest)[-1]) == {tp(0): 7 if noticed else 43}
+    assert len(harness.pending(ListOffsetsRequest)) == 1
+
+
+def test_without_a_reset_policy_nothing_is_committed_until_a_seek() -> None:
+    harness = made(auto_offset_reset="none")
+    recreate(harness)
+    for _ in range(2):
+        harness.run(10)
+        with pytest.raises(InvalidOffset, match="recreated"):
+            harness.poll()
+        assert harness.reader.reached() == harness.reader.settle(in_hand=True) == {}
+    harness.reader.seek(tp(0), 0)
+    harness.run()
+    assert harness.reader.reached() == {tp(0): (0, -1)}
+
+
+def test_an_offset_that_was_found_in_an_older_topic_is_not_committed(harness: ConsumerHarness) -> None:
+    recreate(harness)
+    harness.run()
+    harness.ends(0)  # found, and not taken by a poll
+    harness.cluster.set("t", topic_id=UUID(int=3))
+    harness.run()
+    assert harness.poll() == []
+    assert harness.reader.reached() == harness.reader.settle() == {}
+    harness.ends(0)
+    assert harness.poll() == []
+    assert harness.reader.reached() == harness.reader.settle() == {tp(0): (0, -1)}
+
+
+@pytest.mark.parametrize("start", [Start.EARLIEST, 40])
+def test_a_partition_that_was_never_read_continues_in_the_new_topic(start: Start | int) -> None:
+    harness = ConsumerHarness(group_id="g", auto_commit_interval_ms=5_000)
+    harness.cluster.set("t", [1], topic_id=UUID(int=1))
+    harness.assign(tp(0), start=start)
+    recreate(harness)
+    harness.run()
+    read_on(harness)
+
+
+Steps = Callable[[ConsumerHarness], object]
+
+
+@pytest.mark.parametrize("before", [lambda harness: None, lambda harness: harness.poll()], ids=["in hand", "finished"])
+def test_records_of_a_deleted_topic_do_not_hold_back_a_transaction(before: Steps) -> None:
+    """Nobody can read them again, so they need no offset."""
+    harness = ConsumerHarness(group_id="g", enable_auto_commit=False)
+    harness.cluster.set("t", [1], topic_id=UUID(int=1))
+    claims = harness.assign(tp(0), start=40)
+    harness.fetched(harness.one(FetchRequest), {tp(0): batch(40, 3)})
+    assert len(harness.poll(3)) == 3
+    before(harness)
+    recreate(harness)
+    harness.run()
+    harness.reader.release(claims)
+    assert harness.reader.handed_over.cut_off == {}
