@@ -84,8 +84,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
-        old="if self.positions.of_assignment(claim) is not None:\n                self.positions.remove",
-        new="if claim.tp in self.positions:\n                self.positions.remove",
+        old="if (position := self.positions.of_assignment(claim)) is not None:",
+        new="if (position := self.positions.get(claim.tp)) is not None:",
         breaks="partitions assigned by hand are not read on when the group takes its share of them back",
         tests=("tests/core/consumer/test_fetcher.py::test_the_end_of_an_assignment_leaves_a_later_assignment_of_the_same_partition",),
     ),

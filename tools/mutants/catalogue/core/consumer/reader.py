@@ -95,16 +95,16 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
-        old="        self._jump([(claim := self.claims[tp]",
+        old="        moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start)",
         new="        self.finished.update((tp, (start, -1)) for tp, start in starts.items() if isinstance(start, int))\n"
-        "        self._jump([(claim := self.claims[tp]",
+        "        moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start)",
         breaks="an interrupted seek marks as finished what was not read",
         tests=("tests/core/consumer/reader/test_reader_seeks.py::test_an_interrupted_seek_of_several_partitions_marks_none_as_finished",),
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
-        old="return self._places(self._held)",
-        new="return self._places(0)",
+        old="without(self._places(self._held), outdated)",
+        new="self._places(0)",
         breaks="commit() in a loop commits the record in hand",
         tests=("tests/core/consumer/reader/test_reader_loops.py::test_in_a_loop_everything_before_the_record_in_hand_is_reached",),
     ),
