@@ -453,8 +453,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/producer/transactions.py",
-        old='            error.add_note(f"pykafka4: aborting the transaction failed: {failure}")\n',
-        new='            error.add_note(f"pykafka4: aborting the transaction failed: {failure}")\n            return\n',
+        old="        finally:\n            self._rewind(error)\n",
+        new='        finally:\n            if not hasattr(error, "__notes__"):\n                self._rewind(error)\n',
         breaks="after an abort that failed the consumer goes on behind records that nobody has processed",
         tests=("tests/producer/test_transactions.py::" + "test_after_an_abort_that_failed_the_consumer_reads_again_too",),
     ),
