@@ -197,7 +197,12 @@ class Session(Attachment[ConsumerMachine]):
                 return ()
         elif self.reader.fatal is not None or self.reader.notices:
             self._raise_errors()
-        records = take(limit)
+        try:
+            records = take(limit)
+        except KafkaError:  # of one partition: the others need room
+            self.reader.relieve()
+            self._fetch_more()
+            raise
         if not length_hint(records):
             self.reader.relieve()
         self._fetch_more()

@@ -75,6 +75,7 @@ class Claim:
         "position",
         "recreated",
         "start",
+        "stuck",
         "tp",
         "troubled",
     )
@@ -95,6 +96,7 @@ class Claim:
         self.epoch = -1  # leader epoch of the last record returned
         self.otherwise: int | None = None  # after a rewind: where to read if the log does not have the committed offset
         self.followed: int = 0 if replaces is None else replaces.followed  # `recreated` when reading came to the topic of its places
+        self.stuck = False  # `poll` raises an error until a seek: what else is fetched would be dropped
         self.live = True  # False: reading has ended, and what still arrives is dropped
         # Whether `poll` has an error of this claim to raise once. The loop sets it when it is False, the application clears it when it is
         # True, so only one of them may write it at any time.

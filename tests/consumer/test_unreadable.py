@@ -10,8 +10,11 @@ from typing import Any
 import attrs
 import pytest
 from consuming import Maker, fill, numbers, poll_until, read, topic
+from net_helpers import until
 
-from pykafka4.errors import ConfigError, CorruptRecord, RecordTooLarge
+from pykafka4.core import INFINITY
+from pykafka4.errors import ConfigError, CorruptRecord, OffsetOutOfRange, RecordTooLarge
+from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records import compression
 from pykafka4.wire.records.compression import CODECS
@@ -62,6 +65,29 @@ def test_a_damaged_batch_keeps_no_other_partition_waiting(server: ModelServer, m
     assert found == list(range(30))
     with pytest.raises(CorruptRecord, match="t-0 at offset 0"):
         poll_until(consumer, lambda: False)
+
+
+def test_a_partition_that_is_stopped_leaves_the_room_to_others(server: ModelServer, make: Maker) -> None:
+    """A paused partition has all the room. Its data is dropped by the first poll that finds nothing else, or only an error."""
+    topic(server, 0, 0, 0)
+    for _ in range(20):
+        fill(server, "t", 0, [b"x" * 10_000])
+    consumer = make.assigned(0, 1, 2, auto_offset_reset="none", prefetch_bytes=100_000, max_partition_fetch_bytes=100_000)
+    consumer.seek({("t", 0): 0, ("t", 1): 5_000, ("t", 2): 0})  # type: ignore[dict-item]
+    position = consumer._session.machine.fetcher.positions
+    until(lambda: consumer._session.reader.resume_at < INFINITY and "stopped" in str(position[TopicPartition("t", 1)].stage.value))
+    consumer.pause([("t", 0)])
+    for _ in range(20):
+        fill(server, "t", 2, [b"y" * 10_000])
+    found: list[int] = []
+
+    def read_all() -> bool:
+        with contextlib.suppress(OffsetOutOfRange):
+            found.extend(record.offset for record in consumer.poll(0.05))
+        return len(found) == 20
+
+    until(read_all)
+    assert found == [*range(20)]
 
 
 def test_records_larger_than_every_fetch_option_come_all_the_same(server: ModelServer, make: Maker) -> None:

@@ -65,17 +65,24 @@ class FetchBuffer:
         else:
             del items[0]
 
-    def put_last(self, claim: Claim) -> None:
-        """Move the items of `claim`, the first of which cannot be read, to the end of the queue.
+    def stick(self, claim: Claim, item: Any) -> None:
+        """What is first of `claim` cannot be read: put `item`, which says so, at the end of the queue, and drop all others to make room.
 
-        The first item stays in the queue all the time: if this is interrupted, that item is raised once more and moved again.
+        The first item stays in the queue until `item` is there: if this is interrupted, it is looked at once more.
         """
-        first, *others = self._items[claim]
-        for item in reversed(others):
-            self._queue.pop(item, None)
-        self._queue.move_to_end(first)
-        for item in others:
-            self._queue[item] = None
+        claim.stuck = True
+        items, size = self._items[claim], 0
+        first = items[0]
+        for old in reversed(items):
+            if old is not first:
+                self._queue.pop(old, None)
+            if old.__class__ is Chunk:
+                size += old.size
+        del self._queue[first]  # from here to the end no signal handler runs
+        self._queue[item] = None
+        self._items[claim] = [item]
+        claim.consumed += size
+        self.consumed += size
 
     def let_go(self, claim: Claim, size: int) -> None:
         """Count bytes that arrived for a claim that has ended."""
@@ -115,9 +122,9 @@ class FetchBuffer:
             self._with_chunks_aside.pop(claim, None)
 
     def only_aside(self) -> dict[Claim, Chunk]:
-        """If the queue is empty: the paused claims that have data, with the oldest chunk of each. Otherwise nothing."""
+        """If nothing in the queue can be read: the paused claims that have data, with the oldest chunk of each. Otherwise nothing."""
         found: dict[Claim, Chunk] = {}
-        for claim in () if self._queue else self._with_chunks_aside:
+        for claim in self._with_chunks_aside if all(_claim_of(item).stuck for item in self._queue) else ():
             for item in self._items.get(claim, ()):
                 if item.__class__ is Chunk:
                     found.setdefault(claim, item)
@@ -128,3 +135,8 @@ class FetchBuffer:
         if item.__class__ is Chunk:
             item.own()
             self._with_chunks_aside[claim] = None
+
+
+def _claim_of(item: Any) -> Claim:
+    claim: Claim = item.serial if item.__class__ is Chunk else item.claim
+    return claim

@@ -96,6 +96,10 @@ class Positions(dict[TopicPartition, Position]):
 
     def deliver(self, position: Position, chunk: Chunk) -> None:
         """Pass `chunk` to the application, and continue behind it."""
+        if position.claim.stuck:  # the application would drop it
+            position.move(Stage.STOPPED)
+            self.touch(position.tp)
+            return
         if chunk.next_offset <= position.offset:
             position.move(Stage.STOPPED)  # nothing can be decoded: `poll` raises the reason
         position.offset = chunk.next_offset

@@ -245,11 +245,14 @@ class Reader:
         claim: Claim = chunk.serial
         try:
             count = chunk.decode(out, limit - len(out))
-        except (CorruptRecord, RecordTooLarge, ConfigError):
+        except (CorruptRecord, RecordTooLarge, ConfigError) as error:
             claim.position = chunk.position
             if out:
                 return False
-            self._buffer.put_last(claim)
+            if isinstance(error, ConfigError):  # a codec is missing: when it has been installed, reading goes on
+                self._step_back({claim: chunk.position})
+            else:
+                self._buffer.stick(claim, Trouble(claim, error.again()))
             raise
         if count:
             claim.epoch = out[-1].leader_epoch
@@ -579,7 +582,7 @@ class Reader:
             if known:
                 return True
         elif trouble.claim is not None:
-            self._buffer.put_last(trouble.claim)
+            self._buffer.stick(trouble.claim, trouble)
         raise trouble.error.again()
 
     def _take_truncated(self, truncated: Truncated, records_before: bool) -> bool:
@@ -587,7 +590,7 @@ class Reader:
             return False
         claim = truncated.claim
         if truncated.raises and claim.position is not None and claim.position > truncated.offset:
-            self._buffer.put_last(claim)
+            self._buffer.stick(claim, truncated)
             raise LogTruncated.to(*claim.tp, claim.position, truncated.offset)
         lost = max(0, (claim.position or 0) - truncated.offset)
         log.warning(

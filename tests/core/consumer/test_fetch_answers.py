@@ -53,6 +53,20 @@ def test_unrequested_and_repeated_partitions_of_an_answer_are_ignored(harness: C
 # ---------------------------------------------------------------- data
 
 
+def test_a_partition_whose_batch_cannot_be_read_is_fetched_no_more(harness: ConsumerHarness) -> None:
+    (claim,) = harness.assign(tp(0), start=0)
+    harness.fetched(harness.fetch_at(1), {tp(0): batch(0, 2)[:-1] + b"?"})
+    with pytest.raises(CorruptRecord):
+        harness.poll()
+    harness.fetched(harness.fetch_at(1), {tp(0): batch(2, 2)})
+    assert claim.delivered == claim.consumed
+    assert harness.pending(FetchRequest) == []
+    harness.reader.seek(tp(0), 2)
+    harness.run()
+    harness.fetched(harness.fetch_at(1), {tp(0): batch(2, 2)})
+    assert [record.offset for record in harness.poll()] == [2, 3]
+
+
 def test_a_truncated_batch_is_fetched_again_whole(harness: ConsumerHarness) -> None:
     harness.assign(tp(0), start=0)
     whole = batch(0, 1, size=3_000_000)

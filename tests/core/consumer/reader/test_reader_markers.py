@@ -54,6 +54,37 @@ def test_an_error_of_one_partition_keeps_no_other_partition_waiting(kind: str) -
         assert [(r.partition, r.offset) for r in harness.poll()] == [(1, first), (1, first + 1), (1, first + 2)]
 
 
+def damaged(first: int, count: int) -> bytes:
+    data = bytearray(batch(first, count))
+    data[-1] ^= 1
+    return bytes(data)
+
+
+def test_what_lies_behind_an_error_makes_room(harness: ReaderHarness) -> None:
+    sizes = [harness.put(0, 2, data=damaged(0, 2)).size, harness.put(2, 2).size]
+    for _ in range(2):
+        with pytest.raises(CorruptRecord):
+            harness.poll()
+        assert harness.reader.consumed == harness.claims[0].consumed == sum(sizes)
+        sizes.append(harness.put(4, 2).size)
+    harness.reader.seek(tp(0), 2)
+    harness.put(2, 2)
+    assert offsets(harness.poll()) == [2, 3]
+
+
+def test_a_stopped_partition_does_not_keep_the_data_of_a_paused_one() -> None:
+    harness = ReaderHarness(2)
+    harness.put(0, 3, 0)
+    assert offsets(harness.poll(1)) == [0]
+    harness.reader.pause(tp(0))
+    harness.put(0, 2, 1, data=damaged(0, 2))
+    with pytest.raises(CorruptRecord):
+        harness.poll()
+    harness.reader.resume_at = 10
+    harness.reader.relieve()
+    assert [start for _, _, start in harness.seeks] == [1]
+
+
 def test_a_lasting_error_is_a_new_object_each_time_it_is_raised(harness: ReaderHarness) -> None:
     stored = KafkaError("for good")
     harness.reader.put(Trouble(harness.claims[0], stored))

@@ -11,6 +11,13 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/consumer/session.py",
+        old="            self.reader.relieve()\n            self._fetch_more()\n            raise\n",
+        new="            raise\n",
+        breaks="an error of one partition keeps the others without room",
+        tests=("tests/consumer/test_unreadable.py::test_a_partition_that_is_stopped_leaves_the_room_to_others",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
         old="            self.post(lambda _: self.machine.fetcher.resume(*claims))  # first: after Ctrl-C the loop fetches them, whatever `paused` says\n",
         new="",
         breaks="a partition is never fetched again after an interrupted resume",

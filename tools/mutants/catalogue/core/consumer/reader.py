@@ -182,15 +182,15 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
-        old="except (CorruptRecord, RecordTooLarge, ConfigError):",
-        new="except (CorruptRecord, RecordTooLarge):",
+        old="except (CorruptRecord, RecordTooLarge, ConfigError) as error:",
+        new="except (CorruptRecord, RecordTooLarge) as error:",
         breaks="a batch whose codec's library is missing is reported before the records that lie before it",
         tests=("tests/consumer/test_unreadable.py::test_a_batch_whose_codec_is_not_installed_names_its_partition_until_it_is",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_buffer.py",
-        old="            self._queue.pop(item, None)\n        self._queue.move_to_end(first)\n",
-        new="            self._queue.pop(item, None)\n",
+        old="        del self._queue[first]  # from",
+        new="        # from",
         breaks="a damaged batch holds back the records of other partitions",
         tests=(
             "tests/core/consumer/reader/test_reader_markers.py::test_an_error_of_one_partition_keeps_no_other_partition_waiting[damaged batch]",
@@ -198,7 +198,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
-        old="        elif trouble.claim is not None:\n            self._buffer.put_last(trouble.claim)\n",
+        old="        elif trouble.claim is not None:\n            self._buffer.stick(trouble.claim, trouble)\n",
         new="",
         breaks="a partition that has stopped holds back the records of others",
         tests=(
@@ -207,7 +207,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
-        old="            self._buffer.put_last(claim)\n            raise LogTruncated",
+        old="            self._buffer.stick(claim, truncated)\n            raise LogTruncated",
         new="            raise LogTruncated",
         breaks="a partition whose log was truncated holds back the records of others",
         tests=(
@@ -216,8 +216,22 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_buffer.py",
-        old="        for item in reversed(others):\n            self._queue.pop(item, None)\n        self._queue.move_to_end(first)\n        for item in others:\n            self._queue[item] = None\n",
-        new="        self._queue.move_to_end(first)\n",
+        old="        claim.consumed += size\n        self.consumed += size\n\n    def let_go",
+        new="\n    def let_go",
+        breaks="what a damaged batch holds back takes the room of other partitions for good",
+        tests=("tests/core/consumer/reader/test_reader_markers.py::test_what_lies_behind_an_error_makes_room",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/fetch_buffer.py",
+        old="if all(_claim_of(item).stuck for item in self._queue)",
+        new="if not self._queue",
+        breaks="a stopped partition keeps the data of a paused one in all the room",
+        tests=("tests/core/consumer/reader/test_reader_markers.py::test_a_stopped_partition_does_not_keep_the_data_of_a_paused_one",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/fetch_buffer.py",
+        old="                self._queue.pop(old, None)\n            if old",
+        new="                pass\n            if old",
         breaks="records behind a damaged batch come before it",
         tests=(
             "tests/core/consumer/reader/test_reader_markers.py::test_an_error_of_one_partition_keeps_no_other_partition_waiting[damaged batch]",
