@@ -69,7 +69,7 @@ def test_a_damaged_batch_keeps_no_other_partition_waiting(server: ModelServer, m
 
 def test_a_partition_that_is_stopped_leaves_the_room_to_others(server: ModelServer, make: Maker) -> None:
     """A paused partition has all the room. Its data is dropped by the first poll that finds nothing else, or only an error."""
-    topic(server, 0, 0, 0)
+    server.do(lambda cluster: cluster.create_topic("t", 3, leaders=[1, 1, 1]))
     for _ in range(20):
         fill(server, "t", 0, [b"x" * 10_000])
     consumer = make.assigned(0, 1, 2, auto_offset_reset="none", prefetch_bytes=100_000, max_partition_fetch_bytes=100_000)
