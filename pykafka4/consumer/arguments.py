@@ -35,6 +35,7 @@ __all__ = [
 
 SEEK_OFFSET: Final = "offset (use seek_to_beginning or seek_to_end for the ends)"
 REGEX: Final = re.compile(r"[\\^$*+?()\[\]{}|]")  # characters of patterns that no topic name has
+MOST_RECORDS: Final = (1 << 31) - 1  # the compiled core and ShareFetch count in 32 bits
 LONGEST_LEASE: Final = 86_400  # seconds; a larger number is one of milliseconds
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LISTENS: Final = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
@@ -175,7 +176,7 @@ def check_limit(max_records: int | None, default: int) -> int:
         return default
     if not isinstance(max_records, int) or isinstance(max_records, bool) or max_records < 1:
         raise ConfigError(f"max_records={max_records!r}: must be an int of at least 1, or None for max_poll_records")
-    return max_records
+    return min(max_records, MOST_RECORDS)
 
 
 def check_lease(seconds: object) -> float:

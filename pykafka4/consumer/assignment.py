@@ -161,7 +161,7 @@ class Assignment:
             for event in self._reader.events:
                 event.reported = True  # the listener of the next subscription has nothing to do with it
             selection, self._reader.fatal = self._selection, None
-            selection.topics, selection.filter, selection.listener = (), None, None
+            selection.topics, selection.filter, selection.listener, selection.lost = (), None, None, ""
 
     # ---------------------------------------------------------------- events of the group, on the thread that polls
 

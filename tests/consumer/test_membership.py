@@ -33,6 +33,22 @@ def test_a_member_that_polls_too_rarely_loses_its_partitions_and_joins_again(ser
     poll_until(consumer, lambda: told.kinds == ["assigned", "lost", "assigned"])
 
 
+def test_what_one_subscription_lost_is_no_error_of_the_next(server: ModelServer, make: Maker) -> None:
+    topic(server, 0)
+    consumer = make(group_id="g", max_poll_interval_ms=200, enable_auto_commit=False)
+    told = Listener()
+    consumer.subscribe(["t"], told)
+    poll_until(consumer, consumer.assignment)
+    server.wait_for(lambda cluster: not cluster.group("g").members)
+    consumer.poll(0)
+    assert told.kinds == ["assigned", "lost"]
+    with pytest.raises(GroupError, match="max_poll_interval_ms"):
+        consumer.commit({("t", 0): 1})
+    consumer.unsubscribe()
+    consumer.subscribe(["t"])
+    consumer.commit()  # nothing has been read
+
+
 def test_the_member_lives_on_while_the_application_works(server: ModelServer, make: Maker) -> None:
     topic(server, 0)
     consumer = make(group_id="g", session_timeout_ms=300, enable_auto_commit=False)

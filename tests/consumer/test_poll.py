@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
+import pytest
 from consuming import LONG, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.records import TopicPartition
@@ -19,6 +20,16 @@ def test_assigned_partitions_are_read_in_order_without_a_group(server: ModelServ
         by_partition.setdefault(record.partition, []).append(record.value)
     assert by_partition == {p: numbers(0, 100) for p in range(3)}
     assert consumer.assignment() == {TopicPartition("t", p) for p in range(3)}
+
+
+@pytest.mark.parametrize("most", [1 << 31, 1 << 64])
+def test_max_records_may_be_any_number(server: ModelServer, make: Maker, most: int) -> None:
+    topic(server, 10)
+    consumer = make.assigned(0)
+    assert len(read(consumer, 10, max_records=most)) == 10
+    consumer.seek(("t", 0), 0)
+    assert next(iter(consumer)).offset == 0
+    assert len(read(consumer, 9, max_records=most)) == 9  # of the list of the loop
 
 
 def test_poll_hands_out_at_most_max_records_and_an_empty_list_when_there_are_none(server: ModelServer, make: Maker) -> None:

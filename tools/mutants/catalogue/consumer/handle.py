@@ -10,6 +10,13 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/consumer/arguments.py",
+        old="min(max_records, MOST_RECORDS)",
+        new="max_records",
+        breaks="poll(max_records=2**31) raises OverflowError",
+        tests=("tests/consumer/test_poll.py::test_max_records_may_be_any_number",),
+    ),
+    Mutant(
         file="pykafka4/consumer/__init__.py",
         old="weakref.finalize(self, Session.forgotten, session)",
         new="weakref.finalize(self, id, session)",

@@ -10,6 +10,13 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/consumer/assignment.py",
+        old="selection.listener, selection.lost = (), None, None, ",
+        new="selection.listener, _ = (), None, None, ",
+        breaks="commit() of a subscription raises what the one before lost",
+        tests=("tests/consumer/test_membership.py::test_what_one_subscription_lost_is_no_error_of_the_next",),
+    ),
+    Mutant(
         file="pykafka4/consumer/session.py",
         old="            self.reader.relieve()\n            self._fetch_more()\n            raise\n",
         new="            raise\n",
