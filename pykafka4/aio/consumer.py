@@ -332,6 +332,8 @@ class Batches:
 
     def __aiter__(self) -> Batches:
         """One for this loop: it goes with the loop, also if the application keeps what `batches` has returned."""
+        if self._iteration is not None:  # the one of a loop
+            return self
         lists = Batches(self._session, self._consumer, self._timeout, self._max_records)
         lists._iteration = iteration = Iteration()
         iteration.iterator = weakref.ref(lists)

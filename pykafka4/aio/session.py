@@ -33,6 +33,7 @@ __all__ = ["TaskSession"]
 SLICE_SECONDS: Final = 0.001  # how long a poll may decode, and how long tasks that only poll may keep others waiting
 FIRST_SLICE: Final = 256  # records, until it is known how many take that long
 LEAST_SLICE: Final = 32  # a thread that does not get the processor makes any number look slow
+MOST_TURNS: Final = 10  # of the event loop until a generator is closed that had the loop of another task, and was left
 
 
 class TaskSession(Session):
@@ -81,7 +82,7 @@ class TaskSession(Session):
         holder: Holder | None = None
         try:
             with self.guard.exclusive("poll") as holder:
-                await self._let_others_run()
+                await self._let_others_run(iteration)
                 self._begin_poll(holder.task, iteration)
                 entered = True
                 records = await self._await_records(INFINITY if timeout is None else self._now() + timeout, limit, take)
@@ -92,13 +93,19 @@ class TaskSession(Session):
             if holder is not None and (self.guard.holds(holder) or self.guard.unused()):
                 if entered:
                     reader.take_back()
-                reader.leave()
+                if reader.idle is None:  # as in Session.poll
+                    reader.leave()
             raise
 
-    async def _let_others_run(self) -> None:
+    async def _let_others_run(self, iteration: Iteration | None) -> None:
         if self._now() - self._turned > SLICE_SECONDS:
             await asyncio.sleep(0)
             self._turned = self._now()
+        if self.guard.iterations:
+            for _ in range(MOST_TURNS):
+                if self.guard.looping(asyncio.current_task(), iteration) is None:
+                    break
+                await asyncio.sleep(0)
 
     async def _await_records(self, deadline: float, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
         """As `_wait_for_records`."""

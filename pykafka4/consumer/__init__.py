@@ -6,6 +6,7 @@ heartbeats and commits on the loop (`core.consumer.machine`). They meet in `core
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
@@ -430,6 +431,8 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
             seconds(drain_timeout, "drain_timeout"),
             config.max_poll_interval_ms / 1000,
         )
+        session.guard.iterate(threading.current_thread(), None)
+        session.guard.iterations.clear()  # the caller is not in a loop any more: the thread of the streams polls from now on
         return open_streams(self, counts, plan, session, lambda: session.assignment.subscribe(subscribed, listener, exclude))
 
     # -- the rest

@@ -81,7 +81,7 @@ class Guard:
         self._busy: dict[str, tuple[Thread, str]] = {}  # the thread that uses the consumer, and the call
         self._closer: dict[str, tuple[Thread, object]] = {}  # the thread that closes: its listener may still commit
         self.closing = False
-        self.iteration: Iteration | None = None  # the last one that polled
+        self.iterations: list[Iteration] = []  # loops that have polled, and may have a record in hand
         self.lent: tuple[Thread, str] | None = None  # a thread of this client that uses the consumer between its calls, too, and what for
 
     def using(self, what: str) -> Use:
@@ -112,11 +112,16 @@ class Guard:
 
     def iterate(self, user: Any, iteration: Iteration | None) -> None:
         """`user` polls, in `iteration` if that is given. Refused while another one is in a loop: its record would count as finished."""
-        other = self.iteration
-        if other is not None and other is not iteration and other.user is not user and not other.left and not self._ended(other.user):
+        if other := self.looping(user, iteration):
             raise self._occupied(user, "poll", other.user, "a loop")
         if iteration is not None:
-            iteration.user, self.iteration = user, iteration
+            iteration.user = user
+            self.iterations.append(iteration)
+
+    def looping(self, user: Any, iteration: Iteration | None = None) -> Iteration | None:
+        """A loop beside `iteration` that another one than `user` is in."""
+        self.iterations = [one for one in self.iterations if one is not iteration and not one.left and not self._ended(one.user)]
+        return next((one for one in self.iterations if one.user is not user), None)
 
     def _ended(self, user: Any) -> bool:
         return not user.is_alive()

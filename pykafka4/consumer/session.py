@@ -153,14 +153,15 @@ class Session(Attachment[ConsumerMachine]):
         except BaseException:  # including Ctrl-C: the next poll returns what was decoded
             if entered:
                 reader.take_back()
-            reader.leave()
+            if reader.idle is None:  # a poll that was refused shows no progress: the member's lease ends
+                reader.leave()
             self.guard.leave()
             raise
 
     def _begin_poll(self, reads: object, iteration: Iteration | None) -> None:
         """Records returned by earlier polls are finished; those of this one will be in the hands of `reads`, a thread or task."""
         reader = self.reader
-        if iteration is not None or self.guard.iteration is not None:
+        if iteration is not None or self.guard.iterations:
             self.guard.iterate(reads, iteration)
         self.assignment.complete_change()
         if not self.selection.subscribed and not self.selection.by_hand:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from typing import Any
 
 import pytest
 from consuming import topic
 from tasking import consumer_of, run
 
-from pykafka4 import KafkaError
+from pykafka4 import KafkaError, Record
 from pykafka4.aio import Consumer
+from pykafka4.core import INFINITY
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 
@@ -91,5 +92,48 @@ def test_a_loop_may_go_on_in_another_task(server: ModelServer) -> None:
                 await asyncio.create_task(consumer.poll())
             await records.aclose()  # type: ignore[attr-defined]
             await asyncio.create_task(consumer.poll(0))
+
+    run(main())
+
+
+def test_a_generator_that_was_left_lets_the_next_task_poll_at_once(server: ModelServer) -> None:
+    """asyncio closes it some turns later."""
+    topic(server, 9)
+
+    async def main() -> None:
+        async with consumer_of(server) as consumer:
+            consumer.assign([T0])
+
+            async def records() -> AsyncIterator[Record]:
+                async for record in consumer:
+                    yield record
+
+            async def first() -> list[Record]:
+                async for _ in records():
+                    break
+                consumer._session._turned = INFINITY  # other tasks have run just now
+                return await asyncio.create_task(consumer.poll(1.0))
+
+            assert await asyncio.create_task(first())
+
+    run(main())
+
+
+def test_an_iterator_of_lists_may_go_on_in_another_task(server: ModelServer) -> None:
+    topic(server, 9)
+
+    async def main() -> None:
+        async with consumer_of(server) as consumer:
+            consumer.assign([T0])
+            lists = aiter(consumer.batches(1.0, 2))
+            await anext(lists)
+            assert aiter(lists) is lists
+
+            async def go_on() -> list[Record]:
+                async for records in lists:
+                    return records
+                return []
+
+            assert [record.offset for record in await asyncio.create_task(go_on())] == [2, 3]
 
     run(main())

@@ -140,6 +140,59 @@ def test_a_thread_that_polls_while_another_is_in_a_loop_is_refused(server: Model
     first.join(LONG)
 
 
+def refused(call: Callable[[], object]) -> bool:
+    """Whether another thread gets an error that says who is in a loop."""
+    errors: list[Exception] = []
+
+    def attempt() -> None:
+        try:
+            call()
+        except KafkaError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=attempt)
+    thread.start()
+    thread.join(LONG)
+    assert not errors or "is in a loop" in str(errors[0]), errors
+    return bool(errors)
+
+
+def test_an_inner_loop_that_was_left_does_not_hide_the_outer_one(server: ModelServer, make: Maker) -> None:
+    topic(server, 3)
+    consumer = make.assigned(0)
+    outer = iter(consumer)
+    next(outer)
+    for _ in consumer:
+        break
+    assert refused(lambda: consumer.poll(0))
+    del outer
+    assert not refused(lambda: consumer.poll(0))
+
+
+def test_a_poll_that_is_refused_does_not_prolong_the_lease(server: ModelServer, make: Maker) -> None:
+    topic(server, 3)
+    consumer = make.assigned(0)
+    records = iter(consumer)
+    next(records)
+    idle = consumer._session.reader.idle
+    assert idle is not None
+    assert refused(lambda: consumer.poll(0))
+    assert consumer._session.reader.idle == idle
+    assert consumer.poll(0)
+    assert consumer._session.reader.idle != idle
+
+
+def test_streams_begin_although_their_thread_has_an_iterator(server: ModelServer, make: Maker) -> None:
+    topic(server, 3)
+    consumer = make(group_id="g", enable_auto_commit=False)
+    consumer.subscribe(["t"])
+    records = iter(consumer)
+    next(records)
+    assert refused(lambda: consumer.streams(["t"], 1))
+    with consumer.streams(["t"], 1) as (stream,):
+        assert next(iter(stream)).offset >= 1
+
+
 def test_a_loop_may_go_on_in_another_thread(server: ModelServer, make: Maker) -> None:
     topic(server, 3)
     consumer = make.assigned(0, group_id="g", max_poll_records=1)

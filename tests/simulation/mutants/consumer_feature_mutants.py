@@ -59,8 +59,8 @@ def commit_nothing_of_a_topic(patch: pytest.MonkeyPatch) -> None:
 
 
 def drop_the_text_of_a_commit(patch: pytest.MonkeyPatch) -> None:
-    def commit(original: Any, self: ConsumerMachine, offsets: Any, *rest: Any) -> None:
-        original(self, {tp: attrs.evolve(at, metadata="") for tp, at in offsets.items()}, *rest)
+    def commit(original: Any, self: ConsumerMachine, offsets: Any, *rest: Any, **options: Any) -> None:
+        original(self, {tp: attrs.evolve(at, metadata="") for tp, at in offsets.items()}, *rest, **options)
 
     around(patch, ConsumerMachine, "commit", commit)
 

@@ -60,9 +60,9 @@ def commit_what_is_in_hand(patch: pytest.MonkeyPatch) -> None:
 def commit_from_the_start_now_and_then(patch: pytest.MonkeyPatch) -> None:
     count = [0]
 
-    def commit(original: Any, self: ConsumerMachine, offsets: Any, *rest: Any) -> None:
+    def commit(original: Any, self: ConsumerMachine, offsets: Any, *rest: Any, **options: Any) -> None:
         count[0] += 1
-        original(self, dict.fromkeys(offsets, OffsetAndMetadata(0)) if count[0] % 3 == 0 else offsets, *rest)
+        original(self, dict.fromkeys(offsets, OffsetAndMetadata(0)) if count[0] % 3 == 0 else offsets, *rest, **options)
 
     around(patch, ConsumerMachine, "commit", commit)
 
@@ -83,7 +83,7 @@ def keep_what_is_revoked(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_commit(patch: pytest.MonkeyPatch) -> None:
-    around(patch, ConsumerMachine, "commit", lambda original, self, offsets, deadline, done: done(None))
+    around(patch, ConsumerMachine, "commit", lambda original, self, offsets, deadline, done, **options: done(None))
 
 
 def give_everybody_everything(patch: pytest.MonkeyPatch) -> None:
@@ -158,12 +158,12 @@ def say_that_a_commit_is_stored(patch: pytest.MonkeyPatch) -> None:
     """Every other commit is said to be stored, and is not sent."""
     count = [0]
 
-    def commit(original: Any, self: ConsumerMachine, offsets: Any, deadline: float, done: Any) -> None:
+    def commit(original: Any, self: ConsumerMachine, offsets: Any, deadline: float, done: Any, **options: Any) -> None:
         count[0] += 1
         if count[0] % 2:
             done(None)
         else:
-            original(self, offsets, deadline, done)
+            original(self, offsets, deadline, done, **options)
 
     around(patch, ConsumerMachine, "commit", commit)
 
@@ -324,10 +324,10 @@ def lose_a_chunk_of_what_was_cut(patch: pytest.MonkeyPatch) -> None:
 def fail_a_commit_now_and_then(patch: pytest.MonkeyPatch) -> None:
     count = [0]
 
-    def commit(original: Any, self: ConsumerMachine, offsets: Any, deadline: float, done: Any) -> None:
+    def commit(original: Any, self: ConsumerMachine, offsets: Any, deadline: float, done: Any, **options: Any) -> None:
         count[0] += 1
         if count[0] % 2:
-            original(self, offsets, deadline, done)
+            original(self, offsets, deadline, done, **options)
         else:
             done(KafkaError("not today"))
 

@@ -10,6 +10,20 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/aio/session.py",
+        old="                if self.guard.looping(asyncio.current_task(), iteration) is None:\n",
+        new="                if True:\n",
+        breaks="a task cannot poll at once after another one has left a generator",
+        tests=("tests/aio/test_aio_loops.py::test_a_generator_that_was_left_lets_the_next_task_poll_at_once",),
+    ),
+    Mutant(
+        file="pykafka4/aio/consumer.py",
+        old="        if self._iteration is not None:  # the one of a loop\n",
+        new="        if False:\n",
+        breaks="an iterator of lists cannot go on in another task",
+        tests=("tests/aio/test_aio_loops.py::test_an_iterator_of_lists_may_go_on_in_another_task",),
+    ),
+    Mutant(
         file="pykafka4/aio/tasks.py",
         old="        if self._open:  # the sleep",
         new="        if True:  # the sleep",
@@ -141,8 +155,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/aio/session.py",
-        old="            await asyncio.sleep(0)\n",
-        new="            pass\n",
+        old="            await asyncio.sleep(0)\n            self._turned",
+        new="            self._turned",
         breaks="a task that only polls keeps all others waiting",
         tests=("tests/aio/test_aio_consumer.py::test_a_poll_lets_other_tasks_run_although_records_never_run_out",),
     ),

@@ -10,6 +10,13 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/consumer/__init__.py",
+        old="        session.guard.iterations.clear()",
+        new="        pass",
+        breaks="streams do not begin while the thread that opens them has an iterator in a variable",
+        tests=("tests/consumer/test_guard.py::test_streams_begin_although_their_thread_has_an_iterator",),
+    ),
+    Mutant(
         file="pykafka4/consumer/arguments.py",
         old="min(max_records, MOST_RECORDS)",
         new="max_records",
@@ -172,8 +179,15 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/guard.py",
-        old="other is not iteration and other.user is not user and not other.left",
-        new="False",
+        old="            self.iterations.append(iteration)",
+        new="            self.iterations = [iteration]",
+        breaks="after an inner loop, what a thread has in hand of the outer one counts as finished when another one polls",
+        tests=("tests/consumer/test_guard.py::test_an_inner_loop_that_was_left_does_not_hide_the_outer_one",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/guard.py",
+        old="return next((one for one in self.iterations if one.user is not user), None)",
+        new="return None",
         breaks="what one thread or task has in hand of a loop counts as finished when another one polls",
         tests=(
             "tests/aio/test_aio_loops.py::test_a_task_that_polls_while_another_is_in_a_loop_gets_an_error_that_names_both",
@@ -182,8 +196,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/guard.py",
-        old="other is not iteration and other.user",
-        new="other.user",
+        old="one is not iteration and not one.left",
+        new="not one.left",
         breaks="a loop cannot go on in another thread",
         tests=("tests/consumer/test_guard.py::test_a_loop_may_go_on_in_another_thread",),
     ),
@@ -196,8 +210,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/guard.py",
-        old=" and not self._ended(other.user):",
-        new=":",
+        old=" and not self._ended(one.user)]",
+        new="]",
         breaks="a loop of a task that has ended keeps other tasks from polling",
         tests=("tests/aio/test_aio_loops.py::test_a_loop_may_go_on_in_another_task",),
     ),

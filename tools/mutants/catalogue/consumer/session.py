@@ -10,6 +10,13 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/consumer/session.py",
+        old="            if reader.idle is None:  # a poll that was refused shows no progress: the member's lease ends\n",
+        new="            if True:\n",
+        breaks="polls that are refused keep the lease of a thread that hangs in its loop",
+        tests=("tests/consumer/test_guard.py::test_a_poll_that_is_refused_does_not_prolong_the_lease",),
+    ),
+    Mutant(
         file="pykafka4/consumer/assignment.py",
         old="selection.listener, selection.lost = (), None, None, ",
         new="selection.listener, _ = (), None, None, ",

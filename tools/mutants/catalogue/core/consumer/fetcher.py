@@ -10,13 +10,6 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
-        file="pykafka4/core/consumer/positions.py",
-        old="        if position.claim.stuck:",
-        new="        if False:",
-        breaks="what lies behind a damaged batch is fetched, and dropped",
-        tests=("tests/core/consumer/test_fetch_answers.py::test_a_partition_whose_batch_cannot_be_read_is_fetched_no_more",),
-    ),
-    Mutant(
         file="pykafka4/core/consumer/fetcher.py",
         old="        if position is not None:\n            position.paused",
         new="        if position is not None and position.claim is claim:\n            position.paused",

@@ -290,6 +290,13 @@ MUTANTS: Final = (
         tests=("tests/core/consumer/test_fetcher_room.py::test_partitions_with_a_backlog_are_read_in_turn_whatever_the_application_does",),
     ),
     Mutant(
+        file="pykafka4/core/consumer/positions.py",
+        old="        if position.claim.stuck:",
+        new="        if False:",
+        breaks="what lies behind a damaged batch is fetched, and dropped",
+        tests=("tests/core/consumer/test_fetch_answers.py::test_a_partition_whose_batch_cannot_be_read_is_fetched_no_more",),
+    ),
+    Mutant(
         file="pykafka4/core/consumer/searches.py",
         old="self._send(Request(self._address(node), message,",
         new="self._send(Request(node, message,",
