@@ -446,6 +446,23 @@ def test_close_releases_what_was_not_acknowledged_and_leaves(quick: ModelServer,
     assert [(r.offset, r.delivery_count) for r in take(other, 3)] == [(1, 2), (2, 2), (3, 2)]
 
 
+@pytest.mark.model(brokers=1)
+def test_close_releases_what_is_locked_of_a_topic_that_is_no_longer_subscribed(quick: ModelServer, make: Make) -> None:
+    topic(quick, 1)
+    quick.create_topic("u", 1)
+    fill(quick, "u", 0, numbers(0, 1))
+    consumer = make()
+    (record,) = take(consumer)
+    consumer.renew(record)
+    consumer.subscribe(["u"])
+    assert [each.topic for each in take(consumer)] == ["u"]
+    sessions = quick.do(lambda cluster: list(cluster.shares.sessions.values()))
+    assert sum(len(session.partitions) for session in sessions) == 1
+    consumer.close()
+    (again,) = take(make())
+    assert (again.offset, again.delivery_count) == (0, 2)
+
+
 def test_close_without_brokers_ends_in_time(quick: ModelServer, make: Make) -> None:
     topic(quick, 1)
     consumer = make(share_acknowledgement_mode="implicit")

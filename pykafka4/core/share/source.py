@@ -1,6 +1,7 @@
 """Source. Rule: one request of a share session is in flight, because each has the next epoch; an acknowledgement is settled once.
 
-A share session belongs to a connection: when it is lost, the broker releases all records that were acquired in it. So whatever ends the
+A share session belongs to a connection. When it ends, the broker releases what this member has acquired from partitions that are in it
+then. Records of others, on hold or no longer assigned, are released by `close`, or stay locked until their time is over. Whatever ends the
 session ends its leases, and acknowledgements under these fail without being sent.
 """
 
@@ -20,7 +21,7 @@ from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import via
 from pykafka4.core.share.requests import CLOSE, by_partition, needs_renewals, share_acknowledge, share_fetch
 from pykafka4.core.share.shelf import Shelf
-from pykafka4.core.share.values import EXPIRED, Acknowledgements, AcknowledgeType, Acquired, Lease, Report, lock_lost
+from pykafka4.core.share.values import EXPIRED, Acknowledgements, AcknowledgeType, Acquired, Lease, lock_lost, release
 from pykafka4.error_table import Refresh, error_code
 from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion, broker_error
 from pykafka4.logs import get_log
@@ -354,11 +355,7 @@ class Source:
         if tp in self.targets and self._closing is None:
             self._context.shelf.put(acquired)
             return
-        types = {offset: AcknowledgeType.RELEASE for first, last, _ in spans for offset in range(first, last + 1)}  # no longer wanted
-        report = Report(lambda _: None)
-        report.begin()
-        report.close()
-        self.queue.append(Acknowledgements(acquired, types, report))
+        self.queue.append(release(acquired, (offset for first, last, _ in spans for offset in range(first, last + 1))))  # no longer wanted
 
     def _fail_sent(self, error: KafkaError) -> None:
         sent, self._sent = self._sent, []
@@ -374,11 +371,26 @@ class Source:
             return
         reason = "the consumer was closed, which releases what is not accepted or rejected"
         self.queue = self._without_renewals(self.queue, lambda each: lock_lost(each.acquired.tp, each.types, reason))
+        self._sent = self._locked_outside(now)
+        if self._sent:  # alone: if the broker finds one of these locks over, it refuses all acknowledgements of the partition
+            self._send_acknowledgements(now, self._epoch, self._acknowledged)
+            return
         self._sent, self.queue = self.queue, []
         self._send_acknowledgements(now, CLOSE, self._session_closed)
 
+    def _locked_outside(self, now: float) -> list[Acknowledgements]:
+        """Release what the end of the session does not: records of partitions that are not in it now, unless something is said of them."""
+        said = {(each.acquired, offset) for each in self.queue for offset in each.types}
+        released = []
+        for tp, lease in self.leases.items():
+            if self._in_session.get(tp) != lease.topic_id:
+                for acquired, offsets in lease.locked(now).items():
+                    unsaid = [offset for offset in offsets if (acquired, offset) not in said]
+                    released += [release(acquired, unsaid)] if unsaid else []
+        return released
+
     def _session_closed(self, now: float, outcome: Outcome) -> None:
-        """Whatever the outcome: the connection is closed next, which releases everything as well."""
+        """Whatever the outcome: the connection is closed next, which ends the session as well."""
         if isinstance(outcome, Failed):
             self._fail_sent(outcome.reason)
         elif outcome.message.error_code:

@@ -1,7 +1,7 @@
 """Values of share groups. Rule: an acknowledgement gets exactly one outcome; a lease that has ended never becomes valid again.
 
 A broker *acquires* records for a member: it locks them for `group.share.record.lock.duration.ms`. A `Lease` stands for one partition in one
-share session with its leader. When it ends, the broker has released all records that were acquired under it.
+share session with its leader. When it ends, records that were acquired under it cannot be acknowledged any more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,18 @@ import attrs
 from pykafka4.errors import KafkaError, RecordLockLost
 from pykafka4.records import TopicPartition
 
-__all__ = ["EXPIRED", "AcknowledgeType", "Acknowledgements", "Acquired", "Lease", "Report", "lock_lost", "ranges", "shown_offsets"]
+__all__ = [
+    "EXPIRED",
+    "AcknowledgeType",
+    "Acknowledgements",
+    "Acquired",
+    "Lease",
+    "Report",
+    "lock_lost",
+    "ranges",
+    "release",
+    "shown_offsets",
+]
 
 EXPIRED = "the lock has expired"
 SHOWN = 5  # ranges of offsets in a message
@@ -61,6 +72,14 @@ class Lease:
         """A delivery has an outcome."""
         if self._current.get(offset) is acquired:
             del self._current[offset]
+
+    def locked(self, now: float) -> dict[Acquired, list[int]]:
+        """The offsets of each response whose records have no outcome, and whose locks are not over."""
+        found: dict[Acquired, list[int]] = {}
+        for offset, acquired in self._current.items():
+            if now < acquired.locked_until(offset):
+                found.setdefault(acquired, []).append(offset)
+        return found
 
 
 @attrs.define(eq=False)
@@ -194,3 +213,11 @@ class Acknowledgements:
         for offset, kind in self.types.items():
             if kind is not AcknowledgeType.RENEW:
                 self.acquired.lease.settled(self.acquired, offset)
+
+
+def release(acquired: Acquired, offsets: Iterable[int]) -> Acknowledgements:
+    """Records that nobody has in hand any more: nobody is told the outcome."""
+    report = Report(lambda _: None)
+    report.begin()
+    report.close()
+    return Acknowledgements(acquired, dict.fromkeys(offsets, AcknowledgeType.RELEASE), report)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable
 from typing import Protocol
+from uuid import UUID
 
 import attrs
 
@@ -38,9 +39,8 @@ class Holder(Protocol):
     group: str
     member: str
 
-    @property
-    def ended(self) -> bool:
-        """Whether the session is over: then all that it has acquired is released."""
+    def releases(self, partition: tuple[UUID, int]) -> bool:
+        """Whether the session is over, and with it the locks of this partition (topic id, number)."""
 
 
 @attrs.frozen
@@ -70,6 +70,7 @@ class SharePartition:
     """The records of a partition from `start` on; those below are final."""
 
     group: str
+    key: tuple[UUID, int]
     tp: TopicPartition
     timeline: Timeline
     lock_seconds: Callable[[], float]
@@ -87,7 +88,8 @@ class SharePartition:
 
     def drop_ended(self) -> None:
         """Release what ended sessions had acquired."""
-        self._release(s for s in self.slots.values() if s.state is RecordState.ACQUIRED and s.holder is not None and s.holder.ended)
+        acquired = (slot for slot in self.slots.values() if slot.state is RecordState.ACQUIRED and slot.holder is not None)
+        self._release(slot for slot in acquired if slot.holder is not None and slot.holder.releases(self.key))
 
     def _release(self, slots: Iterable[Slot]) -> None:
         found = set(map(id, list(slots)))

@@ -38,6 +38,10 @@ class ShareSession:
         """Whether it was closed, replaced, or its connection was lost."""
         return self.closed or not self.way.open
 
+    def releases(self, partition: tuple[UUID, int]) -> bool:
+        """Whether its end has released what was acquired from a partition. As in Kafka, not that of partitions which it had forgotten."""
+        return self.ended and partition in self.partitions
+
 
 class Shares:
     """Tests set `auto_offset_reset`, `lock_seconds` and `most_deliveries`, which a cluster has per group, before a group begins."""
@@ -67,7 +71,15 @@ class Shares:
             log = partition.log
             start = log.start_offset if self.auto_offset_reset == "earliest" else log.high_watermark
             self.partitions[key] = SharePartition(
-                group, partition.tp, self._timeline, lambda: self.lock_seconds, lambda: self.most_deliveries, start, led, self._tell
+                group,
+                key[1:],
+                partition.tp,
+                self._timeline,
+                lambda: self.lock_seconds,
+                lambda: self.most_deliveries,
+                start,
+                led,
+                self._tell,
             )
         found = self.partitions[key]
         found.under(*led)
@@ -91,7 +103,7 @@ class Shares:
         return None if session is None or session.ended else session
 
     def close(self, node: int, group: str, member: str) -> None:
-        """End a session: what it has acquired is released."""
+        """End a session: what it has acquired from its partitions is released."""
         session = self.sessions.pop((node, group, member), None)
         if session is not None:
             session.closed = True

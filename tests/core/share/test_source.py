@@ -290,3 +290,50 @@ def test_the_end_of_a_session_does_not_wait_for_a_pause() -> None:
     assert batches(harness.poll()) == [(0, 0, ACCEPT.value)]
     harness.acknowledged()
     assert report.results == {T0: None}
+
+
+def go_on_without_t0(harness: Harness) -> None:
+    """The next ShareFetch takes t-0 out of the session."""
+    harness.shelf.waiting = True
+    assert fetched_partitions(harness.poll()) == ([1], [0])
+    harness.fetched(beside="NONE")
+    harness.shelf.waiting = False
+
+
+def test_the_end_of_a_session_releases_what_a_partition_on_hold_has_locked() -> None:
+    harness = Harness()
+    acquired = harness.acquire((0, 3, 1))
+    accepted = harness.say(acquired, o0=ACCEPT)
+    harness.poll()
+    harness.acknowledged("COORDINATOR_NOT_AVAILABLE")
+    harness.source.targets = {T0: ID, T1: ID}
+    go_on_without_t0(harness)
+    renewed = harness.say(acquired, o2=RENEW)
+    harness.source.close(lambda: None)
+    assert (harness.poll().share_session_epoch, batches(harness.poll())) == (3, [(1, 3, RELEASE.value)])
+    harness.acknowledged("INVALID_RECORD_STATE")  # which changes nothing for the others
+    assert (harness.poll().share_session_epoch, batches(harness.poll())) == (-1, [(0, 0, ACCEPT.value)])
+    harness.acknowledged()
+    assert accepted.results == {T0: None}
+    assert isinstance(renewed.results[T0], RecordLockLost)
+
+
+def test_the_end_of_a_session_releases_what_is_locked_of_former_partitions() -> None:
+    harness = Harness()
+    harness.acquire((0, 0, 1))
+    harness.now += LOCK - 1
+    harness.acquire((1, 1, 1))
+    harness.source.targets = {T1: ID}
+    go_on_without_t0(harness)
+    harness.now += 2
+    harness.source.close(lambda: None)
+    assert batches(harness.poll()) == [(1, 1, RELEASE.value)]  # the other lock is over
+    harness.acknowledged("COORDINATOR_NOT_AVAILABLE")
+    assert (harness.poll().share_session_epoch, batches(harness.poll())) == (-1, [(1, 1, RELEASE.value)])
+
+
+def test_the_end_of_a_session_names_no_records_of_its_partitions() -> None:
+    harness = Harness()
+    harness.acquire((0, 0, 1))
+    harness.source.close(lambda: None)
+    assert (harness.poll().share_session_epoch, batches(harness.poll())) == (-1, [])

@@ -139,4 +139,21 @@ MUTANTS = (
         breaks="partitions that all fail are not asked again",
         tests=(f"{OF_SOURCE}::test_partitions_that_all_fail_are_asked_again_after_a_pause",),
     ),
+    Mutant(
+        file=SOURCE,
+        old="        self._sent = self._locked_outside(now)\n",
+        new="        self._sent = []\n",
+        breaks="a share consumer that is closed leaves records of partitions that it left locked",
+        tests=(
+            f"{OF_SOURCE}::test_the_end_of_a_session_releases_what_a_partition_on_hold_has_locked",
+            f"{TESTS}::test_close_releases_what_is_locked_of_a_topic_that_is_no_longer_subscribed",
+        ),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="if (acquired, offset) not in said]",
+        new="]",
+        breaks="the end of a share session releases records that were accepted",
+        tests=(f"{OF_SOURCE}::test_the_end_of_a_session_releases_what_a_partition_on_hold_has_locked",),
+    ),
 )
