@@ -337,7 +337,7 @@ class Source:
     def _moved(self, now: float, tp: TopicPartition, error: KafkaError, part: Any, endpoints: Mapping[int, tuple[str, int]]) -> None:
         """The broker does not lead the partition, or does not know it."""
         self.drop_lease(tp, f"broker {self.node} no longer leads the partition")
-        self._in_session.pop(tp, None)
+        self._hold(now, tp)  # and out of the session: the broker would answer each ShareFetch at once, or not learn the topic's name
         leader = part.current_leader
         if leader.leader_id >= 0:
             self._context.cluster.hint(tp, leader.leader_id, leader.leader_epoch, endpoints.get(leader.leader_id))

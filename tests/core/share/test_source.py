@@ -292,6 +292,20 @@ def test_the_end_of_a_session_does_not_wait_for_a_pause() -> None:
     assert report.results == {T0: None}
 
 
+def test_a_partition_that_another_broker_leads_leaves_the_session() -> None:
+    harness = Harness(retry_backoff_ms=100)
+    harness.source.targets = {T0: ID, T1: ID}
+    harness.shelf.waiting = True
+    harness.poll()
+    harness.fetched(beside="NOT_LEADER_OR_FOLLOWER")
+    assert fetched_partitions(harness.poll()) == ([], [1])  # otherwise the broker would answer at once, each time
+    harness.fetched()
+    assert fetched_partitions(harness.poll()) == ([], [])
+    harness.fetched()
+    harness.now += 0.2
+    assert fetched_partitions(harness.poll()) == ([1], [])  # it leads again
+
+
 def go_on_without_t0(harness: Harness) -> None:
     """The next ShareFetch takes t-0 out of the session."""
     harness.shelf.waiting = True

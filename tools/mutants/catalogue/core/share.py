@@ -156,4 +156,11 @@ MUTANTS = (
         breaks="the end of a share session releases records that were accepted",
         tests=(f"{OF_SOURCE}::test_the_end_of_a_session_releases_what_a_partition_on_hold_has_locked",),
     ),
+    Mutant(
+        file=SOURCE,
+        old="        self._hold(now, tp)  # and out",
+        new="        self._in_session.pop(tp, None)  # and out",
+        breaks="a partition that another broker leads stays in the share session, and each ShareFetch is answered at once",
+        tests=(f"{OF_SOURCE}::test_a_partition_that_another_broker_leads_leaves_the_session",),
+    ),
 )
