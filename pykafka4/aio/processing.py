@@ -200,7 +200,6 @@ class TaskProcessing(Rounds):
                 self._consumer.commit_async(offsets, self._committed)
                 return
             await self._consumer.commit(offsets, left)
-            self._safe.committed(offsets)
         except ClosedError:
             raise
         except KafkaError as error:

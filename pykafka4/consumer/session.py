@@ -358,6 +358,10 @@ class Session(Attachment[ConsumerMachine]):
         """See Reads.taken. Also while another thread begins to close the consumer, and waits for what is in hand."""
         self.reader.finish()
 
+    def stored(self) -> Mapping[TopicPartition, int]:
+        """See Reads.stored."""
+        return self.machine.offsets.stored
+
     def taken_places(self) -> dict[TopicPartition, Place]:
         """See Reads.taken_places."""
         return self.reader.committable()

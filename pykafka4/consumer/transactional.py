@@ -189,6 +189,11 @@ class TransactionalReads:
                     f"{names}: revoked or lost after poll had returned records that no transaction has committed; their next owner reads "
                     "them again, so what was made of them must not be committed here"
                 )
+            if doubtful := self._reader.handed_over.in_doubt(self._reader.claims):
+                names = ", ".join(map(str, sorted(doubtful)))
+                raise TransactionAborted(
+                    f"{names}: revoked while brokers returned that the topic does not exist, so its offsets may not count any more"
+                )
             stretch, claims = self._reader.handed_over.stretch, self._reader.claims
             reading.offsets = {tp: (stretch(claims[tp]), offset) for tp, (offset, _) in places.items() if tp in claims}
             # Without those of a deleted topic: in the new one they would be offsets of other records, and nobody can read these again.

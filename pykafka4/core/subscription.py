@@ -70,6 +70,7 @@ class Claim:
         "epoch",
         "followed",
         "live",
+        "missing",
         "origin",
         "otherwise",
         "position",
@@ -89,6 +90,7 @@ class Claim:
         self.end = -1  # where reading ends, in the last response: high watermark, with read_committed the last stable offset
         self.ended = False  # the partition was revoked or lost: if the application does not read it yet, it must not start
         self.recreated: int = 0 if replaces is None else replaces.recreated  # how often the topic was deleted and created again
+        self.missing: bool = False if replaces is None else replaces.missing  # it was counted as recreated because brokers did not know it
         # written by the application
         self.consumed = 0  # bytes of `delivered` read or dropped
         self.position: int | None = None  # offset of the next record to return

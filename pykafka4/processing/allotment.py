@@ -215,7 +215,7 @@ class Allotment:
                     continue
                 queue.records.append(record)
                 queue.last = record.offset
-                self.held += 1
+                self.held += not queue.ended
                 touched[queue] = None
             taken()
             for queue in touched:
@@ -224,6 +224,8 @@ class Allotment:
     def _queue_for(self, record: Record) -> PartitionQueue | None:
         tp = TopicPartition(record.topic, record.partition)
         known = self.queues.get(tp)
+        if known is None and (ending := self._ending.get(tp)) is not None:
+            return ending  # another thread closes the consumer: it was polled before, and is not finished
         if known is None:
             return self._assign(tp) if self._streams_for(tp) else None
         if record.offset > known.last:

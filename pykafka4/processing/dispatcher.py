@@ -200,9 +200,7 @@ class Dispatcher:
 
     def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], then: Callable[[KafkaError | None], object]) -> None:
         def committed(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
-            if error is None:
-                self._safe.committed(offsets)
-            else:
+            if error is not None:
                 log.warning("%s: the commit of finished records failed, and is repeated: %s", self._plan.where, error)
             then(error)
 
@@ -231,7 +229,6 @@ class Dispatcher:
                 self._commit(offsets, lambda _: None)
                 return
             self._consumer.commit(offsets, left)
-            self._safe.committed(offsets)
         except (GroupError, KafkaTimeoutError) as error:
             log.warning("%s: the last commit of finished records failed; they will be read again: %s", self._plan.where, error)
 

@@ -300,9 +300,7 @@ class Rounds:
         return self._safe.uncommitted(tps) if self._commits else {}
 
     def _committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
-        if error is None:
-            self._safe.committed(offsets)
-        else:
+        if error is not None:
             log.warning("%s: the commit of finished records failed, and is repeated: %s", self._where, error)
 
     def _gone(self, tps: Collection[TopicPartition]) -> None:
@@ -358,7 +356,6 @@ class Processing(Rounds):
                 self._between.commit_async(offsets, self._committed)
                 return
             self._consumer.commit(offsets, left)
-            self._safe.committed(offsets)
         except ClosedError:
             raise
         except KafkaError as error:

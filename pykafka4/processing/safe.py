@@ -36,6 +36,9 @@ class Reads(Protocol):
     def taken(self) -> None:
         """What the last poll returned is in the hands of the run."""
 
+    def stored(self) -> Mapping[TopicPartition, int]:
+        """The offsets that are known to be committed. Any thread may read it."""
+
     def taken_places(self) -> dict[TopicPartition, Place]:
         """Of each partition, the place behind what is in the hands of the run, or was never to be. Any thread may call it."""
 
@@ -49,7 +52,6 @@ class Safe:
     def __init__(self, reads: Reads, unfinished: Callable[[], Mapping[TopicPartition, Place]]) -> None:
         """`unfinished()` is the first record in hand of each partition that is not finished."""
         self._reads, self._unfinished = reads, unfinished
-        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._ended: set[TopicPartition] = set()  # go to another member, also while the listener of the application runs
 
     def places(self) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -61,22 +63,16 @@ class Safe:
 
     def uncommitted(self, tps: Collection[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
         """The safe places, of these partitions or of all, of which it is not known that they are committed."""
-        places, committed = self.places(), self._committed
-        return {tp: at for tp, at in places.items() if (tps is None or tp in tps) and committed.get(tp) != at}
-
-    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """These are committed."""
-        self._committed.update(offsets)
+        stored = self._reads.stored()
+        return {tp: at for tp, at in self.places().items() if (tps is None or tp in tps) and stored.get(tp) != at.offset}
 
     def begin(self, tps: Iterable[TopicPartition]) -> None:
-        """These partitions were assigned: another member may have committed something else meanwhile."""
-        for tp in tps:
-            self._committed.pop(tp, None)
-            self._ended.discard(tp)
+        """These partitions were assigned."""
+        self._ended.difference_update(tps)
 
     def keep(self, tps: Collection[TopicPartition]) -> None:
         """Know nothing of other partitions than these, which are assigned now."""
-        self.begin([tp for tp in (*self._ended, *self._committed) if tp not in tps])
+        self.begin([tp for tp in self._ended if tp not in tps])
 
     def end(self, tps: Iterable[TopicPartition]) -> None:
         """These are another member's, or are left alone: nothing of them may be committed."""

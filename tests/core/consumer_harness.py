@@ -64,6 +64,7 @@ class Cluster:
     ids: dict[str, Any] = attrs.Factory(dict)
     names: dict[Any, str] = attrs.Factory(dict)  # of all ids there ever were
     errors: dict[str, ErrorCode] = attrs.Factory(dict)
+    missing: dict[str, float] = attrs.Factory(dict)  # for how long brokers have returned that it does not exist
     epochs: dict[TopicPartition, int] = attrs.Factory(dict)
     in_racks: dict[str, list[frozenset[str]]] = attrs.Factory(dict)  # of the replicas of each partition
     brokers: dict[int, Any] = attrs.Factory(lambda: {1: None, 2: None})
@@ -122,6 +123,9 @@ class Cluster:
 
     def topic_name(self, topic_id: Any) -> str | None:
         return self.names.get(topic_id)
+
+    def was_missing(self, topic: str, seconds: float) -> bool:
+        return seconds <= self.missing.get(topic, -1.0)
 
     def topic_error(self, topic: str) -> ErrorCode | None:
         return self.errors.get(topic)

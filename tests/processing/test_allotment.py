@@ -184,6 +184,17 @@ def test_the_end_of_a_partition_waits_for_the_record_in_hand_and_returns_what_is
     assert held(states) == [{1}]
 
 
+def test_what_was_polled_before_its_partition_ended_and_comes_then_is_not_finished() -> None:
+    """Another thread closes the consumer."""
+    made, (stream,) = allotment()
+    made.add(records(0))
+    made.next_record(stream)
+    made.end(tps(0), 0.0)
+    made.add(records(1))
+    made.finish(stream)
+    assert (first(made), made.held) == ({0: 1}, 0)
+
+
 def test_a_record_that_is_given_back_while_its_partition_ends_is_not_finished() -> None:
     made, (stream,) = allotment()
     made.add(records(0, 1, 2))

@@ -19,6 +19,7 @@ class Books:
         self.selection: Any = None
         self.taken_so_far: dict[TopicPartition, Place] = {}
         self.first: dict[TopicPartition, Place] = {}
+        self.known: dict[TopicPartition, int] = {}  # offsets that are committed
         self.comes: dict[TopicPartition, tuple[Place, Place]] = {}  # what comes into hand as soon as one side was looked at
 
     def left(self) -> float:
@@ -29,6 +30,9 @@ class Books:
     def take_over(self) -> None: ...
 
     def taken(self) -> None: ...
+
+    def stored(self) -> Mapping[TopicPartition, int]:
+        return self.known
 
     def taken_places(self) -> dict[TopicPartition, Place]:
         places = dict(self.taken_so_far)
@@ -75,7 +79,7 @@ def test_a_place_is_uncommitted_until_it_is_known_to_be_committed() -> None:
     books, safe = made(p0=(9, 3), p1=(5, -1))
     assert safe.uncommitted() == safe.uncommitted() == safe.places()
     assert safe.uncommitted([T1]) == {T1: OffsetAndMetadata(5, -1)}
-    safe.committed({T0: OffsetAndMetadata(9, 3)})
+    books.known = {T0: 9, T1: 4}
     assert safe.uncommitted() == {T1: OffsetAndMetadata(5, -1)}
     books.taken_so_far[T0] = (2, 0)
     assert safe.uncommitted([T0]) == {T0: OffsetAndMetadata(2, 0)}
@@ -83,11 +87,10 @@ def test_a_place_is_uncommitted_until_it_is_known_to_be_committed() -> None:
 
 def test_what_has_ended_is_not_committed_until_it_is_assigned_again() -> None:
     _, safe = made(p0=(9, 3), p1=(5, -1))
-    safe.committed(safe.places())
     safe.end([T0])
-    assert safe.places() == {T1: OffsetAndMetadata(5, -1)}
+    assert safe.places() == safe.uncommitted() == {T1: OffsetAndMetadata(5, -1)}
     safe.begin([T0])
-    assert safe.uncommitted() == {T0: OffsetAndMetadata(9, 3)}
+    assert safe.uncommitted().keys() == {T0, T1}
     safe.end([T0])
     safe.keep({T1})  # it was released; when it is assigned without a word it counts again
     assert safe.places().keys() == {T0, T1}

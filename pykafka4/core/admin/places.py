@@ -9,9 +9,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 
 from pykafka4.core import ANY, Reply
-from pykafka4.core.admin.work import MISSING_SECONDS, Context, Place, Question, Refusal, Work
+from pykafka4.core.admin.work import Context, Place, Question, Refusal, Work
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.coordinators import GROUP
+from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.core.network.network import Network
 from pykafka4.error_table import BY_NAME, Refresh
 from pykafka4.errors import BrokerError, ConfigError, KafkaError, broker_error

@@ -20,16 +20,16 @@ import attrs
 from pykafka4.config import ClientConfig
 from pykafka4.core import ANY, INFINITY, Failed, Outcome, Reply, Request
 from pykafka4.core.backoff import Backoff
+from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.core.network.call import PATIENCE
 from pykafka4.core.network.endpoint import broker_of, via
 from pykafka4.error_table import Refresh, Written, error_code
 from pykafka4.errors import KafkaError, KafkaTimeoutError
 
-__all__ = ["DOUBT", "MISSING_SECONDS", "Context", "Place", "Question", "Refusal", "Work"]
+__all__ = ["DOUBT", "Context", "Place", "Question", "Refusal", "Work"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
-MISSING_SECONDS: Final = 2.0  # for which brokers have to report that a topic or partition does not exist: they learn of a new one in turn
 LOOK_SECONDS: Final = 0.25  # between looks at keys whose broker is not known
 MISSING: Final = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 UNDECIDED: Final = ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")  # also of what is in the log, but not replicated

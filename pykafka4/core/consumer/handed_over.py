@@ -41,7 +41,7 @@ class HandedOver:
     def end(self, claim: Claim) -> None:
         """The partition is not read any more."""
         end = self._end_of(claim)
-        if end is not None and not claim.outdated:  # nobody can read those of a deleted topic again
+        if end is not None and (claim.missing or not claim.outdated):  # nobody can read those of a deleted topic again
             self.cut_off[claim.tp] = (self.stretch(claim), end)
         self._open.pop(claim.tp, None)
         self._seeks.pop(claim.tp, None)
@@ -63,6 +63,10 @@ class HandedOver:
             return last + 1
         position = first if claim.position is None else claim.position
         return min(position, last + 1) if first < position and first <= last else None
+
+    def in_doubt(self, claims: Mapping[TopicPartition, Claim]) -> list[TopicPartition]:
+        """Partitions with records in hand whose topic may have been deleted, or not."""
+        return [tp for tp in self._open if tp in claims and claims[tp].missing]
 
     def stretch(self, claim: Claim) -> object:
         """Identifies the reading since the assignment or the last seek of the application."""

@@ -14,7 +14,8 @@ from pykafka4.core import INFINITY
 from pykafka4.core.consumer.positions import Positions
 from pykafka4.core.consumer.searches import Search, Searches
 from pykafka4.core.group.offsets import Found, Offsets
-from pykafka4.core.metadata.cluster import MISSING, Cluster
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.core.subscription import Position, Since, Stage, Start
 from pykafka4.core.timers import Timers
 from pykafka4.error_table import ErrorCode
@@ -272,13 +273,14 @@ class StartOffsets:
             return False
         log.warning("%s: %s: the topic was recreated; offset %d is no longer valid", self.client_id, position.tp, position.offset)
         position.claim.recreated += 1
+        self._offsets.forget(position.tp)
         return True
 
     def end(self, position: Position) -> None:
         """It is read no more. The metadata may have news of its topic that no poll has seen."""
-        error = self._cluster.topic_error(position.tp.topic)
-        if not self.notice(position) and error is not None and error.code in MISSING:
-            position.claim.recreated += 1  # if the topic exists again when the application commits, it is a new one
+        if not self.notice(position) and self._cluster.was_missing(position.tp.topic, MISSING_SECONDS):
+            position.claim.missing = True
+            position.claim.recreated += 1  # if the topic exists again when the application commits, it is probably a new one
 
     def _check_if_new(self, position: Position, error: ErrorCode | None) -> None:
         """A partition that did not exist when its reading began is read from its beginning, also with `latest`."""
@@ -291,7 +293,6 @@ class StartOffsets:
 
     def restart(self, position: Position) -> None:
         """Read the new topic, instead of the offset of the former one."""
-        self._offsets.stored.pop(position.tp, None)  # brokers forget the committed offsets of a topic that is deleted
         if self.policy is Start.NONE:
             self.positions.stop(position, InvalidOffset.at(*position.tp, "the topic was recreated", position.offset))
         else:

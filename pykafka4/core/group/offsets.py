@@ -156,6 +156,11 @@ class Offsets:
             for tp in commit.offsets:
                 self.stored.pop(tp, None)  # until the response
 
+    def forget(self, tp: TopicPartition) -> None:
+        """Its topic was recreated: brokers forget the offsets of a topic that is deleted."""
+        self.stored.pop(tp, None)
+        self._confirmed.pop(tp, None)
+
     def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
         """These partitions were lost, for these reasons: a member's commits of them fail, unless the coordinator accepts one in flight."""
         for commit in self._line:

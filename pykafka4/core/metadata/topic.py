@@ -16,8 +16,9 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.error_table import ErrorCode, error_code
 from pykafka4.errors import BrokerError, broker_error
 
-__all__ = ["CONTRADICTED", "Leader", "Topic"]
+__all__ = ["CONTRADICTED", "MISSING_SECONDS", "Leader", "Topic"]
 
+MISSING_SECONDS = 2.0  # for which brokers have to return that a topic or partition does not exist: they learn of a new one in turn
 CONTRADICTED = 30.0  # seconds with only older metadata after which it is accepted; brokers do not lag behind for so long
 # Not retriable by Kafka's table, but for a topic these only mean that it does not exist yet. INVALID_REPLICATION_FACTOR: fewer brokers are
 # up than the topic gets replicas; a broker before 0.11 that has just started returns it for every topic. TOPIC_ALREADY_EXISTS: two brokers

@@ -9,8 +9,10 @@ from uuid import UUID
 import pytest
 from consumer_harness import ConsumerHarness, batch, tp
 
+from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.core.subscription import Start, Truncated
 from pykafka4.errors import InvalidOffset
+from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest
 
@@ -72,11 +74,53 @@ def test_a_loop_over_records_of_the_old_topic_commits_nothing(harness: ConsumerH
     assert harness.reader.progress() == harness.reader.reached() == {}
 
 
-@pytest.mark.parametrize("news", [{"topic_id": UUID(int=2)}, {"error": "UNKNOWN_TOPIC_OR_PARTITION"}], ids=["recreated", "deleted"])
-def test_a_partition_that_ends_with_its_topic_is_not_committed(harness: ConsumerHarness, news: dict[str, Any]) -> None:
-    harness.cluster.set("t", **news)
+@pytest.mark.parametrize("deleted", [False, True], ids=["recreated", "deleted"])
+def test_a_partition_that_ends_with_its_topic_is_not_committed(harness: ConsumerHarness, deleted: bool) -> None:
+    if deleted:
+        harness.cluster.missing["t"] = MISSING_SECONDS
+    else:
+        recreate(harness)
     harness.machine.fetcher.drop(list(harness.reader.claims.values()))  # before the fetcher has seen it: a rebalance is noticed first
     assert harness.reader.settle(in_hand=True) == {}
+
+
+def test_an_answer_that_a_topic_does_not_exist_may_be_of_a_broker_that_has_just_started(harness: ConsumerHarness) -> None:
+    harness.cluster.missing["t"] = MISSING_SECONDS - 0.1
+    harness.machine.fetcher.drop(list(harness.reader.claims.values()))
+    assert harness.reader.settle(in_hand=True) == {tp(0): (43, 0)}
+
+
+@pytest.mark.parametrize("certain", [True, False])
+def test_records_of_a_topic_that_may_be_deleted_abort_their_transaction(harness: ConsumerHarness, certain: bool) -> None:
+    """If it is certain, nobody can read them again."""
+    handed, claim = harness.reader.handed_over, harness.reader.claims[tp(0)]
+    handed.add(tp(0), 40, 42)
+    if certain:
+        recreate(harness)
+    else:
+        harness.cluster.missing["t"] = MISSING_SECONDS
+    harness.machine.fetcher.drop([claim])
+    assert handed.in_doubt({tp(0): claim}) == ([] if certain else [tp(0)])
+    handed.end(claim)
+    assert list(handed.cut_off) == ([] if certain else [tp(0)])
+
+
+def test_a_text_of_the_old_topic_does_not_come_back(harness: ConsumerHarness) -> None:
+    done: list[object] = []
+    harness.machine.commit({tp(0): OffsetAndMetadata(5, 0, "old")}, 1e9, done.append)
+    harness.run()
+    harness.find_coordinator()
+    assert harness.commits() == {tp(0): 5}
+    assert done == [None]
+    recreate(harness)
+    harness.run(10)
+    harness.ends(0)
+    harness.fetched(harness.pending(FetchRequest)[-1], {tp(0): batch(0, 5)})
+    assert len(harness.poll()) == 5
+    harness.poll()
+    harness.run(10)
+    (place,) = harness.one(OffsetCommitRequest).message.topics[0].partitions
+    assert (place.committed_offset, place.committed_metadata) == (5, "")
 
 
 @pytest.mark.parametrize("noticed", [True, False])

@@ -58,11 +58,11 @@ MUTANTS = (
         tests=("tests/processing/test_safe.py::test_what_has_ended_is_not_committed_until_it_is_assigned_again",),
     ),
     Mutant(
-        file=RUN,
-        old="        if error is None:\n            self._safe.committed(offsets)\n        else:",
-        new="        self._safe.committed(offsets)\n        if error is not None:",
-        breaks="a commit that failed is not repeated",
-        tests=(f"{RUNS}::test_a_commit_that_failed_or_has_no_outcome_yet_is_repeated_at_the_end",),
+        file=SAFE,
+        old="stored.get(tp) != at.offset}",
+        new="tp not in stored}",
+        breaks="a run commits each partition once",
+        tests=("tests/processing/test_safe.py::test_a_place_is_uncommitted_until_it_is_known_to_be_committed",),
     ),
     Mutant(
         file=WORK,

@@ -13,6 +13,13 @@ WAITS = "tests/consumer/test_runs_waits.py"
 MUTANTS = (
     Mutant(
         file=ALLOTMENT,
+        old="            return ending  # another thread",
+        new="            pass  # another thread",
+        breaks="a record that was polled before its partition ended, and comes then, is committed",
+        tests=(f"{UNIT}::test_what_was_polled_before_its_partition_ended_and_comes_then_is_not_finished",),
+    ),
+    Mutant(
+        file=ALLOTMENT,
         old="        return self._busy.get(queue.tp, queue.stream) is not queue.stream\n",
         new="        return False\n",
         breaks="a partition that moved starts on the new stream while the old one has a record of it in hand",
@@ -79,8 +86,8 @@ MUTANTS = (
     ),
     Mutant(
         file=ALLOTMENT,
-        old="            self.held += not queue.ended\n",
-        new="            self.held += 1\n",
+        old="            queue.records.appendleft(record)\n            self.held += not queue.ended\n",
+        new="            queue.records.appendleft(record)\n            self.held += 1\n",
         breaks="records of partitions that have gone count as waiting",
         tests=(f"{UNIT}::test_a_record_that_is_given_back_while_its_partition_ends_is_not_finished",),
     ),

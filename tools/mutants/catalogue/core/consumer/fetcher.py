@@ -293,8 +293,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/start_offsets.py",
-        old="        self._offsets.stored.pop(position.tp, None)  # brokers",
-        new="        # brokers",
+        old="        self._offsets.forget(position.tp)\n",
+        new="",
         breaks="a place committed in a deleted topic is taken for known in its namesake",
         tests=("tests/core/consumer/test_machine.py::test_a_reset_invalidates_the_offset_known_to_the_coordinator",),
     ),
@@ -384,10 +384,26 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/start_offsets.py",
-        old="        position.claim.recreated += 1\n        return True",
-        new="        return True",
+        old="        position.claim.recreated += 1\n        self._offsets.forget",
+        new="        self._offsets.forget",
         breaks="offsets of a deleted topic are committed in its namesake",
         tests=("tests/core/consumer/test_recreated_topics.py::test_nothing_is_committed_before_the_new_topic_is_read",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/start_offsets.py",
+        old="self._cluster.was_missing(position.tp.topic, MISSING_SECONDS)",
+        new="self._cluster.was_missing(position.tp.topic, 0.0)",
+        breaks="one answer of a broker that has just started leaves out the commit of a revoked partition",
+        tests=(
+            "tests/core/consumer/test_recreated_topics.py::test_an_answer_that_a_topic_does_not_exist_may_be_of_a_broker_that_has_just_started",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/start_offsets.py",
+        old="            position.claim.missing = True\n",
+        new="",
+        breaks="a transaction commits without the offsets of a partition whose topic may be deleted",
+        tests=("tests/core/consumer/test_recreated_topics.py::test_records_of_a_topic_that_may_be_deleted_abort_their_transaction",),
     ),
     Mutant(
         file="pykafka4/core/consumer/start_offsets.py",

@@ -437,7 +437,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/handed_over.py",
-        old="        if end is not None and not claim.outdated:",
+        old="        if end is not None and (claim.missing or not claim.outdated):",
         new="        if False:",
         breaks="records of a revoked partition are committed without their offsets",
         tests=("tests/producer/test_transactions_of_consumers.py::test_records_of_a_partition_that_was_revoked_are_not_committed",),
@@ -498,7 +498,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/handed_over.py",
-        old=" and not claim.outdated",
+        old=" and (claim.missing or not claim.outdated)",
         new="",
         breaks="a transaction aborts for records of a deleted topic",
         tests=("tests/core/consumer/test_recreated_topics.py::test_records_of_a_deleted_topic_do_not_hold_back_a_transaction",),

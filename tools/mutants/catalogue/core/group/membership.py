@@ -10,6 +10,13 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/core/group/offsets.py",
+        old="        self._confirmed.pop(tp, None)\n",
+        new="",
+        breaks="a text that was committed in a deleted topic is committed in its namesake",
+        tests=("tests/core/consumer/test_recreated_topics.py::test_a_text_of_the_old_topic_does_not_come_back",),
+    ),
+    Mutant(
         file="pykafka4/core/group/membership.py",
         old='            return self._give_up(now, f"the revoked',
         new='            self.protocol.drop_out() or self.lost(self.held, f"the revoked',
