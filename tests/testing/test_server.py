@@ -180,3 +180,16 @@ def test_a_crash_is_logged_and_raised_by_every_later_call(server: ModelServer, c
     assert "ZeroDivisionError" in caplog.text
     with pytest.raises(RuntimeError, match="crashed"):
         made.close()
+
+
+def test_nobody_else_gets_the_port_of_a_broker_that_is_down(server: ModelServer) -> None:
+    """Another process that connects somewhere may be given any port that is free."""
+    host, _, port = server.bootstrap_servers.split(",")[0].rpartition(":")
+    for _ in range(2):
+        server.do(lambda cluster: cluster.stop_broker(1))
+        with pytest.raises(ConnectionRefusedError):
+            connect(server)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind((host, int(port)))
+        server.do(lambda cluster: cluster.start_broker(1))
+        connect(server).close()

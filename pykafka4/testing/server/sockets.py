@@ -80,6 +80,14 @@ class SocketFront:
             self.session.lost()
 
 
+def bound(port: int) -> socket.socket:
+    """A socket with this port, or with any if it is 0."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind((HOST, port))
+    return sock
+
+
 class Sockets:
     """All sockets of a cluster. All methods but `wake` and `select` are called while no other code uses the cluster."""
 
@@ -91,6 +99,7 @@ class Sockets:
         self._wake_in.setblocking(False)
         self._selector.register(self._wake_out, selectors.EVENT_READ, self._drain)
         self._listeners: dict[int, socket.socket] = {}
+        self._ports: dict[int, socket.socket] = {}  # bound, and not listening: nobody else gets the port of a broker that is down
         self._fronts: set[SocketFront] = set()
         self.follow_brokers()
 
@@ -117,9 +126,9 @@ class Sockets:
     def _listen(self, node: int) -> None:
         """Listen for `node`, on the port it had before if it had one."""
         broker = self._cluster.brokers[node]
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((HOST, broker.port if broker.host == HOST else 0))
+        if node not in self._ports:
+            self._ports[node] = bound(broker.port if broker.host == HOST else 0)
+        listener = bound(self._ports[node].getsockname()[1])
         listener.listen(128)
         listener.setblocking(False)
         broker.host, broker.port = listener.getsockname()
@@ -168,7 +177,7 @@ class Sockets:
         """Close all of them."""
         for front in list(self._fronts):
             self.forget(front)
-        for listener in self._listeners.values():
+        for listener in [*self._listeners.values(), *self._ports.values()]:
             end(listener)
         self._selector.close()
         self._wake_out.close()

@@ -60,6 +60,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/testing/server/sockets.py",
+        old="            self._ports[node] = bound(broker.port if broker.host == HOST else 0)\n        listener = bound(self._ports[node].getsockname()[1])\n",
+        new="            self._ports[node] = bound(0)\n        listener = bound(broker.port if broker.host == HOST else 0)\n",
+        breaks="a process that connects somewhere may get the port of a broker that is down, which then cannot start",
+        tests=("tests/testing/test_server.py::test_nobody_else_gets_the_port_of_a_broker_that_is_down",),
+    ),
+    Mutant(
+        file="pykafka4/testing/server/sockets.py",
         old="        sock.shutdown(socket.SHUT_RDWR)\n",
         new="        pass\n",
         breaks="connections and ports of the model server stay open while a forked child lives",
