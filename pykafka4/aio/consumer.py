@@ -118,9 +118,7 @@ class Consumer:
     def __aiter__(self) -> AsyncIterator[Record]:
         """An endless loop over single records. Each counts as finished when the next one is requested."""
         iteration = Iteration()
-        records = self._records(iteration)
-        iteration.iterator = weakref.ref(records)
-        return records
+        return iteration.follow(self._records(iteration))
 
     async def _records(self, iteration: Iteration) -> AsyncIterator[Record]:
         session = self._session
@@ -335,9 +333,8 @@ class Batches:
         if self._iteration is not None:  # the one of a loop
             return self
         lists = Batches(self._session, self._consumer, self._timeout, self._max_records)
-        lists._iteration = iteration = Iteration()
-        iteration.iterator = weakref.ref(lists)
-        return lists
+        lists._iteration = Iteration()
+        return lists._iteration.follow(lists)
 
     async def __anext__(self) -> list[Record]:
         return await self._session.next_list(self._timeout, self._max_records, None, self._iteration)

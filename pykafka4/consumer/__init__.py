@@ -174,9 +174,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
     def __iter__(self) -> Iterator[Record]:
         """An endless loop over single records. Each counts as finished when the next one is requested."""
         iteration = Iteration()
-        lists = self._lists(iteration)
-        iteration.iterator = weakref.ref(lists)
-        return chain.from_iterable(lists)
+        return chain.from_iterable(iteration.follow(self._lists(iteration)))
 
     def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> Iterator[list[Record]]:
         """An endless loop over the lists that `poll` returns; also empty ones, so that the loop body runs regularly."""

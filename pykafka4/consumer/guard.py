@@ -26,6 +26,7 @@ __all__ = ["Guard", "Iteration", "call"]
 CALLS: Final[set[CodeType]] = set()
 
 Call = TypeVar("Call", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def call(method: Call) -> Call:
@@ -64,6 +65,11 @@ class Iteration:
     def __init__(self) -> None:
         self.iterator: weakref.ref[Any] | None = None  # it goes when the loop is left
         self.user: Any = None  # the thread or task that polled last in this loop
+
+    def follow(self, iterator: T) -> T:
+        """The loop lasts as long as this iterator; returns it."""
+        self.iterator = weakref.ref(iterator)
+        return iterator
 
     @property
     def left(self) -> bool:

@@ -29,7 +29,8 @@ from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.consumer.waits import Steps, ThreadWaits, Waits, at_once
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import CLOSING, ConsumerMachine
-from pykafka4.core.consumer.reader import Place, Reader
+from pykafka4.core.consumer.places import Place
+from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.subscription import Assigned, Move, Since, Start
 from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError
 from pykafka4.net import system

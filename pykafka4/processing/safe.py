@@ -72,7 +72,7 @@ class Safe:
 
     def keep(self, tps: Collection[TopicPartition]) -> None:
         """Know nothing of other partitions than these, which are assigned now."""
-        self.begin([tp for tp in self._ended if tp not in tps])
+        self._ended.intersection_update(tps)
 
     def end(self, tps: Iterable[TopicPartition]) -> None:
         """These are another member's, or are left alone: nothing of them may be committed."""

@@ -100,6 +100,13 @@ def unclean(server: ModelServer) -> None:
     server.do(lambda cluster: cluster.unclean_election("t", 0, lost=1))
 
 
+def two_batches(server: ModelServer) -> None:
+    """A hundred records, of which an unclean election can take the second half."""
+    server.do(lambda cluster: cluster.create_topic("t", 1, unclean=True))
+    fill(server, "t", 0, numbers(0, 50))
+    fill(server, "t", 0, numbers(50, 100))
+
+
 def recreated(server: ModelServer) -> None:
     server.do(lambda cluster: cluster.recreate_topic("t"))
 
@@ -109,9 +116,7 @@ def recreated(server: ModelServer) -> None:
 def test_after_a_log_went_back_so_does_what_is_committed(
     server: ModelServer, how: str, change: Callable[[ModelServer], None], begins: int
 ) -> None:
-    server.do(lambda cluster: cluster.create_topic("t", 1, unclean=True))
-    fill(server, "t", 0, numbers(0, 50))
-    fill(server, "t", 0, numbers(50, 100))
+    two_batches(server)
     with Running(server, how, **EARLIEST) as first:
         first.got(100)
         change(server)
@@ -128,9 +133,7 @@ def test_after_a_log_went_back_so_does_what_is_committed(
 def test_after_a_run_whose_log_went_back_the_consumer_stands_there(
     server: ModelServer, how: str, change: Callable[[ModelServer], None], begins: int
 ) -> None:
-    server.do(lambda cluster: cluster.create_topic("t", 1, unclean=True))
-    fill(server, "t", 0, numbers(0, 50))
-    fill(server, "t", 0, numbers(50, 100))
+    two_batches(server)
     with Running(server, how, **EARLIEST) as running:
         running.got(100)
         change(server)

@@ -20,6 +20,7 @@ import attrs
 from pykafka4.config import ClientConfig
 from pykafka4.core import ANY, INFINITY, Failed, Outcome, Reply, Request
 from pykafka4.core.backoff import Backoff
+from pykafka4.core.metadata.cluster import MISSING
 from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.core.network.call import PATIENCE
 from pykafka4.core.network.endpoint import broker_of, via
@@ -31,7 +32,6 @@ __all__ = ["DOUBT", "Context", "Place", "Question", "Refusal", "Work"]
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 LOOK_SECONDS: Final = 0.25  # between looks at keys whose broker is not known
-MISSING: Final = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 UNDECIDED: Final = ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")  # also of what is in the log, but not replicated
 DOUBT: Final = "an earlier request was not answered, or with an error that leaves it open, so it may have been carried out"
 
@@ -290,7 +290,7 @@ class Work(Generic[K, V]):
             self._settle(key, found)
             return
         row, error = error_code(found.code), self._question.error(key, found)
-        if not row.retriable or (row.name in MISSING and self._is_missing(now, key)):
+        if not row.retriable or (row.code in MISSING and self._is_missing(now, key)):
             if self._question.changes and self._entries[key].is_undecided:
                 error.add_note(DOUBT)
             self._settle(key, error)

@@ -106,17 +106,18 @@ class Fetcher:
         topics: dict[str, None] = {}
         for old, new, start in moves:
             position = positions.get(old.tp)
-            if position is not None and position.claim is not old:
-                position = None
-            if position is not None:
+            if position is not None and position.claim is old:
                 self._start_offsets.notice(position)
+            else:
+                position = None
             new.recreated = max(new.recreated, old.recreated)  # also if it is not read any more: its places may still be committed
-            if position is not None:
-                sought = self._place(new, start, fallback)
-                sought.paused, sought.rest = position.paused, position.rest
-                topics[old.tp.topic] = None
-                if new.outdated and sought.stage is Stage.FETCHING:
-                    self._start_offsets.restart(sought)
+            if position is None:
+                continue
+            sought = self._place(new, start, fallback)
+            sought.paused, sought.rest = position.paused, position.rest
+            topics[old.tp.topic] = None
+            if new.outdated and sought.stage is Stage.FETCHING:
+                self._start_offsets.restart(sought)
         for topic in topics:
             self._cluster.want(topic, self)
 

@@ -153,7 +153,7 @@ class Reader:
 
     def _outdated(self) -> set[TopicPartition]:
         """Whose places are those of a deleted topic. Called before places are read: what is written from then on is of the new one."""
-        return {tp for tp, claim in self.claims.copy().items() if claim.recreated != claim.followed}
+        return {tp for tp, claim in self.claims.copy().items() if claim.outdated}
 
     # ---------------------------------------------------------------- polling
 

@@ -28,8 +28,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
-        old="                topics[old.tp.topic] = None\n",
-        new="                self._cluster.want(old.tp.topic, self)\n",
+        old="            topics[old.tp.topic] = None\n",
+        new="            self._cluster.want(old.tp.topic, self)\n",
         breaks="a seek of all partitions requests a topic for each of them",
         tests=("tests/core/consumer/test_fetcher.py::test_a_seek_asks_for_each_topic_once",),
     ),
