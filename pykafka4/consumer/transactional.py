@@ -85,6 +85,11 @@ class TransactionalReads:
                     f"{what}: a transaction with this consumer is open, or was not committed, and {what} would commit its records "
                     "outside of it; end it first, or use transaction() without the consumer"
                 )
+            if (self._refused or self._announced) and self._reader.handed_over.in_hand:
+                raise ConfigError(
+                    f"{what}: a transaction with this consumer could not begin, and {what} would commit records that were read for it; "
+                    "the next block with transaction(consumer) goes back to them"
+                )
 
     @call
     def group_metadata(self) -> ConsumerGroupMetadata:

@@ -20,6 +20,7 @@ from pykafka4 import (
     KafkaTimeoutError,
     Producer,
     ProducerFencedError,
+    Record,
     TransactionAborted,
     TransactionError,
 )
@@ -592,6 +593,45 @@ def test_process_and_streams_are_refused_until_a_transaction_has_ended(
     stop.clear()
     server.produce("in", *(b"%d" % n for n in range(10)), partition=0)
     call()
+
+
+@pytest.mark.parametrize("how", ["refused", "never entered"])
+@pytest.mark.parametrize("what", ["process", "streams"])
+def test_process_and_streams_are_refused_when_a_transaction_could_not_begin_until_its_records_are_read_again(
+    server: ModelServer, producer: Producer, consumer: Consumer, what: str, how: str
+) -> None:
+    """They would commit what the application has in hand, and has not processed."""
+    stop, handled = threading.Event(), list[int]()
+
+    def handle(record: Record) -> None:
+        handled.append(record.offset)
+        if record.offset == 9:
+            stop.set()
+
+    def call() -> None:
+        if what == "process":
+            consumer.process(handle, stop=stop)
+        else:
+            with consumer.streams({"in": 1}) as streams:
+                for record in streams[0]:
+                    handle(record)
+                    if stop.is_set():
+                        break
+
+    take(consumer, 3)
+    if how == "refused":
+        producer.begin_transaction()
+        with pytest.raises(TransactionError, match="a transaction is open"), producer.transaction(consumer):
+            """Not entered."""
+        producer.abort_transaction(SECONDS)
+    else:
+        producer.transaction(consumer)
+    with pytest.raises(ConfigError, match=rf"{what}: a transaction with this consumer could not begin.*next block with transaction\("):
+        call()
+    with pytest.raises(TransactionAborted, match="could not begin"), producer.transaction(consumer):
+        """It goes back."""
+    call()
+    assert handled == list(range(10))
 
 
 def test_what_is_no_consumer_is_refused(producer: Producer) -> None:

@@ -11,6 +11,16 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/consumer/transactional.py",
+        old="            if (self._refused or self._announced) and self._reader.handed_over.in_hand:\n",
+        new="            if False:\n",
+        breaks="process commits records that were read for a transaction which could not begin, and are not processed",
+        tests=(
+            "tests/producer/test_transactions_of_consumers.py::"
+            "test_process_and_streams_are_refused_when_a_transaction_could_not_begin_until_its_records_are_read_again",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/consumer/transactional.py",
         old="        self._refused = self._refused or self._announced\n",
         new="",
         breaks="records are lost when Ctrl-C comes as a transaction block is entered",
