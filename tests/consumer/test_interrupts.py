@@ -148,6 +148,29 @@ def test_an_interrupted_reader_hands_out_every_record_once_and_in_order(act: str
     assert at_every_place(run) > 3
 
 
+@pytest.mark.parametrize("act", ["seek", "rewind", "release", "pause"])
+def test_what_an_interrupted_poll_had_decoded_is_not_handed_out_after_a_move(act: str) -> None:
+    def run(ctrl_c: Callable[[Callable[[], Any]], Any]) -> None:
+        interrupted = InterruptedReader()
+        reader, tp = interrupted.reader, TopicPartition("t", 0)
+        interrupted.poll(3)
+        ctrl_c(lambda: interrupted.poll(5))
+        acts: dict[str, Callable[[], Any]] = {
+            "seek": lambda: reader.seek(tp, 2),
+            "rewind": lambda: reader.rewind_each({tp: (2, -1)}),
+            "release": lambda: reader.release([reader.claims[tp]]),
+            "pause": lambda: reader.pause(tp),
+        }
+        acts[act]()
+        if act in ("seek", "rewind"):
+            interrupted.fetch(0, 4)
+        for _ in range(6):
+            interrupted.note(interrupted.poll(3))
+        assert interrupted.got[0] == ([2, 3, 4, 5] if act in ("seek", "rewind") else [])
+
+    assert at_every_place(run) > 3
+
+
 # ---------------------------------------------------------------- the consumer
 
 

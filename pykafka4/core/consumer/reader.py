@@ -89,6 +89,7 @@ class Reader:
         self._iterator: RecordIterator | None = None  # those records, if they are returned one by one
         self._held = IN_LIST
         self._out: list[Record] | None = None  # what the running poll has decoded
+        self._decoding: tuple[Chunk, int] | None = None  # from what it decodes at the moment, behind how many records
         self._replacement: list[Move] = []  # an unfinished seek
         self._islice_from = -1  # how many records the iterator had returned when the running poll took a list from it
 
@@ -161,7 +162,7 @@ class Reader:
         """A poll begins: records returned by earlier ones are finished."""
         self._polls += 1
         self.idle = None
-        self._out, self._islice_from = None, -1
+        self._out, self._decoding, self._islice_from = None, None, -1
         self._complete_replacement()
         self.finish()
 
@@ -171,6 +172,8 @@ class Reader:
 
     def take_back(self) -> None:
         """The poll was interrupted (Ctrl-C) after it had decoded records: the next one returns them."""
+        if self._out is not None:
+            self._note_decoded(self._out)
         if self._iterator is not None:
             if self._islice_from >= 0:
                 self._iterator.given = self._islice_from
@@ -243,9 +246,11 @@ class Reader:
     def _decode(self, chunk: Chunk, out: list[Record], limit: int) -> bool:
         """Decode from `chunk`; returns whether to continue with the next."""
         claim: Claim = chunk.serial
+        self._decoding = chunk, len(out)  # first: Ctrl-C during `decode` is raised when that returns
         try:
-            count = chunk.decode(out, limit - len(out))
+            chunk.decode(out, limit - len(out))
         except (CorruptRecord, RecordTooLarge, ConfigError) as error:
+            self._decoding = None
             claim.position = chunk.position
             if out:
                 return False
@@ -254,16 +259,25 @@ class Reader:
             else:
                 self._buffer.stick(claim, Trouble(claim, error.again()))
             raise
-        if count:
+        self._note_decoded(out)
+        return len(out) < limit  # a chunk that stopped before a corrupt batch raises at the next call
+
+    def _note_decoded(self, out: list[Record]) -> None:
+        """The poll has what was just decoded. Each step may be done twice, until `_decoding` is None."""
+        if self._decoding is None:
+            return
+        chunk, before = self._decoding
+        claim: Claim = chunk.serial
+        if len(out) > before:
             claim.epoch = out[-1].leader_epoch
-            self.handed_over.add(claim.tp, out[-count].offset, out[-1].offset)
+            self.handed_over.add(claim.tp, out[before].offset, out[-1].offset)
         if chunk.exhausted and chunk.last_leader_epoch >= 0:
             claim.epoch = chunk.last_leader_epoch  # of a marker behind the last record, for example
         claim.position = chunk.position
         self._handed[claim] = (chunk.position, claim.epoch)
-        if chunk.exhausted:
+        if chunk.exhausted and self._buffer.first_of(claim) is chunk:
             self._buffer.pop(claim, chunk)
-        return len(out) < limit  # a chunk that stopped before a corrupt batch raises at the next call
+        self._decoding = None
 
     def take_one_by_one(self, limit: int) -> Iterator[Record]:
         """As `take`, for a `for` loop, which has one current record. Records that it leaves are returned by the next call of either.

@@ -11,6 +11,13 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/core/consumer/reader.py",
+        old="        if self._out is not None:\n            self._note_decoded(self._out)\n",
+        new="",
+        breaks="after Ctrl-C during poll, a seek, an abort, a pause or a revocation leaves records in the list that the next poll returns",
+        tests=("tests/consumer/test_interrupts.py::test_what_an_interrupted_poll_had_decoded_is_not_handed_out_after_a_move",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
         old="        self.finished.setdefault(claim.tp, (located.offset, located.epoch))\n",
         new="",
         breaks="process skips the first records when it ends before it has them in hand",
