@@ -116,9 +116,11 @@ class Source:
 
     def poll(self, now: float) -> float:
         """Send the next request if one is due; returns when to look again."""
-        if self.in_flight or self._closed:
+        if self._closed:
             return INFINITY
-        self._fail_lost()
+        self._fail_lost()  # also while a broker that does not respond holds up the others
+        if self.in_flight:
+            return INFINITY
         if self._closing is not None:
             self._close(now)
             return INFINITY
@@ -213,7 +215,8 @@ class Source:
         self._release()
 
     def _acknowledged(self, now: float, outcome: Outcome) -> None:
-        if isinstance(outcome, Failed) and isinstance(outcome.reason, UnsupportedVersion):  # a renewal: nothing was sent
+        renews = any(each.renews for each in self._sent)
+        if renews and isinstance(outcome, Failed) and isinstance(outcome.reason, UnsupportedVersion):  # nothing was sent
             sent, self._sent = self._sent, []
             self.queue = [*self._without_renewals(sent, lambda _: outcome.reason), *self.queue]
         elif self._is_whole(now, "ShareAcknowledge", outcome):

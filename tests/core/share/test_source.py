@@ -37,10 +37,11 @@ class Harness:
         self.now = 100.0
         self.shelf = Shelf(lambda: None)
         self.sent: list[Request] = []
+        self.unsupported: list[Exception] = []
         config = ShareConsumerConfig(bootstrap_servers="h:1", group_id="g", **options)
         cluster: Any = SimpleNamespace(topic_name=lambda topic_id: None, hint=lambda *hint: None)  # has forgotten every topic
         recovery: Any = SimpleNamespace(report=lambda *report: None, healthy=lambda tp: None)
-        context = Context(config, "m", 1, cluster, recovery, self.shelf, Random(1), self.sent.append, lambda error: None)
+        context = Context(config, "m", 1, cluster, recovery, self.shelf, Random(1), self.sent.append, self.unsupported.append)
         self.source = Source(1, context)
         self.source.targets = {T0: ID}
         self.reports: list[Report] = []
@@ -120,6 +121,28 @@ def test_brokers_that_cannot_renew_get_the_other_acknowledgements() -> None:
     harness.acknowledged()
     assert isinstance(report.results[T0], UnsupportedVersion)
     assert (report.accepted, report.failed, report.is_open) == (2, 1, False)
+
+
+def test_a_broker_that_has_no_share_groups_any_more_is_told_and_not_asked_for_ever() -> None:
+    harness = Harness()
+    acquired = harness.acquire((0, 0, 1))
+    report = harness.say(acquired, o0=ACCEPT)
+    assert batches(harness.poll()) == [(0, 0, ACCEPT.value)]
+    harness.reply(Failed(UnsupportedVersion("no ShareAcknowledge"), Written.NO))
+    assert harness.poll() is None
+    assert isinstance(report.results[T0], UnsupportedVersion)
+    assert [str(error) for error in harness.unsupported] == ["no ShareAcknowledge"]
+
+
+def test_what_is_lost_is_told_while_the_broker_does_not_respond() -> None:
+    harness = Harness()
+    acquired = harness.acquire((0, 0, 1))
+    harness.shelf.waiting = True
+    harness.poll()
+    report = harness.say(acquired, o0=ACCEPT)
+    harness.source.drop_lease(T0, "broker 2 leads the partition now")
+    harness.poll()
+    assert isinstance(report.results[T0], RecordLockLost)
 
 
 def test_the_request_that_ends_the_session_renews_nothing() -> None:

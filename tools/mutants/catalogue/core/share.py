@@ -163,4 +163,18 @@ MUTANTS = (
         breaks="a partition that another broker leads stays in the share session, and each ShareFetch is answered at once",
         tests=(f"{OF_SOURCE}::test_a_partition_that_another_broker_leads_leaves_the_session",),
     ),
+    Mutant(
+        file=SOURCE,
+        old="        if renews and isinstance(",
+        new="        if isinstance(",
+        breaks="an acknowledgement to a broker that has no share groups any more is sent again and again, without a pause",
+        tests=(f"{OF_SOURCE}::test_a_broker_that_has_no_share_groups_any_more_is_told_and_not_asked_for_ever",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="        self._fail_lost()  # also while a broker that does not respond holds up the others\n        if self.in_flight:\n            return INFINITY\n",
+        new="        if self.in_flight:\n            return INFINITY\n        self._fail_lost()\n",
+        breaks="commit waits for a broker that does not respond to say what is lost already",
+        tests=(f"{OF_SOURCE}::test_what_is_lost_is_told_while_the_broker_does_not_respond",),
+    ),
 )
