@@ -298,14 +298,15 @@ def test_a_broker_that_cannot_store_it_now_is_asked_again(quick: ModelServer, ma
     assert consumer.commit() == {T0: None}
 
 
-def test_a_lost_session_ends_the_locks_and_the_records_come_again(quick: ModelServer, make: Make) -> None:
+@pytest.mark.parametrize("error", ["SHARE_SESSION_NOT_FOUND", "INVALID_SHARE_SESSION_EPOCH"])
+def test_a_lost_session_ends_the_locks_and_the_records_come_again(quick: ModelServer, make: Make, error: str) -> None:
     topic(quick, 2)
     consumer = make()
     first, second = take(consumer, 2)
-    quick.fail("ShareAcknowledge", "SHARE_SESSION_NOT_FOUND")
+    quick.fail("ShareAcknowledge", error)
     consumer.accept(first)
-    (error,) = consumer.commit().values()
-    assert isinstance(error, RecordLockLost)
+    (lost,) = consumer.commit().values()
+    assert isinstance(lost, RecordLockLost)
     with pytest.raises(RecordLockLost, match="share session"):
         consumer.accept(second)
     assert [(r.offset, r.delivery_count) for r in take(consumer, 2)] == [(0, 2), (1, 2)]

@@ -1,13 +1,14 @@
 """Source. Rule: one request of a share session is in flight, because each has the next epoch; an acknowledgement is settled once.
 
-A share session belongs to a connection. When it ends, the broker releases what this member has acquired from partitions that are in it
-then. Records of others, on hold or no longer assigned, are released by `close`, or stay locked until their time is over. Whatever ends the
-session ends its leases, and acknowledgements under these fail without being sent.
+A share session belongs to a connection. When that is lost, the broker releases what this member has acquired from partitions that are in
+the session then; not that of others, on hold or no longer assigned, and nothing if a new session replaces it on the same connection.
+Whatever ends the session ends its leases, and acknowledgements under these fail without being sent. So what may still be locked is
+released by name: by `close`, or in the next session with the broker. If there is none, it stays locked until its time is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from random import Random
 from typing import Any, Final
 from uuid import UUID
@@ -74,6 +75,7 @@ class Source:
         self.in_flight = False
         self.queue: list[Acknowledgements] = []
         self._sent: list[Acknowledgements] = []  # in flight
+        self._left: list[tuple[Acquired, list[int]]] = []  # offsets that sessions which are over may have left locked
         self._in_session: dict[TopicPartition, UUID] = {}  # what the broker fetches
         self._names: dict[tuple[UUID, int], TopicPartition] = {}  # of what was fetched last: the metadata may have forgotten the topic
         self._epoch = 0  # of the next request; 0 opens a session
@@ -110,8 +112,7 @@ class Source:
         self._end("the consumer was closed")
         queue, self.queue = [*self._sent, *self.queue], []
         self._sent, self._closed = [], True
-        for each in queue:
-            each.fail(error)
+        self._fail(queue, lambda _: error)
         self._finish()
 
     def poll(self, now: float) -> float:
@@ -125,6 +126,8 @@ class Source:
             self._close(now)
             return INFINITY
         held = {tp: hold.until for tp, hold in self._holds.items() if now < hold.until}
+        if self._epoch and self._left and self._release_left(now, held):
+            return INFINITY
         targets = {tp: i for tp, i in self.targets.items() if tp not in held} if held else self.targets
         due = [each for each in self.queue if each.acquired.tp not in held]
         fetches = bool(targets) and self._context.shelf.wants(self.wanted)
@@ -261,12 +264,14 @@ class Source:
         return False
 
     def _broken(self, now: float, error: KafkaError, reason: str) -> None:
-        """The request failed as a whole, and with it the session. Whether the broker has stored the acknowledgements is not known."""
+        """The request failed as a whole, and with it the session. Mostly it is not known whether the acknowledgements are stored."""
         sent, self._sent = self._sent, []
+        over = getattr(getattr(error, "code", None), "name", "") in SESSION_OVER
+        if not over:  # first: what may be stored is not released
+            self._fail(sent, lambda _: error)
+        self._left += [found for lease in self.leases.values() for found in lease.locked(now).items()]
         self._end(reason)
-        for each in sent:
-            over = getattr(getattr(error, "code", None), "name", "") in SESSION_OVER
-            each.fail(lock_lost(each.acquired.tp, each.types, reason) if over else error)
+        self._fail(sent if over else [], lambda each: lock_lost(each.acquired.tp, each.types, reason))
         self._rest_until = now + self._backoff.next()
 
     def _end(self, reason: str) -> None:
@@ -362,8 +367,34 @@ class Source:
 
     def _fail_sent(self, error: KafkaError) -> None:
         sent, self._sent = self._sent, []
-        for each in sent:
-            each.fail(error)
+        self._fail(sent, lambda _: error)
+
+    def _fail(self, those: Iterable[Acknowledgements], error: Callable[[Acknowledgements], KafkaError]) -> None:
+        for each in those:
+            each.fail(error(each))
+
+    # ---------------------------------------------------------------- what is left of sessions
+
+    def _release_left(self, now: float, held: Container[TopicPartition]) -> bool:
+        """Release by name what earlier sessions have left locked, but for partitions that are `held` now; whether a request was sent.
+
+        Alone: if the broker has released one of these records by itself, it refuses all acknowledgements of the partition.
+        """
+        left, self._left = self._left, [(acquired, offsets) for acquired, offsets in self._left if acquired.tp in held]
+        due = [each for each in left if each[0].tp not in held]
+        self._sent = [found for acquired, offsets in due for found in self._as_release(now, acquired, offsets)]
+        if self._sent:
+            self._send_acknowledgements(now, self._epoch, self._acknowledged)
+        return bool(self._sent)
+
+    def _as_release(self, now: float, acquired: Acquired, offsets: Iterable[int]) -> list[Acknowledgements]:
+        """What is still locked, and was not delivered again in this session: that would be released instead."""
+        tp, topic_id, lease = acquired.tp, acquired.lease.topic_id, self.leases.get(acquired.tp)
+        if topic_id != self.targets.get(tp, topic_id) or (lease is not None and lease.topic_id != topic_id):  # it was created again
+            return []
+        locked = [offset for offset in offsets if now < acquired.locked_until(offset) and (lease is None or not lease.has(offset))]
+        copy = Acquired(Lease(tp, topic_id, self.node), (), b"", acquired.until)  # under a lease that has not ended
+        return [release(copy, locked)] if locked else []
 
     # ---------------------------------------------------------------- the end
 
@@ -374,6 +405,8 @@ class Source:
             return
         reason = "the consumer was closed, which releases what is not accepted or rejected"
         self.queue = self._without_renewals(self.queue, lambda each: lock_lost(each.acquired.tp, each.types, reason))
+        if self._left and self._release_left(now, ()):
+            return
         self._sent = self._locked_outside(now)
         if self._sent:  # alone: if the broker finds one of these locks over, it refuses all acknowledgements of the partition
             self._send_acknowledgements(now, self._epoch, self._acknowledged)

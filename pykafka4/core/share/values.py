@@ -73,6 +73,10 @@ class Lease:
         if self._current.get(offset) is acquired:
             del self._current[offset]
 
+    def has(self, offset: int) -> bool:
+        """Whether the last delivery of the record at `offset` has no outcome."""
+        return offset in self._current
+
     def locked(self, now: float) -> dict[Acquired, list[int]]:
         """The offsets of each response whose records have no outcome, and whose locks are not over."""
         found: dict[Acquired, list[int]] = {}

@@ -91,6 +91,13 @@ class SharePartition:
         acquired = (slot for slot in self.slots.values() if slot.state is RecordState.ACQUIRED and slot.holder is not None)
         self._release(slot for slot in acquired if slot.holder is not None and slot.holder.releases(self.key))
 
+    def hand_over(self, before: Holder, after: Holder) -> None:
+        """Another session of the member replaces one that has not ended: its locks go on."""
+        self.drop_ended()
+        for slot in self.slots.values():
+            if slot.holder is before:
+                slot.holder = after
+
     def _release(self, slots: Iterable[Slot]) -> None:
         found = set(map(id, list(slots)))
         for offset, slot in self.slots.items():

@@ -92,9 +92,13 @@ class Shares:
     # ---- sessions
 
     def open(self, node: int, group: str, member: str, way: Way) -> ShareSession:
-        """A new session, instead of an earlier one of this member."""
-        self.close(node, group, member)
+        """A new session, instead of an earlier one of this member. As in Kafka, that releases nothing by itself."""
+        earlier = self.sessions.get((node, group, member))
         session = self.sessions[node, group, member] = ShareSession(group, member, way)
+        if earlier is not None:
+            for partition in self.partitions.values():
+                partition.hand_over(earlier, session)
+            earlier.closed = True
         return session
 
     def find(self, node: int, group: str, member: str) -> ShareSession | None:

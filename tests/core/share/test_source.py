@@ -11,9 +11,9 @@ from uuid import UUID
 from pykafka4.core import Failed, Reply, Request
 from pykafka4.core.share.shelf import Shelf
 from pykafka4.core.share.source import Context, Source
-from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, Acquired, Report
+from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, Acquired, Lease, Report
 from pykafka4.error_table import BY_NAME, Written
-from pykafka4.errors import RecordLockLost, UnsupportedVersion
+from pykafka4.errors import ConnectionLost, RecordLockLost, UnsupportedVersion
 from pykafka4.records import TopicPartition
 from pykafka4.share_config import ShareConsumerConfig
 from pykafka4.wire.protocol.messages_share import (
@@ -69,6 +69,11 @@ class Harness:
         part = ShareAcknowledgeResponse.Topic.Partition(partition_index=0, error_code=BY_NAME[error].code, current_leader=NOBODY)
         topic = ShareAcknowledgeResponse.Topic(topic_id=ID, partitions=[part])
         self.reply(ShareAcknowledgeResponse(acquisition_lock_timeout_ms=int(LOCK * 1000), responses=[topic], node_endpoints=[]))
+
+    def refused(self, error: str) -> None:
+        """The response to a ShareFetch that fails as a whole; then the pause after it."""
+        self.reply(ShareFetchResponse(error_code=BY_NAME[error].code, acquisition_lock_timeout_ms=0, responses=[], node_endpoints=[]))
+        self.now += 1.3
 
     def acquire(self, *spans: tuple[int, int, int]) -> Acquired:
         """Records arrive for a poll, which takes them."""
@@ -374,3 +379,100 @@ def test_the_end_of_a_session_names_no_records_of_its_partitions() -> None:
     harness.acquire((0, 0, 1))
     harness.source.close(lambda: None)
     assert (harness.poll().share_session_epoch, batches(harness.poll())) == (-1, [])
+
+
+def test_what_a_session_has_left_locked_is_released_in_the_next_one() -> None:
+    harness = Harness()
+    acquired = harness.acquire((0, 5, 1))
+    harness.say(acquired, o5=ACCEPT)
+    harness.poll()
+    harness.acknowledged()
+    harness.now += LOCK / 2
+    late = harness.acquire((6, 6, 1))
+    harness.shelf.waiting = True
+    harness.poll()
+    unsent = harness.say(late, o6=ACCEPT)
+    harness.refused("INVALID_SHARE_SESSION_EPOCH")
+    assert harness.poll().share_session_epoch == 0
+    assert isinstance(unsent.results[T0], RecordLockLost)
+    harness.fetched((1, 2, 2))  # the broker has released these by itself
+    message = harness.poll()
+    assert (message.share_session_epoch, batches(message)) == (1, [(0, 0, RELEASE.value), (3, 4, RELEASE.value), (6, 6, RELEASE.value)])
+    harness.acknowledged("INVALID_RECORD_STATE")
+    again = harness.taken()
+    last = harness.say(again, o1=ACCEPT, o2=ACCEPT)
+    assert batches(harness.poll()) == [(1, 2, ACCEPT.value)]
+    harness.fetched()
+    assert last.results == {T0: None}
+
+
+def test_what_may_be_stored_and_what_is_over_is_not_released() -> None:
+    harness = Harness()
+    acquired = harness.acquire((0, 0, 1))
+    harness.now += LOCK - 2
+    last = harness.acquire((1, 3, 1))
+    report = harness.say(last, o1=ACCEPT, o2=RENEW)
+    harness.poll()
+    harness.reply(Failed(ConnectionLost("gone"), Written.MAYBE))
+    assert isinstance(report.results[T0], ConnectionLost)
+    harness.now += 2.5
+    harness.shelf.waiting = True
+    assert harness.poll().share_session_epoch == 0
+    harness.fetched()
+    assert acquired.lease.ended
+    assert batches(harness.poll()) == [(2, 3, RELEASE.value)]
+
+
+def test_what_is_locked_of_former_partitions_is_released_after_a_lost_connection() -> None:
+    harness = Harness()
+    harness.acquire((0, 1, 1))
+    harness.source.targets = {T1: ID}
+    go_on_without_t0(harness)
+    harness.shelf.waiting = True
+    harness.poll()
+    harness.reply(Failed(ConnectionLost("gone"), Written.MAYBE))
+    harness.now += 1.3
+    assert fetched_partitions(harness.poll()) == ([1], [])
+    harness.fetched(beside="COORDINATOR_NOT_AVAILABLE")
+    message = harness.poll()
+    assert isinstance(message, ShareAcknowledgeRequest)
+    assert batches(message) == [(0, 1, RELEASE.value)]
+
+
+def test_what_a_partition_on_hold_has_left_locked_is_released_after_the_pause_and_that_of_a_former_topic_never() -> None:
+    harness = Harness()
+    harness.acquire((0, 1, 1))
+    harness.shelf.waiting = True
+    harness.poll()
+    harness.refused("UNKNOWN_SERVER_ERROR")
+    harness.source.targets = {T0: ID, T1: ID}
+    harness.poll()
+    harness.source._hold(harness.now, T0)
+    harness.fetched(beside="NONE")
+    assert fetched_partitions(harness.poll()) == ([], [0])
+    harness.fetched(beside="NONE")
+    harness.now += 0.2
+    assert batches(harness.poll()) == [(0, 1, RELEASE.value)]
+    harness.acknowledged()
+
+    harness.source.targets = {T0: UUID(int=8)}
+    harness.source._left = [(Acquired(Lease(T0, ID, 1), (), b"", harness.now + LOCK), [0])]
+    assert isinstance(harness.poll(), ShareFetchRequest)
+    assert harness.source._left == []
+
+
+def test_close_releases_what_earlier_sessions_have_left_locked() -> None:
+    harness = Harness()
+    harness.acquire((0, 1, 1))
+    harness.shelf.waiting = True
+    harness.poll()
+    harness.refused("INVALID_SHARE_SESSION_EPOCH")
+    harness.poll()
+    ended: list[bool] = []
+    harness.source.close(lambda: ended.append(True))
+    harness.fetched()
+    assert (harness.poll().share_session_epoch, batches(harness.poll())) == (1, [(0, 1, RELEASE.value)])
+    harness.acknowledged()
+    assert (harness.poll().share_session_epoch, batches(harness.poll())) == (-1, [])
+    harness.acknowledged()
+    assert ended

@@ -177,4 +177,35 @@ MUTANTS = (
         breaks="commit waits for a broker that does not respond to say what is lost already",
         tests=(f"{OF_SOURCE}::test_what_is_lost_is_told_while_the_broker_does_not_respond",),
     ),
+    Mutant(
+        file=SOURCE,
+        old="        self._left += [found for lease in self.leases.values() for found in lease.locked(now).items()]\n",
+        new="",
+        breaks="what a share session that is over has left locked stays so until its time is over",
+        tests=(
+            f"{OF_SOURCE}::test_what_a_session_has_left_locked_is_released_in_the_next_one",
+            f"{OF_SOURCE}::test_what_is_locked_of_former_partitions_is_released_after_a_lost_connection",
+        ),
+    ),
+    Mutant(
+        file=SOURCE,
+        old=" and (lease is None or not lease.has(offset))]",
+        new="]",
+        breaks="a record that was delivered again is released, as if it were still locked by the session before",
+        tests=(f"{OF_SOURCE}::test_what_a_session_has_left_locked_is_released_in_the_next_one",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="        if not over:  # first: what may be stored is not released\n",
+        new="        if False:\n",
+        breaks="a record is released although its acknowledgement may be stored, so the broker refuses to release the others",
+        tests=(f"{OF_SOURCE}::test_what_may_be_stored_and_what_is_over_is_not_released",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="        if self._left and self._release_left(now, ()):\n            return\n",
+        new="",
+        breaks="a share consumer that is closed leaves what earlier sessions had locked",
+        tests=(f"{OF_SOURCE}::test_close_releases_what_earlier_sessions_have_left_locked",),
+    ),
 )
