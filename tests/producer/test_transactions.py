@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -496,6 +497,32 @@ def test_offsets_whose_answer_was_lost_cannot_be_stored_in_the_next_transaction(
     batches = server.do(lambda cluster: list(cluster.log("t", 0).batches))
     first, second = (batch.header.producer_epoch for batch in batches if not batch.header.control)
     assert second > first or server.cluster.release == "2.1"
+
+
+@pytest.mark.parametrize("api", ["AddPartitionsToTxn", "AddOffsetsToTxn"])
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_what_begins_a_transaction_late_is_refused_when_that_has_ended(server: ModelServer, make: Maker, api: str, end: str) -> None:
+    """Nobody would end what it begins: the coordinator would abort it after its time-out, and fence the producer."""
+    if not (2, 5) <= release(server) < (4,):
+        pytest.skip("from 4.0 on brokers add partitions themselves; before 2.5 there is no other epoch")
+    producer = begun(make())
+
+    def transaction() -> None:
+        if api == "AddPartitionsToTxn":
+            producer.send("t", b"v", partition=0).result(SECONDS)
+        else:
+            producer.send_offsets_to_transaction({("t", 0): 1}, GROUP, SECONDS)
+        if end == "abort":
+            raise ZeroDivisionError
+
+    server.disconnect(api)
+    with contextlib.suppress(ZeroDivisionError), producer.transaction(timeout=SECONDS):
+        transaction()
+    server.assert_all_met()
+    with producer.transaction(timeout=SECONDS):
+        producer.send("t", b"next", partition=0)
+    batches = server.do(lambda cluster: list(cluster.log("t", 0).batches))
+    assert batches[-2].header.producer_epoch == 1
 
 
 def test_an_abort_after_a_commit_that_was_executed_is_no_success(server: ModelServer, make: Maker) -> None:

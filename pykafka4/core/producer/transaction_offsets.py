@@ -49,7 +49,7 @@ class Transaction(Protocol):
         """A request that begins the transaction at the coordinator was sent."""
 
     def note_unanswered(self) -> None:
-        """A request for offsets may be executed late."""
+        """A request may be executed late."""
 
     def need_abort(self, error: KafkaError) -> None:
         """A request was refused for good."""
@@ -136,6 +136,7 @@ class OffsetsInTransaction:
         if isinstance(outcome, Failed):
             if outcome.written is Written.MAYBE:
                 self._transaction.note_started(certain=False)
+                self._transaction.note_unanswered()
             verdict = unanswered(outcome)
         else:
             verdict = self._transaction.judge(outcome.message.error_code, "AddOffsetsToTxn", group=given.group[0])

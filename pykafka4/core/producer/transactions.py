@@ -154,7 +154,7 @@ class Transactions:
         self._renewing: Callable[[], None] | None = None  # called when the next epoch is there
         self._started = False  # the coordinator knows, or may know, of this transaction
         self._certain = False  # it does
-        self._unanswered = 0  # EndTxn and TxnOffsetCommit requests of this transaction that may still be executed
+        self._unanswered = 0  # requests of this transaction, other than Produce, that may still be executed
         self._commits_sent = 0  # EndTxn requests that may have committed it
         self._added: set[TopicPartition] = set()
         self._to_add: dict[TopicPartition, None] = {}
@@ -484,7 +484,9 @@ class Transactions:
     def _partitions_added(self, now: float, outcome: Outcome) -> Verdict:
         ending = self.state not in (S.IN_TRANSACTION, S.COMMITTING)
         if isinstance(outcome, Failed):
-            self._started = self._started or outcome.written is Written.MAYBE
+            if outcome.written is Written.MAYBE:
+                self.note_started(certain=False)
+                self.note_unanswered()
             return None if ending else unanswered(outcome)
         self.coordinator.well()
         self._joining.soon = False
@@ -546,7 +548,7 @@ class Transactions:
         self._started, self._certain = True, self._certain or certain
 
     def note_unanswered(self) -> None:
-        """Offsets that were sent may still be stored: not as part of the next transaction."""
+        """What was sent may still be executed. In the epoch of the next transaction it would store offsets, or begin another one."""
         self._unanswered += 1
 
     def need_abort(self, error: KafkaError) -> None:

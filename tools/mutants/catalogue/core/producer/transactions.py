@@ -35,10 +35,24 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/transaction_offsets.py",
-        old="            self._transaction.note_unanswered()\n",
-        new="            pass\n",
+        old="        if isinstance(outcome, Failed) and outcome.written is Written.MAYBE:\n            self._transaction.note_unanswered()\n",
+        new="",
         breaks="offsets that were given up and arrive late are stored with the next transaction",
         tests=(TESTS + "test_offsets_whose_answer_was_lost_cannot_be_stored_in_the_next_transaction",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/transaction_offsets.py",
+        old="                self._transaction.note_started(certain=False)\n                self._transaction.note_unanswered()\n",
+        new="                self._transaction.note_started(certain=False)\n",
+        breaks="an AddOffsetsToTxn that arrives late begins a transaction that nobody ends",
+        tests=(TESTS + "test_what_begins_a_transaction_late_is_refused_when_that_has_ended",),
+    ),
+    Mutant(
+        file=MACHINE,
+        old="                self.note_unanswered()\n",
+        new="",
+        breaks="an AddPartitionsToTxn that arrives late begins a transaction that nobody ends",
+        tests=(TESTS + "test_what_begins_a_transaction_late_is_refused_when_that_has_ended",),
     ),
     Mutant(
         file=MACHINE,
