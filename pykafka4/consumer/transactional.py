@@ -97,23 +97,32 @@ class TransactionalReads:
         self._attachment.check()
         with self.guard.using("group_metadata"):
             self._by_hand = {tp: self._reader.handed_over.stretch(claim) for tp, claim in self._reader.claims.items()}
-        return self.membership()
+            return self._membership(self._ask_for_member())
 
     @call
     def membership(self) -> ConsumerGroupMetadata:
-        """The same for a block, which stores what `take` returned."""
+        """The same for a block, which stores what `take` returned. Raises TransactionAborted if this is no member any more."""
         self._attachment.check()
         with self.guard.using("group_metadata"):
-            subscribed = self._selection.subscribed
-            member = self._attachment.runtime.loop.ask(self._credentials, SHORT, "the group's membership") if subscribed else None
-        return self._membership(member)
+            member = self._ask_for_member()
+        return self._membership_of_block(member)
 
     def finding_membership(self) -> Steps[ConsumerGroupMetadata]:
         """`membership` for a task, which must not wait for a turn of the client's thread."""
         self._attachment.check()
         answer: Promise[Credentials | None] = self._attachment.promise()
         self._attachment.post(lambda now: answer.set_result(self._credentials(now)))
-        return self._membership((yield from self._waits.result(answer, SHORT)))
+        return self._membership_of_block((yield from self._waits.result(answer, SHORT)))
+
+    def _ask_for_member(self) -> Credentials | None:
+        return self._attachment.runtime.loop.ask(self._credentials, SHORT, "the group's membership") if self._selection.subscribed else None
+
+    def _membership_of_block(self, member: Credentials | None) -> ConsumerGroupMetadata:
+        """The coordinator would say the same, a moment later: the application handles both as one."""
+        try:
+            return self._membership(member)
+        except GroupError as error:
+            raise TransactionAborted(str(error)) from error
 
     def _credentials(self, _: float) -> Credentials | None:
         """Called on the loop thread."""

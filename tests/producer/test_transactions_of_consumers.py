@@ -16,6 +16,7 @@ from pykafka4 import (
     Client,
     ConfigError,
     Consumer,
+    GroupError,
     KafkaError,
     KafkaTimeoutError,
     Producer,
@@ -357,6 +358,24 @@ def test_a_consumer_in_two_transactions_at_once_is_refused(server: ModelServer, 
         outer.send("out", b"outer")
         with contextlib.suppress(TransactionAborted), inner.transaction(consumer):
             inner.send("out", b"inner")
+    assert (written(server), server.committed("g")) == ([], {})
+
+
+def test_a_consumer_that_is_no_member_any_more_aborts_whoever_says_so_first(
+    server: ModelServer, producer: Producer, consumer: Consumer
+) -> None:
+    """The client knows it from a heartbeat; with others the coordinator of the group is asked first."""
+    with (
+        pytest.raises(TransactionAborted, match="not a member of group g now: poll joins the group") as raised,
+        producer.transaction(consumer),
+    ):
+        assert take(consumer, 3) == [0, 1, 2]
+        producer.send("out", b"never")
+        server.fail("Heartbeat", "UNKNOWN_MEMBER_ID")
+        until(consumer._session.machine.membership.losses, "the loss of its partitions")
+    assert isinstance(raised.value.__cause__, GroupError)
+    with pytest.raises(GroupError, match="not a member"):
+        consumer.group_metadata()
     assert (written(server), server.committed("g")) == ([], {})
 
 

@@ -11,6 +11,15 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/consumer/transactional.py",
+        old="            raise TransactionAborted(str(error)) from error\n",
+        new="            raise\n",
+        breaks="a block raises GroupError instead of TransactionAborted if the client knows first that it is no member any more",
+        tests=(
+            "tests/producer/test_transactions_of_consumers.py::test_a_consumer_that_is_no_member_any_more_aborts_whoever_says_so_first",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/consumer/transactional.py",
         old="            if (self._refused or self._announced) and self._reader.handed_over.in_hand:\n",
         new="            if False:\n",
         breaks="process commits records that were read for a transaction which could not begin, and are not processed",
