@@ -6,7 +6,7 @@ starts again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pykafka4.config import ConsumerConfig
@@ -186,31 +186,36 @@ class StartOffsets:
             for position in asking:
                 self._without_committed(position)
             return
-        for position in asking:
+        asked = {position: position.claim.recreated for position in asking}
+        for position in asked:
             position.move(Stage.ASKING)
         self._offsets.lookup(
-            [p.tp for p in asking],
+            [position.tp for position in asked],
             INFINITY,
-            lambda now, found: self._committed(now, asking, found),
-            lambda: any(self._awaits_committed(p) for p in asking),
-            lambda now, found: self._some_committed(now, asking, found),
+            lambda now, found: self._committed(now, asked, found),
+            lambda: any(self._awaits_committed(position) for position in asked),
+            lambda now, found: self._some_committed(now, asked, found),
         )
 
-    def _some_committed(self, now: float, asked: list[Position], found: Found) -> None:
+    def _some_committed(self, now: float, asked: dict[Position, int], found: Found) -> None:
         """Offsets of some were found; for the others in `asked` the coordinator returned an error, and only they stay in it."""
-        known = [position for position in asked if position.tp in found]
-        asked[:] = [position for position in asked if position.tp not in found]
+        known = {position: asked.pop(position) for position in tuple(asked) if position.tp in found}
         self._committed(now, known, found)
 
     def _awaits_committed(self, position: Position) -> bool:
         return self.positions.is_current(position) and position.stage is Stage.ASKING
 
-    def _committed(self, now: float, asked: list[Position], found: Found | KafkaError) -> None:
+    def _committed(self, now: float, asked: Mapping[Position, int], found: Found | KafkaError) -> None:
+        """The result for the positions in `asked`, with how often their topics had been recreated when they were looked up."""
         for position in [p for p in asked if self._awaits_committed(p)]:
             if isinstance(found, KafkaError):
                 position.move(Stage.UNKNOWN)
                 self.positions.tell_once(position, found)
                 self._timers.at(now + RETRY_LOOKUP, lambda _, position=position: self._unasked.append(position))  # type: ignore[misc]
+                continue
+            if position.claim.recreated != asked[position]:  # the response may have an offset of the deleted topic
+                position.move(Stage.UNKNOWN)
+                self._unasked.append(position)
                 continue
             place = found[position.tp]
             if place is None:

@@ -229,6 +229,24 @@ def test_an_offset_found_before_the_topic_was_recreated_is_discarded(start: Star
     assert harness.asked(harness.fetch_at(1)) == {tp(0): 3}
 
 
+def test_a_committed_offset_that_was_looked_up_before_the_topic_was_recreated_does_not_count() -> None:
+    """The response may be on its way while the metadata has the new topic already: in that one the offset is another record's."""
+    harness = ConsumerHarness(group_id="g", auto_offset_reset="latest", enable_auto_commit=False)
+    harness.cluster.set("t", [1, 1], topic_id=UUID(int=1))
+    harness.cluster.set("u", [1], topic_id=UUID(int=3))
+    harness.assign(tp(0), tp(1), tp(0, "u"))
+    harness.find_coordinator()
+    harness.cluster.set("t", topic_id=UUID(int=2))
+    harness.run()
+    harness.committed({tp(0): 40, tp(1): 40, tp(0, "u"): 9}, errors={tp(1): "UNSTABLE_OFFSET_COMMIT"})
+    assert harness.asked(harness.fetch_at(1)) == {tp(0, "u"): 9}
+    harness.committed()
+    harness.run(1)
+    harness.committed({tp(1): 40})  # repeated, but begun before
+    harness.committed()
+    assert [part.timestamp for request in harness.pending(ListOffsetsRequest) for part in request.message.topics[0].partitions] == [-2] * 2
+
+
 @pytest.mark.parametrize("error", ["COORDINATOR_LOAD_IN_PROGRESS", "UNSTABLE_OFFSET_COMMIT"])
 def test_the_committed_offset_of_dropped_partitions_is_not_asked_for_again(error: str) -> None:
     harness = ConsumerHarness(group_id="g", enable_auto_commit=False)

@@ -300,6 +300,16 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/start_offsets.py",
+        old="            if position.claim.recreated != asked[position]:",
+        new="            if False:",
+        breaks="a committed offset of a deleted topic is taken for its namesake's, whose records before it are skipped",
+        tests=(
+            "tests/core/consumer/test_start_offsets.py::"
+            "test_a_committed_offset_that_was_looked_up_before_the_topic_was_recreated_does_not_count",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/start_offsets.py",
         old="        if position.search is not None:\n            self._search(position)\n",
         new="        pass\n",
         breaks="the last offset of a deleted topic is taken for its namesake's",
