@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 from typing import Any
+from uuid import UUID
 
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Effects, Job, Request
@@ -192,12 +193,17 @@ class ConsumerMachine:
             "unknown_topics": [topic for topic in membership.topics if not self._cluster.partitions(topic)],
         }
 
-    def _exists(self, topic: str) -> bool:
-        """False if brokers reported that the topic does not exist. Only topics that are subscribed or read are requested from them."""
+    def _exists(self, topic: str, topic_id: UUID | None) -> bool:
+        """False if brokers reported that the topic does not exist, or that it has another id now.
+
+        Only topics that are subscribed or read are requested from them.
+        """
         if self.membership.has_deleted(topic):
             return False
         error = self._cluster.topic_error(topic)
-        return error is None or error.code not in MISSING
+        if error is not None and error.code in MISSING:
+            return False
+        return topic_id is None or self._cluster.topic_id(topic) in (None, topic_id)
 
     def _refused_by(self, now: float, broker: int, error: KafkaError) -> None:
         """A broker refuses this client, and has never accepted it: the next `poll` raises that, unless it has one to raise already."""

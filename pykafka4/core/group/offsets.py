@@ -18,6 +18,7 @@ from pykafka4.core.group.coordinator import GroupCoordinator, Reaction, reaction
 from pykafka4.core.metadata.cluster import MISSING
 from pykafka4.core.network.call import Call, Next, Verdict, unanswered
 from pykafka4.core.subscription import Credentials
+from pykafka4.error_table import BY_NAME
 from pykafka4.errors import ClosedError, GroupError, KafkaError, broker_error
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
@@ -32,6 +33,7 @@ ONE_GROUP: Final = 7  # OffsetFetch takes many groups, in other fields, from v8 
 STABLE_FROM: Final = 7
 MOST_WAITING: Final = 1000  # queued commits; with more, the coordinator is unreachable and the application ignores it
 UNKNOWN_SECONDS: Final = 5.0  # for which the coordinator may not know a new partition; after that the partition was deleted
+UNKNOWN_ID: Final = BY_NAME["UNKNOWN_TOPIC_ID"].code
 LATE_SECONDS: Final = 30.0  # a request whose connection is lost is executed within this time, or never
 
 Places = Mapping[TopicPartition, OffsetAndMetadata]
@@ -93,13 +95,14 @@ class Offsets:
         random: Random,
         send: Callable[[Request], None],
         on_verdict: Callable[[float, Credentials, int, Reaction, KafkaError], bool],
-        exists: Callable[[str], bool],
+        exists: Callable[[str, UUID | None], bool],
         member: Callable[[], Credentials | None] = lambda: None,
     ) -> None:
         """`on_verdict` is called with what the response to a commit says about the member whose credentials the commit carried.
 
         Its other arguments are the generation with which the commit was sent, and the error. It returns whether to send the commit again:
-        the member goes on in another generation. `exists` is False for topics that do not exist according to the metadata.
+        the member goes on in another generation. `exists(topic, topic_id)` is False for topics that do not exist according to the metadata,
+        and with an id for one that was deleted, even if there is a new topic of that name.
         `member` returns the credentials that lookups carry.
         """
         self._member = member
@@ -303,15 +306,18 @@ class Offsets:
         for tp, error in _errors_of(answer, commit.ids):
             if tp in verdicts:
                 verdicts[tp] = reaction(error)
-                if error in MISSING and self._is_gone(now, commit, tp):
+                if error in MISSING and self._is_gone(now, commit, tp, commit.ids.get(tp.topic) if error == UNKNOWN_ID else None):
                     verdicts[tp] = Reaction.FATAL
         return verdicts
 
-    def _is_gone(self, now: float, commit: Commit, tp: TopicPartition) -> bool:
-        """Whether `tp`, which the coordinator does not know, was deleted. Other commits must not wait behind it for long."""
+    def _is_gone(self, now: float, commit: Commit, tp: TopicPartition, topic_id: UUID | None) -> bool:
+        """Whether `tp`, which the coordinator does not know, was deleted. Other commits must not wait behind it for long.
+
+        `topic_id` is the id that the coordinator does not know, if the commit named the topic by id.
+        """
         if commit.unknown_until is None:
             commit.unknown_until = now + UNKNOWN_SECONDS
-        return now >= commit.unknown_until or not self._exists(tp.topic)
+        return now >= commit.unknown_until or not self._exists(tp.topic, topic_id)
 
     def _act(self, now: float, commit: Commit, answer: OffsetCommitResponse, verdicts: Verdicts) -> Verdict:
         worst = max(verdicts.values(), key=_SEVERITY.index, default=Reaction.NONE)

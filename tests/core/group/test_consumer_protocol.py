@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
+from uuid import UUID
 
 import pytest
-from consumer_harness import LOST, batch, tp
+from consumer_harness import LOST, batch, code, tp
 from group_member_harness import INTERVAL, UNKNOWN, GroupMember, T, U, owned
 from member_harness import steady
 
@@ -18,7 +19,12 @@ from pykafka4.error_table import Written
 from pykafka4.errors import AuthorizationError, UnsupportedVersion
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatRequest as Heartbeat
-from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatResponse, OffsetCommitRequest, OffsetFetchRequest
+from pykafka4.wire.protocol.messages_group import (
+    ConsumerGroupHeartbeatResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+)
 
 
 def state(member: GroupMember) -> ConsumerState:
@@ -525,6 +531,22 @@ def test_commits_name_topics_by_id_where_brokers_do() -> None:
     (topic,) = member.as_sent(OffsetCommitRequest, 10).topics
     assert topic.topic_id == T
     assert member.as_sent(OffsetCommitRequest, 9).topics[0].name == "t"
+
+
+@pytest.mark.parametrize(("known", "waits"), [(U, False), (T, True)], ids=["the metadata has another id", "the coordinator lags"])
+def test_a_commit_by_the_id_of_a_deleted_topic_does_not_hold_up_its_namesake(known: UUID, waits: bool) -> None:
+    """The partition of the old topic is given back after its commits, and only then the one of the new topic can be taken."""
+    member = GroupMember().joined(0, 1)
+    outcomes, behind = member.commit({0: 5}), member.commit({1: 6})
+    member.cluster.set("t", [1, 2, 1], topic_id=known)
+    request, kind = member.one(OffsetCommitRequest), OffsetCommitResponse.Topic
+    rows = [kind.Partition(partition_index=0, error_code=code("UNKNOWN_TOPIC_ID"))]
+    member.answer(request, OffsetCommitResponse(topics=[kind(name="", topic_id=T, partitions=rows)]), version=10)
+    assert (outcomes == []) is waits
+    if not waits:
+        assert "UNKNOWN_TOPIC_ID" in str(outcomes[0])
+        assert member.commits() == {tp(1): 6}
+        assert behind == [None]
 
 
 def test_lookups_carry_the_members_epoch_and_topic_ids() -> None:

@@ -46,10 +46,17 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/machine.py",
-        old="        return error is None or error.code not in MISSING\n",
-        new="        return True\n",
+        old="        if error is not None and error.code in MISSING:\n            return False\n",
+        new="",
         breaks="a commit of a deleted topic is tried again and again",
         tests=("tests/core/group/test_offsets.py::test_a_commit_of_a_topic_that_the_metadata_says_is_gone_is_refused_at_once",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/machine.py",
+        old="        return topic_id is None or self._cluster.topic_id(topic) in (None, topic_id)\n",
+        new="        return True\n",
+        breaks="a commit for a topic that was recreated is tried for seconds: the partition is not given back, all commits behind it wait",
+        tests=("tests/core/group/test_consumer_protocol.py::test_a_commit_by_the_id_of_a_deleted_topic_does_not_hold_up_its_namesake",),
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
