@@ -163,6 +163,8 @@ class SubscribedTopics:
 
     def _set(self, names: tuple[str, ...]) -> None:
         assert self._changes is not None or not names
+        if names == self.names:  # the same object: each turn of the loop compares it with what the group knows, by identity
+            names = self.names
         for topic in sorted(set(self.names).difference(names)):
             self._cluster.forget(topic, self)
             self._sizes.pop(topic, None)

@@ -118,6 +118,16 @@ def test_all_topics_are_requested_again_when_the_metadata_expires(harness: Consu
     assert [r.message.topics for r in harness.run(0.21 * age + 1) if isinstance(r.message, MetadataRequest)] == [None]
 
 
+def test_a_list_without_news_changes_nothing_that_a_turn_would_have_to_compare(harness: ConsumerHarness) -> None:
+    """Each turn of the loop compares the topics with those that the group knows. Of ten thousand that takes a millisecond, unless they are
+    the same object."""
+    stable(harness, "t1", "t2")
+    before = topics(harness)
+    harness.run(harness.config.metadata_max_age_ms / 1000)
+    listed(harness, "t2", "t1")
+    assert topics(harness) is before
+
+
 def test_the_oldest_version_requests_all_topics_with_an_empty_list(harness: ConsumerHarness) -> None:
     subscribe(harness)
     assert harness.as_sent(MetadataRequest, 0).topics == []
