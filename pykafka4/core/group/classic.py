@@ -508,7 +508,7 @@ class ClassicProtocol:
         if credentials is not self.credentials:
             return False
         if verdict in (Reaction.DENIED, Reaction.STALE):  # the next heartbeat is denied, too, if this concerns the member
-            return False
+            return verdict is Reaction.STALE
         if verdict is Reaction.OUTDATED and (generation != self.generation or self._joins_next(verdict)):
             return True
         name = short_name(error)

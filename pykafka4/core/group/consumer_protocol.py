@@ -503,6 +503,7 @@ class ConsumerProtocol:
             self._assignee.denied(error)
         if verdict is Reaction.REFIND:
             self._coordinator.lost(now, node, error)
+            self._unreleased_since = None  # at another coordinator all sessions begin again
         if not self._is_in:
             self._rejoin(now)
             return
@@ -584,7 +585,7 @@ class ConsumerProtocol:
         if self.state is S.LEAVING:
             self._move(S.UNJOINED)
         self.generation, self._known, self._release_first = -1, False, False
-        self._leave_by, self._rest_until = INFINITY, 0.0
+        self._leave_by, self._rest_until, self._unreleased_since = INFINITY, 0.0, None
         self._owned.clear()
         self._assignee.left()
 

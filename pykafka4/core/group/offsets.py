@@ -328,9 +328,7 @@ class Offsets:
             return None
         hint = (_HINTS if commit.credentials is not None else _HINTS_OUTSIDE).get(worst)
         error = _commit_error(_errors_of(answer, commit.ids), verdicts, worst, hint, self._config.group_id or "")
-        if worst in AGAIN:
-            if worst is Reaction.STALE:
-                self._on_verdict(now, self._credentials_of(commit), self._sent[2], worst, error)
+        if worst in AGAIN and worst is not Reaction.STALE:
             return AGAIN[worst], error
         if self._on_verdict(now, self._credentials_of(commit), self._sent[2], worst, error):
             return Next.RETRY, error
@@ -432,6 +430,7 @@ _SEVERITY = [
 ]
 
 _HINTS = {
+    Reaction.STALE: "the member that made this commit is out of the group; poll rejoins it, and uncommitted records are redelivered",
     Reaction.REJOIN: "the group is rebalancing; poll rejoins it, and uncommitted records are redelivered",
     Reaction.OUTDATED: "the group has rebalanced without this member; poll rejoins it, and uncommitted records are redelivered",
     Reaction.STRANGER: "the group removed this member (session_timeout_ms or max_poll_interval_ms exceeded); poll rejoins it",

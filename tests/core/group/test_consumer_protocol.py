@@ -434,6 +434,32 @@ def test_an_instance_id_that_stays_in_use_is_an_error() -> None:
     assert "UNRELEASED_INSTANCE_ID" in str(member.reader.fatal)
 
 
+@pytest.mark.parametrize("what", ["another subscription", "another coordinator"])
+def test_the_time_for_an_instance_id_begins_again(what: str) -> None:
+    """A coordinator that takes over begins the session of the killed process again; and a new subscription has all of that time."""
+    member = GroupMember(group_instance_id="i")
+    member.find_coordinator()
+    member.reply(error="UNRELEASED_INSTANCE_ID")
+    member.run(2)
+    if what == "another subscription":
+        member.reply(error="FENCED_INSTANCE_ID")
+        member.machine.leave(member.now, 0.0, lambda: None)
+        member.run()
+        member.sent.clear()
+        member.now += UNRELEASED_SECONDS
+        member.machine.membership.subscribe(("t",))
+        member.run()
+    else:
+        member.answer(member.beat_sent, LOST)
+        member.run(2)
+        member.answer(member.beat_sent, LOST)
+        member.run(UNRELEASED_SECONDS)
+        member.find_coordinator(2)
+    assert member.message.member_epoch == 0
+    member.reply(error="UNRELEASED_INSTANCE_ID")
+    assert state(member) is ConsumerState.UNJOINED
+
+
 # ---- leaving
 
 
@@ -511,6 +537,27 @@ def test_a_commit_with_an_old_epoch_is_sent_again_with_the_new_one() -> None:
     assert member.one(OffsetCommitRequest).message.generation_id_or_member_epoch == 2
     member.commits()
     assert outcomes == [None]
+
+
+def test_a_commit_of_an_earlier_membership_fails_and_does_not_hold_up_others() -> None:
+    """The member has another epoch since it joined again; the commit keeps the one with which it was made."""
+    member = GroupMember().joined(0, 1)
+    outcomes = member.commit({0: 5})
+    member.next_beat()
+    member.reply(1, 1)
+    member.release()
+    member.commits({tp(0): "COORDINATOR_LOAD_IN_PROGRESS"})
+    member.run(0.6)
+    member.commits({tp(0): "COORDINATOR_LOAD_IN_PROGRESS"})
+    member.reply(error="UNKNOWN_MEMBER_ID")  # partition 0 is released, and waits for its commit
+    member.release()
+    member.reply(9, 1)
+    behind = member.commit({1: 7})
+    member.run(0.5)
+    member.commits({tp(0): "STALE_MEMBER_EPOCH"})
+    assert "STALE_MEMBER_EPOCH" in str(outcomes[0])
+    assert member.commits() == {tp(1): 7}
+    assert behind == [None]
 
 
 def test_a_commit_of_a_member_that_was_put_out_fails_and_the_member_joins_again() -> None:

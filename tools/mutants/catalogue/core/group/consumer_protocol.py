@@ -105,6 +105,27 @@ MUTANTS: Final = (
         tests=(f"{TESTS}::test_a_commit_with_an_old_epoch_is_sent_again_with_the_new_one",),
     ),
     Mutant(
+        file="pykafka4/core/group/offsets.py",
+        old="        if worst in AGAIN and worst is not Reaction.STALE:\n",
+        new="        if worst in AGAIN:\n",
+        breaks="a commit of an earlier membership is tried for a minute, and all others wait behind it",
+        tests=(f"{TESTS}::test_a_commit_of_an_earlier_membership_fails_and_does_not_hold_up_others",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="            self._unreleased_since = None  # at another coordinator all sessions begin again\n",
+        new="",
+        breaks="a static member is refused as soon as a coordinator that was away is back",
+        tests=(f"{TESTS}::test_the_time_for_an_instance_id_begins_again",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old="        self._leave_by, self._rest_until, self._unreleased_since = INFINITY, 0.0, None\n",
+        new="        self._leave_by, self._rest_until = INFINITY, 0.0\n",
+        breaks="the next subscription of a static member does not wait for the place of the killed one",
+        tests=(f"{TESTS}::test_the_time_for_an_instance_id_begins_again",),
+    ),
+    Mutant(
         file=SOURCE,
         old="min(self._config.request_timeout_ms / 1000, self._heartbeat.patience)",
         new="self._config.request_timeout_ms / 1000",
