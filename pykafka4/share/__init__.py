@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pykafka4.client import Client
+from pykafka4.consumer.guard import Iteration
 from pykafka4.core.share.values import AcknowledgeType
 from pykafka4.frames import guarded
 from pykafka4.misuse import api_timeout, check_timeout, hint, refuse_pickling
@@ -105,6 +106,7 @@ class ShareConsumer:
         """An endless loop over single records, which asks brokers for one at a time (they may lock the rest of its batch as well).
 
         With implicit acknowledgement, each is accepted when the next one is requested. An exception of a poll does not end the iterator.
+        Until the iterator is deleted, `poll` in another thread raises KafkaError.
         """
         return Records(self)
 
@@ -219,16 +221,17 @@ class ShareConsumer:
 class Records:
     """See ShareConsumer.__iter__. Not a generator, which would end with the first exception."""
 
-    __slots__ = ("_consumer",)
+    __slots__ = ("__weakref__", "_consumer", "_iteration")
 
     def __init__(self, consumer: ShareConsumer) -> None:
         """The loop may have the only reference to `consumer`."""
-        self._consumer = consumer
+        self._consumer, self._iteration = consumer, Iteration()
+        self._iteration.follow(self)
 
     def __iter__(self) -> Records:
         return self
 
     def __next__(self) -> ShareRecord:
         while True:
-            for record in self._consumer._session.poll(None, 1):  # no call follows, in which Ctrl-C could take it
+            for record in self._consumer._session.poll(None, 1, self._iteration):  # no call follows, in which Ctrl-C could take it
                 return record

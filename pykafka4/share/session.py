@@ -13,7 +13,7 @@ from typing import Any, Final
 from pykafka4.attachment import SHORT, Attachment, read_config
 from pykafka4.client import Client
 from pykafka4.consumer.arguments import check_limit, check_on_done
-from pykafka4.consumer.guard import Guard, call
+from pykafka4.consumer.guard import Guard, Iteration, call
 from pykafka4.consumer.handled import HandledError
 from pykafka4.core import INFINITY
 from pykafka4.core.share.machine import ShareMachine
@@ -135,8 +135,8 @@ class Session(Attachment[ShareMachine]):
     # ---------------------------------------------------------------- polling
 
     @call
-    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[ShareRecord]:
-        """See ShareConsumer.poll."""
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None, iteration: Iteration | None = None) -> list[ShareRecord]:
+        """See ShareConsumer.poll. `iteration`: the loop over single records that polls."""
         limit = check_limit(max_records, self.config.max_poll_records)
         timeout = check_timeout(timeout)
         if not self.guard.enter("poll"):
@@ -144,7 +144,7 @@ class Session(Attachment[ShareMachine]):
         entered = False
         try:
             with self._step:
-                self._begin_poll(limit)
+                self._begin_poll(limit, iteration)
             entered = True
             records = self._wait_for_records(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit)
             self._end_poll()
@@ -160,7 +160,9 @@ class Session(Attachment[ShareMachine]):
             self.shelf.changing = False
             raise
 
-    def _begin_poll(self, limit: int) -> None:
+    def _begin_poll(self, limit: int, iteration: Iteration | None) -> None:
+        if iteration is not None or self.guard.iterations:
+            self.guard.iterate(system.current_thread(), iteration)
         if self.hand.out:  # Ctrl-C came twice
             self.hand.take_back()
         if not self.topics:

@@ -488,6 +488,28 @@ def test_two_threads_are_told_apart(quick: ModelServer, make: Make) -> None:
     assert not thread.is_alive()
 
 
+def test_the_record_of_a_loop_is_not_accepted_by_another_thread(quick: ModelServer, make: Make) -> None:
+    topic(quick, 3)
+    consumer = make(share_acknowledgement_mode="implicit")
+    first, told = iter(consumer), list[Exception]()
+    assert next(first).offset == 0
+
+    def attempt() -> None:
+        try:
+            consumer.poll(0)
+        except KafkaError as error:
+            told.append(error)
+
+    thread = threading.Thread(target=attempt, name="second")
+    thread.start()
+    thread.join(SECONDS)
+    assert "'second' called poll while thread 'MainThread' is in a loop" in str(told[0])
+    assert consumer.stats()["in_hand"] == 1
+    assert next(iter(consumer)).offset == 1  # the same thread, in another loop
+    del first
+    assert offsets(take(consumer)) == [2]
+
+
 def test_an_interrupted_poll_loses_no_record(quick: ModelServer, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     topic(quick, 3)
     consumer = make()

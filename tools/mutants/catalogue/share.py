@@ -176,4 +176,11 @@ MUTANTS = (
         breaks="Ctrl-C in a subscription has records both released and returned",
         tests=(f"{OF_HAND}::test_ctrl_c_at_any_place_of_a_subscription_loses_nothing_and_returns_nothing_that_it_releases",),
     ),
+    Mutant(
+        file=SESSION,
+        old="            self.guard.iterate(system.current_thread(), iteration)\n",
+        new="            pass\n",
+        breaks="a thread that polls has the record accepted that another one has in a loop over a share consumer",
+        tests=(f"{TESTS}::test_the_record_of_a_loop_is_not_accepted_by_another_thread",),
+    ),
 )
