@@ -180,7 +180,7 @@ class ShareConsumer:
     # -- the rest
 
     def status(self) -> dict[str, Any]:
-        """Why nothing is flowing: the client's status, the member's state, and its partitions."""
+        """Why nothing is flowing: the client's status, the member's state, its partitions, and the `errors` of brokers and partitions."""
         return {**self._session.runtime.status(), "share_consumer": self._session.status()}
 
     def stats(self) -> dict[str, int]:

@@ -130,8 +130,9 @@ class ShareMachine:
             self._network.drop_lane(lane)
 
     def status(self, now: float) -> dict[str, Any]:
-        """The member's state, and its partitions."""
-        return {**self.member.status(), "topics": list(self.member.topics), "partitions": self.sources.partitions}
+        """The member's state, its partitions, and what keeps records from coming."""
+        found = {"topics": list(self.member.topics), "partitions": self.sources.partitions, "errors": self.sources.errors}
+        return {**self.member.status(), **found}
 
     def _assign(self, parts: frozenset[Any]) -> None:
         self.sources.assign(parts)

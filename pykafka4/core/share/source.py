@@ -60,6 +60,7 @@ class Hold:
     """A partition that has failed: until a time it has no part in requests, so that it does not slow down the others."""
 
     backoff: Backoff
+    error: KafkaError
     until: float = -INFINITY
     tried: bool = False  # by the request in flight
 
@@ -81,6 +82,7 @@ class Source:
         self._epoch = 0  # of the next request; 0 opens a session
         self._backoff = Backoff.retry(context.config, context.random)
         self._rest_until = 0.0  # after a request that has failed as a whole
+        self._error: KafkaError | None = None  # of that request
         self._holds: dict[TopicPartition, Hold] = {}
         self._closing: Callable[[], None] | None = None
         self._closed = False
@@ -89,6 +91,12 @@ class Source:
     def idle(self) -> bool:
         """Whether nothing would be lost with this object."""
         return not (self.targets or self.leases or self.in_flight or self.queue or self._epoch)
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """Why no records are acquired, of the broker and of each partition: they are asked again."""
+        whole = {} if self._error is None or not self.targets else {f"broker {self.node}": str(self._error)}
+        return whole | {str(tp): str(hold.error) for tp, hold in self._holds.items() if tp in self.targets}
 
     # ---------------------------------------------------------------- calls
 
@@ -253,6 +261,7 @@ class Source:
         if not answer.error_code:
             self._epoch = self._epoch % 0x7FFFFFFF + 1
             self._backoff.reset()
+            self._error = None
             return True
         row = error_code(answer.error_code)
         error = broker_error(row.code, f"{what} of group {self._config.group}", answer.error_message, what, group=self._config.group)
@@ -272,7 +281,7 @@ class Source:
         self._left += [found for lease in self.leases.values() for found in lease.locked(now).items()]
         self._end(reason)
         self._fail(sent if over else [], lambda each: lock_lost(each.acquired.tp, each.types, reason))
-        self._rest_until = now + self._backoff.next()
+        self._rest_until, self._error = now + self._backoff.next(), error
 
     def _end(self, reason: str) -> None:
         """Begin again with a new session."""
@@ -288,8 +297,9 @@ class Source:
             for tp, hold in self._holds.items():
                 hold.tried = tp in tried
 
-    def _hold(self, now: float, tp: TopicPartition) -> None:
-        hold = self._holds.setdefault(tp, Hold(Backoff.retry(self._config, self._context.random)))
+    def _hold(self, now: float, tp: TopicPartition, error: KafkaError) -> None:
+        hold = self._holds.setdefault(tp, Hold(Backoff.retry(self._config, self._context.random), error))
+        hold.error = error
         if now >= hold.until:  # otherwise the same response has said so before
             hold.until, hold.tried = now + hold.backoff.next(), False
 
@@ -328,7 +338,7 @@ class Source:
             error = lock_lost(lease.tp, each.types, f"broker {self.node} no longer leads the partition ({row.name})")
         elif row.retriable and lease.ended is None and now < max(each.acquired.locked_until(offset) for offset in each.types):
             self.queue.append(each)  # still locked: the broker could not store it now
-            self._hold(now, lease.tp)
+            self._hold(now, lease.tp, error)
             return
         each.fail(error)
 
@@ -338,14 +348,14 @@ class Source:
         if row.refresh is Refresh.METADATA:
             self._moved(now, tp, error, part, endpoints)
             return
-        self._hold(now, tp)
+        self._hold(now, tp, error)
         if not row.retriable and row.name != TRANSIENT:
             self._context.shelf.tell(error)
 
     def _moved(self, now: float, tp: TopicPartition, error: KafkaError, part: Any, endpoints: Mapping[int, tuple[str, int]]) -> None:
         """The broker does not lead the partition, or does not know it."""
         self.drop_lease(tp, f"broker {self.node} no longer leads the partition")
-        self._hold(now, tp)  # and out of the session: the broker would answer each ShareFetch at once, or not learn the topic's name
+        self._hold(now, tp, error)  # and out of the session: the broker would answer each ShareFetch at once, or not learn the topic's name
         leader = part.current_leader
         if leader.leader_id >= 0:
             self._context.cluster.hint(tp, leader.leader_id, leader.leader_epoch, endpoints.get(leader.leader_id))

@@ -41,6 +41,11 @@ class Sources:
         named = ((self._context.cluster.topic_name(topic_id), partition) for topic_id, partition in self._assigned)
         return sorted(TopicPartition(topic, partition) for topic, partition in named if topic is not None)
 
+    @property
+    def errors(self) -> dict[str, str]:
+        """Why no records are acquired from brokers and partitions."""
+        return {what: error for source in self._sources.values() for what, error in source.errors.items()}
+
     def subscribe(self, topics: tuple[str, ...]) -> None:
         """Keep the metadata of these topics up to date."""
         cluster = self._context.cluster

@@ -13,7 +13,7 @@ from pykafka4.core.share.shelf import Shelf
 from pykafka4.core.share.source import Context, Source
 from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, Acquired, Lease, Report
 from pykafka4.error_table import BY_NAME, Written
-from pykafka4.errors import ConnectionLost, RecordLockLost, UnsupportedVersion
+from pykafka4.errors import ConnectionLost, KafkaError, RecordLockLost, UnsupportedVersion
 from pykafka4.records import TopicPartition
 from pykafka4.share_config import ShareConsumerConfig
 from pykafka4.wire.protocol.messages_share import (
@@ -447,7 +447,7 @@ def test_what_a_partition_on_hold_has_left_locked_is_released_after_the_pause_an
     harness.refused("UNKNOWN_SERVER_ERROR")
     harness.source.targets = {T0: ID, T1: ID}
     harness.poll()
-    harness.source._hold(harness.now, T0)
+    harness.source._hold(harness.now, T0, KafkaError("refused"))
     harness.fetched(beside="NONE")
     assert fetched_partitions(harness.poll()) == ([], [0])
     harness.fetched(beside="NONE")
@@ -476,3 +476,19 @@ def test_close_releases_what_earlier_sessions_have_left_locked() -> None:
     assert (harness.poll().share_session_epoch, batches(harness.poll())) == (-1, [])
     harness.acknowledged()
     assert ended
+
+
+def test_the_status_says_what_keeps_records_from_coming() -> None:
+    harness = Harness()
+    harness.source.targets = {T0: ID, T1: ID}
+    harness.shelf.waiting = True
+    harness.poll()
+    harness.fetched(beside="COORDINATOR_NOT_AVAILABLE")
+    assert [(what, "COORDINATOR_NOT_AVAILABLE" in error) for what, error in harness.source.errors.items()] == [("t-1", True)]
+    harness.poll()
+    harness.refused("SHARE_SESSION_LIMIT_REACHED")
+    assert list(harness.source.errors) == ["broker 1", "t-1"]
+    assert "SHARE_SESSION_LIMIT_REACHED" in harness.source.errors["broker 1"]
+    harness.poll()
+    harness.fetched(beside="NONE")
+    assert harness.source.errors == {}

@@ -22,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         file=SOURCE,
-        old="            self.queue.append(each)  # still locked: the broker could not store it now\n            self._hold(now, lease.tp)\n            return\n",
+        old="            self.queue.append(each)  # still locked: the broker could not store it now\n            self._hold(now, lease.tp, error)\n            return\n",
         new="            pass\n",
         breaks="an acknowledgement that the broker cannot store now fails",
         tests=(f"{TESTS}::test_a_broker_that_cannot_store_it_now_is_asked_again",),
@@ -113,14 +113,14 @@ MUTANTS = (
     ),
     Mutant(
         file=SOURCE,
-        old="        self._hold(now, tp)\n",
+        old="        self._hold(now, tp, error)\n",
         new="        self._rest_until = now + self._backoff.next()\n",
         breaks="a partition that cannot be fetched slows down the others",
         tests=(f"{OF_SOURCE}::test_a_partition_that_cannot_be_fetched_does_not_slow_down_the_others",),
     ),
     Mutant(
         file=SOURCE,
-        old="            self._hold(now, lease.tp)\n",
+        old="            self._hold(now, lease.tp, error)\n",
         new="            self._rest_until = now + self._backoff.next()\n",
         breaks="acknowledgements that one partition cannot store hold up the others",
         tests=(f"{OF_SOURCE}::test_acknowledgements_that_one_partition_cannot_store_do_not_hold_up_the_others",),
@@ -158,7 +158,7 @@ MUTANTS = (
     ),
     Mutant(
         file=SOURCE,
-        old="        self._hold(now, tp)  # and out",
+        old="        self._hold(now, tp, error)  # and out",
         new="        self._in_session.pop(tp, None)  # and out",
         breaks="a partition that another broker leads stays in the share session, and each ShareFetch is answered at once",
         tests=(f"{OF_SOURCE}::test_a_partition_that_another_broker_leads_leaves_the_session",),
@@ -207,5 +207,12 @@ MUTANTS = (
         new="",
         breaks="a share consumer that is closed leaves what earlier sessions had locked",
         tests=(f"{OF_SOURCE}::test_close_releases_what_earlier_sessions_have_left_locked",),
+    ),
+    Mutant(
+        file=SOURCE,
+        old=" for tp, hold in self._holds.items() if tp in self.targets}",
+        new=" for tp, hold in ()}",
+        breaks="polls of a share consumer return nothing, and status does not say that a broker refuses a partition",
+        tests=(f"{OF_SOURCE}::test_the_status_says_what_keeps_records_from_coming",),
     ),
 )
