@@ -16,6 +16,7 @@ A new column or row does not change what these modules of `core` decide by a cod
     group.classic            what ends a member
     group.consumer_protocol  a static member whose place is taken; brokers without the protocol
     group.coordinator        what a member does about each code of its coordinator
+    group.offsets            commits of a deleted topic, and of a member whose group was deleted
     group.topics             a subscribed topic that does not exist
     metadata.cluster         topics that do not exist; starting again from the bootstrap servers
     metadata.coordinators    an error of FindCoordinator that is transient

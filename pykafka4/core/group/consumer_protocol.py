@@ -39,7 +39,8 @@ log = get_log("pykafka4.group")
 
 COMMITS_FIRST: Final = 5.0  # seconds for which a released partition is not given back because of commits that are not complete
 UNKNOWN_SECONDS: Final = 30.0  # after which an assigned topic that the metadata lacks is reported
-LOOK_AGAIN: Final = 1.0  # seconds until the metadata is requested again for a topic id without a name
+# Seconds until the metadata is requested again for a topic id without a name. After a report: the list of all topics is long.
+LOOK_AGAIN, LOOK_SELDOM = 1.0, 30.0
 # A static member that was killed holds its instance id until its session is over: at most group.consumer.max.session.timeout.ms (60 s)
 # by default. If the id is in use for longer, another process lives.
 UNRELEASED_SECONDS: Final = 75.0
@@ -150,6 +151,7 @@ class ConsumerProtocol:
         self._told_application = False  # of the first assignment since the join, which may be empty
         self._settled = False  # what is held is what is assigned, or on its way
         self._look_at = INFINITY  # when to compare again, because the metadata lacks a topic
+        self._look_pause = LOOK_AGAIN
         self._version = 0  # of the metadata, when it lacked one
         self._unknown_since: float | None = None  # since when it lacks one, or since that was last reported
         self._told: Report | None = None  # what the coordinator knows of this member; None: the next heartbeat is a full one
@@ -319,7 +321,7 @@ class ConsumerProtocol:
         for topic_id, partitions in (self._target or {}).items():
             topic = self._cluster.topic_name(topic_id)
             if topic is None:
-                self._look_at = now + LOOK_AGAIN
+                self._look_at = now + self._look_pause
                 continue
             if topic in topics:
                 tps = (TopicPartition(topic, partition) for partition in sorted(partitions))
@@ -330,7 +332,7 @@ class ConsumerProtocol:
     def _note_unknown(self, now: float) -> None:
         """Look for assigned topics that the metadata lacks. It gets those that the subscription has; the others are reported."""
         if self._look_at == INFINITY:
-            self._unknown_since = None
+            self._unknown_since, self._look_pause = None, LOOK_AGAIN
             return
         self._version = self._cluster.version
         self._cluster.refresh(now, self._topics)
@@ -338,7 +340,8 @@ class ConsumerProtocol:
         if self._unknown_since is None:
             self._unknown_since = now
         elif now >= self._unknown_since + UNKNOWN_SECONDS:
-            self._unknown_since = now
+            self._unknown_since, self._look_pause = now, LOOK_SELDOM
+            self._look_at = now + LOOK_SELDOM
             unknown = sorted(str(topic_id) for topic_id in self._target or () if self._cluster.topic_name(topic_id) is None)
             log.warning(
                 "%s: group %s: cannot read the assigned topics with the ids %s: no topic of the subscription has such an id; "
@@ -444,7 +447,7 @@ class ConsumerProtocol:
             self.credentials.generation = answer.member_epoch
         self.generation = answer.member_epoch
         if answer.assignment is not None:
-            before, self._settled = self._target or {}, False
+            before, self._settled, self._look_pause = self._target or {}, False, LOOK_AGAIN
             self._target = {part.topic_id: frozenset(part.partitions) for part in answer.assignment.topic_partitions}
             if self._has_lost_unknown(before):
                 self._told = None

@@ -34,6 +34,7 @@ STABLE_FROM: Final = 7
 MOST_WAITING: Final = 1000  # queued commits; with more, the coordinator is unreachable and the application ignores it
 UNKNOWN_SECONDS: Final = 5.0  # for which the coordinator may not know a new partition; after that the partition was deleted
 UNKNOWN_ID: Final = BY_NAME["UNKNOWN_TOPIC_ID"].code
+NO_GROUP: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code  # of a member: it was removed, and the group was deleted since
 LATE_SECONDS: Final = 30.0  # a request whose connection is lost is executed within this time, or never
 
 Places = Mapping[TopicPartition, OffsetAndMetadata]
@@ -83,6 +84,7 @@ class Lookup:
     wanted: Callable[[], bool]
     some: Callable[[float, Found], None] | None
     ids: dict[str, UUID] = attrs.Factory(dict)  # of the topics in the last request
+    of_member: bool = False  # that request had the member's epoch
 
 
 class Offsets:
@@ -305,7 +307,7 @@ class Offsets:
         verdicts = dict.fromkeys(asked, Reaction.RETRY)  # partitions missing in the response are not stored
         for tp, error in _errors_of(answer, commit.ids):
             if tp in verdicts:
-                verdicts[tp] = reaction(error)
+                verdicts[tp] = Reaction.STRANGER if error == NO_GROUP and commit.credentials is not None else reaction(error)
                 if error in MISSING and self._is_gone(now, commit, tp, commit.ids.get(tp.topic) if error == UNKNOWN_ID else None):
                     verdicts[tp] = Reaction.FATAL
         return verdicts
@@ -361,6 +363,7 @@ class Offsets:
             topics=[kind(name=name, partition_indexes=numbers) for name, numbers in topics.items()],
         )
         call = self._lookups[lookup]
+        lookup.of_member = member is not None
         if member is None:
             lookup.ids, call.max_version = {}, ONE_GROUP
             return message
@@ -386,7 +389,7 @@ class Offsets:
         self._tell_found(now, lookup, answer)
         topic, group = "" if tp is None else tp.topic, self._config.group_id or ""
         error = broker_error(code, f"committed offset of {tp or names_of(lookup.tps)}", None, "OffsetFetch", topic=topic, group=group)
-        if lookup.ids and reaction(code) is Reaction.STRANGER:  # heartbeats of a member that was put out hear of it, too
+        if lookup.of_member and reaction(code) is Reaction.STRANGER:  # heartbeats of a member that was put out hear of it, too
             return Next.RETRY, error
         return AGAIN.get(reaction(code), Next.GIVE_UP), error
 
@@ -448,6 +451,8 @@ def _commit_error(
 ) -> KafkaError:
     for tp, code in errors:
         if verdicts.get(tp) is worst and code:
+            if worst is Reaction.STRANGER:  # whatever the code
+                return GroupError(code, f"commit of {tp}", hint)
             return broker_error(code, f"commit of {tp}", hint, "OffsetCommit", topic=tp.topic, group=group)
     return KafkaError("the response lacks some of the committed partitions")
 

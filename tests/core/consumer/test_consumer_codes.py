@@ -181,10 +181,10 @@ def test_offset_commit(harness: ConsumerHarness, name: str) -> None:
         assert outcomes == [None]
         return
     assert name in str(outcomes[0])
-    ends = name == "FENCED_INSTANCE_ID"
+    fatal = {"FENCED_INSTANCE_ID": MemberState.FATAL, "GROUP_ID_NOT_FOUND": MemberState.UNJOINED}
     states = {
         Reaction.REJOIN: MemberState.REVOKING,
-        Reaction.FATAL: MemberState.FATAL if ends else MemberState.STABLE,
+        Reaction.FATAL: fatal.get(name, MemberState.STABLE),
         Reaction.DENIED: MemberState.STABLE,
     }
     assert membership.state is states.get(meaning, MemberState.UNJOINED)

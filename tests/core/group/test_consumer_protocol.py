@@ -13,10 +13,12 @@ from member_harness import steady
 
 from pykafka4.core import INFINITY, Failed
 from pykafka4.core.group.consumer_protocol import COMMITS_FIRST, MOVES, UNRELEASED_SECONDS, ConsumerState
+from pykafka4.core.group.discovery import Discovery
 from pykafka4.core.group.heartbeats import SOON
 from pykafka4.core.group.topic_filter import TopicFilter
 from pykafka4.error_table import Written
-from pykafka4.errors import AuthorizationError, UnsupportedVersion
+from pykafka4.errors import AuthorizationError, GroupError, UnsupportedVersion
+from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatRequest as Heartbeat
 from pykafka4.wire.protocol.messages_group import (
@@ -560,11 +562,13 @@ def test_a_commit_of_an_earlier_membership_fails_and_does_not_hold_up_others() -
     assert behind == [None]
 
 
-def test_a_commit_of_a_member_that_was_put_out_fails_and_the_member_joins_again() -> None:
+@pytest.mark.parametrize("error", ["UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND"])
+def test_a_commit_of_a_member_that_was_put_out_fails_and_the_member_joins_again(error: str) -> None:
     member = GroupMember().joined(0)
     outcomes = member.commit({0: 5})
-    member.commits({tp(0): "UNKNOWN_MEMBER_ID"})
-    assert "UNKNOWN_MEMBER_ID" in str(outcomes[0])
+    member.commits({tp(0): error})
+    assert isinstance(outcomes[0], GroupError)
+    assert error in str(outcomes[0])
     assert member.ended() == [("lost", [tp(0)])]
     member.release()
     assert member.message.member_epoch == 0
@@ -613,6 +617,18 @@ def test_a_lookup_of_a_member_that_is_behind_is_repeated(error: str) -> None:
     member.run(1)
     member.committed({tp(0): 3})
     assert member.machine.fetcher.positions[tp(0)].offset == 3
+
+
+def test_a_lookup_for_a_topic_of_others_is_repeated_as_well() -> None:
+    """The member knows no id of that topic."""
+    member, found = GroupMember().joined(0), list[object]()
+    member.committed({tp(0): 3})
+    member.machine.offsets.lookup([tp(0, "others")], member.now + 60, lambda _, answer: found.append(answer))
+    member.run()
+    member.committed(error="UNKNOWN_MEMBER_ID")
+    member.run(1)
+    member.committed({tp(0, "others"): 8})
+    assert found == [{tp(0, "others"): OffsetAndMetadata(8)}]
 
 
 # ---- patterns that the coordinator matches
@@ -680,6 +696,24 @@ def test_a_topic_that_the_client_does_not_find_is_reported_by_its_id(caplog: pyt
             member.reply(1, same=True)
     (warning,) = [record.getMessage() for record in caplog.records if str(UNKNOWN) in record.getMessage()]
     assert warning.startswith("pykafka4: group g: cannot read the assigned topics with the ids")
+
+
+def test_a_topic_that_is_not_found_does_not_have_all_topics_listed_every_second_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    member, looks = by_pattern(), list[float]()
+    monkeypatch.setattr(Discovery, "hurry", lambda _, when: looks.append(when))
+    member.reply(1, 0, topic_id=UNKNOWN)
+    began = member.now
+    while member.now < began + 600:
+        member.run(1)
+        if member.pending(Heartbeat):
+            member.reply(1, same=True)
+    assert 30 < len(looks) < 60
+    looks.clear()
+    member.next_beat()
+    member.reply(2, 1, topic_id=UNKNOWN)  # it may be another topic
+    for _ in range(5):
+        member.run(1)
+    assert len(looks) > 3
 
 
 def test_the_table_of_states_has_every_state() -> None:
