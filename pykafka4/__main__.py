@@ -1,18 +1,39 @@
-"""`python -m pykafka4`. Rule: without the packages of the command line it says how to install them; the client does not need them."""
+"""`python -m pykafka4`. Rule: without the packages of the command line it says how to install them; the client does not need them.
+
+Ctrl-C ends it without a traceback at any time, also while its modules are imported.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import io
+import os
 import sys
+from pathlib import Path
 
 __all__ = ["main"]
 
 NEEDED = ("click", "rich")
+INTERRUPTED = 130  # as shells report it
 
 
 def main() -> int:
     """Run the command line; returns the exit code."""
+    _fill_closed()
+    try:
+        return _run()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _fill_closed() -> None:
+    """What is written to a stream that was closed by the caller (`>&-`) is lost, as in /dev/null, and fails no command."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # for as long as the process lives
+
+
+def _run() -> int:
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         sys.stderr.write(f"the command line needs {' and '.join(missing)}: pip install 'pykafka4[cli]'\n")

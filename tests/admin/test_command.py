@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -454,6 +455,28 @@ def test_the_module_runs_as_a_program(server: ModelServer, admin: AdminClient) -
     command = [sys.executable, "-m", "pykafka4", "-b", server.bootstrap_servers, "groups", "lag", "g"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, rows(done.stdout)[1]) == (0, ["g", "t", "0", "4", "10", "6", "-", "-"])
+
+
+@pytest.mark.parametrize("command", ["list", "list --json", "export g", "rewind g --topic t --to-latest --execute", "lag none"])
+@pytest.mark.parametrize("closed", [(1,), (1, 2)])
+def test_a_closed_output_fails_no_command(server: ModelServer, admin: AdminClient, command: str, closed: tuple[int, ...]) -> None:
+    topic(server, 10)
+    admin.set_offsets("g", {T0: 4})
+    line = [sys.executable, "-m", "pykafka4", "-b", server.bootstrap_servers, "groups", *command.split()]
+    shell = ["sh", "-c", 'exec "$@" ' + " ".join(f"{number}>&-" for number in closed), "sh", *line]
+    done = subprocess.run(shell, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert done.returncode == ("none" in command)
+    assert "Traceback" not in done.stderr
+    assert server.committed("g") == {T0: 10 if "rewind" in command else 4}
+
+
+def test_ctrl_c_while_the_command_line_is_imported_is_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "pykafka4.cli.main", Slow("pykafka4.cli.main"))
+    assert entry.main() == 130
 
 
 @pytest.mark.parametrize("command", ["list", "describe --all", "lag --all", "list --json", "lag --all --json", "export --all"])

@@ -187,4 +187,11 @@ MUTANTS: Final = (
         breaks="the exit code says nothing of a group that failed",
         tests=(COMMAND + "test_one_denied_group_is_told_beside_the_others",),
     ),
+    Mutant(
+        file="pykafka4/__main__.py",
+        old="    _fill_closed()\n",
+        new="",
+        breaks="a command whose output was closed ends with a traceback, after it has changed offsets",
+        tests=("tests/admin/test_command.py::test_a_closed_output_fails_no_command",),
+    ),
 )
