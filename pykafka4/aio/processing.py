@@ -12,12 +12,13 @@ import contextvars
 import inspect
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Protocol
+from contextvars import ContextVar
+from typing import Any, Final, Protocol
 
 from pykafka4.errors import ClosedError, KafkaError, shown
 from pykafka4.logs import get_log
 from pykafka4.net import system
-from pykafka4.processing.progress import Task
+from pykafka4.processing.progress import Progress, Task
 from pykafka4.processing.run import COMMIT_SECONDS, LOOK, Between, Plan, Rounds, tell
 from pykafka4.processing.safe import Reads
 from pykafka4.processing.work import Lane, Processed, Work, checked_delivery
@@ -27,6 +28,15 @@ from pykafka4.wire.records.hot import Delivery, Record
 __all__ = ["TaskConsumes", "check_producer", "run"]
 
 log = get_log("pykafka4.processing")
+
+PROGRESS: Final[ContextVar[Progress | None]] = ContextVar("pykafka4_progress", default=None)  # of which partition a handler has a record
+
+
+class BeginsRuns(Reads, Protocol):
+    """What a run in tasks needs of the consumer's session."""
+
+    async def await_run(self, run: Any) -> None:
+        """As `begin_run`."""
 
 
 class TaskConsumes(Between, Protocol):
@@ -87,6 +97,7 @@ class TaskWork(Work):
         task = self._begin(lane)
         if task is None:
             return
+        PROGRESS.set(task.progress)  # in the context of this attempt
         try:
             returned = self._handle(task.record)
             if inspect.isawaitable(returned) and not isinstance(returned, Delivery):
@@ -99,6 +110,8 @@ class TaskWork(Work):
         except Exception as error:
             self._failed(lane, task, error)
         except BaseException as error:
+            if self._loop.is_closed():  # this coroutine is collected
+                raise
             self._abandon(task, error)
         else:
             self._settle(lane, task, returned)
@@ -127,10 +140,16 @@ class TaskWork(Work):
 
     # ---------------------------------------------------------------- ends
 
+    @property
+    def left(self) -> bool:
+        """Whether the handlers never go on, because their event loop was closed."""
+        return self._loop.is_closed()
+
     async def ended(self, tps: Collection[TopicPartition], timeout: float) -> None:
         """See Work.end."""
         ending = self.begin_end(tps)
-        await self._until(lambda: not any(progress.running for progress in ending), timeout)
+        mine = PROGRESS.get()  # a handler closes the consumer: its own record is not waited for
+        await self._until(lambda: not any(progress.running > (progress is mine) for progress in ending), timeout)
 
     async def stopped(self, timeout: float) -> bool:
         """See Work.stop."""
@@ -164,22 +183,34 @@ class TaskWork(Work):
 class TaskProcessing(Rounds):
     """One run of `aio.Consumer.process`. The listener runs inside `poll`."""
 
-    def __init__(self, consumer: TaskConsumes, plan: Plan, reads: Reads, where: str, commits: bool, release_seconds: float) -> None:
+    def __init__(self, consumer: TaskConsumes, plan: Plan, reads: BeginsRuns, where: str, commits: bool, release_seconds: float) -> None:
         """See Rounds."""
-        self._consumer, self._release_seconds = consumer, release_seconds
+        self._consumer, self._task_reads, self._release_seconds = consumer, reads, release_seconds
         self._tasks = TaskWork(plan, consumer.wakeup)
         super().__init__(consumer, plan, self._tasks, reads, where, commits)
 
     async def run(self) -> None:
         """Process records until `stop` is set, an error ends it, or it is cancelled."""
-        self._selection.run = self
         try:
             await self._run()
         finally:
-            self.end()
+            if not self.left:
+                self.end()
+
+    @property
+    def left(self) -> bool:
+        """Whether it never goes on, because its event loop was closed."""
+        return self._tasks.left
+
+    def abandon(self) -> None:
+        """The same, and the consumer is used on another event loop: go back to what is not finished."""
+        self._tasks.refuse()
+        offsets = self._go_back()
+        self.end()
+        self._commit_soon(offsets)
 
     async def _run(self) -> None:
-        self._reads.take_over()
+        await self._task_reads.await_run(self)
         try:
             while self._goes_on():
                 self._round(await self._consumer.poll(LOOK, self._room()))
@@ -187,6 +218,8 @@ class TaskProcessing(Rounds):
             await self._finish_cancelled()
             raise
         except BaseException:
+            if self.left:  # this coroutine is collected
+                raise
             await self._finish()
             raise
         await self._finish()
@@ -203,7 +236,7 @@ class TaskProcessing(Rounds):
         except ClosedError:
             raise
         except KafkaError as error:
-            log.warning("%s: the last commit of finished records failed; they will be processed again: %s", self._where, error)
+            log.warning("%s: the last commit of finished records failed; they will be read again: %s", self._where, error)
 
     async def _finish(self) -> None:
         """Wait for the handlers that run, cancel those that are late, commit what is finished, and go back to what is not."""
@@ -223,10 +256,12 @@ class TaskProcessing(Rounds):
         try:
             await self._tasks.cancelled(self._plan.drain)
         finally:  # also if it is cancelled again
-            offsets = self._go_back()
-            if offsets:
-                with contextlib.suppress(KafkaError):  # partitions were lost
-                    self._consumer.commit_async(offsets, self._committed)
+            self._commit_soon(self._go_back())
+
+    def _commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        if offsets:
+            with contextlib.suppress(KafkaError):  # partitions were lost
+                self._consumer.commit_async(offsets, self._committed)
 
     # ---------------------------------------------------------------- the listener, inside `poll`
 
@@ -254,7 +289,7 @@ class TaskProcessing(Rounds):
             await told
 
 
-async def run(consumer: TaskConsumes, plan: Plan, reads: Reads, where: str, commits: bool, max_poll: float) -> Processed:
+async def run(consumer: TaskConsumes, plan: Plan, reads: BeginsRuns, where: str, commits: bool, max_poll: float) -> Processed:
     """See aio.Consumer.process. `reads` is the consumer's session, `max_poll` is how long its listener may take."""
     processing = TaskProcessing(consumer, plan, reads, where, commits, min(plan.drain, max_poll / 2))
     await processing.run()

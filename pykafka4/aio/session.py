@@ -19,10 +19,11 @@ from pykafka4.client import Client
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, check_limit, check_timeout
 from pykafka4.consumer.assignment import LEAVE_SECONDS
 from pykafka4.consumer.guard import Iteration, call
+from pykafka4.consumer.selection import Run
 from pykafka4.consumer.session import CLOSE_SECONDS, Session
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import CLOSING
-from pykafka4.errors import KafkaError
+from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.net import system
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.runtime import warn_unclosed
@@ -61,6 +62,14 @@ class TaskSession(Session):
         if self.runtime.loop.forked:
             self.check()  # first: in the child, the event loop is another one
         self.home.enter()
+        self._end_left_run()
+
+    def _end_left_run(self) -> None:
+        """A run whose event loop was closed has left records in hand: they are read again."""
+        left: Any = self.selection.run
+        if left is not None and left.left:
+            with contextlib.suppress(KafkaError):  # which every call raises
+                left.abandon()
 
     # ---------------------------------------------------------------- polling
 
@@ -139,6 +148,18 @@ class TaskSession(Session):
     # ---------------------------------------------------------------- other calls that wait
 
     @call
+    async def await_run(self, begins: Run) -> None:
+        """As `begin_run`."""
+        self.enter()
+        with self.guard.exclusive("process"):
+            await self._let_others_run(None)
+            self.guard.iterate(asyncio.current_task(), None, "process")
+            if self.selection.run is not None:
+                raise ConfigError("process was called while another process of this consumer runs: end it first")
+            self.selection.run = begins
+            self.take_over()
+
+    @call
     async def await_position(self, tp: TopicPartition, timeout: float) -> int:
         """See aio.Consumer.position."""
         self.enter()
@@ -188,6 +209,7 @@ class TaskSession(Session):
         if self.closed or self.runtime.loop.forked:
             return
         self.home.enter()
+        self._end_left_run()
         self.guard.check_whole("close")
         ending = self._ending
         if ending is None or ending.get_loop().is_closed():

@@ -334,6 +334,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         consumer stands at the first record that is not finished.
         `executor` runs the handlers instead of own daemon threads (`workers` does not count then); it must use threads of this process.
 
+        Other threads may only close the consumer meanwhile, handlers too.
         Raises ConfigError with enable_auto_commit and inside `transaction(consumer)`, TypeError or ConfigError naming a wrong argument, and
         what `poll` raises.
         """
@@ -416,7 +417,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         if config.enable_auto_commit:
             raise ConfigError("streams commit what is finished themselves: create the consumer with enable_auto_commit=False")
         if session.guard.lent is not None:
-            raise ConfigError("the streams of this consumer are open: close them first")
+            raise ConfigError(f"streams was called while {session.guard.lent[1]}")
         session.transactional.check_none("streams")
         counts, subscribed = stream_counts(topics, count)
         check_listener(listener)
@@ -429,8 +430,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
             seconds(drain_timeout, "drain_timeout"),
             config.max_poll_interval_ms / 1000,
         )
-        session.guard.iterate(threading.current_thread(), None)
-        session.guard.iterations.clear()  # the caller is not in a loop any more: the thread of the streams polls from now on
+        session.guard.iterate(threading.current_thread(), None, "streams")
         return open_streams(self, counts, plan, session, lambda: session.assignment.subscribe(subscribed, listener, exclude))
 
     # -- the rest

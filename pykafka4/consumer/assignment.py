@@ -238,13 +238,14 @@ class Assignment:
             method = "on_partitions_revoked"
         listen: Listen | None = getattr(listener, method, None)
         if listen is not None:
-            idle = reader.idle
+            idle, within = reader.idle, self.guard.listening
             self.listener_method = method
             try:
                 reader.idle = self._attachment.runtime.loop.now()  # max_poll_interval_ms bounds the listener, too
+                self.guard.listening = True
                 yield from self._waits.listen(listen, tps, event)
             finally:
-                self.listener_method, reader.idle = "", idle
+                self.guard.listening, self.listener_method, reader.idle = within, "", idle
 
     # ---------------------------------------------------------------- close and unsubscribe
 

@@ -87,8 +87,9 @@ class Guard:
         self._busy: dict[str, tuple[Thread, str]] = {}  # the thread that uses the consumer, and the call
         self._closer: dict[str, tuple[Thread, object]] = {}  # the thread that closes: its listener may still commit
         self.closing = False
+        self.listening = False  # the thread that uses the consumer is in a method of the listener
         self.iterations: list[Iteration] = []  # loops that have polled, and may have a record in hand
-        self.lent: tuple[Thread, str] | None = None  # a thread of this client that uses the consumer between its calls, too, and what for
+        self.lent: tuple[Thread, str] | None = None  # a thread that uses the consumer between its calls, too, and what that is
 
     def using(self, what: str) -> Use:
         """A block in which this thread uses the consumer."""
@@ -116,10 +117,10 @@ class Guard:
         self.check_whole(what)
         return False
 
-    def iterate(self, user: Any, iteration: Iteration | None) -> None:
+    def iterate(self, user: Any, iteration: Iteration | None, what: str = "poll") -> None:
         """`user` polls, in `iteration` if that is given. Refused while another one is in a loop: its record would count as finished."""
         if other := self.looping(user, iteration):
-            raise self._occupied(user, "poll", other.user, "a loop")
+            raise self._occupied(user, what, other.user, "a loop")
         if iteration is not None:
             iteration.user = user
             self.iterations.append(iteration)
@@ -141,7 +142,7 @@ class Guard:
     def _check_lent(self, thread: Thread, what: str) -> None:
         lent = self.lent
         if lent is not None and lent[0] is not thread and not self.closing:  # `check` refuses all but the thread that closes
-            raise KafkaError(f"thread {thread.name!r} called {what} while {lent[1]} of this consumer are open: close them first")
+            raise KafkaError(f"thread {thread.name!r} called {what} while {lent[1]}")
 
     def leave(self) -> None:
         """Release the consumer."""
@@ -181,8 +182,9 @@ class Guard:
         return True
 
     def shut(self) -> bool:
-        """Whether another thread closes the consumer, or has closed it."""
-        return self.closing and system.current_thread() is not self.closer()
+        """Whether another thread closes the consumer, or has closed it. It waits for a listener, which may commit."""
+        me = system.current_thread()
+        return self.closing and me is not self.closer() and not (self.listening and self._busy.get("user", (None, ""))[0] is me)
 
     def closer(self) -> Thread | None:
         """The thread that closes the consumer."""

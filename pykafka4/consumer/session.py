@@ -24,7 +24,7 @@ from pykafka4.consumer.assignment import LEAVE_SECONDS, Assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, Iteration, call
 from pykafka4.consumer.handled import HandledError
-from pykafka4.consumer.selection import Selection
+from pykafka4.consumer.selection import Run, Selection
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.consumer.waits import Steps, ThreadWaits, Waits, at_once
 from pykafka4.core import INFINITY
@@ -347,6 +347,24 @@ class Session(Attachment[ConsumerMachine]):
     def closer(self) -> Thread | None:
         """See Reads.closer."""
         return self.guard.closer()
+
+    @call
+    def begin_run(self, run: Run) -> None:
+        """See Reads.begin_run."""
+        guard, me = self.guard, system.current_thread()
+        with guard.using("process"):
+            if guard.lent is not None:  # of this thread: a listener, for example
+                raise ConfigError(f"process was called while {guard.lent[1]}")
+            guard.iterate(me, None, "process")
+            self.selection.run = run
+            guard.lent = me, f"process of this consumer runs in thread {me.name!r}: other threads, handlers too, may only close it"
+            self.take_over()
+
+    def end_run(self, run: Run) -> None:
+        """See Reads.end_run."""
+        if self.selection.run is run:
+            self.selection.run = None
+            self.guard.lent = None
 
     @call
     def take_over(self) -> None:

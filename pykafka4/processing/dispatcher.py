@@ -14,13 +14,13 @@ from typing import Final
 
 import attrs
 
-from pykafka4.errors import ClosedError, GroupError, KafkaError, KafkaTimeoutError
+from pykafka4.errors import ClosedError, KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Promise, Signal
 from pykafka4.processing.allotment import Allotment
 from pykafka4.processing.pauses import Pauses
-from pykafka4.processing.run import COMMIT_EVERY, COMMIT_SECONDS, LOOK, Consumes, tell
+from pykafka4.processing.run import COMMIT_EVERY, COMMIT_SECONDS, LOOK, Consumes, commit_last, tell
 from pykafka4.processing.safe import Reads, Safe
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
@@ -200,14 +200,17 @@ class Dispatcher:
 
     def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], then: Callable[[KafkaError | None], object]) -> None:
         def committed(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
-            if error is not None:
-                log.warning("%s: the commit of finished records failed, and is repeated: %s", self._plan.where, error)
+            self._committed(offsets, error)
             then(error)
 
         try:
             self._consumer.commit_async(offsets, committed)
         except KafkaError as error:  # partitions were lost, and the next poll says so; or callbacks are stuck
             committed(offsets, error)
+
+    def _committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
+        if error is not None:
+            log.warning("%s: the commit of finished records failed, and is repeated: %s", self._plan.where, error)
 
     def _refuse_commits(self) -> None:
         for promise in self._take_wanted():
@@ -221,16 +224,7 @@ class Dispatcher:
         return wanted
 
     def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> None:
-        if not offsets:
-            return
-        left = min(timeout, self._reads.left())
-        try:
-            if left <= 0:
-                self._commit(offsets, lambda _: None)
-                return
-            self._consumer.commit(offsets, left)
-        except (GroupError, KafkaTimeoutError) as error:
-            log.warning("%s: the last commit of finished records failed; they will be read again: %s", self._plan.where, error)
+        commit_last(self._consumer, offsets, min(timeout, self._reads.left()), self._committed, self._plan.where)
 
     # ---------------------------------------------------------------- the listener, inside `poll`
 

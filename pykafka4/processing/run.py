@@ -37,6 +37,7 @@ __all__ = [
     "Rounds",
     "Stop",
     "at_least_one",
+    "commit_last",
     "check_sends",
     "plan",
     "run",
@@ -54,6 +55,9 @@ MOST_WORKERS: Final = 1_000
 ELSEWHERE: Final = ("ProcessPoolExecutor", "InterpreterPoolExecutor")  # executors that pickle what they run
 
 
+OnCommitted = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
+
+
 class Stop(Protocol):
     """What ends the processing: a threading.Event, for example."""
 
@@ -67,11 +71,7 @@ class Between(Pausing, Protocol):
     def wakeup(self) -> None:
         """See Consumer.wakeup."""
 
-    def commit_async(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        on_done: Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object],
-    ) -> None:
+    def commit_async(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], on_done: OnCommitted) -> None:
         """See Consumer.commit_async."""
 
 
@@ -227,7 +227,7 @@ class Rounds:
     def __init__(self, consumer: Between, plan: Plan, work: Work, reads: Reads, where: str, commits: bool) -> None:
         """`where` begins log lines. `commits`: there is a group."""
         self._between, self._plan, self._work, self._reads, self._where, self._commits = consumer, plan, work, reads, where, commits
-        self._selection, self._before = reads.selection, reads.selection.run
+        self._selection = reads.selection
         self._safe = Safe(reads, work.unfinished)
         self._pauses = Pauses(consumer, plan.most_in_hand)
         self._commit_at = system.monotonic() + COMMIT_EVERY
@@ -243,8 +243,8 @@ class Rounds:
 
     def end(self) -> None:
         """Be no longer what uses the consumer; unless it was closed, which ended the run: then its listener commits what is finished."""
-        if self._selection.run is self and not self.closed:
-            self._selection.run = self._before
+        if not self.closed:
+            self._reads.end_run(self)
 
     def _room(self) -> int:
         """How many records to poll."""
@@ -334,13 +334,12 @@ class Processing(Rounds):
     def run(self) -> None:
         """Process records until `stop` is set or an error ends it."""
         try:
-            self._selection.run = self
             self._run()
         finally:  # again: Ctrl-C may have ended `_finish`, and a run that stays would have `commit` commit old offsets
             self.end()
 
     def _run(self) -> None:
-        self._reads.take_over()
+        self._reads.begin_run(self)
         try:
             while self._goes_on():
                 self._round(self._consumer.poll(LOOK, self._room()))
@@ -348,18 +347,7 @@ class Processing(Rounds):
             self._finish()
 
     def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> None:
-        if not offsets:
-            return
-        left = min(timeout, self._reads.left())
-        try:
-            if left <= 0:
-                self._between.commit_async(offsets, self._committed)
-                return
-            self._consumer.commit(offsets, left)
-        except ClosedError:
-            raise
-        except KafkaError as error:
-            log.warning("%s: the last commit of finished records failed; they will be processed again: %s", self._where, error)
+        commit_last(self._consumer, offsets, min(timeout, self._reads.left()), self._committed, self._where)
 
     # ---------------------------------------------------------------- the listener, inside `poll`
 
@@ -420,6 +408,26 @@ class Processing(Rounds):
                 self._commit_now(offsets, COMMIT_SECONDS)
             elif offsets:
                 self._between.commit_async(offsets, self._committed)
+
+
+def commit_last(
+    consumer: Consumes, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float, committed: OnCommitted, where: str
+) -> None:
+    """Commit what is finished of partitions that go, or at the end: without waiting, for `committed`, if there is no time.
+
+    A failure is logged. Whatever it is, the rest of the end has to be done. Only ClosedError is raised: the thread that closes does it.
+    """
+    if not offsets:
+        return
+    try:
+        if timeout <= 0:
+            consumer.commit_async(offsets, committed)
+        else:
+            consumer.commit(offsets, timeout)
+    except ClosedError:
+        raise
+    except KafkaError as error:
+        log.warning("%s: the last commit of finished records failed; they will be read again: %s", where, error)
 
 
 def tell(listener: object | None, partitions: list[TopicPartition], *methods: str) -> object:

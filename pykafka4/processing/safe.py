@@ -30,8 +30,14 @@ class Reads(Protocol):
     def closer(self) -> Thread | None:
         """The thread that closes it."""
 
+    def begin_run(self, run: Any) -> None:
+        """`run` begins, in this thread: what polls have returned so far is finished. Refused while another one runs, or is in a loop."""
+
+    def end_run(self, run: Any) -> None:
+        """It has ended. May be called again."""
+
     def take_over(self) -> None:
-        """A run begins: what polls have returned so far is finished."""
+        """What polls have returned so far is finished. For a thread that the consumer was lent to before."""
 
     def taken(self) -> None:
         """What the last poll returned is in the hands of the run."""

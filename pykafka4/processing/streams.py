@@ -214,10 +214,11 @@ def open_streams(consumer: Consumes, counts: Counts, plan: StreamsPlan, session:
     dispatcher = Dispatcher(consumer, allotment, plan, session, give_back)
     thread = system.Thread(target=dispatcher.run, name=f"pykafka4-streams-{plan.client_id}", daemon=True)
     subscribe()
+    guard.iterations.clear()  # the caller is not in a loop any more: the thread of the streams polls from now on
     allotment.assign(read)
     streams = Streams(states, allotment, dispatcher, session.runtime.loop, plan)
     try:
-        guard.lent, selection.run = (thread, "streams"), dispatcher
+        guard.lent, selection.run = (thread, "streams of this consumer are open: close them first"), dispatcher
         thread.start()
     except BaseException:
         give_back(True)

@@ -89,6 +89,7 @@ class Work:
         self._waiting: list[tuple[float, int, Lane]] = []  # a heap: lanes whose first record is tried again at that time
         self._numbers = itertools.count()
         self._running = 0
+        self._runs: dict[int, Progress] = {}  # of which partition a thread handles a record
         self._stopping = False
         self._watched: dict[TopicPartition, int] = {}  # wake the thread that polls when the window is not larger than that
         self.partitions: dict[TopicPartition, Progress] = {}
@@ -134,7 +135,8 @@ class Work:
     def end(self, tps: Collection[TopicPartition], timeout: float) -> None:
         """Start no more of these partitions' records, and wait for those in hand."""
         ending = self.begin_end(tps)
-        self._ends.wait(lambda: not any(progress.running for progress in ending), timeout)
+        mine = self._runs.get(system.get_ident())  # a handler closes the consumer: its own record is not waited for
+        self._ends.wait(lambda: not any(progress.running > (progress is mine) for progress in ending), timeout)
 
     def begin_end(self, tps: Collection[TopicPartition]) -> list[Progress]:
         """Start no more of these partitions' records; returns what has to end."""
@@ -213,6 +215,8 @@ class Work:
         task = self._begin(lane)
         if task is None:
             return
+        thread = system.get_ident()
+        self._runs[thread] = task.progress
         try:
             returned = self._handle(task.record)
         except Exception as error:
@@ -221,6 +225,8 @@ class Work:
             self._abandon(task, error)
         else:
             self._settle(lane, task, returned)
+        finally:
+            self._runs.pop(thread, None)
 
     def _abandon(self, task: Task, error: BaseException) -> None:
         """This attempt ends the work."""

@@ -26,7 +26,7 @@ class Running:
     def __init__(self, server: ModelServer, how: str, handle: Callable[[Record], object] = lambda record: None, **options: Any) -> None:
         self._how, self._handle, self._stop = how, handle, threading.Event()
         options = {"bootstrap_servers": server.bootstrap_servers, **QUICK, **options}
-        self.drain = options.pop("drain_timeout", LONG)
+        self.drain, self._listener = options.pop("drain_timeout", LONG), options.pop("listener", None)
         self.consumer: Any = (aio.Consumer if how == "tasks" else Consumer)(**options)
         self.handled: list[Record] = []
         self.error: BaseException | None = None
@@ -94,7 +94,7 @@ class Running:
             if self._how == "tasks":
                 asyncio.run(self._run_tasks())
             elif self._how == "process":
-                self.consumer.subscribe(["t"])
+                self.consumer.subscribe(["t"], self._listener)
                 self.consumer.process(self._note, "partition", stop=self._stop, drain_timeout=self.drain)
             else:
                 self._stream()
@@ -104,10 +104,10 @@ class Running:
     async def _run_tasks(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         async with self.consumer as consumer:
-            consumer.subscribe(["t"])
+            consumer.subscribe(["t"], self._listener)
             await consumer.process(self._note, "partition", stop=self._stop, drain_timeout=self.drain)
 
     def _stream(self) -> None:
-        with self.consumer.streams({"t": 1}, drain_timeout=self.drain) as streams:
+        with self.consumer.streams({"t": 1}, listener=self._listener, drain_timeout=self.drain) as streams:
             threading.Thread(target=lambda: [self._note(record) for record in streams[0]], daemon=True).start()
             self._stop.wait(LONG)

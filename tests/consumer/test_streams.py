@@ -411,7 +411,7 @@ def test_other_threads_cannot_use_the_consumer_meanwhile(server: ModelServer, ma
         ):
             with pytest.raises(KafkaError, match="while streams of this consumer are open: close them first"):
                 call()
-        with pytest.raises(ConfigError, match="the streams of this consumer are open"):
+        with pytest.raises(ConfigError, match="streams was called while streams of this consumer are open"):
             consumer.streams({"t": 1})
         Reading(streams).wait(5)
         assert consumer.assignment() == {TopicPartition("t", 0)}

@@ -11,6 +11,48 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/aio/session.py",
+        old='            self.guard.iterate(asyncio.current_task(), None, "process")\n',
+        new="",
+        breaks="process commits what another task has in hand of a loop",
+        tests=("tests/aio/test_aio_runs.py::test_process_beside_a_loop_of_another_task_is_refused_and_commits_nothing",),
+    ),
+    Mutant(
+        file="pykafka4/aio/session.py",
+        old='        with self.guard.exclusive("process"):\n',
+        new="        if True:\n",
+        breaks="a second process is told that another one runs, and not which task that is",
+        tests=("tests/aio/test_aio_runs.py::test_a_second_process_is_refused_and_commits_nothing",),
+    ),
+    Mutant(
+        file="pykafka4/aio/session.py",
+        old="            if self.selection.run is not None:\n",
+        new="            if False:\n",
+        breaks="a second process commits what the first has in hand while that waits for its handlers",
+        tests=("tests/aio/test_aio_runs.py::test_a_second_process_is_refused_also_while_the_first_waits_for_its_handlers",),
+    ),
+    Mutant(
+        file="pykafka4/aio/session.py",
+        old="        if left is not None and left.left:\n",
+        new="        if False:\n",
+        breaks="what a process had in hand whose event loop was closed is skipped",
+        tests=("tests/aio/test_aio_runs.py::test_what_the_event_loop_of_a_run_has_left_is_not_finished",),
+    ),
+    Mutant(
+        file="pykafka4/aio/processing.py",
+        old="            if not self.left:\n                self.end()\n",
+        new="            self.end()\n",
+        breaks="what a process had in hand whose event loop was closed is skipped, if its task was collected",
+        tests=("tests/aio/test_aio_runs.py::test_what_the_event_loop_of_a_run_has_left_is_not_finished",),
+    ),
+    Mutant(
+        file="pykafka4/aio/processing.py",
+        old="        mine = PROGRESS.get()  # a handler",
+        new="        mine = None  # a handler",
+        breaks="a handler that closes the consumer waits for itself",
+        tests=("tests/aio/test_aio_runs.py::test_a_handler_may_close_the_consumer",),
+    ),
+    Mutant(
+        file="pykafka4/aio/session.py",
         old="                if self.guard.looping(asyncio.current_task(), iteration) is None:\n",
         new="                if True:\n",
         breaks="a task cannot poll at once after another one has left a generator",
@@ -276,8 +318,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/aio/processing.py",
-        old="            offsets = self._go_back()\n",
-        new="            offsets = self._uncommitted()\n",
+        old="            self._commit_soon(self._go_back())\n",
+        new="            self._commit_soon(self._uncommitted())\n",
         breaks="after a cancelled process the consumer skips what was not finished",
         tests=("tests/aio/test_aio_process.py::test_a_cancelled_process_commits_what_is_finished_and_goes_back_to_the_rest",),
     ),
@@ -290,7 +332,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/aio/processing.py",
-        old="        await self._until(lambda: not any(progress.running for progress in ending), timeout)\n",
+        old="        await self._until(lambda: not any(progress.running > (progress is mine) for progress in ending), timeout)\n",
         new="",
         breaks="a revocation does not wait for handlers that are awaited",
         tests=("tests/aio/test_aio_process.py::test_before_a_revocation_what_is_in_hand_is_finished_and_committed",),

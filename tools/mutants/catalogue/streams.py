@@ -12,6 +12,13 @@ WAITS = "tests/consumer/test_runs_waits.py"
 
 MUTANTS = (
     Mutant(
+        file="pykafka4/processing/streams.py",
+        old="    guard.iterations.clear()",
+        new="    pass",
+        breaks="streams do not begin while the thread that opens them has an iterator in a variable",
+        tests=("tests/consumer/test_guard.py::test_streams_begin_although_their_thread_has_an_iterator",),
+    ),
+    Mutant(
         file=ALLOTMENT,
         old="            return ending  # another thread",
         new="            pass  # another thread",

@@ -10,13 +10,6 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
-        file="pykafka4/consumer/__init__.py",
-        old="        session.guard.iterations.clear()",
-        new="        pass",
-        breaks="streams do not begin while the thread that opens them has an iterator in a variable",
-        tests=("tests/consumer/test_guard.py::test_streams_begin_although_their_thread_has_an_iterator",),
-    ),
-    Mutant(
         file="pykafka4/consumer/arguments.py",
         old="min(max_records, MOST_RECORDS)",
         new="max_records",
@@ -176,6 +169,16 @@ MUTANTS: Final = (
         new="        if False:\n",
         breaks="a time without a time zone is taken",
         tests=("tests/consumer/test_positions.py::test_a_wrong_time_is_refused",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/guard.py",
+        old=' and not (self.listening and self._busy.get("user", (None, ""))[0] is me)\n',
+        new="\n",
+        breaks="what is finished during a revocation is not committed if another thread closes",
+        tests=(
+            "tests/consumer/test_runs_alone.py::test_what_is_finished_during_a_revocation_is_committed_although_another_thread_closes",
+            "tests/consumer/test_runs_alone.py::test_a_listener_may_commit_while_another_thread_closes",
+        ),
     ),
     Mutant(
         file="pykafka4/consumer/guard.py",

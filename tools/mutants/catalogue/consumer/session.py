@@ -11,6 +11,20 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/consumer/session.py",
+        old='            guard.iterate(me, None, "process")\n',
+        new="",
+        breaks="process commits what another thread has in hand of a loop",
+        tests=("tests/consumer/test_runs_alone.py::test_process_beside_a_loop_of_another_thread_is_refused_and_commits_nothing",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="            guard.lent = me, f",
+        new="            _ = me, f",
+        breaks="a poll of a handler takes records away from process, if it comes between two polls",
+        tests=("tests/consumer/test_runs_alone.py::test_a_handler_that_calls_the_consumer_is_refused_whenever_it_does",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
         old="            if reader.idle is None:  # a poll that was refused shows no progress: the member's lease ends\n",
         new="            if True:\n",
         breaks="polls that are refused keep the lease of a thread that hangs in its loop",
