@@ -31,6 +31,7 @@ __all__ = [
     "Since",
     "Stage",
     "Start",
+    "Subscribed",
     "Trouble",
     "Truncated",
 ]
@@ -187,6 +188,11 @@ class Truncated:
     offset: int
     epoch: int = -1  # leader epoch of the record before `offset`
     raises: bool = False  # auto_offset_reset=none: raise `LogTruncated` instead of going back to `offset`
+
+
+@attrs.frozen(eq=False)
+class Subscribed:
+    """Another subscription has begun. An error that ended the one before it may have arrived after the application's call."""
 
 
 class Lasting(enum.Enum):

@@ -23,7 +23,7 @@ from pykafka4.core.consumer.fetch_buffer import FetchBuffer
 from pykafka4.core.consumer.handed_over import HandedOver
 from pykafka4.core.consumer.notices import Notices, subject_of
 from pykafka4.core.consumer.places import Place, first_left, later, within, without
-from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Move, Since, Start, Trouble, Truncated
+from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Move, Since, Start, Subscribed, Trouble, Truncated
 from pykafka4.errors import ConfigError, CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
@@ -557,6 +557,9 @@ class Reader:
         else:
             self.fatal = trouble.error
 
+    def _arrive_subscribed(self, _: Subscribed) -> None:
+        self.fatal = None
+
     def _arrive_event(self, event: Assigned | Ended) -> None:
         if not self.events or self.events[-1] is not event:  # an interrupted attempt may have appended it already
             self.events.append(event)
@@ -630,6 +633,7 @@ ARRIVE: Mapping[type, Callable[[Reader, Any], None]] = {
     Trouble: Reader._arrive_trouble,
     Assigned: Reader._arrive_event,
     Ended: Reader._arrive_event,
+    Subscribed: Reader._arrive_subscribed,
 }
 TAKE: Mapping[type, Callable[[Reader, Any, bool], bool]] = {
     Located: Reader._take_located,

@@ -16,7 +16,7 @@ from pykafka4.core.group.protocol import Assignee, CommitsInFlight, GroupProtoco
 from pykafka4.core.group.topic_filter import TopicFilter
 from pykafka4.core.group.topics import SubscribedTopics
 from pykafka4.core.metadata.cluster import Cluster
-from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Start, Trouble
+from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Start, Subscribed, Trouble
 from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
@@ -77,6 +77,7 @@ class Membership:
         self._claims: dict[TopicPartition, Claim] = {}  # until the application has released them
         self._ending: list[Ended] = []  # the events that it has not released yet
         self._when_left: list[Callable[[], None]] = []
+        self._rejected = False  # since the last subscription began
         self.protocol = protocol(self)
 
     @property
@@ -126,6 +127,9 @@ class Membership:
 
     def subscribe(self, topics: tuple[str, ...], filter: TopicFilter | None = None) -> None:
         """Be a member with a subscription to `topics`, and to those that `filter` selects."""
+        if self._rejected or self._subscribed.failed:
+            self._rejected = False
+            self._application.put(Subscribed())
         self._subscribed.replace(topics, filter)
         self.protocol.start_over()
 
@@ -270,6 +274,7 @@ class Membership:
 
     def refused(self, error: KafkaError) -> None:
         """The group rejected this member with an error that is not retriable: `poll` raises it."""
+        self._rejected = True
         self._application.put(Trouble(None, error))
 
     def denied(self, error: KafkaError) -> None:

@@ -87,6 +87,11 @@ class SubscribedTopics:
         """Whether `names` are the topics of this subscription, and their metadata is requested."""
         return not self._fresh and (self.filter is None or self.matching is not None)
 
+    @property
+    def failed(self) -> bool:
+        """Whether the pattern takes too long."""
+        return self._discovery.failure is not None
+
     def replace(self, names: tuple[str, ...], filter: TopicFilter | None = None) -> None:
         """Subscribe to `names`, and to the topics that `filter` selects, from now on."""
         self.listed, self.filter, self.matching = names, filter, None

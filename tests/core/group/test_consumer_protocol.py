@@ -366,6 +366,20 @@ def test_what_no_retry_can_help_is_raised_with_the_coordinators_words(error: str
     assert member.message.member_epoch == 0
 
 
+def test_a_rejection_that_arrives_during_the_next_subscription_does_not_concern_that() -> None:
+    """`subscribe` clears the error on the application's thread; the loop may put it after that, before it learns of the subscription."""
+    member = GroupMember()
+    member.find_coordinator()
+    member.reader.drain()
+    member.reader.fatal = None
+    member.reply(error="GROUP_MAX_SIZE_REACHED")
+    member.machine.membership.subscribe(("t",))
+    member.run()
+    member.reply(1, 0)
+    assert member.take_up() == [[tp(0)]]
+    assert member.reader.fatal is None
+
+
 def test_a_missing_right_is_raised_and_the_member_goes_on_asking() -> None:
     member = GroupMember().joined(0)
     member.next_beat()

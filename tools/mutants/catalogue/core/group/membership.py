@@ -18,6 +18,22 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/membership.py",
+        old="        if self._rejected or self._subscribed.failed:\n",
+        new="        if False:\n",
+        breaks="a rejection that arrives while the next subscription begins is raised by every poll of that",
+        tests=(
+            "tests/core/group/test_consumer_protocol.py::test_a_rejection_that_arrives_during_the_next_subscription_does_not_concern_that",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/group/membership.py",
+        old="        if self._rejected or self._subscribed.failed:\n",
+        new="        if self._rejected:\n",
+        breaks="that a pattern takes too long is raised by every poll of the subscription that begins meanwhile",
+        tests=("tests/core/group/test_discovery.py::test_a_pattern_that_takes_too_long_is_raised_until_there_is_another",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/membership.py",
         old='            return self._give_up(now, f"the revoked',
         new='            self.protocol.drop_out() or self.lost(self.held, f"the revoked',
         breaks="a member that is late with a revocation stays in the group until the end of its session",
