@@ -101,6 +101,9 @@ def _assignor_name(option: str, assignor: Any) -> str:
         raise ConfigError(f"{what} is neither a name nor an assignor; that has name, cooperative and assign (pykafka4.assignors.Assignor)")
     if not isinstance(getattr(assignor, "cooperative", None), bool):
         raise ConfigError(f"{what}: its `cooperative` must be True or False")
+    user_data = getattr(assignor, "user_data", None)
+    if user_data is not None and not callable(user_data):
+        raise ConfigError(f"{what}: its `user_data` must be a method, not {shown(user_data)}")
     return name
 
 

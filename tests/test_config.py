@@ -126,6 +126,10 @@ def test_a_wrong_value_is_named_with_what_is_allowed(options: dict[str, Any], sa
         ({"partition_assignment_strategy": ["range", RangeAssignor()]}, "two assignors with the name 'range'"),
         ({"partition_assignment_strategy": RangeAssignor}, r"is a class: pass an object, RangeAssignor\(\)"),
         ({"partition_assignment_strategy": SimpleNamespace(name="x", assign=len)}, "its `cooperative` must be True or False"),
+        (
+            {"partition_assignment_strategy": SimpleNamespace(name="x", cooperative=False, assign=len, user_data=b"x")},
+            "its `user_data` must be a method, not b'x'",
+        ),
         ({"partition_assignment_strategy": SimpleNamespace(name="x", cooperative=False)}, "that has name, cooperative and assign"),
         ({"auto_offset_reset": "first"}, "must be one of earliest, latest, none"),
         ({"receive_message_max_bytes": 50_000}, "fetch_max_bytes=52428800 is larger than receive_message_max_bytes=50000: .* lower"),

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.assignors.interface import Assignor, GroupMember, PartitionInfo, Topics
+from pykafka4.assignors.interface import Assignor, GroupMember, PartitionInfo
 from pykafka4.core.group.assignors import assignment_bytes
 from pykafka4.core.group.strategies import is_builtin
 from pykafka4.core.metadata.topic import Leader
@@ -54,15 +54,13 @@ class Deal:
     def attempt(self) -> dict[str, bytes] | KafkaError:
         """The assignment of each member, or why there is none."""
         topics = {name: _partitions(name, placement) for name, placement in self.placements.items()}
-        try:
-            dealt = self.assignor.assign(self.members, topics)
+        try:  # around the check as well: what the assignor returned may be a generator, whose code runs there
+            shares = self._checked(self.assignor.assign(self.members, topics))
+        except _Nonsense as error:
+            return self.refusal(str(error))
         except BaseException as error:  # `SystemExit` of an application's assignor ends this assignment, not the helper's thread
             log.exception("%s: assignor %r raised an exception", self.where, self.assignor.name)
             return caused_by(self.refusal(f"raised {shown(error)}"), error)
-        try:
-            shares = self._checked(dealt, topics)
-        except _Nonsense as error:
-            return self.refusal(str(error))
         return {member_id: assignment_bytes(tps) for member_id, tps in shares.items()}
 
     def refusal(self, why: str) -> KafkaError:
@@ -72,7 +70,7 @@ class Deal:
             "correct the assignor, then call subscribe again"
         )
 
-    def _checked(self, dealt: Any, topics: Topics) -> dict[str, list[TopicPartition]]:
+    def _checked(self, dealt: Any) -> dict[str, list[TopicPartition]]:
         """`dealt` with an entry for each member."""
         if not isinstance(dealt, Mapping):
             raise _Nonsense(f"returned {shown(dealt)}, not a mapping from member id to partitions")
@@ -83,16 +81,18 @@ class Deal:
         owners: dict[TopicPartition, str] = {}
         for name, tps in shares.items():
             for tp in tps:
-                self._check(tp, members[name], topics, owners)
+                self._check(tp, members[name], owners)
                 owners[tp] = name
         if self.assignor.cooperative:
             self._check_owned(owners)
         return shares
 
-    def _check(self, tp: TopicPartition, member: GroupMember, topics: Topics, owners: Mapping[TopicPartition, str]) -> None:
+    def _check(self, tp: TopicPartition, member: GroupMember, owners: Mapping[TopicPartition, str]) -> None:
+        """Compares with `placements`: an assignor may have taken the partitions that it assigned out of the lists that it was given."""
         if tp.topic not in member.topics:
             raise _Nonsense(f"returned {tp} for member {member.member_id}, which is not subscribed to that topic")
-        if not 0 <= tp.partition < len(topics.get(tp.topic, ())):
+        placement = self.placements.get(tp.topic)
+        if placement is None or not 0 <= tp.partition < len(placement.leaders):
             raise _Nonsense(f"returned {tp} for member {member.member_id}, and that partition does not exist")
         if tp in owners:
             raise _Nonsense(f"returned {tp} for two members, {owners[tp]} and {member.member_id}")

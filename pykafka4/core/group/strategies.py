@@ -103,12 +103,13 @@ class Strategies:
         for name, question in questions.items():
             try:
                 found: object = question()
+                if found is None or isinstance(found, (bytes, bytearray, memoryview)):
+                    data[name] = None if found is None else bytes(found)  # it raises for a memoryview that was released
+                    continue
             except BaseException as error:  # `SystemExit` in an application's code ends this join, not the helper's thread
                 log.exception("%s: user_data of assignor %r raised an exception", self._where, name)
                 return caused_by(self._refusal(f"user_data of assignor {name!r} raised {shown(error)}"), error)
-            if found is not None and not isinstance(found, (bytes, bytearray, memoryview)):
-                return self._refusal(f"user_data of assignor {name!r} returned {shown(found)}, which is neither bytes nor None")
-            data[name] = None if found is None else bytes(found)
+            return self._refusal(f"user_data of assignor {name!r} returned {shown(found)}, which is neither bytes nor None")
         return data
 
     def _refusal(self, why: str) -> KafkaError:

@@ -93,6 +93,30 @@ def test_what_it_raises_is_logged_and_becomes_the_cause(error: BaseException, ca
     assert [record.exc_info is not None for record in caplog.records] == [True]
 
 
+def lazily(error: BaseException) -> Any:
+    """What a generator raises after the first partition."""
+    yield tp(0)
+    raise error
+
+
+class Unreadable(dict[str, Any]):
+    """A mapping that raises when it is read."""
+
+    def get(self, *args: Any) -> Any:
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize("returns", [lambda *_: {"m": lazily(ValueError("no"))}, lambda *_: {"m": lazily(SystemExit(3))}, Unreadable(m=[])])
+def test_what_its_result_raises_while_it_is_read_counts_as_raised_by_the_assignor(returns: Any) -> None:
+    refused = deal(Mine(returns)).attempt()
+    assert isinstance(refused, KafkaError)
+    assert f"assignor 'mine' raised {refused.__cause__!r}" in str(refused)
+
+
+def test_an_assignor_may_take_the_partitions_out_of_the_lists_that_it_gets() -> None:
+    assert dealt(Mine(lambda members, topics: {"m": [topics["t"].pop().tp, topics.pop("t")[0].tp]})) == {"m": [tp(1), tp(0)], "n": []}
+
+
 def test_a_cooperative_assignor_must_not_move_a_partition_that_is_owned() -> None:
     members = (GroupMember("m", frozenset("t"), owned=(tp(0),)), GroupMember("n", frozenset("t")))
     shares: Callable[[Any, Any], Any] = lambda *_: {"n": [tp(0)]}  # noqa: E731

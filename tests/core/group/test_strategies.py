@@ -41,7 +41,16 @@ class Talkative(Mine):
         self.asked.append((topics, previous, generation))
         if isinstance(self.data, BaseException):
             raise self.data
-        return self.data
+        return self.data() if isinstance(self.data, Released) else self.data
+
+
+class Released:
+    """Makes a memoryview that was released."""
+
+    def __call__(self) -> memoryview:
+        view = memoryview(b"x")
+        view.release()
+        return view
 
 
 def member(*strategies: Any, **options: Any) -> ConsumerHarness:
@@ -95,6 +104,7 @@ def test_user_data_is_asked_with_the_last_assignment_that_this_assignor_made() -
     [
         (ValueError("no"), "user_data of assignor 'talkative' raised ValueError('no')"),
         (SystemExit(1), "user_data of assignor 'talkative' raised SystemExit(1)"),
+        (Released(), "user_data of assignor 'talkative' raised ValueError('operation forbidden on released memoryview object')"),
         ("text", "user_data of assignor 'talkative' returned 'text', which is neither bytes nor None"),
     ],
 )

@@ -270,6 +270,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/dealing.py",
+        old="        except BaseException as error:  # `SystemExit` of",
+        new="        except OSError as error:  # `SystemExit` of",
+        breaks="what an assignor's result raises while it is read stops the consumer with an internal error",
+        tests=("tests/core/group/test_dealing.py::test_what_its_result_raises_while_it_is_read_counts_as_raised_by_the_assignor",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/dealing.py",
         old="        if tp in owners:\n",
         new="        if False:\n",
         breaks="a leader sends an assignment with the same partition for two members",
