@@ -59,6 +59,7 @@ class Leadership:
         "_strategies",
         "_stuck",
         "_topics",
+        "_waits",
         "_wanted",
         "_where",
         "_work",
@@ -83,6 +84,7 @@ class Leadership:
         self._deal: Deal | None = None  # under way on a helper
         self._shares: Mapping[str, bytes] | KafkaError | None = None  # its result
         self._stuck = False  # an application's assignor has not returned yet
+        self._waits: Job | None = None  # the assignment to begin when it has: the rebalance for which it was called is over
         self._members: tuple[GroupMember, ...] = ()
         self.ask_at = INFINITY  # when to send `question`
         self._dealt: dict[str, int] | None = None  # partitions per topic in the last assignment; None: unknown
@@ -200,17 +202,26 @@ class Leadership:
             return
         self.due = self._assign_by
         foreign = not is_builtin(self._assignor)
-        if self._stuck:  # one thread at most waits for an application's assignor that hangs
-            self._shares = deal.refusal("has not returned from the last rebalance yet")
-            return
 
         def then(now: float, shares: Mapping[str, bytes] | KafkaError) -> None:
-            self._stuck = False
+            if foreign:
+                self._returned()
             if deal is self._deal:
                 self._shares = shares
 
-        self._stuck = foreign
-        self._work(Job(deal.attempt, then, Threads.ASSIGNORS if foreign else Threads.HELPER))
+        job = Job(deal.attempt, then, Threads.ASSIGNORS if foreign else Threads.HELPER)
+        if foreign and self._stuck:  # one thread at most waits for an application's assignor that hangs
+            self._waits = job
+            return
+        self._stuck = self._stuck or foreign
+        self._work(job)
+
+    def _returned(self) -> None:
+        """An application's assignor has returned: begin what waits for that."""
+        job, self._waits = self._waits, None
+        self._stuck = job is not None
+        if job is not None:
+            self._work(job)
 
     def _finish(self, now: float) -> Mapping[str, bytes] | None:
         deal, shares = self._deal, self._shares
@@ -246,7 +257,7 @@ class Leadership:
     def abandon(self) -> None:
         """The join or sync failed, or another one begins."""
         self.due = self.ask_at = INFINITY
-        self._deal = self._shares = self._reading = self._steps = None
+        self._deal = self._shares = self._reading = self._steps = self._waits = None
         self._placements, self._placements_known = {}, False
 
     def resign(self) -> None:

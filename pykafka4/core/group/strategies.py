@@ -40,6 +40,7 @@ class Strategies:
         "_patience",
         "_previous",
         "_stuck",
+        "_waits",
         "_where",
         "_work",
         "by_name",
@@ -61,6 +62,7 @@ class Strategies:
         self.due = INFINITY  # the user data asked for must be there by then
         self._listens: Callable[[float, UserData | KafkaError], None] | None = None
         self._stuck = False  # an application's assignor has not returned user data yet
+        self._waits: Job | None = None  # what to ask when it has: the join for which it was asked is over
 
     def assigned(self, assignor: str | None, partitions: Iterable[TopicPartition], generation: int) -> None:
         """This member was assigned `partitions`."""
@@ -75,11 +77,17 @@ class Strategies:
         data: dict[str, bytes | None] = dict.fromkeys(self.by_name)
         if all(map(is_builtin, map(self.by_name.__getitem__, questions))):
             then(now, data | {name: question() for name, question in questions.items()})
-        elif self._stuck:  # one thread at most waits for an assignor that hangs
-            then(now, self._refusal("an assignor has not returned user data since the last join"))
+            return
+        self._listens, self.due = then, now + self._patience
+        job = Job(partial(self._attempt, data, questions), partial(self._answered, then), Threads.ASSIGNORS)
+        if self._stuck:  # one thread at most waits for an assignor that hangs
+            self._waits = job
         else:
-            self._listens, self.due, self._stuck = then, now + self._patience, True
-            self._work(Job(partial(self._attempt, data, questions), partial(self._answered, then), Threads.ASSIGNORS))
+            self._begin(job)
+
+    def _begin(self, job: Job) -> None:
+        self._waits, self._stuck = None, True
+        self._work(job)
 
     def check(self, now: float) -> float:
         """Give up if the user data is overdue; returns when to check again."""
@@ -90,10 +98,12 @@ class Strategies:
 
     def abandon(self) -> None:
         """The answer is not wanted any more."""
-        self._listens, self.due = None, INFINITY
+        self._listens, self.due, self._waits = None, INFINITY, None
 
     def _answered(self, then: Callable[[float, UserData | KafkaError], None], now: float, data: UserData | KafkaError) -> None:
         self._stuck = False
+        if self._waits is not None:
+            self._begin(self._waits)
         if then is self._listens:
             self.abandon()
             then(now, data)

@@ -11,6 +11,7 @@ from member_harness import keep_alive, other, state
 
 from pykafka4.core import Threads
 from pykafka4.core.group.assignors import group_member
+from pykafka4.core.group.dealing import SMALL
 from pykafka4.errors import KafkaError
 from pykafka4.wire.protocol.messages_group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
@@ -132,12 +133,48 @@ def test_user_data_that_does_not_come_ends_the_member_at_half_of_the_session() -
     harness.machine.membership.subscribe(("t",))
     harness.run(1.0)
     assert not harness.jobs, "one thread at most waits for it"
+    keep_alive(harness)
+    harness.run(5.0)
     assert state(harness).value == "fatal"
     job.then(harness.now, {"talkative": b""})
     harness.machine.membership.subscribe(("t",))
     harness.run(1.0)
     harness.work()
     assert harness.pending(JoinGroupRequest)
+
+
+def test_a_join_that_begins_again_while_user_data_is_made_waits_for_it_and_asks_again() -> None:
+    """The coordinator moved. What the assignor makes meanwhile is for a join that is over."""
+    talkative = Talkative(data=b"x")
+    harness = member(talkative)
+    (first,) = harness.jobs
+    harness.jobs.clear()
+    harness.machine.coordinator.lost(harness.now, 1, KafkaError("it moved"))
+    harness.run(1.0)
+    harness.find_coordinator(2)
+    harness.run(1.0)
+    assert (state(harness).value, harness.jobs) == ("joining", [])
+    first.then(harness.now, first.run())
+    harness.run()
+    assert not harness.pending(JoinGroupRequest)
+    harness.work()
+    assert len(talkative.asked) == 2
+    assert harness.pending(JoinGroupRequest)
+    assert not troubles(harness)
+
+
+def test_user_data_that_nobody_waits_for_any_more_is_not_asked_again() -> None:
+    harness = member(Talkative())
+    (first,) = harness.jobs
+    harness.jobs.clear()
+    harness.machine.coordinator.lost(harness.now, 1, KafkaError("it moved"))
+    harness.run(1.0)
+    harness.find_coordinator(2)
+    harness.run(1.0)
+    harness.machine.membership.leave(harness.now, 0.0, lambda: None, "")
+    first.then(harness.now, first.run())
+    harness.run(1.0)
+    assert not harness.jobs
 
 
 def test_the_leader_runs_it_on_a_helper_and_sends_what_it_returns() -> None:
@@ -201,4 +238,41 @@ def test_an_assignor_that_hangs_ends_the_leader_before_its_session_is_over() -> 
     harness.run(2.0)
     lead(harness)
     assert not harness.jobs, "one thread at most waits for it"
+    keep_alive(harness)
+    harness.run(7.6)
     assert state(harness).value == "fatal"
+
+
+def test_a_leader_that_is_called_again_before_its_assignor_has_returned_waits_for_it() -> None:
+    """The application left the group and subscribed again: nothing is wrong with an assignor that needs some seconds."""
+    harness = member(Mine())
+    lead(harness)
+    (first,) = harness.jobs
+    harness.jobs.clear()
+    protocol: Any = harness.machine.membership.protocol
+    protocol._rejoin(harness.now)
+    keep_alive(harness)
+    harness.run(2.0)
+    lead(harness)
+    assert (state(harness).value, harness.jobs) == ("syncing", [])
+    first.then(harness.now, first.run())
+    harness.run()
+    assert not harness.pending(SyncGroupRequest)
+    harness.work()
+    assert harness.shares()["m"] == [tp(0), tp(1)]
+
+
+def test_a_large_group_that_changes_to_a_built_in_assignor_leaves_the_thread_of_the_one_that_hangs_alone() -> None:
+    harness = member(Mine(), "range")
+    harness.cluster.set("t", [1] * SMALL)
+    lead(harness)
+    protocol: Any = harness.machine.membership.protocol
+    for protocol_name, threads in (("range", [Threads.HELPER]), ("mine", [])):
+        harness.jobs.clear()
+        protocol._rejoin(harness.now)
+        keep_alive(harness)
+        harness.run(2.0)
+        lead(harness, protocol_name)
+        assert [job.threads for job in harness.jobs] == threads, "one thread at most waits for an assignor that hangs"
+        for job in harness.jobs:
+            job.then(harness.now, job.run())

@@ -256,10 +256,24 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/leadership.py",
-        old="        if self._stuck:  #",
+        old="        if foreign and self._stuck:  #",
         new="        if False:  #",
         breaks="an assignor that hangs takes a thread in each rebalance",
         tests=("tests/core/group/test_strategies.py::test_an_assignor_that_hangs_ends_the_leader_before_its_session_is_over",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/leadership.py",
+        old="        if job is not None:\n            self._work(job)\n",
+        new="",
+        breaks="a leader that is called again while its assignor works never assigns",
+        tests=("tests/core/group/test_strategies.py::test_a_leader_that_is_called_again_before_its_assignor_has_returned_waits_for_it",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/strategies.py",
+        old="        if self._waits is not None:\n            self._begin(self._waits)\n",
+        new="",
+        breaks="a member whose coordinator moves while user data is made ends",
+        tests=("tests/core/group/test_strategies.py::test_a_join_that_begins_again_while_user_data_is_made_waits_for_it_and_asks_again",),
     ),
     Mutant(
         file="pykafka4/core/group/dealing.py",
