@@ -104,6 +104,7 @@ class ClassicProtocol:
             return self._rest_until
         if self._coordinator.node is None:
             self._coordinator.want()
+            self._join_by = INFINITY  # it cannot have responded to the commits: they get their time when it is found
             return INFINITY
         commits = self._commits
         if not commits.incomplete().isdisjoint(self._given_back) if self.credentials is not None else commits.under_generation:

@@ -278,10 +278,10 @@ class Leadership:
         return bool(self._different)
 
     def _note_dealt(self, dealt: dict[str, int]) -> None:
-        """Store the numbers of partitions in the assignment."""
+        """Store the numbers of partitions in the assignment. Topics that are not looked up yet are compared when they are."""
         self._dealt = dealt
         self._different.clear()
-        self._compare(dealt, self._topics)
+        self._compare(dealt, [topic for topic in self._topics if self._looked_up(topic)])
 
     def _compare(self, dealt: Mapping[str, int], topics: list[str]) -> None:
         for topic in topics:

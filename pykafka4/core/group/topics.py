@@ -144,7 +144,7 @@ class SubscribedTopics:
         """The filter selects these. A topic that is found later than others is new: all its partitions are read from their beginning."""
         first, self.matching = self.matching is None, found
         kept = {topic for topic in self._found_before(found) if not (first or self._is_gone(topic))}
-        names = (*self.listed, *sorted((found | kept).difference(self.listed)))
+        names = tuple(found.union(kept, self.listed))
         fresh, gone = set(names).difference(self.names), set(self.names).difference(names)
         if not first:
             self._sizes.update(dict.fromkeys(fresh.difference(self.listed), 0))
@@ -175,8 +175,8 @@ class SubscribedTopics:
             self._sizes.pop(topic, None)
             self._ids.pop(topic, None)
             self._asked.pop(topic, None)
-        self.names = names
-        self._fresh = deque(topic for topic in names if topic not in self._asked)
+        self.names = tuple(sorted(names))  # the same topics in another order are no change, which would be a rebalance
+        self._fresh = deque(topic for topic in self.names if topic not in self._asked)
         self._want_some()
 
     def _want_some(self) -> None:

@@ -121,6 +121,24 @@ def test_a_commit_that_is_not_answered_delays_the_join_by_seconds_only(harness: 
     assert harness.one(JoinGroupRequest)
 
 
+def test_a_join_waits_for_a_commit_though_it_took_long_to_find_the_coordinator_again(harness: ConsumerHarness) -> None:
+    """The new coordinator has not seen the commit yet: the join would begin the generation that refuses it."""
+    harness.stable(tp(0))
+    errors: list[Any] = []
+    harness.machine.commit({tp(0): OffsetAndMetadata(1)}, harness.now + 60, errors.append)
+    harness.run(3)
+    harness.beat(harness.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
+    release(harness)
+    harness.commits({tp(0): "NOT_COORDINATOR"})
+    harness.run(COMMITS_FIRST + 1)
+    harness.find_coordinator(2)
+    harness.run(1)
+    assert harness.pending(JoinGroupRequest) == []
+    assert harness.commits() == {tp(0): 1}
+    assert errors == [None]
+    assert harness.one(JoinGroupRequest)
+
+
 def test_a_heartbeat_that_a_loading_coordinator_refuses_is_sent_again_soon(harness: ConsumerHarness) -> None:
     harness.stable(tp(0))
     harness.run(3)

@@ -304,6 +304,18 @@ def test_an_assignment_that_has_all_partitions_stands_until_there_are_more(clust
     assert leadership.outgrown(), "said until the partitions are dealt out"
 
 
+def test_a_topic_that_is_not_looked_up_yet_is_compared_with_the_assignment_when_it_is(cluster: Any) -> None:
+    """A rebalance because of it would be one for each static leader that restarts."""
+    leadership = returned(cluster, "t", "u")
+    leadership.question(0.0, "g")
+    leadership.learn(0.0, described([tp(0), tp(1), tp(2)], [tp(0, "u")]))
+    assert not leadership.outgrown()
+    cluster.set("u", [1])
+    assert not leadership.outgrown()
+    cluster.set("u", [1, 1])
+    assert leadership.outgrown()
+
+
 @pytest.mark.parametrize("outcome", [LOST, described(state="PreparingRebalance"), described(error=15)], ids=["lost", "unstable", "refused"])
 def test_the_assignment_is_requested_until_there_is_an_answer(cluster: Any, outcome: Any) -> None:
     leadership = returned(cluster, "t")

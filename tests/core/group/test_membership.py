@@ -179,6 +179,17 @@ def test_a_changed_subscription_is_a_rebalance(harness: ConsumerHarness) -> None
     assert request.message.protocols[0].metadata == subscription_bytes(["t", "u"], (), 1)
 
 
+def test_the_order_of_the_topics_is_no_change(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0), topics=("t", "u"))
+    keep_alive(harness)
+    harness.machine.membership.subscribe(("u", "t"))
+    harness.run()
+    assert state(harness) is MemberState.STABLE
+    harness.machine.membership.subscribe(("u", "v"))
+    harness.run()
+    assert state(harness) is MemberState.REVOKING
+
+
 def test_answers_to_an_abandoned_join_are_ignored(harness: ConsumerHarness) -> None:
     harness.machine.membership.subscribe(("t",))
     harness.poll()

@@ -73,6 +73,13 @@ MUTANTS: Final = (
         tests=("tests/core/group/test_classic.py::test_the_session_counts_from_when_the_answered_heartbeat_was_sent",),
     ),
     Mutant(
+        file="pykafka4/core/group/topics.py",
+        old="        self.names = tuple(sorted(names))  #",
+        new="        self.names = names  #",
+        breaks="the same topics in another order are a rebalance",
+        tests=("tests/core/group/test_membership.py::test_the_order_of_the_topics_is_no_change",),
+    ),
+    Mutant(
         file="pykafka4/core/group/classic.py",
         old="        if self._joined_with != self._assignee.topics:\n",
         new="        if False:\n",
@@ -92,6 +99,13 @@ MUTANTS: Final = (
         new="else False:",
         breaks="a join does not wait for commits of the last generation",
         tests=("tests/core/group/test_classic.py::test_a_commit_made_before_partitions_were_given_back_is_answered_before_the_join",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/classic.py",
+        old="            self._join_by = INFINITY  # it cannot",
+        new="            # it cannot",
+        breaks="a join overtakes a commit that has to be sent to a new coordinator",
+        tests=("tests/core/group/test_classic.py::test_a_join_waits_for_a_commit_though_it_took_long_to_find_the_coordinator_again",),
     ),
     Mutant(
         file="pykafka4/core/group/classic.py",
@@ -204,6 +218,13 @@ MUTANTS: Final = (
         new="self._dealt, self.due = self._sizes(), INFINITY\n",
         breaks="a static leader that comes back takes partitions added meanwhile for dealt out",
         tests=("tests/core/group/test_leadership.py::test_partitions_added_while_a_static_leader_was_away_need_a_rebalance",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/leadership.py",
+        old="[topic for topic in self._topics if self._looked_up(topic)])\n",
+        new="self._topics)\n",
+        breaks="a static leader that restarts makes the group rebalance while metadata is slow",
+        tests=("tests/core/group/test_leadership.py::test_a_topic_that_is_not_looked_up_yet_is_compared_with_the_assignment_when_it_is",),
     ),
     Mutant(
         file="pykafka4/core/group/leadership.py",
