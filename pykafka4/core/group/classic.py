@@ -16,12 +16,12 @@ from typing import Any, Final
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Failed, Job, Outcome, Request
 from pykafka4.core.backoff import Backoff
+from pykafka4.core.group import requests
 from pykafka4.core.group.assignors import assigned_partitions
 from pykafka4.core.group.coordinator import GroupCoordinator, Reaction, reaction, way_out
 from pykafka4.core.group.heartbeats import HeartbeatTimer
 from pykafka4.core.group.leadership import Leadership
 from pykafka4.core.group.protocol import Assignee, CommitsInFlight
-from pykafka4.core.group.requests import failed_because, fit_leave, heartbeat_request, join_request, leave_request, sync_request
 from pykafka4.core.group.states import MOVES, OUT, MemberState
 from pykafka4.core.group.strategies import Strategies, UserData
 from pykafka4.core.metadata.cluster import Cluster
@@ -35,9 +35,7 @@ __all__ = ["MOVES", "ClassicProtocol", "MemberState"]
 
 log = get_log("pykafka4.group")
 
-JOIN_GRACE: Final = 5.0  # seconds beyond the rebalance time-out until a JoinGroup without a response is abandoned (as in Java)
 COMMITS_FIRST: Final = 5.0  # seconds for which a join waits for commits that were made before the partitions were released
-ASSIGN_SHARE: Final = 0.75  # of the session time-out, after the response to a join, until the leader must have assigned the partitions
 MISMATCH: Final = "received assignment does not match the current subscription"  # the reason for a JoinGroup
 ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # in a commit's response; other errors that are not retriable concern only the commit
 
@@ -79,7 +77,7 @@ class ClassicProtocol:
         self._cooperative = all(assignor.cooperative for assignor in self._strategies.by_name.values())
         self.leadership = Leadership(cluster, where, self._strategies, work)
         self._joined_with: tuple[str, ...] = ()
-        self._joined_at: tuple[int, float]  # (coordinator, time) of the last join
+        self._asked_at: tuple[int, float]  # (coordinator, time) of the last join or sync
         self._assignor: str | None = None
         self._attempt: object = None  # the join or sync in progress; responses to others are ignored
         self._held = False  # the coordinator has not responded to the attempt yet
@@ -165,23 +163,26 @@ class ClassicProtocol:
         return STEPS[self.state](self, now)
 
     def _joining(self, now: float) -> float:
-        data_due = self._strategies.check(now)
-        if self.state is not MemberState.JOINING:
-            return now
-        node, since = self._joined_at
-        coordinator = self._coordinator.node
-        if coordinator not in (None, node):
-            self._rejoin(now)
-            return now
-        if coordinator is None:  # another request lost it: if it is frozen, it would hold the join until the time-out
-            self._coordinator.want()
-        wake_at = self._live(now)
-        return min(wake_at, self._coordinator.check(now, since), data_due) if self.state is MemberState.JOINING else now
+        return min(self._strategies.check(now), self._held_back(now, MemberState.JOINING))
 
     def _syncing(self, now: float) -> float:
         if self.leadership.due < INFINITY:
             self._deal(now)
-        return min(self._live(now), self.leadership.due)
+        return min(self.leadership.due, self._held_back(now, MemberState.SYNCING))
+
+    def _held_back(self, now: float, state: MemberState) -> float:
+        """Wait, in `state`, for a response that the coordinator holds back, unless it is the coordinator no longer."""
+        if self.state is not state:
+            return now
+        node, since = self._asked_at
+        coordinator = self._coordinator.node
+        if coordinator not in (None, node):
+            self._rejoin(now)
+            return now
+        if coordinator is None:  # another request lost it: if it is frozen, it would hold the response back until the time-out
+            self._coordinator.want()
+        wake_at = self._live(now)
+        return min(wake_at, self._coordinator.check(now, since)) if self.state is state else now
 
     def _rejoining(self, now: float) -> float:
         """Partitions of topics that are no longer subscribed to are released before the join; the others are kept."""
@@ -263,7 +264,7 @@ class ClassicProtocol:
             return INFINITY
         self._beating = True
         self._heartbeat.sent(now)
-        message = heartbeat_request(self._config, self.member_id, self.generation)
+        message = requests.heartbeat_request(self._config, self.member_id, self.generation)
         # A coordinator that hangs must be noticed while there is still time to find a new one.
         patience = min(self._config.request_timeout_ms / 1000, max(self._session / 3, self._heartbeat.interval))
         sent_as = self.credentials, self.generation
@@ -290,7 +291,7 @@ class ClassicProtocol:
     def _join(self, now: float, node: int) -> None:
         self._move(MemberState.JOINING)
         self._join_by = INFINITY
-        self._joined_with, self._joined_at = self._assignee.topics, (node, now)
+        self._joined_with, self._asked_at = self._assignee.topics, (node, now)
         self._strategies.ask(now, self._joined_with, lambda at, data: self._send_join(at, node, data))
 
     def _send_join(self, now: float, node: int, data: UserData | KafkaError) -> None:
@@ -298,9 +299,11 @@ class ClassicProtocol:
             self._cannot_assign(now, data)
             return
         self._asked, self._came_back = True, not self.member_id
-        message = join_request(self._config, self.member_id, self._joined_with, self._assignee.held, self._held_since, data, self._why)
-        patience = max(self._config.request_timeout_ms / 1000, self._rebalance_timeout + JOIN_GRACE)
-        self._attempt_with(node, message, now + patience, lambda at, outcome: self._join_answered(at, node, outcome))
+        message = requests.join_request(
+            self._config, self.member_id, self._joined_with, self._assignee.held, self._held_since, data, self._why
+        )
+        deadline = now + requests.join_patience(self._config)
+        self._attempt_with(node, message, deadline, lambda at, outcome: self._join_answered(at, node, outcome))
 
     def _join_answered(self, now: float, node: int, outcome: Outcome) -> None:
         if isinstance(outcome, Failed):
@@ -326,7 +329,7 @@ class ClassicProtocol:
         self._begin_generation()
         self._assignor = answer.protocol_name
         due = now + min(self._config.request_timeout_ms / 1000, self._session / 2)
-        unsupported = self.leadership.decide(answer, due, now + self._session * ASSIGN_SHARE)
+        unsupported = self.leadership.decide(answer, due, now + requests.assign_patience(self._config))
         if unsupported is not None:
             self.fail(KafkaError(f"group {self._config.group_id} chose assignor {unsupported!r}, which this client does not support"))
         elif self.leadership.holds:
@@ -371,8 +374,9 @@ class ClassicProtocol:
         if node is None:  # lost since the response to the join: the generation will be over before a new one is found
             self._rejoin(now)
             return
-        message = sync_request(self._config, self.member_id, self.generation, self._assignor, shares)
-        deadline = now + self._config.request_timeout_ms / 1000
+        message = requests.sync_request(self._config, self.member_id, self.generation, self._assignor, shares)
+        deadline = now + requests.sync_patience(self._config, leads=self.leadership.holds)
+        self._asked_at = (node, now)
         self._attempt_with(node, message, deadline, lambda at, outcome: self._sync_answered(at, now, node, outcome))
 
     def _sync_answered(self, now: float, sent_at: float, node: int, outcome: Outcome) -> None:
@@ -434,7 +438,7 @@ class ClassicProtocol:
             self.fail(outcome.reason)
             return
         self._coordinator.lost(now, node, outcome.reason)
-        self.error, self._why = outcome.reason, failed_because(outcome.reason)
+        self.error, self._why = outcome.reason, requests.failed_because(outcome.reason)
         self._rejoin(now)
 
     def _turned_away(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
@@ -443,7 +447,7 @@ class ClassicProtocol:
         if verdict is Reaction.FATAL:
             self.fail(error)
             return
-        self._why = failed_because(error)
+        self._why = requests.failed_because(error)
         if verdict is Reaction.REFIND:
             self._coordinator.lost(now, node, error)
         elif verdict in (Reaction.STRANGER, Reaction.OUTDATED):
@@ -565,7 +569,7 @@ class ClassicProtocol:
 
     def _send_leave(self, now: float, node: int) -> None:
         leave = self._leave = object()
-        message, fit = leave_request(self._config, self.member_id), partial(fit_leave, self._why_leaving)
+        message, fit = requests.leave_request(self._config, self.member_id), partial(requests.fit_leave, self._why_leaving)
         deadline = now + self._config.request_timeout_ms / 1000  # not `_leave_by`: a time-out would close a connection that may be shared
         on_reply = lambda at, outcome: self._leave_answered(leave)  # noqa: E731
         self._send(Request(via(self._coordinator.lane, node), message, deadline, on_reply, fit=fit))

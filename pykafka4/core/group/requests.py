@@ -1,4 +1,8 @@
-"""Requests of a member. Rule: every request of a static member has its instance id (a classic one never sends LeaveGroup)."""
+"""Requests of a member. Rule: every request of a static member has its instance id (a classic one never sends LeaveGroup).
+
+And for how long their responses are waited for: a member that gave up a JoinGroup or SyncGroup while the coordinator may still hold it back
+would join again, which begins the next rebalance before the others have finished this one.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,43 @@ from pykafka4.errors import BrokerError, KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
-__all__ = ["failed_because", "fit_leave", "heartbeat_request", "join_request", "leave_request", "sync_request"]
+__all__ = [
+    "assign_patience",
+    "failed_because",
+    "fit_leave",
+    "heartbeat_request",
+    "join_patience",
+    "join_request",
+    "leave_request",
+    "sync_patience",
+    "sync_request",
+]
 
 PROTOCOL: Final = "consumer"
 LEAVE_MANY_FROM: Final = 3  # LeaveGroup takes many members, in other fields, from v3 on
+GRACE: Final = 5.0  # seconds beyond the time for which a coordinator holds a response back (JoinGroup: as in Java)
+ASSIGN_SHARE: Final = 0.75  # of the session time-out
+
+
+def join_patience(config: ConsumerConfig) -> float:
+    """Seconds until a JoinGroup without a response is given up: members may join until the rebalance time-out."""
+    return max(config.request_timeout_ms / 1000, config.max_poll_interval_ms / 1000 + GRACE)
+
+
+def assign_patience(config: ConsumerConfig) -> float:
+    """Seconds, after the response to a join, until the leader must have assigned the partitions."""
+    return config.session_timeout_ms / 1000 * ASSIGN_SHARE
+
+
+def sync_patience(config: ConsumerConfig, *, leads: bool) -> float:
+    """Seconds until a SyncGroup without a response is given up: followers get one when the leader has assigned.
+
+    Brokers remove members that have not synced within the rebalance time-out.
+    """
+    answers_in = config.request_timeout_ms / 1000
+    if leads:
+        return answers_in
+    return max(answers_in, min(assign_patience(config), config.max_poll_interval_ms / 1000) + GRACE)
 
 
 def join_request(

@@ -289,6 +289,35 @@ def test_a_join_does_not_wait_for_a_coordinator_that_is_none_any_more(harness: C
     assert state(harness) is MemberState.STABLE
 
 
+def test_a_sync_does_not_wait_for_a_coordinator_that_is_none_any_more(harness: ConsumerHarness) -> None:
+    held_join(harness)
+    harness.run(CHECK - 1)
+    harness.join()
+    (old,) = harness.pending(SyncGroupRequest)
+    harness.run(CHECK - 0.1)
+    assert harness.pending(FindCoordinatorRequest) == []
+    assert harness.wake_at == pytest.approx(harness.now + 0.1)
+    harness.run(0.1)
+    harness.find_coordinator(2)
+    harness.run(1)
+    harness.sent.remove(old)
+    old.on_reply(harness.now, LOST)
+    assert harness.one(JoinGroupRequest).node % LANE == 2
+    harness.join(member="a", generation=2)
+    harness.sync([tp(0)])
+    assert state(harness) is MemberState.STABLE
+
+
+@pytest.mark.parametrize(("max_poll", "patience"), [(300_000, 95.0), (60_000, 65.0), (10_000, 30.0)])
+def test_followers_wait_as_long_as_a_leader_may_take_to_assign(max_poll: int, patience: float) -> None:
+    """If they gave up before, they would join again, and the leader would have to assign again: without end."""
+    harness = ConsumerHarness(group_id="g", session_timeout_ms=120_000, request_timeout_ms=30_000, max_poll_interval_ms=max_poll)
+    harness.cluster.set("t", [1])
+    held_join(harness)
+    harness.join(leader="n")
+    assert harness.one(SyncGroupRequest).deadline == harness.now + patience
+
+
 def test_a_join_waits_on_while_its_coordinator_still_is_one_as_far_as_anybody_says(harness: ConsumerHarness) -> None:
     held_join(harness)
     (join,) = harness.sent

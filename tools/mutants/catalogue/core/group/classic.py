@@ -143,6 +143,20 @@ MUTANTS: Final = (
         tests=("tests/core/group/test_classic.py::test_a_join_alone_looks_up_the_new_coordinator",),
     ),
     Mutant(
+        file="pykafka4/core/group/requests.py",
+        old="    if leads:\n",
+        new="    if True:\n",
+        breaks="followers of a leader that assigns slowly join again before it has assigned, without end",
+        tests=("tests/core/group/test_classic.py::test_followers_wait_as_long_as_a_leader_may_take_to_assign",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/classic.py",
+        old="return min(self.leadership.due, self._held_back(now, MemberState.SYNCING))",
+        new="return min(self.leadership.due, self._live(now))",
+        breaks="a sync waits for a coordinator that is frozen until its time-out",
+        tests=("tests/core/group/test_classic.py::test_a_sync_does_not_wait_for_a_coordinator_that_is_none_any_more",),
+    ),
+    Mutant(
         file="pykafka4/core/group/classic.py",
         old="HeartbeatTimer(config.heartbeat_interval_ms / 1000)",
         new="HeartbeatTimer(3.0)",
