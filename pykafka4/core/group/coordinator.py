@@ -65,19 +65,29 @@ def reaction(code: int) -> Reaction:
 
 def way_out(config: ConsumerConfig, code: int) -> str | None:
     """For messages: what the application can do about an error that ends the membership."""
-    name = error_code(code).name
-    if name == "FENCED_INSTANCE_ID":
-        return (
-            f"another consumer has joined with group_instance_id={config.group_instance_id!r}, so this one is out of the group: close it, "
-            "and give each running consumer of the group an id of its own"
-        )
-    if name == "INCONSISTENT_GROUP_PROTOCOL":
-        ours = ", ".join(each if isinstance(each, str) else each.name for each in config.partition_assignment_strategy)
-        return (
-            f"no assignor of this consumer (partition_assignment_strategy: {ours}) is one that all members of the group have: to change "
-            "the assignor of a running group, add the new one to all members before the old one is removed from any"
-        )
-    return None
+    says = _WAYS_OUT.get(error_code(code).name)
+    return None if says is None else says(config)
+
+
+def _assignors(config: ConsumerConfig) -> str:
+    return ", ".join(each if isinstance(each, str) else each.name for each in config.partition_assignment_strategy)
+
+
+_WAYS_OUT: dict[str, Callable[[ConsumerConfig], str]] = {
+    "FENCED_INSTANCE_ID": lambda config: (
+        f"another consumer has joined with group_instance_id={config.group_instance_id!r}, so this one is out of the group: close it, "
+        "and give each running consumer of the group an id of its own"
+    ),
+    "INCONSISTENT_GROUP_PROTOCOL": lambda config: (
+        f"no assignor of this consumer (partition_assignment_strategy: {_assignors(config)}) is one that all members of the group have: to "
+        "change the assignor of a running group, add the new one to all members before the old one is removed from any"
+    ),
+    "INVALID_SESSION_TIMEOUT": lambda config: (
+        f"session_timeout_ms={config.session_timeout_ms:g} is not between the brokers' group.min.session.timeout.ms and "
+        "group.max.session.timeout.ms"
+    ),
+    "GROUP_MAX_SIZE_REACHED": lambda config: "the group has as many members as the brokers' group.max.size allows",
+}
 
 
 class GroupCoordinator(Coordinator):

@@ -24,13 +24,17 @@ from pykafka4.core.group.strategies import Strategies, is_builtin
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.errors import DecodeError, KafkaError
+from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest, DescribeGroupsResponse, JoinGroupResponse
 
 __all__ = ["ASK_AGAIN", "Leadership"]
 
+log = get_log("pykafka4.group")
+
 ASK_AGAIN: Final = 3.0  # seconds after a request for the assignment that failed
 SHORT: Final = 16_384  # bytes of all subscriptions that are read on the loop: a millisecond or two
+MOST_NAMED: Final = 5  # topics in a log line
 AT_ONCE: Final = 200  # topics in one step
 STABLE: Final = "Stable"  # the group state in which DescribeGroups returns assignments
 
@@ -183,6 +187,7 @@ class Leadership:
         """Note where the partitions are, and how many are assigned; in steps. What changes meanwhile is noticed by `outgrown`."""
         self._placements, self._racks, self._dealt = {}, {}, {}
         self._different.clear()
+        denied = []
         for topic in self._topics:
             leaders, racks = self._cluster.leaders(topic), self._cluster.racks(topic)
             self._dealt[topic] = len(leaders)
@@ -190,7 +195,14 @@ class Leadership:
                 self._racks[topic] = racks
             if leaders:
                 self._placements[topic] = Placement(leaders, racks)
+            elif (error := self._cluster.topic_error(topic)) is not None and error.denied:
+                denied.append(topic)
             yield
+        if denied:  # other members may be allowed to: nothing else would tell why they get no partitions
+            names = ", ".join(denied[:MOST_NAMED]) + (f" and {len(denied) - MOST_NAMED} more" if len(denied) > MOST_NAMED else "")
+            log.warning(
+                "%s: this member leads the group and may not describe these topics, so nobody is assigned them: %s", self._where, names
+            )
 
     def _begin(self) -> None:
         """Assign: at once, or on a helper."""

@@ -401,8 +401,19 @@ def test_an_assignment_that_cannot_be_read_is_asked_for_again(harness: ConsumerH
     assert harness.one(JoinGroupRequest)
 
 
-@pytest.mark.parametrize("error", ["INVALID_SESSION_TIMEOUT", "INCONSISTENT_GROUP_PROTOCOL"])
-def test_a_refusal_for_good_is_raised_and_nothing_more_is_asked(harness: ConsumerHarness, error: str) -> None:
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        ("INVALID_SESSION_TIMEOUT", "session_timeout_ms=10000 is not between the brokers' group.min.session.timeout.ms and"),
+        (
+            "INCONSISTENT_GROUP_PROTOCOL",
+            "no assignor of this consumer (partition_assignment_strategy: range, cooperative-sticky) is one that all",
+        ),
+        ("GROUP_MAX_SIZE_REACHED", "the group has as many members as the brokers' group.max.size allows"),
+        ("INVALID_GROUP_ID", "joining group g: INVALID_GROUP_ID"),
+    ],
+)
+def test_a_refusal_for_good_is_raised_and_nothing_more_is_asked(harness: ConsumerHarness, error: str, says: str) -> None:
     harness.machine.membership.subscribe(("t",))
     harness.poll()
     harness.find_coordinator()
@@ -410,6 +421,7 @@ def test_a_refusal_for_good_is_raised_and_nothing_more_is_asked(harness: Consume
     assert state(harness) is MemberState.FATAL
     harness.reader.drain()
     assert error in str(harness.reader.fatal)
+    assert says in str(harness.reader.fatal)
     assert harness.run(100) == []
 
 

@@ -91,6 +91,20 @@ def test_a_leader_with_a_rack_starts_a_rebalance_when_replicas_move_to_other_rac
     assert leadership.outgrown() is (rack is not None)
 
 
+def test_topics_that_the_leader_may_not_describe_are_named_in_the_log(cluster: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Those who subscribed to them may be allowed to, and get nothing."""
+    names = [f"u{n}" for n in range(7)]
+    for name in names:
+        cluster.set(name, error="TOPIC_AUTHORIZATION_FAILED")
+    cluster.set("v", error="UNKNOWN_TOPIC_OR_PARTITION")
+    leadership = lead(cluster)
+    leadership.decide(answer(m=["t"], n=[*names, "v"]), 5.0, 9.0)
+    leadership.deal(0.0)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("c: group g: this member leads the group and may not describe these topics, so nobody")
+    assert record.getMessage().endswith(": u0, u1, u2, u3, u4 and 2 more")
+
+
 def test_a_change_between_the_lookup_and_the_assignment_is_noticed(cluster: Any) -> None:
     leadership = lead(cluster)
     leadership.decide(answer(m=["t"]), 5.0, 9.0)
