@@ -442,7 +442,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/classic.py",
-        old="        if verdict in (Reaction.DENIED, Reaction.STALE):  # the next heartbeat is denied, too, if this concerns the member\n            return False\n",
+        old="        if verdict in (Reaction.DENIED, Reaction.STALE):  # the next heartbeat is denied, too, if this concerns the member\n            return verdict is Reaction.STALE\n",
         new="",
         breaks="a member loses its partitions with a commit that is denied",
         tests=("tests/core/group/test_offsets.py::test_an_error_of_the_commit_alone_ends_the_commit_only",),
