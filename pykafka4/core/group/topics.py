@@ -168,6 +168,7 @@ class SubscribedTopics:
 
     def _set(self, names: tuple[str, ...]) -> None:
         assert self._changes is not None or not names
+        names = tuple(sorted(names))  # the same topics in another order are no change, which would be a rebalance
         if names == self.names:  # the same object: each turn of the loop compares it with what the group knows, by identity
             names = self.names
         for topic in sorted(set(self.names).difference(names)):
@@ -175,8 +176,8 @@ class SubscribedTopics:
             self._sizes.pop(topic, None)
             self._ids.pop(topic, None)
             self._asked.pop(topic, None)
-        self.names = tuple(sorted(names))  # the same topics in another order are no change, which would be a rebalance
-        self._fresh = deque(topic for topic in self.names if topic not in self._asked)
+        self.names = names
+        self._fresh = deque(topic for topic in names if topic not in self._asked)
         self._want_some()
 
     def _want_some(self) -> None:

@@ -74,8 +74,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/topics.py",
-        old="        self.names = tuple(sorted(names))  #",
-        new="        self.names = names  #",
+        old="        names = tuple(sorted(names))  #",
+        new="        #",
         breaks="the same topics in another order are a rebalance",
         tests=("tests/core/group/test_membership.py::test_the_order_of_the_topics_is_no_change",),
     ),
