@@ -394,8 +394,13 @@ class Source:
         due = [each for each in left if each[0].tp not in held]
         self._sent = [found for acquired, offsets in due for found in self._as_release(now, acquired, offsets)]
         if self._sent:
-            self._send_acknowledgements(now, self._epoch, self._acknowledged)
+            self._send_acknowledgements(now, self._epoch, self._left_released)
         return bool(self._sent)
+
+    def _left_released(self, now: float, outcome: Outcome) -> None:
+        """What a broker says of a partition has no consequences: one that has none of the locks, or does not lead it, says so, too."""
+        if self._is_whole(now, "ShareAcknowledge", outcome):
+            self._sent = []  # nobody waits for the outcome
 
     def _as_release(self, now: float, acquired: Acquired, offsets: Iterable[int]) -> list[Acknowledgements]:
         """What is still locked, and was not delivered again in this session: that would be released instead."""

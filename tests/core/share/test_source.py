@@ -8,6 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from pykafka4.core import Failed, Reply, Request
 from pykafka4.core.share.shelf import Shelf
 from pykafka4.core.share.source import Context, Source
@@ -381,7 +383,8 @@ def test_the_end_of_a_session_names_no_records_of_its_partitions() -> None:
     assert (harness.poll().share_session_epoch, batches(harness.poll())) == (-1, [])
 
 
-def test_what_a_session_has_left_locked_is_released_in_the_next_one() -> None:
+@pytest.mark.parametrize("error", ["NONE", "INVALID_RECORD_STATE", "NOT_LEADER_OR_FOLLOWER", "COORDINATOR_NOT_AVAILABLE"])
+def test_what_a_session_has_left_locked_is_released_in_the_next_one(error: str) -> None:
     harness = Harness()
     acquired = harness.acquire((0, 5, 1))
     harness.say(acquired, o5=ACCEPT)
@@ -398,7 +401,8 @@ def test_what_a_session_has_left_locked_is_released_in_the_next_one() -> None:
     harness.fetched((1, 2, 2))  # the broker has released these by itself
     message = harness.poll()
     assert (message.share_session_epoch, batches(message)) == (1, [(0, 0, RELEASE.value), (3, 4, RELEASE.value), (6, 6, RELEASE.value)])
-    harness.acknowledged("INVALID_RECORD_STATE")
+    harness.acknowledged(error)
+    assert harness.source.errors == {}
     again = harness.taken()
     last = harness.say(again, o1=ACCEPT, o2=ACCEPT)
     assert batches(harness.poll()) == [(1, 2, ACCEPT.value)]

@@ -215,4 +215,11 @@ MUTANTS = (
         breaks="polls of a share consumer return nothing, and status does not say that a broker refuses a partition",
         tests=(f"{OF_SOURCE}::test_the_status_says_what_keeps_records_from_coming",),
     ),
+    Mutant(
+        file=SOURCE,
+        old="self._epoch, self._left_released)",
+        new="self._epoch, self._acknowledged)",
+        breaks="a broker that does not know what a lost session had locked takes the partition offline",
+        tests=(f"{OF_SOURCE}::test_what_a_session_has_left_locked_is_released_in_the_next_one",),
+    ),
 )
