@@ -30,6 +30,7 @@ __all__ = ["LEAVE_SECONDS", "LAST_COMMIT_SECONDS", "Assignment"]
 LAST_COMMIT_SECONDS: Final = 10.0  # for the last auto-commit before partitions are released
 LAST_COMMIT_ALONE: Final = 0.5  # of these, how long a poll waits for the response before it returns records of partitions that stay
 LAST_COMMIT_LEAST: Final = 1.0  # for that of a consumer that closes without waiting for the response
+LAST_COMMIT_REBALANCE: Final = 3.0  # and if the group rebalances, of a consumer that closes: a dead leader may delay that by its session
 LEAVE_SECONDS: Final = 5.0
 
 
@@ -267,6 +268,7 @@ class Assignment:
             if begun is not None:
                 owed = reader.claims.keys() - {claim.tp for claim in reader.current(reader.events[0].claims)}
             last_commit = self._commits.commit_finished(max(LAST_COMMIT_LEAST, deadline - now()), owed)
+            self._attachment.post(lambda at: self._attachment.machine.offsets.limit_rebalance(at + LAST_COMMIT_REBALANCE))
             for commit in (begun, last_commit):
                 if commit is not None:
                     yield from settled(self._waits, commit, max(0.0, deadline - now()))

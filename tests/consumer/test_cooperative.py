@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Collection
 from typing import Any
 
 import pytest
-from consuming import Listener, Maker, fill, numbers, poll_until, read, topic
+from consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
+from pykafka4.assignors import CooperativeStickyAssignor, GroupMember, Topics
 from pykafka4.consumer import Consumer
+from pykafka4.consumer.assignment import LAST_COMMIT_REBALANCE
 from pykafka4.core.group.assignors import subscription_bytes
 from pykafka4.core.group.states import MemberState
+from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.testing.groups.group import JoinRequest
 
@@ -90,3 +96,41 @@ def test_close_during_a_rebalance_commits_and_tells_the_listener(server: ModelSe
     assert told.told[-1] == ("revoked", mine)
     assert server.do(lambda cluster: cluster.group("g").offsets[mine[0]].offset) == 5
     assert server.do(lambda cluster: len(cluster.group("g").members)) == 1
+
+
+class Stuck(CooperativeStickyAssignor):
+    """It hangs once `hangs` is set, until `go_on` is."""
+
+    name = "stuck"
+
+    def __init__(self) -> None:
+        self.hangs, self.go_on = threading.Event(), threading.Event()
+
+    def assign(self, members: Collection[GroupMember], topics: Topics) -> dict[str, list[TopicPartition]]:
+        if self.hangs.is_set():
+            self.go_on.wait(LONG)
+        return super().assign(members, topics)
+
+
+def test_close_waits_seconds_for_a_leader_that_does_not_assign(server: ModelServer, make: Maker) -> None:
+    """The coordinator takes no commit meanwhile. A dead leader would keep the consumer from closing for its session."""
+    topic(server, 0, 0)
+    stuck = Stuck()
+    options = {"group_id": "g", "partition_assignment_strategy": [stuck], "auto_commit_interval_ms": 3_600_000}
+    leader, follower, third = make(**options), make(**options), make(**options)
+    leader.subscribe(["t"])
+    poll_until(leader, lambda: len(leader.assignment()) == 2)
+    follower.subscribe(["t"])
+    poll_until(follower, lambda: leader.poll(0) is not None and len(follower.assignment()) == 1)
+    (mine,) = follower.assignment()
+    fill(server, "t", mine.partition, numbers(0, 5))
+    read(follower, 5)
+    stuck.hangs.set()
+    third.subscribe(["t"])
+    third.poll(0)
+    poll_until(follower, lambda: leader.poll(0) is not None and state(follower) == MemberState.SYNCING.value)
+    began = time.monotonic()
+    follower.close(LONG)
+    took = time.monotonic() - began
+    stuck.go_on.set()
+    assert LAST_COMMIT_REBALANCE - 0.1 <= took < LAST_COMMIT_REBALANCE + 1.5

@@ -62,6 +62,7 @@ class Commit:
     sent: bool = False
     ids: dict[str, UUID] = attrs.Factory(dict)  # of the topics, when the commit was made: one created later by that name is another
     unknown_until: float | None = None  # a partition that the coordinator does not know after that time does not exist
+    rebalanced_by: float = INFINITY  # it waits for the next generation, or for the assignment of this one, until then
 
     @property
     def outcome(self) -> str:
@@ -161,6 +162,11 @@ class Offsets:
             for tp in commit.offsets:
                 self.stored.pop(tp, None)  # until the response
 
+    def limit_rebalance(self, by: float) -> None:
+        """The consumer closes: no queued commit waits longer than until `by` for a rebalance to end, as a dead member may delay that."""
+        for commit in self._line:
+            commit.rebalanced_by = min(commit.rebalanced_by, by)
+
     def forget(self, tp: TopicPartition) -> None:
         """Its topic was recreated: brokers forget the offsets of a topic that is deleted."""
         self.stored.pop(tp, None)
@@ -230,7 +236,8 @@ class Offsets:
             return INFINITY
         credentials = self._line[0].credentials
         waits = credentials is not None and credentials.begins and not self._call.in_flight
-        return min(INFINITY if waits else self._call.poll(now, self._send), *(commit.deadline for commit in self._line))
+        wake_at = self._line[0].rebalanced_by if waits else self._call.poll(now, self._send)
+        return min(wake_at, *(commit.deadline for commit in self._line))
 
     def _leave_stored_texts(self) -> None:
         while self._line and not self._call.in_flight and (commit := self._line[0]).only_new:
@@ -248,12 +255,15 @@ class Offsets:
     def _hopeless(self, commit: Commit, now: float) -> bool:
         if self._call.in_flight and commit is self._line[0]:
             return now >= commit.deadline
-        return now >= commit.deadline or bool(commit.lost)
+        begins = commit.credentials is not None and commit.credentials.begins
+        return now >= commit.deadline or bool(commit.lost) or (begins and now >= commit.rebalanced_by)
 
     def _why_not(self, commit: Commit, now: float) -> KafkaError:
         what = f"commit of {names_of(commit.offsets)}"
-        if now < commit.deadline:
+        if now < commit.deadline and commit.lost:
             return GroupError(22, what, f"{commit.lost}; uncommitted records will be redelivered to the partitions' new owner")
+        if now < commit.deadline:
+            return GroupError(27, what, "the group's leader has not assigned partitions in time; uncommitted records will be redelivered")
         return self._call.timed_out(f"{what}: timed out, {commit.outcome}")
 
     def _commit_message(self) -> OffsetCommitRequest:
@@ -332,7 +342,7 @@ class Offsets:
         error = _commit_error(_errors_of(answer, commit.ids), verdicts, worst, hint, self._config.group_id or "")
         if worst in AGAIN and worst is not Reaction.STALE:
             return AGAIN[worst], error
-        if self._on_verdict(now, self._credentials_of(commit), self._sent[2], worst, error):
+        if self._on_verdict(now, self._credentials_of(commit), self._sent[2], worst, error) and now < commit.rebalanced_by:
             return Next.RETRY, error
         self._finish(commit, error)
         return None

@@ -356,6 +356,42 @@ def test_a_commit_that_waits_for_an_assignment_times_out(member: Member) -> None
     assert "timed out, it was not sent" in str(outcomes[0])
 
 
+def test_a_commit_of_a_consumer_that_closes_waits_seconds_for_an_assignment(member: Member) -> None:
+    """The leader may be dead, and then the group waits for the end of its session."""
+    member.hear()
+    member.join(generation=2)
+    first, second = member.commit(0), member.commit(1)
+    member.machine.offsets.limit_rebalance(member.now + 3)
+    member.run(2.9)
+    assert first == second == []
+    assert member.wake_at == pytest.approx(member.now + 0.1)
+    member.run(0.1)
+    assert "REBALANCE_IN_PROGRESS (the group's leader has not assigned partitions in time" in str(first[0])
+    assert len(second) == 1
+
+
+def test_a_commit_of_a_consumer_that_closes_waits_seconds_for_the_next_generation(member: Member) -> None:
+    member.hear()
+    outcomes = member.commit(0)
+    member.machine.offsets.limit_rebalance(member.now + 3)
+    member.commits({tp(0): "ILLEGAL_GENERATION"})
+    member.run(1)
+    assert outcomes == []
+    member.run(2)
+    member.commits({tp(0): "ILLEGAL_GENERATION"})
+    assert "ILLEGAL_GENERATION" in str(outcomes[0])
+
+
+def test_a_commit_of_a_consumer_that_closes_waits_longer_for_a_coordinator(member: Member) -> None:
+    outcomes = member.commit(0)
+    member.machine.offsets.limit_rebalance(member.now + 3)
+    member.run(4)
+    member.commits({tp(0): "COORDINATOR_LOAD_IN_PROGRESS"})
+    member.run(1)
+    member.commits()
+    assert outcomes == [None]
+
+
 def test_a_commit_is_the_first_to_hear_of_a_rebalance(member: Member) -> None:
     outcomes = member.commit(0)
     member.commits({tp(0): "REBALANCE_IN_PROGRESS"})

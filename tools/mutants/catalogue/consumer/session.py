@@ -278,6 +278,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
+        old="offsets.limit_rebalance(at + LAST_COMMIT_REBALANCE)",
+        new="offsets",
+        breaks="close waits for a dead leader's session",
+        tests=("tests/consumer/test_cooperative.py::test_close_waits_seconds_for_a_leader_that_does_not_assign",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/assignment.py",
         old="                owed = reader.claims.keys() - {claim.tp for claim in reader.current(reader.events[0].claims)}\n",
         new="                owed = set()\n",
         breaks="the last commit of a revocation stands for that of all partitions",

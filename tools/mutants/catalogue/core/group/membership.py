@@ -11,6 +11,20 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/core/group/offsets.py",
+        old=" or (begins and now >= commit.rebalanced_by)",
+        new="",
+        breaks="the last commit of a consumer that closes waits for an assignment as long as it may",
+        tests=("tests/core/group/test_cooperative.py::test_a_commit_of_a_consumer_that_closes_waits_seconds_for_an_assignment",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/offsets.py",
+        old=" and now < commit.rebalanced_by:",
+        new=":",
+        breaks="the last commit of a consumer that closes waits for the next generation as long as it may",
+        tests=("tests/core/group/test_cooperative.py::test_a_commit_of_a_consumer_that_closes_waits_seconds_for_the_next_generation",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/offsets.py",
         old="        self._confirmed.pop(tp, None)\n",
         new="",
         breaks="a text that was committed in a deleted topic is committed in its namesake",
