@@ -77,6 +77,7 @@ class ClassicProtocol:
         self._cooperative = all(assignor.cooperative for assignor in self._strategies.by_name.values())
         self.leadership = Leadership(cluster, where, self._strategies, work)
         self._joined_with: tuple[str, ...] = ()
+        self._led = True  # whether the group had a leader in the last generation
         self._asked_at: tuple[int, float]  # (coordinator, time) of the last join or sync
         self._assignor: str | None = None
         self._attempt: object = None  # the join or sync in progress; responses to others are ignored
@@ -320,11 +321,11 @@ class ClassicProtocol:
             if at_once:
                 self._rest_until = now
             return
-        if self._missed(answer.generation_id):
+        if self._missed(answer.generation_id, led=bool(answer.leader)):
             self._lost(f"the group has rebalanced without this member: generation {answer.generation_id} came after {self.generation}")
             self._rest_until = now
             return
-        self.member_id, self.generation, self._why = answer.member_id, answer.generation_id, ""
+        self.member_id, self.generation, self._why, self._led = answer.member_id, answer.generation_id, "", bool(answer.leader)
         self._move(MemberState.SYNCING)
         self._begin_generation()
         self._assignor = answer.protocol_name
@@ -337,12 +338,13 @@ class ClassicProtocol:
         else:
             self._sync(now, {})
 
-    def _missed(self, generation: int) -> bool:
+    def _missed(self, generation: int, *, led: bool) -> bool:
         """Whether there was a generation between the last one and `generation` that did not wait for this member.
 
         Only static members stay in the group then. Others may own the partitions: the leader did not know that this member held them.
+        A group with members of the consumer protocol has no leader (`led`): it waits for nobody, and takes nothing that a member holds.
         """
-        static = self._config.group_instance_id is not None
+        static = self._config.group_instance_id is not None and (led or self._led)
         return static and self.credentials is not None and generation > self.generation + 1
 
     def _begin_generation(self) -> None:

@@ -263,6 +263,21 @@ def test_a_static_member_that_a_generation_did_not_wait_for_has_lost_its_partiti
             assert (member.owned(), member.one(JoinGroupRequest).message.member_id) == (({}, -1), "m")
 
 
+@pytest.mark.parametrize(("before", "now", "keeps"), [("", "", True), ("other", "", False), ("", "other", False)])
+def test_a_group_without_a_leader_takes_nothing_from_a_member_it_does_not_wait_for(before: str, now: str, keeps: bool) -> None:
+    """The coordinator assigns in a group with members of the consumer protocol; its epochs skip numbers. A group that was just converted
+    may have rebalanced without this member before that."""
+    member = Member(group_instance_id="i")
+    member.hear()
+    member.join(generation=2, leader=before)
+    member.sync([tp(0), tp(1)])
+    events(member)
+    member.hear()
+    member.join(generation=5, leader=now)
+    assert lost(events(member)) == ([] if keeps else [tp(0), tp(1)])
+    assert bool(member.pending(SyncGroupRequest)) is keeps
+
+
 def test_partitions_of_topics_no_longer_subscribed_are_released_before_the_join(member: Member) -> None:
     member.cluster.set("u", [1])
     member.hear()

@@ -498,6 +498,20 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/classic.py",
+        old=" and (led or self._led)\n",
+        new="\n",
+        breaks="when two members of the consumer protocol join at once, a static classic one loses its partitions",
+        tests=("tests/core/group/test_cooperative.py::test_a_group_without_a_leader_takes_nothing_from_a_member_it_does_not_wait_for",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/classic.py",
+        old=" and (led or self._led)\n",
+        new=" and led\n",
+        breaks="a static member that a generation did not wait for keeps its partitions if the group is converted after that",
+        tests=("tests/core/group/test_cooperative.py::test_a_group_without_a_leader_takes_nothing_from_a_member_it_does_not_wait_for",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/classic.py",
         old="        return static and self.credentials is not None and generation > self.generation + 1\n",
         new="        return False\n",
         breaks="a static member that a generation did not wait for keeps its partitions",
