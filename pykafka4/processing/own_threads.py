@@ -12,7 +12,7 @@ from typing import Any
 
 from pykafka4.net.handoff.workers import Workers
 
-__all__ = ["OwnThreads"]
+__all__ = ["NEVER", "OwnThreads"]
 
 
 class OwnThreads(Executor):

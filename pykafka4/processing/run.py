@@ -203,6 +203,10 @@ def _checked_key(by: Order, record: Record) -> Hashable:
         if isinstance(key, CoroutineType):
             key.close()
         raise TypeError(f"by must return what is handled in order, not a {type(key).__name__}: there is another for each record")
+    try:
+        hash(key)
+    except TypeError as error:
+        raise TypeError(f"by must return what can be a key of a dict, such as a str or tuple, not {shown(key)}: {error}") from None
     return key
 
 

@@ -15,7 +15,7 @@ import inspect
 import itertools
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from typing import Any, Final, NamedTuple
 
 import attrs
@@ -25,6 +25,7 @@ from pykafka4.errors import KafkaError, shown
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal
 from pykafka4.processing.dead_letters import DeadLetters
+from pykafka4.processing.own_threads import NEVER
 from pykafka4.processing.progress import Progress, Task
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Delivery, Record
@@ -184,9 +185,19 @@ class Work:
     def _submit(self, what: Callable[..., object], *arguments: Any) -> None:
         assert self._executor is not None
         try:
-            self._executor.submit(self._whole, what, *arguments)
+            future = self._executor.submit(self._whole, what, *arguments)
         except Exception as error:  # it was shut down, for example
             self._fail(error)
+            return
+        if future is not NEVER and isinstance(future, Future):
+            future.add_done_callback(self._look_after)
+
+    def _look_after(self, future: Future[Any]) -> None:
+        """The application's executor is done with it."""
+        if future.cancelled() and not self._stopping:
+            self._fail(
+                KafkaError("the executor was shut down and has cancelled handlers that had not begun: their records are not finished")
+            )
 
     def _whole(self, what: Callable[..., object], *arguments: Any) -> None:
         """Nobody looks at what an executor does with exceptions."""
@@ -367,19 +378,27 @@ def checked_delivery(sent: Delivery) -> Delivery:
 
 
 def deliveries(returned: object) -> list[Delivery]:
-    """What has to be acknowledged before the record is finished."""
-    if isinstance(returned, Delivery):
-        return [returned]
-    if isinstance(returned, (list, tuple)):
-        return [item for item in returned if isinstance(item, Delivery)]
-    if inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+    """What has to be acknowledged before the record is finished. TypeError for what nobody would run or await, also in a list."""
+    several: Collection[object] = returned if isinstance(returned, (list, tuple)) else (returned,)
+    sent = [item for item in several if isinstance(item, Delivery)]
+    if len(sent) < len(several):
+        _check_all_done(several)
+    return sent
+
+
+def _check_all_done(returned: Collection[object]) -> None:
+    unawaited = False
+    for item in returned:
+        if inspect.isgenerator(item) or inspect.isasyncgen(item):
+            raise TypeError(
+                "the handler returned a generator, whose body nobody runs: use a function without yield, or run it in the handler"
+            )
+        if inspect.isawaitable(item) and not isinstance(item, Delivery):
+            unawaited = True
+            if inspect.iscoroutine(item):
+                item.close()
+    if unawaited:
         raise TypeError(
-            "the handler returned a generator, whose body nobody runs: use a function without yield, or run the generator in the handler"
+            "the handler returned an awaitable, which nobody awaits: await it in the handler (with pykafka4.aio), "
+            "or use a handler that is no coroutine function"
         )
-    if inspect.isawaitable(returned):
-        if inspect.iscoroutine(returned):
-            returned.close()
-        raise TypeError(
-            "the handler returned an awaitable, which nobody awaits: use pykafka4.aio, or a handler that is no coroutine function"
-        )
-    return []

@@ -355,6 +355,14 @@ def test_an_order_that_raises_loses_nothing(server: ModelServer, make: Maker) ->
     assert [record.offset for record in read(consumer, 10)] == list(range(10))
 
 
+def test_an_order_that_is_no_key_is_named(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    consumer = member(make)
+    with pytest.raises(TypeError, match=r"by must return what can be a key of a dict, such as a str or tuple, not \['t'\]"):
+        consumer.process(print, lambda record: [record.topic])  # type: ignore[arg-type,return-value]
+    assert [record.offset for record in read(consumer, 10)] == list(range(10))
+
+
 def test_an_exception_that_cannot_be_changed_is_raised_as_it_is(server: ModelServer, make: Maker) -> None:
     @dataclasses.dataclass(frozen=True)
     class Rejected(Exception):

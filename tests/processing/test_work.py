@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -270,14 +270,36 @@ def test_a_record_is_finished_when_what_its_handler_sent_is_acknowledged(monkeyp
     assert first(todo) == {0: 2}
 
 
-def test_a_handler_that_returns_an_awaitable_is_an_error() -> None:
+@pytest.mark.parametrize("several", [None, list, tuple])
+def test_a_handler_that_returns_an_awaitable_is_an_error(several: Callable[[Any], Any] | None) -> None:
+    """Also in a list: what a handler for asyncio was to send, and did not await, is never sent."""
+
     async def coroutine() -> None: ...
 
-    todo, executor = work(lambda one: coroutine())
+    def handle(one: Record) -> Any:
+        return coroutine() if several is None else several([None, coroutine(), coroutine()])
+
+    todo, executor = work(handle)
     todo.add([record(0)])
     executor.run_all()
     assert isinstance(todo.error, TypeError)
     assert "awaitable" in str(todo.error)
+    assert todo.processed.finished == 0
+
+
+def test_an_executor_that_cancels_handlers_ends_the_work() -> None:
+    """`shutdown(cancel_futures=True)`: nothing more would happen, and nobody be told."""
+    todo, executor = work(lambda one: None)
+    todo.add([record(0, b"a"), record(1, b"b")])
+    executor.run()
+    executor.shutdown(cancel_futures=True)
+    assert isinstance(todo.error, KafkaError)
+    assert "the executor was shut down" in str(todo.error)
+    todo, executor = work(lambda one: None)
+    todo.add([record(0)])
+    todo.refuse()
+    executor.shutdown(cancel_futures=True)
+    assert todo.error is None, "it had ended"
 
 
 def test_a_handler_that_returns_a_generator_is_an_error_and_no_other_attempt_is_made() -> None:

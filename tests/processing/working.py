@@ -18,16 +18,22 @@ class ByHand(Executor):
 
     def __init__(self) -> None:
         self.waiting: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
+        self._futures: deque[Future[Any]] = deque()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         self.waiting.append((fn, args))
-        return Future()
+        self._futures.append(Future())
+        return self._futures[-1]
 
     def run(self, at: int = 0) -> None:
         """What was submitted, the one at this place."""
         fn, args = self.waiting[at]
-        del self.waiting[at]
+        del self.waiting[at], self._futures[at]
         fn(*args)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        while cancel_futures and self._futures:
+            self._futures.popleft().cancel()
 
     def run_all(self) -> None:
         while self.waiting:

@@ -164,13 +164,27 @@ MUTANTS = (
     ),
     Mutant(
         file=WORK,
-        old="    if inspect.isgenerator(returned) or inspect.isasyncgen(returned):\n",
-        new="    if False:\n",
+        old="        if inspect.isgenerator(item) or inspect.isasyncgen(item):\n",
+        new="        if False:\n",
         breaks="records are committed although the generator that their handler returned never ran",
         tests=(
             "tests/processing/test_work.py::test_a_handler_that_returns_a_generator_is_an_error_and_no_other_attempt_is_made",
             f"{TESTS}::test_a_generator_that_a_handler_returns_ends_it_and_is_not_finished",
         ),
+    ),
+    Mutant(
+        file=WORK,
+        old="    if len(sent) < len(several):\n",
+        new="    if not sent and len(several) == 1:\n",
+        breaks="records are committed although what their handler was to send, in a list, was never awaited",
+        tests=("tests/processing/test_work.py::test_a_handler_that_returns_an_awaitable_is_an_error",),
+    ),
+    Mutant(
+        file=WORK,
+        old="            future.add_done_callback(self._look_after)\n",
+        new="            pass\n",
+        breaks="process stands still when its executor has cancelled handlers",
+        tests=("tests/processing/test_work.py::test_an_executor_that_cancels_handlers_ends_the_work",),
     ),
     Mutant(
         file=RUN,
