@@ -137,6 +137,7 @@ _HOMES = {
     "pykafka4.share.record": ("ShareRecord",),
     "pykafka4.wire.records.hot": ("Delivery", "Record"),
 }
+_PACKAGES = ("aio", "spark", "testing")  # imported by whoever uses them
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = sorted([*_HOME, "__version__"])
@@ -146,6 +147,8 @@ if not TYPE_CHECKING:  # type checkers would take every misspelt name for one th
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME:
+            if name in _PACKAGES:
+                raise AttributeError(f"module 'pykafka4' has no {name!r} before that is imported: import pykafka4.{name}")
             raise AttributeError(f"module 'pykafka4' has no {name!r}")
         value = getattr(import_module(_HOME[name]), name)
         globals()[name] = value

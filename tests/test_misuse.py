@@ -26,6 +26,13 @@ def producer(server: ModelServer) -> Iterator[Producer]:
         yield made
 
 
+@pytest.mark.parametrize("name", ["aio", "spark", "testing"])
+def test_a_package_that_nobody_has_imported_is_named_with_its_import(name: str) -> None:
+    """`import pykafka4` is not enough for `pykafka4.aio`; to say that there is no such thing would be wrong."""
+    with pytest.raises(AttributeError, match=f"module 'pykafka4' has no '{name}' before that is imported: import pykafka4.{name}$"):
+        pykafka4.__getattr__(name)
+
+
 @pytest.mark.parametrize("name", ["", "a b", "ü", "a" * 250, ".", "..", "a/b"])
 def test_illegal_topic_names_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="a name has 1 to 249"):

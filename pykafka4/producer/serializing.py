@@ -170,7 +170,7 @@ def serialized(topic: str, option: str, serializer: Serializer, value: Any) -> b
     try:
         data = serializer(topic, value)
     except BaseException as error:
-        note(error, "pykafka4: raised by ", f"{option} for topic {topic!r}, which was given a {type(value).__name__}")
+        note(error, "pykafka4: raised by ", f"{option} for topic {topic!r}, which was given the topic and a {type(value).__name__}")
         raise
     if data is not None and not isinstance(data, (bytes, str, bytearray, memoryview)):
         raise TypeError(f"{topic}: {option} {serializer!r} returned {type(data).__name__}; it must return bytes, str or None")

@@ -28,7 +28,7 @@ def test_a_serializer_that_raises_fails_that_one_send(server: ModelServer, make:
     producer = make(value_serializer=lambda topic, value: str(1 // value))
     with pytest.raises(ZeroDivisionError) as caught:
         producer.send("t", 0)
-    assert caught.value.__notes__ == ["pykafka4: raised by value_serializer for topic 't', which was given a int"]
+    assert caught.value.__notes__ == ["pykafka4: raised by value_serializer for topic 't', which was given the topic and a int"]
     producer.send("t", 1).result(SECONDS)
     assert values(server) == [b"1"]
     assert producer.stats().accepted == 1
