@@ -230,6 +230,19 @@ def test_init_transactions_may_be_repeated_when_it_should_be_aborted(server: Mod
         producer.send("t", b"v", partition=0)
 
 
+def test_a_loop_that_goes_on_after_aborted_transactions_ends_when_one_cannot_be_aborted(server: ModelServer, producer: Producer) -> None:
+    """TransactionAborted means that the next transaction may succeed; without an abort none can begin."""
+    server.fail("EndTxn", "TRANSACTION_ABORTABLE", times=2)
+    with pytest.raises(TransactionAborted) as raised, producer.transaction(timeout=SECONDS):
+        producer.send("t", b"v", partition=0)
+    assert "aborting the transaction failed" in raised.value.__notes__[0]
+    with pytest.raises(TransactionError, match="begin_transaction: .*: call abort_transaction first .*TRANSACTION_ABORTABLE") as refused:
+        producer.begin_transaction()
+    assert not isinstance(refused.value, TransactionAborted)
+    producer.abort_transaction(SECONDS)
+    producer.begin_transaction()
+
+
 def test_an_epoch_that_is_refused_for_the_moment_is_asked_for_again(server: ModelServer, producer: Producer) -> None:
     """After a commit whose first answer was lost. At worst the next transaction, which has begun meanwhile, aborts."""
     server.disconnect("EndTxn")

@@ -320,8 +320,10 @@ class Transactions:
             raise self.fatal.again()
         if self.state is S.UNINITIALIZED:
             otherwise = INIT_FIRST
-        if self.state is S.ABORTABLE_ERROR:
+        if self.state is S.ABORTABLE_ERROR and expected is S.IN_TRANSACTION:
             raise self._why.again()
+        if self.state is S.ABORTABLE_ERROR and expected is S.READY:  # not TransactionAborted: who goes on after that would never end
+            otherwise = f"call abort_transaction first ({self._why})"
         raise TransactionError(f"{what}: {self.id}: {otherwise}")
 
     def _move(self, to: S, done: Done | None) -> None:

@@ -56,6 +56,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file=MACHINE,
+        old="        if self.state is S.ABORTABLE_ERROR and expected is S.IN_TRANSACTION:\n",
+        new="        if self.state is S.ABORTABLE_ERROR:\n",
+        breaks="a loop that goes on after TransactionAborted goes on for ever when a transaction cannot be aborted",
+        tests=(REFUSED + "test_a_loop_that_goes_on_after_aborted_transactions_ends_when_one_cannot_be_aborted",),
+    ),
+    Mutant(
+        file=MACHINE,
         old=" and not self._certain and not self._commits_sent",
         new=" and not self._certain",
         breaks="an abort succeeds although the transaction was committed",
