@@ -6,7 +6,7 @@ This is the handle; `aio.session` has the calls that wait, and `consumer.session
 from __future__ import annotations
 
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack, overload
@@ -117,14 +117,7 @@ class Consumer:
 
     def __aiter__(self) -> AsyncIterator[Record]:
         """An endless loop over single records. Each counts as finished when the next one is requested."""
-        iteration = Iteration()
-        return iteration.follow(self._records(iteration))
-
-    async def _records(self, iteration: Iteration) -> AsyncIterator[Record]:
-        session = self._session
-        while True:
-            for record in await session.next_list(None, None, session.reader.take_one_by_one, iteration):
-                yield record
+        return Records(self._session, self)
 
     def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> AsyncIterator[list[Record]]:
         """An endless loop over the lists that `poll` returns; also empty ones, so that the loop body runs regularly."""
@@ -318,6 +311,53 @@ class Consumer:
 
     def __reduce__(self) -> Any:
         return refuse_pickling("aio.Consumer")
+
+
+class Records:
+    """See Consumer.__aiter__. A generator, which is fast; when an exception has ended it, another one goes on."""
+
+    def __init__(self, session: TaskSession, consumer: Consumer) -> None:
+        """The loop may have the only reference to `consumer`."""
+        self._session, self._consumer, self._iteration = session, consumer, Iteration()
+        self._iteration.follow(self)
+        self.begin()
+
+    def begin(self) -> None:
+        """The next record is that of another generator."""
+        self._records: Any = _records(self._session, self._iteration)
+        self._next, self.goes_on = self._records.__anext__, False
+
+    @property
+    def ag_frame(self) -> object:
+        """None if it has ended or not begun: the loop has no record in hand."""
+        return self._records.ag_frame if self.goes_on else None
+
+    def __aiter__(self) -> Records:
+        return self
+
+    def __anext__(self) -> Awaitable[Record]:
+        return self._next()
+
+    async def aclose(self) -> None:
+        """The loop is left."""
+        await self._records.aclose()
+
+
+async def _records(session: TaskSession, iteration: Iteration) -> AsyncGenerator[Record, None]:
+    of: Any = iteration.iterator  # its Records, or None; not kept, as they go with the loop
+    if (records := of()) is not None:
+        records.goes_on = True
+    del records
+    try:
+        while True:
+            for record in await session.next_list(None, None, session.reader.take_one_by_one, iteration):
+                yield record
+    except GeneratorExit:
+        raise
+    except BaseException:
+        if (records := of()) is not None:
+            records.begin()
+        raise
 
 
 class Batches:

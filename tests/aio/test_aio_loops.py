@@ -7,10 +7,10 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from consuming import topic
+from consuming import fill, topic
 from tasking import consumer_of, run
 
-from pykafka4 import KafkaError, Record
+from pykafka4 import ConfigError, KafkaError, Record
 from pykafka4.aio import Consumer
 from pykafka4.core import INFINITY
 from pykafka4.records import TopicPartition
@@ -135,5 +135,36 @@ def test_an_iterator_of_lists_may_go_on_in_another_task(server: ModelServer) -> 
                 return []
 
             assert [record.offset for record in await asyncio.create_task(go_on())] == [2, 3]
+
+    run(main())
+
+
+def test_an_iterator_of_records_goes_on_after_an_exception(server: ModelServer) -> None:
+    """`wait_for(anext(records), 1)` in a loop would end with its first time-out."""
+    topic(server, 3)
+
+    async def main() -> None:
+        async with consumer_of(server) as consumer:
+            records = aiter(consumer)
+            for _ in range(2):
+                with pytest.raises(ConfigError, match="no topics or partitions"):
+                    await anext(records)
+            consumer.assign([T0])
+            assert [(await anext(records)).offset for _ in range(2)] == [0, 1]
+            with pytest.raises(KafkaError, match="is in a loop"):
+                await asyncio.create_task(consumer.poll(0))
+            assert (await anext(records)).offset == 2
+            for _ in range(2):
+                waits = asyncio.ensure_future(anext(records))
+                await asyncio.sleep(0)
+                waits.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await waits
+            assert await asyncio.create_task(consumer.poll(0)) == [], "it has no record in hand"
+            fill(server, "t", 0, [b"3", b"4"])
+            assert [(await anext(records)).offset for _ in range(2)] == [3, 4]
+            await records.aclose()  # type: ignore[attr-defined]
+            with pytest.raises(StopAsyncIteration):
+                await anext(records)
 
     run(main())

@@ -60,6 +60,20 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/aio/consumer.py",
+        old="            records.begin()\n",
+        new="            pass\n",
+        breaks="an iterator of records ends silently after a time-out",
+        tests=("tests/aio/test_aio_loops.py::test_an_iterator_of_records_goes_on_after_an_exception",),
+    ),
+    Mutant(
+        file="pykafka4/aio/consumer.py",
+        old="return self._records.ag_frame if self.goes_on else None",
+        new="return self._records.ag_frame",
+        breaks="an iterator in a variable keeps other tasks from polling after it was cancelled",
+        tests=("tests/aio/test_aio_loops.py::test_an_iterator_of_records_goes_on_after_an_exception",),
+    ),
+    Mutant(
+        file="pykafka4/aio/consumer.py",
         old="        if self._iteration is not None:  # the one of a loop\n",
         new="        if False:\n",
         breaks="an iterator of lists cannot go on in another task",
