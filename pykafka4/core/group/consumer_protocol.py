@@ -359,14 +359,18 @@ class ConsumerProtocol:
         late = [tp for tp, by in owned.closing.items() if now >= by]
         if late:
             self._commits.fail_lost(dict.fromkeys(late, "the partition was revoked, and the commit was not complete in time"))
-        incomplete = self._commits.incomplete()
+        incomplete, given = self._commits.incomplete(), set[str]()
         for tp, by in list(owned.closing.items()):
             if by == INFINITY:
                 by = owned.closing[tp] = now + COMMITS_FIRST
             if now < by and tp in incomplete:
                 continue
             owned.give_back(tp)
+            given.add(tp.topic)
             self._settled = False  # it may be assigned again
+        if given and self.credentials is not None:  # a topic that others read may be deleted, and its id is not known any more
+            for topic in given.difference(tp.topic for tp in owned.ids):
+                self.credentials.topic_ids.pop(topic, None)
         self._show_revoking()
         return min(owned.closing.values(), default=INFINITY)
 

@@ -633,6 +633,22 @@ def test_a_lookup_of_a_member_that_is_behind_is_repeated(error: str) -> None:
     assert member.machine.fetcher.positions[tp(0)].offset == 3
 
 
+def test_a_lookup_for_a_topic_that_others_read_now_names_it() -> None:
+    """If that topic has been recreated since, no coordinator knows the id that this member knew."""
+    member = GroupMember().joined(0, 1)
+    member.committed({tp(0): 3, tp(1): 3})
+    for left in ((1,), ()):
+        member.next_beat()
+        member.reply(1, *left)
+        member.release()
+        member.machine.offsets.lookup([tp(0)], member.now + 60, lambda *_: None)
+        member.run()
+        (group,) = member.as_sent(OffsetFetchRequest, 9).groups
+        assert (group.topics[0].topic_id == T) is bool(left)
+        member.committed({tp(0): 3})
+        member.reply(1, same=True)
+
+
 def test_a_lookup_for_a_topic_of_others_is_repeated_as_well() -> None:
     """The member knows no id of that topic."""
     member, found = GroupMember().joined(0), list[object]()

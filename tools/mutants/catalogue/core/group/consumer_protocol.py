@@ -112,6 +112,13 @@ MUTANTS: Final = (
         tests=(f"{TESTS}::test_a_commit_of_a_member_that_was_put_out_fails_and_the_member_joins_again",),
     ),
     Mutant(
+        file=SOURCE,
+        old="                self.credentials.topic_ids.pop(topic, None)\n",
+        new="                pass\n",
+        breaks="the committed offsets of a recreated topic that others read are looked up by the old id, until the time-out",
+        tests=(f"{TESTS}::test_a_lookup_for_a_topic_that_others_read_now_names_it",),
+    ),
+    Mutant(
         file="pykafka4/core/group/offsets.py",
         old="if lookup.of_member and",
         new="if lookup.ids and",
