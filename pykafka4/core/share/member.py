@@ -137,11 +137,20 @@ class ShareMember:
         self._in_flight = None
         if self.state is not S.LEAVING:
             self._move(S.LEAVING)
-        node = self._coordinator.node
-        if not self._known or node is None:
+        self._leaving(now)
+
+    def _leaving(self, now: float) -> float:
+        """Without a word from a member that has left, the coordinator would keep partitions for it until the session time-out."""
+        if self._known and self._in_flight is None:
+            node = self._coordinator.node
+            if node is None:
+                self._coordinator.want()
+            else:
+                self._beat(now, node, LEAVES, lambda at, outcome: self._gone())
+        if not self._known or now >= self._leave_by:
             self._gone()
-            return
-        self._beat(now, node, LEAVES, lambda at, outcome: self._gone())
+            return now
+        return self._leave_by
 
     def _gone(self) -> None:
         self._in_flight = None  # an answer after `_leave_by` changes nothing
@@ -155,6 +164,10 @@ class ShareMember:
         """An error that is not retriable."""
         if self.state is S.FATAL:
             return
+        if self.state is S.LEAVING:  # then it cannot tell the coordinator
+            self.error = error
+            self._gone()
+            return
         self.error, self._in_flight, self._told, self.epoch = error, None, None, JOINS
         self._assign(frozenset())
         self._move(S.FATAL)
@@ -165,10 +178,7 @@ class ShareMember:
     def poll(self, now: float) -> float:
         """Send the heartbeat that is due; returns when to be polled again."""
         if self.state is S.LEAVING:
-            if now >= self._leave_by:
-                self._gone()
-                return now
-            return self._leave_by
+            return self._leaving(now)
         if self.state is S.FATAL:
             return INFINITY
         lease_ends = self._shelf.idle_since + self._config.max_poll_interval_ms / 1000 if self._polled else INFINITY

@@ -24,8 +24,10 @@ class Harness:
         self.shelf = Shelf(lambda: None)
         self.sent: list[Request] = []
         self.left = 0
+        self.wanted = 0
         config = ShareConsumerConfig(bootstrap_servers="h:1", group_id="g", **options)
-        coordinator: Any = SimpleNamespace(node=1, want=lambda: None, well=lambda: None, lost=lambda *lost: None)
+        coordinator: Any = SimpleNamespace(node=1, want=self._want, well=lambda: None, lost=lambda *lost: None)
+        self.coordinator = coordinator
         explain: Any = None
         self.member = ShareMember(config, coordinator, 1, self.shelf, Random(1), self.sent.append, lambda parts: None, explain)
 
@@ -50,6 +52,9 @@ class Harness:
 
     def _left(self) -> None:
         self.left += 1
+
+    def _want(self) -> None:
+        self.wanted += 1
 
 
 def test_a_late_answer_to_a_leave_changes_nothing() -> None:
@@ -119,3 +124,42 @@ def test_a_member_without_a_poll_leaves_and_keeps_its_topics() -> None:
     harness.shelf.idle_since = harness.now
     harness.member.polled()
     assert harness.poll() == [JOINS]
+
+
+def test_a_member_whose_coordinator_is_not_known_looks_it_up_to_leave() -> None:
+    harness = Harness()
+    harness.join()
+    harness.coordinator.node, harness.wanted = None, 0
+    harness.leave(1.0)
+    assert (harness.poll(), harness.left, harness.wanted > 0) == ([], 0, True)
+    harness.coordinator.node = 2
+    assert harness.poll() == [LEAVES]
+    assert harness.poll() == [LEAVES]
+    harness.reply(LEAVES)
+    assert (harness.left, harness.member.state) == (1, ShareState.UNJOINED)
+
+
+def test_a_member_that_finds_no_coordinator_to_leave_has_left_in_time() -> None:
+    harness = Harness()
+    harness.join()
+    harness.coordinator.node = None
+    harness.leave(1.0)
+    assert harness.member.poll(harness.now) == harness.now + 1.0
+    harness.now += 1.0
+    assert (harness.poll(), harness.left, harness.member.state) == ([], 1, ShareState.UNJOINED)
+
+
+def test_a_member_that_is_refused_while_it_leaves_has_left() -> None:
+    harness = Harness()
+    harness.join()
+    harness.coordinator.node = None
+    harness.leave(1.0)
+    harness.member.fail(KafkaError("no coordinator for this group"))
+    assert (harness.left, harness.member.state, harness.shelf.fatal) == (1, ShareState.UNJOINED, None)
+
+
+def test_a_member_that_has_never_joined_leaves_at_once() -> None:
+    harness = Harness()
+    harness.coordinator.node = None
+    harness.leave(1.0)
+    assert (harness.left, harness.wanted) == (1, 0)

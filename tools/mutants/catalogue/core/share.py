@@ -222,4 +222,18 @@ MUTANTS = (
         breaks="a broker that does not know what a lost session had locked takes the partition offline",
         tests=(f"{OF_SOURCE}::test_what_a_session_has_left_locked_is_released_in_the_next_one",),
     ),
+    Mutant(
+        file=MEMBER,
+        old="                self._coordinator.want()\n            else:\n                self._beat(now, node, LEAVES",
+        new="                self._gone()\n            else:\n                self._beat(now, node, LEAVES",
+        breaks="a share consumer that is closed while its coordinator moves stays in the group until the session time-out",
+        tests=(f"{OF_MEMBER}::test_a_member_whose_coordinator_is_not_known_looks_it_up_to_leave",),
+    ),
+    Mutant(
+        file=MEMBER,
+        old="        if self.state is S.LEAVING:  # then it cannot tell the coordinator\n",
+        new="        if False:\n",
+        breaks="close waits ten seconds longer than its timeout for a share consumer that is refused while it leaves",
+        tests=(f"{OF_MEMBER}::test_a_member_that_is_refused_while_it_leaves_has_left",),
+    ),
 )
