@@ -9,6 +9,7 @@ that `with` cannot leave locked, and what a step changes last is what makes it c
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from threading import Thread
@@ -227,7 +228,8 @@ class Allotment:
         if known is None and (ending := self._ending.get(tp)) is not None:
             return ending  # another thread closes the consumer: it was polled before, and is not finished
         if known is None:
-            return self._assign(tp) if self._streams_for(tp) else None
+            streams = self._streams_for(tp)
+            return self._assign(tp, min(streams, key=lambda one: len(one.queues))) if streams else None
         if record.offset > known.last:
             return known
         return self._go_back(known, record.offset)
@@ -247,20 +249,25 @@ class Allotment:
     def assign(self, tps: Iterable[TopicPartition]) -> list[TopicPartition]:
         """These partitions are read from now on: each goes to the stream of its topic with the fewest. Returns those for which is none."""
         strange = []
+        heaps: dict[str | None, list[tuple[int, int, StreamState]]] = {}  # of each topic: how many partitions a stream has
         with self._lock:
             for tp in sorted(tps):
-                if not self._streams_for(tp):
+                if not (streams := self._streams_for(tp)):
                     strange.append(tp)
                 elif tp not in self.queues:
-                    self._assign(tp)
+                    heap = heaps.get(streams[0].topic)
+                    if heap is None:
+                        heap = heaps[streams[0].topic] = sorted((len(stream.queues), n, stream) for n, stream in enumerate(streams))
+                    count, n, stream = heap[0]
+                    self._assign(tp, stream)
+                    heapq.heapreplace(heap, (count + 1, n, stream))
             self._balance()
         return strange
 
     def _streams_for(self, tp: TopicPartition) -> tuple[StreamState, ...]:
         return self._of_topic.get(tp.topic) or self._of_topic.get(None, ())
 
-    def _assign(self, tp: TopicPartition) -> PartitionQueue:
-        stream = min(self._streams_for(tp), key=lambda one: len(one.queues))
+    def _assign(self, tp: TopicPartition, stream: StreamState) -> PartitionQueue:
         queue = self.queues[tp] = stream.queues[tp] = PartitionQueue(tp, stream)
         return queue
 

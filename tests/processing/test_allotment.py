@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from counting import bytecodes
 from interrupts import interrupted
 from working import record
 
@@ -106,6 +107,16 @@ def test_the_streams_of_a_pattern_share_all_topics() -> None:
     made = Allotment(states, lambda: None)
     made.assign([TopicPartition("u", 0), *tps(0, 1), TopicPartition("v", 0)])
     assert [len(state.queues) for state in states] == [2, 2]
+
+
+def test_thousands_of_partitions_are_divided_among_thousands_of_streams_in_one_pass() -> None:
+    """A second counts: the thread that polls does this, and every stream waits meanwhile."""
+    costs = []
+    for many in (500, 1_000):
+        made, states = allotment(many, 0)
+        costs.append(bytecodes(lambda made=made, many=many: made.assign(tps(*range(2 * many)))))
+        assert {len(state.queues) for state in states} == {2}
+    assert costs[1] < 3 * costs[0]
 
 
 def test_after_a_loss_streams_differ_by_one_partition_at_most_and_few_partitions_move() -> None:
