@@ -151,6 +151,9 @@ class Runtime:
 
     def close(self, timeout: float | None = None) -> None:
         """See Client.close."""
+        if self._users and logs.current().on_loop():  # a destructor: what the users wait for, such a thread does
+            self.callbacks.post(lambda: self.close(timeout))
+            return
         deadline = None if timeout is None else system.monotonic() + timeout
 
         def close(user: User) -> None:

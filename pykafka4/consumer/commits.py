@@ -165,8 +165,7 @@ class Commits:
         if not tps:
             return {}
         promise = self._look_up(tps, timeout)
-        dying = self._attachment.runtime.loop.on_loop()  # a destructor there leaves a transaction: it must not wait for itself
-        found = yield from self._waits.result(promise, 0.0 if dying else timeout + SHORT)
+        found = yield from self._waits.result(promise, timeout + SHORT)
         if isinstance(found, KafkaError):
             try:
                 raise found

@@ -33,7 +33,7 @@ from pykafka4.core.consumer.places import Place
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.subscription import Assigned, Move, Since, Start
 from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError
-from pykafka4.net import system
+from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Signal
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.runtime import warn_unclosed
@@ -420,6 +420,9 @@ class Session(Attachment[ConsumerMachine]):
         if self.closed or self.runtime.loop.forked:  # locks may have been held at the fork
             return
         self.guard.check_whole("close")
+        if logs.current().on_loop():  # a destructor: a thread that may wait for the commit, and run the listener, closes it
+            self.runtime.callbacks.post(lambda: self.close(timeout, failed=True))
+            return
         if not self.guard.begin_closing():
             return
         timeout = CLOSE_SECONDS if timeout is None else timeout

@@ -94,6 +94,10 @@ class LogThread:
         """The calling thread is no longer a loop's."""
         self._loops.pop(system.get_ident(), None)
 
+    def on_loop(self) -> bool:
+        """Whether the calling thread is a loop's, of any client."""
+        return system.get_ident() in self._loops
+
     def flush(self, timeout: float = FLUSH_SECONDS) -> bool:
         """Wait until what was logged so far is handled, and return whether it is. Does not wait on a loop's thread or the log thread."""
         handled = threading.Event()
@@ -123,7 +127,7 @@ class LogThread:
 
     def aside(self, act: Callable[[], object]) -> None:
         """Call `act`, which may run code of the application: at once, or on the log thread if the calling thread is a loop's."""
-        if system.get_ident() in self._loops:
+        if self.on_loop():
             self._queue.put(act)
         else:
             act()

@@ -14,7 +14,7 @@ from typing import Any, Final, overload
 from pykafka4.errors import ConfigError, ForkedClientError, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import api_timeout, check_timeout, refuse_pickling
-from pykafka4.net import system
+from pykafka4.net import logs, system
 from pykafka4.processing.allotment import Allotment, StreamState
 from pykafka4.processing.dispatcher import Dispatcher, StreamsPlan
 from pykafka4.processing.run import Consumes, at_least_one
@@ -152,7 +152,7 @@ class Streams(Sequence[Stream]):
             return
         drain = self._plan.drain if limit is None else limit
         self._dispatcher.end(system.monotonic() + drain)
-        if self._dispatcher.in_own_thread():
+        if self._dispatcher.in_own_thread() or logs.current().on_loop():  # on a loop: a destructor
             return
         if not self._dispatcher.wait_for_end(drain + 10.0 if limit is None else limit):
             log.warning("%s: the streams have not ended within %g s; they end in the background", self._plan.where, drain)

@@ -22,7 +22,7 @@ from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, Acquir
 from pykafka4.errors import BufferFull, ClosedError, ConfigError, KafkaError, KafkaTimeoutError, UnsupportedVersion, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_timeout, check_topic
-from pykafka4.net import system
+from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Promise, Signal
 from pykafka4.records import TopicPartition
 from pykafka4.runtime import warn_unclosed
@@ -454,6 +454,9 @@ class Session(Attachment[ShareMachine]):
         if self.closed or self.runtime.loop.forked:
             return
         self.guard.check_whole("close")
+        if logs.current().on_loop():  # a destructor: a thread that may wait closes it
+            self.runtime.callbacks.post(lambda: self.close(timeout, failed=True))
+            return
         if not self.guard.begin_closing():
             return
         timeout = CLOSE_SECONDS if timeout is None else timeout

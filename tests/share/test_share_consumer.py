@@ -447,6 +447,17 @@ def test_close_releases_what_was_not_acknowledged_and_leaves(quick: ModelServer,
     assert [(r.offset, r.delivery_count) for r in take(other, 3)] == [(1, 2), (2, 2), (3, 2)]
 
 
+def test_a_destructor_on_the_loop_has_another_thread_close_it(quick: ModelServer, make: Make) -> None:
+    topic(quick, 4)
+    consumer, other = make(), make()
+    consumer.accept(take(consumer, 4)[0])
+    returned = threading.Event()
+    consumer._session.runtime.loop.call(lambda now: (consumer.close(10 * SECONDS), returned.set()))
+    assert returned.wait(SECONDS), "the loop waits for what only the loop does"
+    assert [(r.offset, r.delivery_count) for r in take(other, 3)] == [(1, 2), (2, 2), (3, 2)]
+    until(lambda: consumer._session.closed, other)
+
+
 @pytest.mark.model(brokers=1)
 def test_close_releases_what_is_locked_of_a_topic_that_is_no_longer_subscribed(quick: ModelServer, make: Make) -> None:
     topic(quick, 1)

@@ -1,6 +1,7 @@
 """How threads wait: `Signal` (for a change), `Promise` (for a result), `Gate` (in a queue, for room). Rule: a waiting thread holds no lock.
 
-Threads wait in latches only: KeyboardInterrupt can end such a wait, and all take a timeout.
+Threads wait in latches only: KeyboardInterrupt can end such a wait, and all take a timeout. A loop's thread never waits, as what it would
+wait for, its own client or another one does on such a thread: destructors of the application may run there, and make any call.
 
 KeyboardInterrupt can be raised between any two bytecodes of an application thread. So the code here that those threads run holds no lock:
 waiting threads are kept in dicts and deques, whose single operations are atomic. Entries are added inside the `try` that removes them. An
@@ -16,7 +17,7 @@ from typing import Generic, TypeVar
 
 from pykafka4.errors import KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
-from pykafka4.net import system
+from pykafka4.net import logs, system
 from pykafka4.net.handoff.latch import Latch, new_latch, open_latch
 
 __all__ = ["Gate", "Promise", "Signal"]
@@ -25,6 +26,7 @@ log = get_log("pykafka4.handoff")
 T = TypeVar("T")
 Counted = Callable[[int, frozenset[object] | None], object]
 FOREVER = system.TIMEOUT_MAX
+ON_LOOP = "a destructor called this on the thread of a client, which does not wait: make such calls before the object is garbage"
 NO_THREAD = -1  # of the tickets of tasks, many of which wait on one thread
 
 
@@ -51,9 +53,14 @@ class Signal:
         return len(self._sleepers)
 
     def wait(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Wait until `predicate()` is true, up to `timeout` seconds; returns its last value."""
+        """Wait until `predicate()` is true, up to `timeout` seconds; returns its last value.
+
+        Raises KafkaTimeoutError on a loop's thread, instead of waiting.
+        """
         if predicate():
             return True
+        if timeout != 0 and logs.current().on_loop():
+            raise KafkaTimeoutError(ON_LOOP)
         latch, deadline = new_latch(), _deadline(timeout)
         try:
             self._sleepers[latch] = None  # before the check: a later `notify` finds us, the predicate sees the effect of an earlier one

@@ -14,6 +14,7 @@ from interrupts import interrupted, interrupts, undisturbed
 from net_helpers import SECONDS, in_thread, until
 
 from pykafka4.errors import KafkaTimeoutError
+from pykafka4.net import logs
 from pykafka4.net.handoff.latch import new_latch
 from pykafka4.net.handoff.waiting import Gate, Promise, Signal
 from pykafka4.net.handoff.workers import Callbacks
@@ -95,6 +96,27 @@ def test_a_signal_wakes_those_whose_time_has_come() -> None:
 def test_a_signal_says_what_the_predicate_said_at_the_end() -> None:
     assert not Signal().wait(lambda: False, 0.01)
     assert Signal().wait(lambda: True, 0)
+
+
+def test_the_thread_of_a_loop_never_waits() -> None:
+    raised: list[BaseException] = []
+
+    def on_a_loop() -> None:
+        logs.current().enter()
+        try:
+            assert Signal().wait(lambda: True)
+            assert not Signal().wait(lambda: False, 0)
+            for wait in (lambda: Signal().wait(lambda: False, 10 * SECONDS), lambda: Promise[int]().result()):
+                with pytest.raises(KafkaTimeoutError, match="destructor") as caught:
+                    wait()
+                raised.append(caught.value)
+        finally:
+            logs.current().leave()
+
+    thread = threading.Thread(target=on_a_loop, daemon=True)
+    thread.start()
+    thread.join(SECONDS)
+    assert len(raised) == 2
 
 
 def test_no_notification_is_lost_between_looking_and_waiting() -> None:

@@ -233,4 +233,11 @@ MUTANTS: Final = (
         breaks="the error of a client keeps its options",
         tests=("tests/secrets/test_secrets.py::test_calls_that_are_wrong",),
     ),
+    Mutant(
+        file="pykafka4/runtime.py",
+        old="        if self._users and logs.current().on_loop():",
+        new="        if False:",
+        breaks="a client that a destructor closes on its own thread ends before its consumers have committed",
+        tests=("tests/consumer/test_destructors.py::test_a_client_that_is_closed_on_the_loop_closes_its_consumers",),
+    ),
 )

@@ -183,4 +183,11 @@ MUTANTS = (
         breaks="a thread that polls has the record accepted that another one has in a loop over a share consumer",
         tests=(f"{TESTS}::test_the_record_of_a_loop_is_not_accepted_by_another_thread",),
     ),
+    Mutant(
+        file=SESSION,
+        old="        if logs.current().on_loop():  # a destructor",
+        new="        if False:  # a destructor",
+        breaks="a share consumer that a destructor closes on the client's own thread is not closed",
+        tests=(f"{TESTS}::test_a_destructor_on_the_loop_has_another_thread_close_it",),
+    ),
 )

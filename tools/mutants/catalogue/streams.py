@@ -179,11 +179,18 @@ MUTANTS = (
     ),
     Mutant(
         file="pykafka4/processing/streams.py",
-        old="        if self._dispatcher.in_own_thread():\n            return\n",
-        new="",
+        old="        if self._dispatcher.in_own_thread() or ",
+        new="        if ",
         breaks="streams.close in a listener waits for its own thread",
         tests=(
             "tests/consumer/test_streams_listeners.py::test_a_listener_does_not_wait_for_its_own_thread_and_commits_only_what_is_finished",
         ),
+    ),
+    Mutant(
+        file="pykafka4/processing/streams.py",
+        old=" or logs.current().on_loop():",
+        new=":",
+        breaks="streams.close in a destructor on the client's own thread raises",
+        tests=("tests/consumer/test_destructors.py::test_streams_that_are_closed_on_the_loop_end_in_the_background",),
     ),
 )

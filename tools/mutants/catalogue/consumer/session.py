@@ -422,13 +422,6 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/commits.py",
-        old="0.0 if dying else timeout + SHORT",
-        new="timeout + SHORT",
-        breaks="the rewind of a transaction that ends on the loop's thread blocks it",
-        tests=("tests/producer/test_transactions_of_consumers.py::test_a_block_that_ends_on_the_loops_thread_does_not_wait_for_it",),
-    ),
-    Mutant(
-        file="pykafka4/consumer/commits.py",
         old="            promise.add_done_callback(self._log_failure)\n",
         new="            pass\n",
         breaks="a failed commit_async without a callback is silent",
@@ -581,5 +574,12 @@ MUTANTS: Final = (
             "tests/consumer/test_process.py::test_whatever_the_application_commits_meanwhile_passes_no_record_that_is_not_finished",
             "tests/aio/test_aio_process.py::test_what_another_task_commits_meanwhile_passes_no_record_that_is_not_finished",
         ),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="        if logs.current().on_loop():  # a destructor",
+        new="        if False:  # a destructor",
+        breaks="a consumer that a destructor closes on the client's own thread commits nothing",
+        tests=("tests/consumer/test_destructors.py::test_a_consumer_that_is_closed_on_the_loop_commits_calls_the_listener_and_leaves",),
     ),
 )

@@ -226,4 +226,15 @@ MUTANTS: Final = (
         breaks="a task whose event loop was closed while it waited for room blocks its partition for good",
         tests=("tests/aio/test_aio_sending.py::test_a_send_whose_event_loop_was_closed_gives_up_its_place",),
     ),
+    Mutant(
+        file="pykafka4/net/handoff/waiting.py",
+        old="        if timeout != 0 and logs.current().on_loop():\n",
+        new="        if False:\n",
+        breaks="a destructor on the client's own thread waits there for what only that thread does",
+        tests=(
+            "tests/net/handoff/test_waiting.py::test_the_thread_of_a_loop_never_waits",
+            "tests/consumer/test_destructors.py::test_a_call_that_would_wait_on_the_loop_says_why_it_does_not",
+            "tests/producer/test_transactions_of_consumers.py::test_a_block_that_ends_on_the_loops_thread_does_not_wait_for_it",
+        ),
+    ),
 )
