@@ -224,7 +224,8 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
     def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
         """The offset of the next record to return. Waits up to `timeout` seconds (default 60) until it is known.
 
-        Raises KafkaTimeoutError after that, ConfigError for a partition that is not assigned, and errors of this partition as `poll` does.
+        Raises KafkaTimeoutError after that, ConfigError for a partition that is not assigned, or that is taken away before its position is
+        known, and errors of this partition as `poll` does.
         """
         return self._session.position(topic_partition(partition), api_timeout(timeout))
 

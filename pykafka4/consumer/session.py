@@ -31,7 +31,7 @@ from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import CLOSING, ConsumerMachine
 from pykafka4.core.consumer.places import Place
 from pykafka4.core.consumer.reader import Reader
-from pykafka4.core.subscription import Assigned, Move, Since, Start
+from pykafka4.core.subscription import Assigned, Ended, Move, Since, Start
 from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError
 from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Signal
@@ -297,16 +297,25 @@ class Session(Attachment[ConsumerMachine]):
         self.check()
         self._check_assigned((tp,), "position")  # another task may have polled, or assigned others
         offset = self.reader.next_offset(tp)
-        if offset is None:
-            assert self.reader.fatal is not None
+        if offset is not None:
+            return offset
+        if self.reader.fatal is not None:
             raise self.reader.fatal.again()
-        return offset
+        what = "it was taken away from this consumer" if self._is_ending(tp) else "this consumer is being closed"
+        raise ConfigError(f"position of {tp}: {what} before its position was known")
 
     def _has_position(self, tp: TopicPartition) -> bool:
         """Whether the position is known, or never will be."""
         self.reader.drain()
         reader = self.reader
-        return self.guard.closing or reader.fatal is not None or tp not in reader.claims or reader.next_offset(tp) is not None
+        over = self.guard.closing or reader.fatal is not None or tp not in reader.claims
+        return over or reader.next_offset(tp) is not None or self._is_ending(tp)
+
+    def _is_ending(self, tp: TopicPartition) -> bool:
+        """Whether its end waits to be handled, or is being handled: nothing more of it arrives."""
+        origin = self.reader.claims[tp].origin
+        ends = [event for event in self.reader.events if isinstance(event, Ended)]
+        return any(claim.origin is origin for ended in ends for claim in ended.claims)
 
     @call
     def lag(self, tp: TopicPartition) -> int | None:

@@ -9,12 +9,64 @@ from threading import Event
 from typing import Any
 
 import pytest
-from consuming import LONG, Maker, fill, poll_until, read, topic
+from consuming import LONG, Listener, Maker, fill, poll_until, read, topic
 
 from pykafka4 import Consumer
 from pykafka4.errors import BrokerError, ConfigError, NoOffsetForPartition, OffsetOutOfRange
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
+
+
+@pytest.mark.parametrize("how", ["close", "unsubscribe", "rebalance"])
+def test_a_position_that_is_unknown_when_its_partition_is_revoked_is_an_error_at_once(server: ModelServer, make: Maker, how: str) -> None:
+    topic(server, 3, 3)
+    server.fail("OffsetFetch", "COORDINATOR_LOAD_IN_PROGRESS", times=10_000)
+    errors: list[str] = []
+
+    class Asking(Listener):
+        def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+            for tp in partitions:
+                with pytest.raises(ConfigError, match="was taken away from this consumer before its position was known") as caught:
+                    consumer.position(tp, 10 * LONG)
+                errors.append(str(caught.value))
+
+    consumer = make.member(Asking())
+    poll_until(consumer, consumer.assignment)
+    if how == "rebalance":
+        other = make.member()
+        poll_until(consumer, lambda: other.poll(0) or errors)
+    else:
+        getattr(consumer, how)()
+    assert len(errors) == 2
+
+
+def test_a_position_that_is_unknown_when_its_consumer_closes_is_an_error(server: ModelServer, make: Maker) -> None:
+    """Of a partition that the group does not assign."""
+    topic(server, 3)
+    server.create_topic("u", 1)
+    server.fail("OffsetFetch", "COORDINATOR_LOAD_IN_PROGRESS", times=10_000)
+    errors: list[str] = []
+
+    class Asking(Listener):
+        def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+            with pytest.raises(ConfigError, match="closed before its position was known") as caught:
+                consumer.position(("u", 0), 10 * LONG)
+            errors.append(str(caught.value))
+
+    consumer = make.member(Asking())
+    consumer.assign([("u", 0)])
+    poll_until(consumer, lambda: len(consumer.assignment()) == 2)
+    consumer.close()
+    assert len(errors) == 1
+
+
+def test_the_position_of_a_partition_whose_end_waits_for_the_next_poll_is_an_error_at_once(server: ModelServer, make: Maker) -> None:
+    topic(server, 3)
+    server.fail("OffsetFetch", "COORDINATOR_LOAD_IN_PROGRESS", times=10_000)
+    consumer = make.member(max_poll_interval_ms=100)
+    poll_until(consumer, consumer.assignment)
+    with pytest.raises(ConfigError, match="was taken away"):
+        consumer.position(("t", 0), 10 * LONG)  # the lease ends meanwhile
 
 
 def test_seek_drops_what_was_buffered(server: ModelServer, make: Maker) -> None:

@@ -582,4 +582,11 @@ MUTANTS: Final = (
         breaks="a consumer that a destructor closes on the client's own thread commits nothing",
         tests=("tests/consumer/test_destructors.py::test_a_consumer_that_is_closed_on_the_loop_commits_calls_the_listener_and_leaves",),
     ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old=" or self._is_ending(tp)\n",
+        new="\n",
+        breaks="position() in on_partitions_revoked waits for an offset that nobody looks up any more",
+        tests=("tests/consumer/test_positions.py::test_a_position_that_is_unknown_when_its_partition_is_revoked_is_an_error_at_once",),
+    ),
 )
