@@ -172,7 +172,10 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         self._session.assignment.extend_lease(check_lease(seconds))
 
     def __iter__(self) -> Iterator[Record]:
-        """An endless loop over single records. Each counts as finished when the next one is requested."""
+        """An endless loop over single records. Each counts as finished when the next one is requested.
+
+        An exception of a poll does not end the iterator.
+        """
         iteration = Iteration()
         return chain.from_iterable(iteration.follow(self._lists(iteration)))
 

@@ -53,6 +53,20 @@ class PostedMoves:
     begun: bool = False  # written by the loop: what is added later may not be made
 
 
+class Failed(Iterator[Record]):
+    """A list that a poll could not return: raises the error, once, and is empty then."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = [error]
+
+    def __next__(self) -> Record:
+        if self._error:
+            raise self._error.pop()  # without a reference to it here: its traceback has this frame
+        raise StopIteration
+
+
 class Session(Attachment[ConsumerMachine]):
     """Everything of a consumer but its handle."""
 
@@ -123,9 +137,18 @@ class Session(Attachment[ConsumerMachine]):
     # ---------------------------------------------------------------- polling
 
     def lists(self, iteration: Iteration) -> Iterator[Iterator[Record]]:
-        """Lists for a `for` loop. A list ends early when there is an event of the group, or the consumer is closed."""
+        """Lists for a `for` loop. A list ends early when there is an event of the group, or the consumer is closed.
+
+        If a poll raises, so does the list: a generator that raises has ended, and an iterator that the application keeps must not.
+        """
         while True:
-            yield self.poll(None, None, self.reader.take_one_by_one, iteration)  # type: ignore[misc]
+            yield self._next_list(iteration)
+
+    def _next_list(self, iteration: Iteration) -> Iterator[Record]:
+        try:
+            return self.poll(None, None, self.reader.take_one_by_one, iteration)  # type: ignore[return-value]
+        except BaseException as error:
+            return Failed(error)
 
     @call
     def poll(

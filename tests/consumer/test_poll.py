@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from consuming import LONG, Maker, fill, numbers, poll_until, read, topic
 
+from pykafka4 import Consumer
+from pykafka4.errors import ClosedError, NoOffsetForPartition
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 
@@ -75,6 +81,43 @@ def test_a_second_loop_goes_on_where_the_first_stopped(server: ModelServer, make
             if len(seen) == stop:
                 break
     assert seen == numbers(0, 40)
+
+
+@pytest.mark.parametrize("kind", [iter, lambda consumer: consumer.batches(LONG, 1)])
+def test_an_iterator_goes_on_after_what_a_poll_raises(server: ModelServer, make: Maker, kind: Callable[[Consumer], Iterator[Any]]) -> None:
+    topic(server, 3)
+    consumer = make.assigned(0, auto_offset_reset="none")
+    iterator = kind(consumer)
+    for _ in range(2):
+        with pytest.raises(NoOffsetForPartition):
+            next(iterator)
+    consumer.seek(("t", 0), 1)
+    found = next(iterator)
+    assert (found[0] if isinstance(found, list) else found).offset == 1
+    consumer.close()
+    for _ in range(2):
+        with pytest.raises(ClosedError):
+            next(iterator)
+
+
+def test_a_loop_that_a_poll_has_ended_with_an_error_keeps_nothing_alive(server: ModelServer) -> None:
+    topic(server, 3)
+    consumer = Consumer(bootstrap_servers=server.bootstrap_servers, auto_offset_reset="none")
+    consumer.assign([("t", 0)])
+    session = consumer._session
+    gone = weakref.ref(consumer)
+    gc.disable()
+    try:
+        with pytest.raises(NoOffsetForPartition) as caught:
+            for _ in consumer:
+                pass
+        assert caught.value is not None
+        assert session.guard.looping(None) is None, "the loop was left, although its error is still there"
+        consumer.close()
+        del consumer, caught
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_batches_yields_lists_and_empty_ones_too(server: ModelServer, make: Maker) -> None:

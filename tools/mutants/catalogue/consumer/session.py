@@ -589,4 +589,18 @@ MUTANTS: Final = (
         breaks="position() in on_partitions_revoked waits for an offset that nobody looks up any more",
         tests=("tests/consumer/test_positions.py::test_a_position_that_is_unknown_when_its_partition_is_revoked_is_an_error_at_once",),
     ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="            return Failed(error)\n",
+        new="            raise\n",
+        breaks="an iterator that the application keeps ends silently after an error of a poll",
+        tests=("tests/consumer/test_poll.py::test_an_iterator_goes_on_after_what_a_poll_raises",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="            raise self._error.pop()  #",
+        new="            raise self._error[0]  #",
+        breaks="an iterator that the application keeps raises the same error for ever",
+        tests=("tests/consumer/test_poll.py::test_an_iterator_goes_on_after_what_a_poll_raises",),
+    ),
 )
