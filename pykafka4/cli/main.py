@@ -46,7 +46,10 @@ def cli(context: click.Context, bootstrap: str | None, config: str | None, optio
     if bootstrap is not None:
         given["bootstrap.servers"] = bootstrap
     if config is None and not {"bootstrap.servers", "bootstrap_servers"} & given.keys():
-        raise click.UsageError("which cluster? Give --bootstrap host:port, or --config with a file that has bootstrap.servers")
+        raise click.UsageError(
+            "which cluster? Give, before the command, --bootstrap host:port, or --config with a file that has bootstrap.servers: "
+            "python -m pykafka4 --bootstrap host:port groups list"
+        )
     try:
         found = translate(ClientConfig, given, {}).options
     except ConfigError as error:

@@ -236,7 +236,7 @@ def test_a_loop_that_goes_on_after_aborted_transactions_ends_when_one_cannot_be_
     with pytest.raises(TransactionAborted) as raised, producer.transaction(timeout=SECONDS):
         producer.send("t", b"v", partition=0)
     assert "aborting the transaction failed" in raised.value.__notes__[0]
-    with pytest.raises(TransactionError, match="begin_transaction: .*: call abort_transaction first .*TRANSACTION_ABORTABLE") as refused:
+    with pytest.raises(TransactionError, match=r"begin_transaction: .*: call abort_transaction first .*TRANSACTION_ABORTABLE") as refused:
         producer.begin_transaction()
     assert not isinstance(refused.value, TransactionAborted)
     producer.abort_transaction(SECONDS)
