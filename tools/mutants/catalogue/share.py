@@ -149,8 +149,8 @@ MUTANTS = (
     ),
     Mutant(
         file=SESSION,
-        old="            with self._step:\n                self._begin_poll(limit)\n",
-        new="            self._begin_poll(limit)\n",
+        old="            with self._step:\n                self._begin_poll(limit, iteration)\n",
+        new="            self._begin_poll(limit, iteration)\n",
         breaks="a signal handler that commits at the beginning of a poll of a share consumer has acknowledgements sent twice",
         tests=(f"{INTERRUPTIONS}::test_a_signal_handler_that_commits_at_any_place_of_a_call_sends_nothing_twice",),
     ),
