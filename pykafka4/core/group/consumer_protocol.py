@@ -316,25 +316,25 @@ class ConsumerProtocol:
         return topic_id is not None and tp.partition in (self._target or {}).get(topic_id, ())
 
     def _fresh(self, now: float, topics: frozenset[str]) -> dict[TopicPartition, UUID]:
-        """What is assigned and not owned yet, with topic ids. Those of topics that the metadata lacks follow when it has them."""
-        fresh: dict[TopicPartition, UUID] = {}
+        """What is assigned and not owned yet, with topic ids. Those of topics that are not known follow when they are."""
+        filter, fresh, unknown = self._assignee.filter, dict[TopicPartition, UUID](), list[UUID]()
+        by_coordinator = filter is not None and filter.regex is not None
         for topic_id, partitions in (self._target or {}).items():
             topic = self._cluster.topic_name(topic_id)
-            if topic is None:
-                self._look_at = now + self._look_pause
-                continue
             if topic in topics:
                 tps = (TopicPartition(topic, partition) for partition in sorted(partitions))
                 fresh.update((tp, topic_id) for tp in tps if tp not in self._owned.ids)
-        self._note_unknown(now)
+            elif topic is None or by_coordinator:  # the coordinator has found it; another user of the client may know it
+                unknown.append(topic_id)
+        self._note_unknown(now, unknown)
         return fresh
 
-    def _note_unknown(self, now: float) -> None:
-        """Look for assigned topics that the metadata lacks. It gets those that the subscription has; the others are reported."""
-        if self._look_at == INFINITY:
+    def _note_unknown(self, now: float, unknown: list[UUID]) -> None:
+        """Look for these topics, which are assigned. The metadata gets those that the subscription has; the others are reported."""
+        if not unknown:
             self._unknown_since, self._look_pause = None, LOOK_AGAIN
             return
-        self._version = self._cluster.version
+        self._look_at, self._version = now + self._look_pause, self._cluster.version
         self._cluster.refresh(now, self._topics)
         self._assignee.look_for_topics(now)
         if self._unknown_since is None:
@@ -342,13 +342,12 @@ class ConsumerProtocol:
         elif now >= self._unknown_since + UNKNOWN_SECONDS:
             self._unknown_since, self._look_pause = now, LOOK_SELDOM
             self._look_at = now + LOOK_SELDOM
-            unknown = sorted(str(topic_id) for topic_id in self._target or () if self._cluster.topic_name(topic_id) is None)
             log.warning(
                 "%s: group %s: cannot read the assigned topics with the ids %s: no topic of the subscription has such an id; "
                 "they were deleted, or the pattern has another meaning in RE2 than in Python",
                 self._config.client_id,
                 self._config.group_id,
-                ", ".join(unknown),
+                ", ".join(sorted(map(str, unknown))),
             )
 
     def _give_back(self, now: float) -> float:

@@ -704,6 +704,28 @@ def test_the_topic_of_an_unknown_id_is_looked_for_and_read_as_soon_as_it_is_know
     assert member.take_up() == [[tp(0, "u")]]
 
 
+def test_a_topic_that_only_another_user_of_the_client_knows_is_looked_for_as_well() -> None:
+    """A producer, for example: the subscription has the topic only when it is found among all topics."""
+    member = by_pattern()
+    member.cluster.set("u", [1], topic_id=U)
+    member.reply(1, 0, topic_id=U)
+    discovery = member.machine.membership._subscribed._discovery
+    assert discovery._due <= member.now
+    discovery.found, discovery._due = frozenset(("t", "u")), INFINITY
+    member.run(0.1)
+    assert member.take_up() == [[], [tp(0, "u")]]
+    assert member.protocol._look_at == INFINITY
+
+
+def test_a_topic_that_is_not_subscribed_to_any_more_is_not_looked_for() -> None:
+    member = GroupMember().joined(0)
+    member.cluster.set("u", [1], topic_id=U)
+    member.machine.membership.subscribe(("u",))
+    member.run()
+    member.reply(1, 0)
+    assert member.protocol._look_at == INFINITY
+
+
 def test_partitions_that_were_taken_away_before_they_were_known_are_reported_as_not_owned() -> None:
     """Otherwise the coordinator waits for that until the rebalance timeout, and removes the member."""
     member = by_pattern()

@@ -113,6 +113,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file=SOURCE,
+        old="            elif topic is None or by_coordinator:",
+        new="            elif topic is None:",
+        breaks="a new topic of the coordinator's pattern that a producer of the client knows is read only after metadata_max_age_ms",
+        tests=(f"{TESTS}::test_a_topic_that_only_another_user_of_the_client_knows_is_looked_for_as_well",),
+    ),
+    Mutant(
+        file=SOURCE,
         old="                self.credentials.topic_ids.pop(topic, None)\n",
         new="                pass\n",
         breaks="the committed offsets of a recreated topic that others read are looked up by the old id, until the time-out",
