@@ -105,13 +105,6 @@ MUTANTS: Final = (
         tests=(f"{TESTS}::test_a_commit_with_an_old_epoch_is_sent_again_with_the_new_one",),
     ),
     Mutant(
-        file="pykafka4/core/group/offsets.py",
-        old="Reaction.STRANGER if error == NO_GROUP and commit.credentials is not None else reaction(error)",
-        new="reaction(error)",
-        breaks="a commit of a member whose group was deleted is no loss of its partitions",
-        tests=(f"{TESTS}::test_a_commit_of_a_member_that_was_put_out_fails_and_the_member_joins_again",),
-    ),
-    Mutant(
         file=SOURCE,
         old="            elif topic is None or by_coordinator:",
         new="            elif topic is None:",
@@ -126,25 +119,11 @@ MUTANTS: Final = (
         tests=(f"{TESTS}::test_a_lookup_for_a_topic_that_others_read_now_names_it",),
     ),
     Mutant(
-        file="pykafka4/core/group/offsets.py",
-        old="if lookup.of_member and",
-        new="if lookup.ids and",
-        breaks="a lookup for a topic of others fails because this member was put out",
-        tests=(f"{TESTS}::test_a_lookup_for_a_topic_of_others_is_repeated_as_well",),
-    ),
-    Mutant(
         file=SOURCE,
         old="            self._unknown_since, self._look_pause = now, LOOK_SELDOM\n            self._look_at = now + LOOK_SELDOM\n",
         new="            self._unknown_since = now\n",
         breaks="a topic that is never found has all topics of the cluster listed every second",
         tests=(f"{TESTS}::test_a_topic_that_is_not_found_does_not_have_all_topics_listed_every_second_forever",),
-    ),
-    Mutant(
-        file="pykafka4/core/group/offsets.py",
-        old="        if worst in AGAIN and worst is not Reaction.STALE:\n",
-        new="        if worst in AGAIN:\n",
-        breaks="a commit of an earlier membership is tried for a minute, and all others wait behind it",
-        tests=(f"{TESTS}::test_a_commit_of_an_earlier_membership_fails_and_does_not_hold_up_others",),
     ),
     Mutant(
         file=SOURCE,

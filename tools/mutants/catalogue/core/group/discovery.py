@@ -35,13 +35,6 @@ MUTANTS: Final = (
         tests=(f"{DISCOVERY}test_all_topics_are_requested_again_when_the_metadata_expires",),
     ),
     Mutant(
-        file="pykafka4/core/group/topics.py",
-        old="            names = self.names\n",
-        new="            pass\n",
-        breaks="after the first list each turn of the loop compares all topics of a pattern, name by name",
-        tests=(f"{DISCOVERY}test_a_list_without_news_changes_nothing_that_a_turn_would_have_to_compare",),
-    ),
-    Mutant(
         file="pykafka4/core/group/discovery.py",
         old="    if version == 0:\n",
         new="    if False:\n",
