@@ -395,8 +395,8 @@ class Session(Attachment[ConsumerMachine]):
     def end_run(self, run: Run) -> None:
         """See Reads.end_run."""
         if self.selection.run is run:
-            self.selection.run = None
             self.guard.lent = None
+            self.selection.run = None  # last: after Ctrl-C this is called again
 
     @call
     def take_over(self) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import attrs
 import pytest
-from consuming import fill, numbers, topic
+from consuming import LONG, fill, numbers, topic
 from net_helpers import SECONDS, until
 from tasking import consumer_of, eventually, run
 
@@ -495,7 +495,10 @@ def test_after_close_every_call_says_so_and_close_works_again(server: ModelServe
                 pass
 
     run(main())
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("pykafka4-close")]
+    for thread in threading.enumerate():
+        if thread.name.startswith("pykafka4-close"):  # it may be about to end
+            thread.join(LONG)
+            assert not thread.is_alive()
 
 
 def test_close_ends_the_poll_of_another_task_and_leaves_the_group(server: ModelServer) -> None:

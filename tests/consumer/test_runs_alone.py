@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from consuming import LONG, Listener, Maker, topic
+from interrupts import interrupted
 from running import Running
 from test_process import Enough
 from test_runs_waits import joins
@@ -77,6 +78,28 @@ def test_process_inside_a_listener_of_process_is_refused_and_commits_nothing(ser
     consumer = member(make, Nested())
     assert consumer.process(enough.note, stop=enough).finished == 3
     assert len(errors) == 2
+
+
+def test_ctrl_c_at_any_place_leaves_the_consumer_to_the_next_run(make: Maker) -> None:
+    session = make()._session
+
+    def run() -> None:
+        one = Listener()
+        try:
+            session.begin_run(one)  # type: ignore[arg-type]
+        finally:
+            try:
+                session.end_run(one)  # type: ignore[arg-type]
+            finally:  # as a run does
+                session.end_run(one)  # type: ignore[arg-type]
+
+    for at in range(1, 5_000):
+        place = interrupted(run, at)
+        assert (session.selection.run, session.guard.lent) == (None, None), place
+        if place is None:
+            assert at > 20
+            return
+    pytest.fail("the calls have no end")
 
 
 @pytest.mark.parametrize("how", ["process", "streams"])
