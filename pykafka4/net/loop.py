@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, overload
 
-from pykafka4.core import Job, Machine, Threads
+from pykafka4.core import INFINITY, Job, Machine, Threads
 from pykafka4.core.engine import Engine, Turn, describe
 from pykafka4.core.network.jobs import MOST as MOST_STEPS
 from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError
@@ -28,6 +28,8 @@ log = get_log("pykafka4.loop")
 T = TypeVar("T")
 LONGEST_SLEEP = 3600.0  # `select` does not accept infinity
 JOIN_SECONDS = 10.0
+# A process that was stopped (SIGSTOP, a suspended machine) gets as many seconds more: its loop had no time to answer either.
+LATE, AWAKE = 0.25, 1.0
 LOOKUPS = 16  # concurrent name look-ups: a resolver may take half a minute to fail, and good names must not wait for bad ones
 ASSIGNORS = 16  # threads: each consumer of a client has at most two calls of its assignors under way, and any of them may hang
 FORKED = "this client was created in another process; threads and sockets do not survive a fork: create a client in this process"
@@ -121,8 +123,11 @@ class Loop:
                 self.engine.fail(machine, error)
 
         self.call(run)
+        deadline = INFINITY if timeout is None else system.monotonic() + timeout
         try:
-            return promise.result(timeout)
+            if not promise.wait(timeout) and system.monotonic() > deadline + LATE:
+                promise.wait(AWAKE)
+            return promise.result(0)
         except KafkaTimeoutError:
             if promise.done():
                 raise

@@ -25,6 +25,7 @@ from pykafka4.core import Effects, Job, Threads
 from pykafka4.core.engine import Engine
 from pykafka4.core.network.jobs import MOST
 from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError
+from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.handoff.workers import Callbacks
 from pykafka4.net.loop import ASSIGNORS, Loop
@@ -113,6 +114,22 @@ def test_a_timeout_names_what_was_waited_for_and_why_no_broker_is_reached(loop: 
     until(lambda: "refused" in loop.engine.network.why_unreachable())
     with pytest.raises(KafkaTimeoutError, match=r"counting sheep: not done within 0\.05 s; no broker reachable: 127.* connection refused"):
         loop.ask(lambda now: Promise[int](), 0.05, "counting sheep")
+
+
+def test_a_process_that_was_stopped_while_it_asked_waits_for_its_loop(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its clock went on, so the time for the answer is over as soon as it continues, and the loop has not had that time either."""
+    real, goes_on = time.monotonic, threading.Event()
+    stopped = real() + 0.05
+
+    def clock() -> float:
+        if real() < stopped:
+            return real()
+        goes_on.set()
+        return real() + 10
+
+    loop.call(lambda now: goes_on.wait(SECONDS))
+    monkeypatch.setattr(system, "monotonic", clock)
+    assert loop.ask(lambda now: 7, 0.1) == 7
 
 
 def test_asking_on_the_loop_itself_runs_at_once_and_never_waits_for_itself(loop: Loop) -> None:

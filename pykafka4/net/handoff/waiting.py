@@ -110,6 +110,10 @@ class Promise(Generic[T]):
         """Fail it with an error."""
         self._finish((None, error))
 
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait up to `timeout` seconds; returns whether there is a result or an error."""
+        return self._signal.wait(self.done, timeout)
+
     def result(self, timeout: float | None = None) -> T:
         """Wait up to `timeout` seconds. Raises the error it failed with (a KafkaError as a copy), or KafkaTimeoutError."""
         error = self.exception(timeout)
@@ -119,7 +123,7 @@ class Promise(Generic[T]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait as `result` does, and return the error, or None."""
-        if not self._signal.wait(self.done, timeout):
+        if not self.wait(timeout):
             raise KafkaTimeoutError(f"no result within {timeout:g} s")
         return self._outcome[""][1]
 

@@ -11,6 +11,13 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/net/loop.py",
+        old="                promise.wait(AWAKE)\n",
+        new="                pass\n",
+        breaks="status() of a process that was stopped for long says that its loop does not respond",
+        tests=("tests/net/test_loop.py::test_a_process_that_was_stopped_while_it_asked_waits_for_its_loop",),
+    ),
+    Mutant(
+        file="pykafka4/net/loop.py",
         old='Helper("pykafka4-assignors", ASSIGNORS, client_id)',
         new='Helper("pykafka4-assignors", 1, client_id)',
         breaks="an assignor that hangs delays the assignors of the client's other consumers",
