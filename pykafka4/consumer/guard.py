@@ -162,7 +162,8 @@ class Guard:
 
     def _inside(self, thread: Thread) -> bool:
         """Whether `thread` is in a call of this consumer; for the current thread: in another call besides the running one."""
-        found, frame = 0, sys._current_frames().get(thread.ident or 0)
+        found = 0
+        frame = sys._current_frames().get(thread.ident or 0) if thread.is_alive() else None  # another thread may have its number by now
         while frame is not None:
             found += frame.f_code in CALLS and getattr(frame.f_locals.get("self"), "guard", None) is self
             frame = frame.f_back

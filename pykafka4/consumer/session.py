@@ -7,6 +7,7 @@ thread (`guard`) have modules of their own.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from functools import partial
@@ -464,12 +465,22 @@ class Session(Attachment[ConsumerMachine]):
         try:
             with self.guard.use_last(timeout):
                 if self.runtime.loop.alive:  # after a crash nobody would execute it
+                    self._commit_for_run()
                     until = self.runtime.loop.now() + self.left()
                     at_once(self.assignment.release_all(until, CLOSING, in_hand=in_hand))
         finally:  # also if the listener raised, or after Ctrl-C: leave, and close a private client
             self.disconnect()
             self.closed = True
             self.guard.end_closing()
+
+    def _commit_for_run(self) -> None:
+        """A run whose listener is late, in another thread, cannot commit any more what is finished of the partitions that end."""
+        run = self.selection.run
+        if run is None or not self.guard.listening or self.config.group_id is None:
+            return
+        if offsets := {tp: at for tp, at in run.safe().items() if tp in self.reader.claims}:
+            with contextlib.suppress(KafkaError):  # the records are read again
+                self.commits.commit_async(offsets, None)
 
     def drain(self, timeout: float) -> None:
         """At interpreter exit: commit finished records, leave the group. The last list does not count as finished."""

@@ -190,6 +190,29 @@ def test_what_is_finished_during_a_revocation_is_committed_although_another_thre
     assert listener.kinds == ["assigned", "revoked"]
 
 
+@pytest.mark.parametrize("how", ["process", "streams"])
+@pytest.mark.parametrize("seconds", [0.0, 0.2])
+def test_a_close_that_does_not_wait_for_the_handlers_of_a_revocation_commits_what_is_finished(
+    server: ModelServer, how: str, seconds: float
+) -> None:
+    topic(server, 20)
+    release = threading.Event()
+
+    def handle(record: Record) -> None:
+        if record.offset == 7:
+            assert release.wait(LONG)
+
+    with Running(server, how, handle, auto_offset_reset="earliest") as running:
+        running.got(8)
+        with Running(server, "process") as other:
+            until(lambda: running.consumer._session.assignment.listener_method, LONG, "the revocation")
+            running.consumer.close(seconds)
+            until(lambda: server.committed("g") == {T0: 7}, LONG, "what is finished is committed")
+            release.set()
+            other.got(13)
+    assert min(other.offsets) == 7
+
+
 def test_a_listener_may_commit_while_another_thread_closes(server: ModelServer, make: Maker) -> None:
     topic(server, 3)
     errors: list[Exception] = []

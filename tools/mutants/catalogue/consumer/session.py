@@ -11,6 +11,15 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/consumer/session.py",
+        old="                    self._commit_for_run()\n",
+        new="",
+        breaks="a close that does not wait for the handlers of a revocation has finished records read again",
+        tests=(
+            "tests/consumer/test_runs_alone.py::test_a_close_that_does_not_wait_for_the_handlers_of_a_revocation_commits_what_is_finished",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
         old='            guard.iterate(me, None, "process")\n',
         new="",
         breaks="process commits what another thread has in hand of a loop",
