@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from numbers import Real
 from typing import Any, Final
 
 from pykafka4.core.group.topic_filter import TopicFilter
@@ -174,14 +176,15 @@ def check_limit(max_records: int | None, default: int) -> int:
     """The maximum number of records that a poll returns."""
     if max_records is None:
         return default
-    if not isinstance(max_records, int) or isinstance(max_records, bool) or max_records < 1:
+    countable = hasattr(type(max_records), "__index__") and not isinstance(max_records, bool)
+    if not countable or (most := int(operator.index(max_records))) < 1:
         raise ConfigError(f"max_records={max_records!r}: must be an int of at least 1, or None for max_poll_records")
-    return min(max_records, MOST_RECORDS)
+    return min(most, MOST_RECORDS)
 
 
 def check_lease(seconds: object) -> float:
     """The time for which a lease is extended."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_LEASE:
+    if isinstance(seconds, bool) or not isinstance(seconds, Real) or seconds <= 0 or not seconds <= LONGEST_LEASE:
         raise ConfigError(f"extend_lease({shown(seconds)}): takes seconds, more than 0 and at most {LONGEST_LEASE:,} (a day)")
     return float(seconds)
 

@@ -8,6 +8,8 @@ thread (`guard`) have modules of their own.
 from __future__ import annotations
 
 import contextlib
+import os
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from functools import partial
@@ -91,6 +93,7 @@ class Session(Attachment[ConsumerMachine]):
         self._moving: PostedMoves | None = None  # the posted call of the last seek, while no other call was posted
         self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the consumer")
         self.runtime.attach(self)
+        _sessions.add(self)
 
     def _new_guard(self) -> Guard:
         return Guard(self.reader, self.signal, self.check)
@@ -492,3 +495,16 @@ class Session(Attachment[ConsumerMachine]):
         if not core.closed and core.runtime.loop.alive:
             warn_unclosed("Consumer")
             core.runtime.callbacks.post(lambda: core.close(LEAVE_SECONDS, failed=True))
+
+
+_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """A `for` loop asks for its next list in the child, and is told of the fork: the rest of this one is read by the parent."""
+    for session in list(_sessions):
+        session.reader.interrupt()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -279,6 +279,25 @@ def test_a_forked_child_gets_an_error_and_the_parent_reads_on(server: ModelServe
     consumer.commit()
 
 
+def test_a_loop_that_forks_ends_with_an_error_in_the_child_and_goes_on_in_the_parent(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    offsets, child, refused = [], -1, False
+    try:
+        for record in make.assigned(0):
+            offsets.append(record.offset)
+            if child < 0 and record.offset == 3:
+                child = os.fork()
+            if record.offset == 9:
+                break
+    except ForkedClientError:
+        refused = True
+    finally:
+        if child == 0:
+            os._exit(7 if refused and offsets == [0, 1, 2, 3] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert offsets == list(range(10))
+
+
 def test_a_forked_child_gets_the_fork_error_though_the_consumer_was_closed_before(server: ModelServer) -> None:
     with Client(bootstrap_servers=server.bootstrap_servers) as client:
         consumer = Consumer(client)

@@ -6,6 +6,7 @@ import pickle
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import pytest
 from consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
@@ -132,6 +133,23 @@ def test_wrong_arguments_of_commits_assignments_and_sharing_are_named(server: Mo
     consumer.close()
     with pytest.raises(ClosedError):
         consumer.__enter__()
+
+
+def test_numbers_of_other_libraries_are_numbers(server: ModelServer, make: Maker) -> None:
+    """Those of numpy are no ints, and its floats of 32 bits no floats."""
+
+    class Count:
+        def __index__(self) -> int:
+            return 2
+
+    topic(server, 10)
+    consumer = make.assigned(0, group_id="g")
+    assert len(consumer.poll(LONG, Count())) == 2  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="needs subscribe"):
+        consumer.extend_lease(Fraction(1, 2))  # type: ignore[arg-type]
+    for wrong in (Fraction(1), True, 2.0):
+        with pytest.raises(ConfigError, match="must be an int of at least 1"):
+            consumer.poll(0, wrong)  # type: ignore[arg-type]
 
 
 def test_batches_hands_out_at_most_max_records(server: ModelServer, make: Maker) -> None:

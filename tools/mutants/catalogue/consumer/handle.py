@@ -11,8 +11,8 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/consumer/arguments.py",
-        old="min(max_records, MOST_RECORDS)",
-        new="max_records",
+        old="min(most, MOST_RECORDS)",
+        new="most",
         breaks="poll(max_records=2**31) raises OverflowError",
         tests=("tests/consumer/test_poll.py::test_max_records_may_be_any_number",),
     ),
@@ -123,8 +123,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/arguments.py",
-        old="or isinstance(max_records, bool) or max_records < 1",
-        new="or isinstance(max_records, bool)",
+        old="if not countable or (most := int(operator.index(max_records))) < 1:",
+        new="if not countable or (most := int(operator.index(max_records))) < 0:",
         breaks="a poll of no records is taken",
         tests=("tests/consumer/test_misuse.py::test_misuse_is_answered_with_the_right_way",),
     ),

@@ -612,4 +612,11 @@ MUTANTS: Final = (
         breaks="an iterator that the application keeps raises the same error for ever",
         tests=("tests/consumer/test_poll.py::test_an_iterator_goes_on_after_what_a_poll_raises",),
     ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="        session.reader.interrupt()\n",
+        new="        pass\n",
+        breaks="a forked child reads what is left of the list of a loop, as its parent does",
+        tests=("tests/consumer/test_close.py::test_a_loop_that_forks_ends_with_an_error_in_the_child_and_goes_on_in_the_parent",),
+    ),
 )
