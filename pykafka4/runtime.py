@@ -152,7 +152,8 @@ class Runtime:
     def close(self, timeout: float | None = None) -> None:
         """See Client.close."""
         if self._users and logs.current().on_loop():  # a destructor: what the users wait for, such a thread does
-            self.callbacks.post(lambda: self.close(timeout))
+            # Not on the callback thread: a producer that is closed there does not wait until its records are delivered.
+            system.Thread(target=self.close, args=(timeout,), name="pykafka4-close", daemon=True).start()
             return
         deadline = None if timeout is None else system.monotonic() + timeout
 

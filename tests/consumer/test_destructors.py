@@ -10,7 +10,7 @@ import pytest
 from consuming import LONG, Listener, Maker, read, topic
 from streaming import member
 
-from pykafka4 import Client, Consumer
+from pykafka4 import Client, Consumer, Producer
 from pykafka4.errors import KafkaTimeoutError
 from pykafka4.net.loop import Loop
 from pykafka4.records import TopicPartition
@@ -97,6 +97,22 @@ def test_a_client_that_is_closed_on_the_loop_closes_its_consumers(server: ModelS
     left_with(server, 5)
     loop._thread.join(LONG)
     assert not loop.alive
+
+
+@pytest.mark.parametrize("whose", ["its own", "another client's"])
+def test_a_client_that_is_closed_on_a_loop_delivers_what_its_producers_have(server: ModelServer, whose: str) -> None:
+    server.create_topic("t", 1)
+    client = Client(bootstrap_servers=server.bootstrap_servers)
+    producer = Producer(client, linger_ms=1_000)
+    producer.send("t", b"a").result(LONG)
+    with Client(bootstrap_servers=server.bootstrap_servers) as other:
+        loop = (client if whose == "its own" else other)._runtime.loop
+        server.delay("Produce", 0.2)
+        delivery = producer.send("t", b"b")
+        assert destructor(loop, lambda: client.close(LONG)) == []
+        assert delivery.result(LONG).offset == 1
+        client._runtime.loop._thread.join(LONG)
+    assert not client._runtime.loop.alive
 
 
 @pytest.mark.parametrize(

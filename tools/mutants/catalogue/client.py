@@ -240,4 +240,11 @@ MUTANTS: Final = (
         breaks="a client that a destructor closes on its own thread ends before its consumers have committed",
         tests=("tests/consumer/test_destructors.py::test_a_client_that_is_closed_on_the_loop_closes_its_consumers",),
     ),
+    Mutant(
+        file="pykafka4/runtime.py",
+        old='            system.Thread(target=self.close, args=(timeout,), name="pykafka4-close", daemon=True).start()\n',
+        new="            self.callbacks.post(lambda: self.close(timeout))\n",
+        breaks="a client that a destructor closes on a client's own thread fails the records of its producers",
+        tests=("tests/consumer/test_destructors.py::test_a_client_that_is_closed_on_a_loop_delivers_what_its_producers_have",),
+    ),
 )
