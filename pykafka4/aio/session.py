@@ -50,6 +50,7 @@ class TaskSession(Session):
         self._slice = FIRST_SLICE  # as many records as were decoded within SLICE_SECONDS
         self._turned = -INFINITY  # when other tasks could run last
         self._ending: asyncio.Task[None] | None = None  # the close
+        self._detached_run: Run | None = None  # a run whose listener is not called, as this consumer is closed without its event loop
 
     def _new_guard(self) -> TaskGuard:
         return TaskGuard(self.reader, self.signal, self.check)
@@ -249,8 +250,12 @@ class TaskSession(Session):
         No listener is called, as coroutines could not run. The last list does not count as finished.
         """
         self.guard.detached = self.waits.detached = True
-        self.selection.listener = self.selection.run = None
+        self._detached_run, self.selection.listener, self.selection.run = self.selection.run, None, None
         super().close(timeout, failed=True)
+
+    def _late_run(self) -> Run | None:
+        """See Session._late_run. In tasks, close waits for the listener; but without its event loop it calls none."""
+        return self._detached_run
 
     @staticmethod
     def forgotten(core: Session) -> None:

@@ -477,13 +477,17 @@ class Session(Attachment[ConsumerMachine]):
             self.guard.end_closing()
 
     def _commit_for_run(self) -> None:
-        """A run whose listener is late, in another thread, cannot commit any more what is finished of the partitions that end."""
-        run = self.selection.run
-        if run is None or not self.guard.listening or self.config.group_id is None:
+        """A run that cannot commit any more what is finished has it committed."""
+        run = self._late_run()
+        if run is None or self.config.group_id is None:
             return
         if offsets := {tp: at for tp, at in run.safe().items() if tp in self.reader.claims}:
             with contextlib.suppress(KafkaError):  # the records are read again
                 self.commits.commit_async(offsets, None)
+
+    def _late_run(self) -> Run | None:
+        """The run if its listener, in another thread, still waits for handlers: the partitions end before it can commit."""
+        return self.selection.run if self.guard.listening else None
 
     def drain(self, timeout: float) -> None:
         """At interpreter exit: commit finished records, leave the group. The last list does not count as finished."""

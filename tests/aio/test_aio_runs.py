@@ -9,7 +9,7 @@ import pytest
 from consuming import LONG, topic
 from tasking import consumer_of, eventually, run
 
-from pykafka4 import KafkaError
+from pykafka4 import Client, KafkaError
 from pykafka4.aio import Consumer
 from pykafka4.errors import ClosedError, ConfigError
 from pykafka4.records import TopicPartition
@@ -159,3 +159,21 @@ def test_a_handler_may_close_the_consumer(server: ModelServer) -> None:
 
     run(main())
     assert server.committed("g") == {T0: 5}
+
+
+def test_when_the_client_of_a_run_is_closed_what_is_finished_is_committed(server: ModelServer) -> None:
+    """Without the event loop: no listener is called, not that of the run either."""
+    topic(server, 20)
+
+    async def main() -> None:
+        client, handler = Client(bootstrap_servers=server.bootstrap_servers), Slow()
+        consumer = Consumer(client, group_id="g", enable_auto_commit=False, auto_offset_reset="earliest")
+        consumer.subscribe(["t"])
+        running = asyncio.create_task(consumer.process(handler, workers=50, drain_timeout=0.0))
+        await eventually(lambda: len(handler.begun) == 20)
+        await asyncio.to_thread(client.close)
+        with pytest.raises(ClosedError):
+            await running
+        assert server.committed("g") == {T0: 3}
+
+    run(main())

@@ -11,6 +11,13 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/aio/session.py",
+        old="        return self._detached_run\n",
+        new="        return None\n",
+        breaks="what a process in tasks has finished is not committed when its client is closed",
+        tests=("tests/aio/test_aio_runs.py::test_when_the_client_of_a_run_is_closed_what_is_finished_is_committed",),
+    ),
+    Mutant(
+        file="pykafka4/aio/session.py",
         old='            self.guard.iterate(asyncio.current_task(), None, "process")\n',
         new="",
         breaks="process commits what another task has in hand of a loop",
