@@ -215,7 +215,7 @@ class Judge:
         """By the coordinator's log the member owns what it reads, or owned it last, and has to give it back before anybody else does."""
         for partition in {row[0] for row in line["rows"]}:
             names = next((rows[partition] for other, rows in self.history if other <= era and partition in rows), set())
-            if names and journal.name not in names:
+            if names and not any(self.is_same(journal, name) for name in names):
                 self.blame(journal.name, f"read {partition} in generation {era[1]}, which belonged to {', '.join(sorted(names))}")
 
     def check_end(self, journal: Journal, committed: set[tuple[int, int]]) -> None:
@@ -242,6 +242,11 @@ class Judge:
                     at.pop(partition, None)
             at.update((partition, offset + 1) for partition, offset, _ in line.get("rows", ()))
         return at
+
+    def is_same(self, journal: Journal, name: str) -> bool:
+        """Whether the coordinator may name this member so: it keeps the client id of the process that a static member's took over from."""
+        other = self.by_name.get(name)
+        return journal.name == name or (journal.instance is not None and other is not None and other.instance == journal.instance)
 
     # -- all members
 

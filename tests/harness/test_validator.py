@@ -188,6 +188,14 @@ def test_static_members_follow_one_another_in_a_generation() -> None:
     assert not [breach for breach in story.judged() if "both read" in breach.text]
 
 
+def test_a_static_member_has_the_name_of_the_process_that_it_took_over_from() -> None:
+    story = Story()
+    story.log[3] = generation(2, a={0, 1})
+    assert "b read 0 in generation 2, which belonged to a" in map(str, story.judged())
+    story.instances = ("s", "s")
+    assert not [breach for breach in story.judged() if "belonged to" in breach.text]
+
+
 def test_generations_that_begin_anew_are_others() -> None:
     """An empty group of the consumer protocol becomes a classic one, whose first generation is 1."""
     story = Story()
