@@ -54,6 +54,9 @@ class Ledger:
         self.on_cut: list[Callable[[TopicPartition, int], None]] = []
         self._writing: list[WireRecord] = []
         self._begun: dict[TopicPartition, int] = {}  # where reading began, with auto_offset_reset=latest
+        self._unseen: dict[
+            TopicPartition, int
+        ] = {}  # what was stored when another member got a partition before its owner had given it back
         self._times: dict[TopicPartition, int] = {}  # that an application asks for, until it has a record
         self._done_below: dict[TopicPartition, int] = defaultdict(int)  # every record below is finished
         self._start: dict[TopicPartition, int] = defaultdict(int)  # where an application saw the log begin
@@ -208,6 +211,7 @@ class Ledger:
     def begin(self, tp: TopicPartition, offset: int) -> bool:
         """Whether reading begins at `offset`: with auto_offset_reset=latest, where nothing that is still in the log was committed."""
         stored, log, start = self.last.get(tp, -1), self.log(tp), self._begin_of(tp)
+        stored = min(stored, self._unseen.get(tp, stored))
         begun = self._begun.get(tp)
         if begun is not None and offset in (begun, self.next_in_log(tp, begun)):
             self.skip(tp, offset)  # a log that was cut since has other records there
@@ -221,6 +225,12 @@ class Ledger:
         self._begun[tp] = offset
         self.skip(tp, offset)
         return True
+
+    def given(self, tp: TopicPartition, *, early: bool) -> None:
+        """The coordinator gives `tp` to a member; `early`: another one still reads it, whose last commit may come too late for that."""
+        self._unseen.pop(tp, None)
+        if early:
+            self._unseen[tp] = self.last.get(tp, -1)
 
     def skip(self, tp: TopicPartition, offset: int) -> None:
         """Records before `offset` will not be read, which is correct."""

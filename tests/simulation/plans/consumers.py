@@ -133,8 +133,10 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
             others = [m for m in self.members if m.alive and m.group_id in in_group and tp in m.reading.owned]
             if others:
                 raise Broken("one owner at a time", f"{tp} goes to {member}, and is read by {[m.name for m in others]}")
-            if any(m.alive and m.group_id in adopted and tp in m.reading.owned for m in self.members):
+            early = any(m.alive and m.group_id in adopted and tp in m.reading.owned for m in self.members)
+            if early:
                 self.ledger.rewind(tp, self.ledger.log(tp).start_offset)
+            self.ledger.given(tp, early=early)
             self._least.setdefault(tp, []).append(self.ledger.log(tp).high_watermark)
 
     def _may_be_unheard(self, member: Member) -> bool:
