@@ -361,14 +361,15 @@ class Reader:
         """Read these from now on, instead of claims of another assignment. If the call is repeated, seeks made meanwhile remain."""
         for claim in claims:
             before = self.claims.get(claim.tp)
-            if before is not None:
-                if before.origin is claim.origin:
-                    continue
-                before.live = False
-                self.paused.discard(claim.tp)
-                self.purge((before,))
-                self.handed_over.end(before)
-            self.claims[claim.tp] = claim
+            if before is None or before.origin is not claim.origin:
+                if before is not None:
+                    before.live = False
+                    self.paused.discard(claim.tp)
+                    self.purge((before,))
+                    self.handed_over.end(before)
+                self.claims[claim.tp] = claim
+            if claim.tp not in self.paused:
+                self._buffer.bring_back((claim,))
 
     @_whole
     def release(self, claims: Collection[Claim]) -> None:
@@ -528,8 +529,9 @@ class Reader:
             return
         offsets: dict[Claim, int] = {}
         for claim, chunk in self._buffer.only_aside().items():
-            known = self.position(claim.tp)
-            offsets[claim] = chunk.position if known is None else known
+            if self._is_adopted(claim):
+                known = self.position(claim.tp)
+                offsets[claim] = chunk.position if known is None else known
         self._step_back(offsets)
 
     def _step_back(self, offsets: Mapping[Claim, int]) -> None:
@@ -545,9 +547,15 @@ class Reader:
     def _arrive(self, item: Any) -> None:
         claim: Claim = item.serial if item.__class__ is Chunk else item.claim
         if claim.live:
-            self._buffer.append(claim, item, aside=bool(self.paused) and claim.tp in self.paused)
+            waits = bool(self.events) and not self._is_adopted(claim)
+            self._buffer.append(claim, item, aside=waits or (bool(self.paused) and claim.tp in self.paused))
         elif item.__class__ is Chunk:
             self._buffer.let_go(claim, item.size)
+
+    def _is_adopted(self, claim: Claim) -> bool:
+        """False until its assignment is taken up: a revocation before that may wait for its last commit."""
+        known = self.claims.get(claim.tp)
+        return known is not None and known.origin is claim.origin
 
     def _arrive_trouble(self, trouble: Trouble) -> None:
         if trouble.claim is not None:

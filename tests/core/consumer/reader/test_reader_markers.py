@@ -9,7 +9,7 @@ from consumer_harness import batch, tp
 from reader_harness import ReaderHarness, offsets
 
 from pykafka4.core.consumer.notices import DENIED_AGAIN
-from pykafka4.core.subscription import Assigned, Ended, Ending, Lasting, Located, Start, Trouble, Truncated
+from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Lasting, Located, Start, Trouble, Truncated
 from pykafka4.errors import AuthorizationError, CorruptRecord, KafkaError, LogTruncated, broker_error
 
 # ---------------------------------------------------------------- errors and markers
@@ -188,6 +188,24 @@ def test_events_keep_their_order(harness: ReaderHarness) -> None:
     harness.reader.put(Ended((), Ending.REVOKED))
     harness.reader.drain()
     assert [type(e) for e in harness.reader.events] == [Assigned, Ended]
+
+
+def test_what_was_assigned_is_read_only_after_the_revocation_before_it() -> None:
+    """Its last commit may take long, and partitions that stay are read meanwhile. The listener may seek to an offset of its own."""
+    harness = ReaderHarness(2)
+    fresh = Claim(tp(2))
+    harness.claims.append(fresh)
+    for event in (Ended((harness.claims[0],), Ending.REVOKED), Assigned((fresh,))):
+        harness.reader.put(event)
+    harness.put(0, 2, 2)
+    harness.put(0, 3, 1)
+    assert [(r.partition, r.offset) for r in harness.poll()] == [(1, 0), (1, 1), (1, 2)]
+    harness.reader.resume_at = 10
+    harness.reader.relieve()
+    assert harness.seeks == [], "what fills the room waits for its assignment, which no seek brings"
+    harness.reader.release(harness.claims[:1])
+    harness.reader.adopt((fresh,))
+    assert [(r.partition, r.offset) for r in harness.poll()] == [(2, 0), (2, 1)]
 
 
 def test_the_next_offset_is_known_from_what_is_buffered(harness: ReaderHarness) -> None:

@@ -11,6 +11,20 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/core/consumer/reader.py",
+        old="            waits = bool(self.events) and not self._is_adopted(claim)\n",
+        new="            waits = False\n",
+        breaks="records are returned before the listener is told of their partition",
+        tests=("tests/core/consumer/reader/test_reader_markers.py::test_what_was_assigned_is_read_only_after_the_revocation_before_it",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="            if claim.tp not in self.paused:\n                self._buffer.bring_back((claim,))\n",
+        new="",
+        breaks="what arrived before an assignment was taken up is never returned",
+        tests=("tests/core/consumer/reader/test_reader_markers.py::test_what_was_assigned_is_read_only_after_the_revocation_before_it",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
         old="        if self._out is not None:\n            self._note_decoded(self._out)\n",
         new="",
         breaks="after Ctrl-C during poll, a seek, an abort, a pause or a revocation leaves records in the list that the next poll returns",
@@ -32,8 +46,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
-        old="                if before.origin is claim.origin:\n                    continue\n",
-        new="                if before is claim:\n                    continue\n",
+        old="            if before is None or before.origin is not claim.origin:\n                if",
+        new="            if before is not claim:\n                if",
         breaks="a partition is never read again if a signal handler seeks while it is assigned",
         tests=("tests/consumer/test_interrupts.py::test_a_partition_is_read_although_a_signal_handler_seeks_while_it_is_assigned",),
     ),
