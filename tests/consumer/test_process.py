@@ -10,7 +10,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from consuming import LONG, Listener, Maker, read, topic
+from consuming import LONG, Listener, Maker, fill, read, topic
 from unsuited import key_in_a_task, numbers, numbers_in_a_task
 
 from integration.waiting import until
@@ -268,7 +268,7 @@ def test_a_partition_that_the_application_has_paused_stays_paused(server: ModelS
 
 
 def test_a_full_partition_that_the_application_pauses_stays_paused(server: ModelServer, make: Maker) -> None:
-    topic(server, 30, 10)
+    topic(server, 30, 0)
     consumer, enough, tp = make(group_id="g", enable_auto_commit=False), Enough(10), TopicPartition("t", 0)
     consumer.assign([("t", 0), ("t", 1)])
     original = consumer.poll
@@ -277,6 +277,7 @@ def test_a_full_partition_that_the_application_pauses_stays_paused(server: Model
         records = original(*arguments)
         if any(record.partition == 0 for record in records):
             consumer.pause([tp])  # as a signal handler may
+            fill(server, "t", 1, [b"%d" % number for number in range(10)])  # what ends the run comes after that
         return records
 
     consumer.poll = poll  # type: ignore[method-assign]
