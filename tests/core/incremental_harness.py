@@ -41,6 +41,10 @@ class IncrementalProtocol:
     def is_out(self) -> bool:
         return self.state is State.OUT
 
+    @property
+    def is_known(self) -> bool:
+        return False
+
     def join(self, now: float) -> float:
         self.state, self.generation = State.IN, 0
         self.credentials = Credentials("g", 0, self.member_id)

@@ -220,13 +220,13 @@ class ClassicProtocol:
     def _leaving(self, now: float) -> float:
         """Commits first: those of a member that has left are rejected."""
         if now >= self._leave_by:
-            if self._is_known and self._leave is None and self._coordinator.node is not None:
+            if self.is_known and self._leave is None and self._coordinator.node is not None:
                 self._send_leave(now, self._coordinator.node)  # without waiting for the response
             self._left()
             return now
         if self._commits.busy:
             return self._leave_by
-        if not self._is_known:
+        if not self.is_known:
             self._left()
             return now
         if self._leave is None:
@@ -366,7 +366,7 @@ class ClassicProtocol:
     def _cannot_assign(self, now: float, error: KafkaError) -> None:
         """An assignor failed. A leader that only tried again would make the group rebalance without end, so this member ends; it leaves,
         so that the others need not wait for the end of its session."""
-        if self._is_known and self._coordinator.node is not None:
+        if self.is_known and self._coordinator.node is not None:
             self._send_leave(now, self._coordinator.node)  # without waiting for the response
             self.member_id = ""
         self.fail(error)
@@ -565,7 +565,7 @@ class ClassicProtocol:
     # ---------------------------------------------------------------- leaving
 
     @property
-    def _is_known(self) -> bool:
+    def is_known(self) -> bool:
         """Whether the coordinator knows a member that has to leave. Static members do not leave: they are expected to rejoin."""
         return bool(self.member_id) and self._config.group_instance_id is None
 

@@ -171,6 +171,11 @@ class ConsumerProtocol:
         """Whether the member is out of the group, and `join` would change that."""
         return self.state is S.UNJOINED
 
+    @property
+    def is_known(self) -> bool:
+        """Not a member that is out: the coordinator has put it out, or it has left."""
+        return False
+
     def join(self, now: float) -> float:
         """Join as soon as the coordinator is known; returns when to try again."""
         if now < self._rest_until:

@@ -181,7 +181,9 @@ class Membership:
         return min(self.protocol.poll(now), release_by)
 
     def _join(self, now: float) -> float:
-        if not self.subscribed or not self._subscribed.known or self._claims or self._ending:
+        if self._claims or self._ending:  # the application has to release them before; the coordinator may still wait for this member
+            return self.keep_lease(now) if self.protocol.is_known else INFINITY
+        if not self.subscribed or not self._subscribed.known:
             return INFINITY
         if self._lease_ends(now) <= now:
             self._application.loop_wanted = True

@@ -106,6 +106,10 @@ class GroupProtocol(Protocol):
     def is_out(self) -> bool:
         """Whether the member is out of the group, and `join` would change that."""
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the coordinator may still have the member, though it is out: in another generation, until its session is over."""
+
     error: KafkaError | None  # the last error
     member_id: str
     generation: int  # or the member epoch; -1: none

@@ -115,6 +115,28 @@ def test_a_member_that_is_not_known_any_more_has_lost_its_partitions(harness: Co
     assert harness.one(JoinGroupRequest).message.member_id == member_id
 
 
+@pytest.mark.parametrize(("error", "leaves"), [("UNKNOWN_MEMBER_ID", False), ("ILLEGAL_GENERATION", True)])
+def test_a_member_whose_application_does_not_release_what_is_lost_leaves_when_its_lease_is_over(
+    harness: ConsumerHarness, error: str, leaves: bool
+) -> None:
+    """In a group that is converted the coordinator may have assigned partitions to it, and waits for the end of its session."""
+    harness.stable(tp(0))
+    harness.poll()
+    harness.run(3.1)
+    harness.beat(harness.one(HeartbeatRequest), error)
+    ends = harness.machine.membership._lease_ends(harness.now)
+    harness.run(ends - harness.now - 0.1)
+    assert harness.pending(LeaveGroupRequest) == []
+    harness.run(0.2)
+    assert len(harness.pending(LeaveGroupRequest)) == leaves
+    release(harness)
+    if leaves:
+        harness.left(harness.one(LeaveGroupRequest))
+    harness.poll()
+    harness.run()
+    assert harness.one(JoinGroupRequest).message.member_id == ""
+
+
 def test_a_member_that_was_rejected_while_it_released_nothing_stays_out() -> None:
     harness = ConsumerHarness(group_id="g", max_poll_interval_ms=60_000, session_timeout_ms=600_000)
     harness.cluster.set("t", [1])

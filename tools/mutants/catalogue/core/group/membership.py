@@ -10,6 +10,15 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/core/group/membership.py",
+        old="return self.keep_lease(now) if self.protocol.is_known else INFINITY",
+        new="return INFINITY",
+        breaks="a member that is out and whose application stops polling is waited for until its session is over",
+        tests=(
+            "tests/core/group/test_membership.py::test_a_member_whose_application_does_not_release_what_is_lost_leaves_when_its_lease_is_over",
+        ),
+    ),
+    Mutant(
         file="pykafka4/core/group/offsets.py",
         old=" or (begins and now >= commit.rebalanced_by)",
         new="",
@@ -312,8 +321,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/membership.py",
-        old="        if not self.subscribed or not self._subscribed.known or self._claims or self._ending:\n",
-        new="        if not self.topics or self._ending:\n",
+        old="        if self._claims or self._ending:  #",
+        new="        if self._ending:  #",
         breaks="a member joins while it holds partitions",
         tests=("tests/core/group/test_incremental.py::test_a_member_that_is_out_joins_when_everything_is_released",),
     ),
