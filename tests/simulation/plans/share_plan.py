@@ -156,6 +156,7 @@ class ShareSimulation(Schedule[SharePlan, ShareReport]):
         self.final: dict[Key, str] = {}
         self._acquired: dict[tuple[Key, str], float] = {}  # when the broker has locked a record for a member
         self._lost: dict[tuple[Key, str], float] = {}  # when the broker has ended the lock, if it has
+        self._timed_out: set[tuple[Key, str]] = set()  # those that ended because their time was over, which the member knows
         self._since: dict[tuple[Key, str], float] = {}  # the same without renewals
         self._counts: dict[Key, int] = {}  # deliveries, as given
         self._told: dict[Key, Given] = {}  # of whom a member was told that its acceptance is stored
@@ -227,9 +228,11 @@ class ShareSimulation(Schedule[SharePlan, ShareReport]):
         if event.what == "acquired":
             self._since[key, event.member] = self.timeline.now
             self._lost.pop((key, event.member), None)
+            self._timed_out.discard((key, event.member))
         if event.what in ("expired", "released"):
             self._lost[key, event.member] = self.timeline.now
         if event.what == "expired":
+            self._timed_out.add((key, event.member))
             self._expired(key, event)
         if event.what in ("accepted", "rejected", "archived"):
             self.final[key] = event.what
@@ -243,12 +246,18 @@ class ShareSimulation(Schedule[SharePlan, ShareReport]):
             if sharer.member == event.member and sharer.longest_pause(since) < self.plan.lock / 3:
                 raise Broken("a record that waits for a poll stays locked", f"its lock ended before a poll returned it: {event}")
 
+    def _away(self, member: str, since: float) -> float:
+        """For how long it did not poll since then. A member that has enough records for its application asks no broker meanwhile."""
+        return max((sharer.longest_pause(since) for sharer in self.sharers if sharer.member == member), default=0.0)
+
     def given(self, one: Given) -> None:
         """A member was given a record."""
         before = self._counts.get(one.key, 0)
         options = self.plan.options
         late = (options["request_timeout_ms"] + options["fetch_max_wait_ms"]) / 1000 + SLACK  # until a member knows what a broker has done
-        if one.at - self._lost.get((one.key, one.member), -INFINITY) < late:  # it cannot know that its lock has ended
+        lost = self._lost.get((one.key, one.member), -INFINITY)
+        away = 0.0 if (one.key, one.member) in self._timed_out else self._away(one.member, lost)
+        if one.at - lost - away < late:  # it cannot know that its lock has ended
             self.events["given late"] += 1
             return
         if one.key in self._told:
