@@ -529,7 +529,7 @@ class Reader:
             return
         offsets: dict[Claim, int] = {}
         for claim, chunk in self._buffer.only_aside().items():
-            if self._is_adopted(claim):
+            if self.current((claim,)):  # otherwise it waits for its assignment, which no seek brings
                 known = self.position(claim.tp)
                 offsets[claim] = chunk.position if known is None else known
         self._step_back(offsets)
@@ -547,15 +547,11 @@ class Reader:
     def _arrive(self, item: Any) -> None:
         claim: Claim = item.serial if item.__class__ is Chunk else item.claim
         if claim.live:
-            waits = bool(self.events) and not self._is_adopted(claim)
+            # Until its assignment is taken up: a revocation before that may wait for its last commit.
+            waits = bool(self.events) and not self.current((claim,))
             self._buffer.append(claim, item, aside=waits or (bool(self.paused) and claim.tp in self.paused))
         elif item.__class__ is Chunk:
             self._buffer.let_go(claim, item.size)
-
-    def _is_adopted(self, claim: Claim) -> bool:
-        """False until its assignment is taken up: a revocation before that may wait for its last commit."""
-        known = self.claims.get(claim.tp)
-        return known is not None and known.origin is claim.origin
 
     def _arrive_trouble(self, trouble: Trouble) -> None:
         if trouble.claim is not None:

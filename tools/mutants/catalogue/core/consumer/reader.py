@@ -11,7 +11,7 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/core/consumer/reader.py",
-        old="            waits = bool(self.events) and not self._is_adopted(claim)\n",
+        old="            waits = bool(self.events) and not self.current((claim,))\n",
         new="            waits = False\n",
         breaks="records are returned before the listener is told of their partition",
         tests=("tests/core/consumer/reader/test_reader_markers.py::test_what_was_assigned_is_read_only_after_the_revocation_before_it",),
