@@ -158,7 +158,7 @@ bench-isolation: base ## what an offline partition or a late broker costs the ot
 bench-sending: base ## what a record costs the thread that sends it: send, send_many, a Delivery that is ignored (at most 10 ns), a full buffer
 	$(PY) -m benchmarks.sending
 
-options: base ## render docs/options.md and pykafka4/options.py from the configuration
+options: base ## render docs/options.md and pykafka4/options/typed.py from the configuration
 	$(PY) -m tools.options
 
 states: base ## render docs/states.md and its diagrams from the tables of states

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pykafka4.admin.values import OffsetPlan as OffsetPlan
     from pykafka4.admin.values import PartitionLag as PartitionLag
     from pykafka4.admin.values import PlannedOffset as PlannedOffset
-    from pykafka4.client import Client as Client
+    from pykafka4.client.client import Client as Client
     from pykafka4.consumer import Consumer as Consumer
     from pykafka4.core.admin.values import GroupDescription as GroupDescription
     from pykafka4.core.admin.values import GroupListing as GroupListing
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pykafka4.core.producer.ledger import ProducerStats as ProducerStats
     from pykafka4.core.sasl.oauthbearer import Token as Token
     from pykafka4.core.share.values import AcknowledgeType as AcknowledgeType
-    from pykafka4.error_table import ErrorCode as ErrorCode
-    from pykafka4.error_table import Written as Written
     from pykafka4.errors import AuthenticationError as AuthenticationError
     from pykafka4.errors import AuthorizationError as AuthorizationError
     from pykafka4.errors import BrokerError as BrokerError
@@ -52,16 +50,17 @@ if TYPE_CHECKING:
     from pykafka4.errors import TransactionAborted as TransactionAborted
     from pykafka4.errors import TransactionError as TransactionError
     from pykafka4.errors import UnsupportedVersion as UnsupportedVersion
+    from pykafka4.errors.codes import ErrorCode as ErrorCode
     from pykafka4.hooks import BatchOutcome as BatchOutcome
     from pykafka4.hooks import OutgoingRecord as OutgoingRecord
     from pykafka4.hooks import ProducerHooks as ProducerHooks
     from pykafka4.hooks import RequestSent as RequestSent
     from pykafka4.hooks import SealedBatch as SealedBatch
-    from pykafka4.oidc import OidcToken as OidcToken
-    from pykafka4.options import ClientOptions as ClientOptions
-    from pykafka4.options import ConsumerOptions as ConsumerOptions
-    from pykafka4.options import ProducerOptions as ProducerOptions
-    from pykafka4.options import ShareConsumerOptions as ShareConsumerOptions
+    from pykafka4.net.oidc import OidcToken as OidcToken
+    from pykafka4.options.typed import ClientOptions as ClientOptions
+    from pykafka4.options.typed import ConsumerOptions as ConsumerOptions
+    from pykafka4.options.typed import ProducerOptions as ProducerOptions
+    from pykafka4.options.typed import ShareConsumerOptions as ShareConsumerOptions
     from pykafka4.processing.streams import Stream as Stream
     from pykafka4.processing.streams import Streams as Streams
     from pykafka4.producer import Producer as Producer
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
     from pykafka4.records import RecordMetadata as RecordMetadata
     from pykafka4.records import SubscriptionPattern as SubscriptionPattern
     from pykafka4.records import TopicPartition as TopicPartition
+    from pykafka4.records import Written as Written
     from pykafka4.share import ShareConsumer as ShareConsumer
     from pykafka4.share.record import ShareRecord as ShareRecord
     from pykafka4.wire.records.hot import Delivery as Delivery
@@ -82,7 +82,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "pykafka4.admin": ("AdminClient",),
     "pykafka4.admin.values": ("GroupLag", "GroupList", "OffsetPlan", "PartitionLag", "PlannedOffset"),
-    "pykafka4.client": ("Client",),
+    "pykafka4.client.client": ("Client",),
     "pykafka4.consumer": ("Consumer",),
     "pykafka4.processing.streams": ("Stream", "Streams"),
     "pykafka4.producer": ("Producer",),
@@ -92,7 +92,7 @@ _HOMES = {
     "pykafka4.core.metadata.recovery": ("PartitionOffline", "PartitionOnline"),
     "pykafka4.core.sasl.oauthbearer": ("Token",),
     "pykafka4.core.share.values": ("AcknowledgeType",),
-    "pykafka4.error_table": ("ErrorCode", "Written"),
+    "pykafka4.errors.codes": ("ErrorCode",),
     "pykafka4.errors": (
         "AuthenticationError",
         "AuthorizationError",
@@ -122,8 +122,8 @@ _HOMES = {
         "UnsupportedVersion",
     ),
     "pykafka4.hooks": ("BatchOutcome", "OutgoingRecord", "ProducerHooks", "RequestSent", "SealedBatch"),
-    "pykafka4.oidc": ("OidcToken",),
-    "pykafka4.options": ("ClientOptions", "ConsumerOptions", "ProducerOptions", "ShareConsumerOptions"),
+    "pykafka4.net.oidc": ("OidcToken",),
+    "pykafka4.options.typed": ("ClientOptions", "ConsumerOptions", "ProducerOptions", "ShareConsumerOptions"),
     "pykafka4.records": (
         "ConsumerGroupMetadata",
         "MemberDescription",
@@ -132,6 +132,7 @@ _HOMES = {
         "RecordMetadata",
         "SubscriptionPattern",
         "TopicPartition",
+        "Written",
     ),
     "pykafka4.share": ("ShareConsumer",),
     "pykafka4.share.record": ("ShareRecord",),

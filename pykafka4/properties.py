@@ -15,15 +15,15 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
 
-from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.errors import ConfigError, shown
 from pykafka4.logs import get_log
+from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
+from pykafka4.options.policies import LEVELS
+from pykafka4.options.share import ShareConsumerConfig
 from pykafka4.partitioners import NAMED
 from pykafka4.peers import AS_HERE, OPTIONS, PREFIXES, UNITS, Harmless, Needless, Similar
-from pykafka4.policies import LEVELS
 from pykafka4.properties_security import NAMES, Property, by_prefix
 from pykafka4.serializers import NAMED as NAMED_SERIALIZERS
-from pykafka4.share_config import ShareConsumerConfig
 
 __all__ = ["Properties", "Translation", "create", "passed", "read", "translate"]
 

@@ -1,13 +1,12 @@
-"""Public value types. Rule: plain immutable data without behaviour; imports nothing of this package but the error table."""
+"""Public value types. Rule: plain immutable data without behaviour; imports nothing of this package."""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import attrs
-
-from pykafka4.error_table import Written
 
 __all__ = [
     "ConsumerGroupMetadata",
@@ -19,10 +18,18 @@ __all__ = [
     "RecordMetadata",
     "SubscriptionPattern",
     "TopicPartition",
+    "Written",
 ]
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 HeadersLike: TypeAlias = Sequence[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None]
+
+
+class Written(enum.Enum):
+    """Whether a failed record may be in the log nevertheless."""
+
+    NO = "not written"
+    MAYBE = "maybe written"
 
 
 class TopicPartition(NamedTuple):

@@ -25,7 +25,7 @@ from integration.host import prerequisites
 from integration.kafka import jars
 from integration.security import kerberos
 from integration.security.settings import Security
-from pykafka4.client import Client
+from pykafka4.client.client import Client
 from pykafka4.testing import ModelServer
 
 HERE = Path(__file__).parent

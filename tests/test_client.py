@@ -16,12 +16,12 @@ import attrs
 import pytest
 
 from pykafka4 import Consumer, Producer
-from pykafka4.client import BrokerAdded, Client, MetadataChanged, PartitionOffline, PartitionOnline
-from pykafka4.config import ClientConfig
+from pykafka4.client.client import BrokerAdded, Client, MetadataChanged, PartitionOffline, PartitionOnline
+from pykafka4.client.runtime import Runtime
 from pykafka4.core import Effects, Job
 from pykafka4.errors import AuthorizationError, ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError, broker_error
+from pykafka4.options.config import ClientConfig
 from pykafka4.records import TopicPartition
-from pykafka4.runtime import Runtime
 from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 
@@ -318,7 +318,7 @@ def test_a_crashed_client_says_why(client: Client, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_client_whose_thread_does_not_answer_is_not_called_closed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykafka4.runtime.STATUS_SECONDS", 0.01)
+    monkeypatch.setattr("pykafka4.client.runtime.STATUS_SECONDS", 0.01)
     with Consumer(client=client) as consumer:
         monkeypatch.setattr("pykafka4.consumer.session.SHORT", 0.01)
         held, may_go = threading.Event(), threading.Event()
@@ -400,7 +400,7 @@ def test_a_forked_child_gets_the_fork_error_and_the_parent_goes_on(server: Model
 def test_a_forked_child_can_make_a_client_of_its_own(server: ModelServer) -> None:
     code = f"""
 import os
-from pykafka4.client import Client
+from pykafka4.client.client import Client
 options = {{"bootstrap_servers": "{server.bootstrap_servers}"}}
 client = Client(**options)
 client.partitions_for("orders", 20)
@@ -420,7 +420,7 @@ else:
 
 def test_leaving_the_interpreter_drains_the_users_of_open_clients(server: ModelServer) -> None:
     code = f"""
-from pykafka4.client import Client
+from pykafka4.client.client import Client
 client = Client(bootstrap_servers="{server.bootstrap_servers}")
 class User:
     def drain(self, timeout):
@@ -453,7 +453,7 @@ for number in range(30):
 
 def test_leaving_the_interpreter_with_no_broker_in_reach_takes_no_time() -> None:
     began = time.monotonic()
-    result = python("from pykafka4.client import Client; Client(bootstrap_servers='127.0.0.1:1'); print('bye')")
+    result = python("from pykafka4 import Client; Client(bootstrap_servers='127.0.0.1:1'); print('bye')")
     assert result.stdout == "bye\n"
     assert time.monotonic() - began < 20
 

@@ -13,10 +13,10 @@ from typing import Any
 import attrs
 import pytest
 
-from pykafka4 import config, policies
 from pykafka4.assignors import RangeAssignor
-from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig, describe, parse_servers
 from pykafka4.errors import ConfigError
+from pykafka4.options import config, policies
+from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig, describe, parse_servers
 from pykafka4.wire.records import compression
 
 B = {"bootstrap_servers": "b:9092"}

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pykafka4 import error_table, errors
-from pykafka4.error_table import BY_NAME, CODES, Produce, Refresh, Written, error_code
+import pykafka4
+from pykafka4 import errors
 from pykafka4.errors import (
     AuthorizationError,
     BrokerError,
@@ -26,9 +26,11 @@ from pykafka4.errors import (
     ProducerFencedError,
     RecordTooLarge,
     broker_error,
+    codes,
     short_name,
 )
-from pykafka4.records import ProducerRecord
+from pykafka4.errors.codes import BY_NAME, CODES, Produce, Refresh, error_code
+from pykafka4.records import ProducerRecord, Written
 
 
 def test_the_table_has_every_code_up_to_the_newest() -> None:
@@ -37,14 +39,14 @@ def test_the_table_has_every_code_up_to_the_newest() -> None:
 
 
 def test_the_table_lists_the_modules_that_decide_by_name() -> None:
-    root = Path(error_table.__file__).parent
+    root = Path(pykafka4.__file__).parent
     deciding = {
         path.relative_to(root / "core").with_suffix("").as_posix().replace("/", ".")
         for path in (root / "core").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and node.value in BY_NAME and node.value != "NONE"
     }
-    assert deciding == set(re.findall(r"^    ([a-z_.]+)  ", error_table.__doc__ or "", re.MULTILINE))
+    assert deciding == set(re.findall(r"^    ([a-z_.]+)  ", codes.__doc__ or "", re.MULTILINE))
 
 
 def test_an_unknown_code_is_kept_and_taken_for_maybe_written() -> None:

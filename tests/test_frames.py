@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pykafka4.frames import empty_frames, guarded, place_of
-from pykafka4.option_fields import bad
+from pykafka4.errors.frames import empty_frames, guarded, place_of
+from pykafka4.options.fields import bad
 
 
 def raised() -> BaseException:

@@ -21,7 +21,7 @@ import pytest
 
 import pykafka4
 from pykafka4.errors import AuthenticationError, ConfigError
-from pykafka4.oidc import LARGEST, LARGEST_HEAD, OidcToken
+from pykafka4.net.oidc import LARGEST, LARGEST_HEAD, OidcToken
 
 trustme = pytest.importorskip("trustme", reason="makes certificates; pip install -e '.[test]'")
 
@@ -401,7 +401,7 @@ def test_it_shows_no_secret_and_cannot_be_pickled() -> None:
 def test_it_is_public_and_an_option_takes_it() -> None:
     get = pykafka4.OidcToken("https://host/token", "me", "hidden-word")
     options: Any = {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token": get}
-    config = pykafka4.config.ClientConfig.parse({"bootstrap_servers": "b:1", **options})  # type: ignore[attr-defined]
+    config = pykafka4.options.config.ClientConfig.parse({"bootstrap_servers": "b:1", **options})  # type: ignore[attr-defined]
     assert config.sasl_oauth_token is get
     assert "hidden-word" not in repr(config)
     assert pykafka4.Token("abc").value == "abc"

@@ -21,8 +21,8 @@ from net_helpers import SECONDS, closed_port, until
 from proxy_servers import SERVERS
 
 from pykafka4 import BufferFull, Client, ConfigError, Consumer, DeliveryFailed, KafkaTimeoutError, Producer, RecordTooLarge
-from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.core.group.assignors import group_member
+from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest
 from pykafka4.wire.records.compression import CODECS

@@ -9,8 +9,8 @@ import attrs
 import pytest
 
 from pykafka4 import Client, ConfigError, Consumer, Producer
-from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.misuse import hint
+from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.peers import CLIENT_METHODS, CONSUMER_METHODS, OPTIONS, PREFIXES, PRODUCER_METHODS, Needless
 
 B = {"bootstrap_servers": "b:9092"}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from translated import options, refused
 
 from pykafka4 import Client, ConfigError, Consumer, Producer
-from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig
+from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.peers import AS_HERE, OPTIONS, UNITS, Harmless, Needless, Similar
 from pykafka4.properties import LARGEST_FILE, read
 

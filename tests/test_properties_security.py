@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from translated import options, refused
 
 from pykafka4 import ConfigError
-from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig
+from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.properties import read, translate
 from pykafka4.properties_security import NAMES, parse_jaas
 

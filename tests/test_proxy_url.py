@@ -9,8 +9,8 @@ import attrs
 import pytest
 
 from pykafka4 import Client, ConfigError
-from pykafka4.config import ClientConfig, ProducerConfig
-from pykafka4.proxy_url import Proxy, ProxyKind, parse_proxy
+from pykafka4.options.config import ClientConfig, ProducerConfig
+from pykafka4.options.proxy import Proxy, ProxyKind, parse_proxy
 
 B = {"bootstrap_servers": "b:9092"}
 SOCKS, HTTP = ProxyKind.SOCKS5, ProxyKind.HTTP

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from pykafka4 import OffsetAndMetadata, ProducerRecord, RecordMetadata
-from pykafka4.error_table import Written
+from pykafka4.records import Written
 
 
 def test_what_an_application_leaves_out_is_null_unsent_and_unknown() -> None:

@@ -6,9 +6,9 @@ import pickle
 
 import pytest
 
-from pykafka4.error_table import BY_NAME, CODES
 from pykafka4.errors import AuthorizationError, BrokerError, broker_error
-from pykafka4.rights import Right, needed
+from pykafka4.errors.codes import BY_NAME, CODES
+from pykafka4.errors.rights import Right, needed
 
 TOPIC, GROUP, CLUSTER = (f"{resource}_AUTHORIZATION_FAILED" for resource in ("TOPIC", "GROUP", "CLUSTER"))
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pykafka4 import Client, ConfigError, Consumer, Producer
-from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig
-from pykafka4.security import MECHANISMS
+from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
+from pykafka4.options.security import MECHANISMS
 
 B = {"bootstrap_servers": "b:9092"}
 SECRET = "xyzzy-plugh"
@@ -101,7 +101,7 @@ def test_a_certificate_that_cannot_be_read_is_refused_at_once(handle: Any) -> No
 
 
 def test_a_password_in_clear_text_is_warned_of_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykafka4.security._warned", set())
+    monkeypatch.setattr("pykafka4.options.security._warned", set())
     with caplog.at_level(logging.WARNING, "pykafka4.config"):
         for _ in range(3):
             ClientConfig.parse({**B, "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", **USER})

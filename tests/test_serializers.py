@@ -9,14 +9,9 @@ import attrs
 import pytest
 
 from pykafka4 import ConfigError
-from pykafka4.config import ProducerConfig
-from pykafka4.serializers import (
-    bytes_serializer,
-    json_serializer,
-    parse_value_serializers,
-    serializer_finder,
-    str_serializer,
-)
+from pykafka4.options.config import ProducerConfig
+from pykafka4.options.serializers import parse_value_serializers, serializer_finder
+from pykafka4.serializers import bytes_serializer, json_serializer, str_serializer
 
 
 def test_json_is_compact_utf8() -> None:

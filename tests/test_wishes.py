@@ -12,7 +12,7 @@ from net_helpers import SECONDS as LIMIT
 from net_helpers import until
 
 from pykafka4 import Client, Consumer, KafkaTimeoutError, Producer
-from pykafka4.runtime import Runtime
+from pykafka4.client.runtime import Runtime
 from pykafka4.testing import ModelServer
 
 pytestmark = pytest.mark.model(topics={"t": 2})

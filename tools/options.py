@@ -1,4 +1,4 @@
-"""Renders docs/options.md and pykafka4/options.py from `pykafka4.config`; neither is ever edited by hand.
+"""Renders docs/options.md and pykafka4/options/typed.py from `pykafka4.options.config`; neither is ever edited by hand.
 
 `python -m tools.options` writes them; with `--check` it only checks that they are up to date.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import sys
 
-from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig, describe, typed
-from pykafka4.security import SecurityConfig
-from pykafka4.share_config import ShareConsumerConfig
+from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig, describe, typed
+from pykafka4.options.security import SecurityConfig
+from pykafka4.options.share import ShareConsumerConfig
 from tools.rendered import ROOT, write_or_check
 
-PAGE, MODULE = ROOT / "docs" / "options.md", ROOT / "pykafka4" / "options.py"
+PAGE, MODULE = ROOT / "docs" / "options.md", ROOT / "pykafka4" / "options" / "typed.py"
 CLASSES = (
     ("SecurityOptions", "TypedDict", SecurityConfig, "Options of encryption and authentication."),
     ("ClientOptions", "SecurityOptions", ClientConfig, "Options of every client, producer and consumer."),
@@ -20,7 +20,7 @@ CLASSES = (
     ("ConsumerOptions", "ClientOptions", ConsumerConfig, "Options of consumers."),
     ("ShareConsumerOptions", "ClientOptions", ShareConsumerConfig, "Options of share consumers."),
 )
-MODULE_HEAD = '''"""Options as types, for type checkers and editors. Rule: rendered from `pykafka4.config` by `make options`.
+MODULE_HEAD = '''"""Options as types, for type checkers and editors. Rule: rendered from `pykafka4.options.config` by `make options`.
 
 `KAFKA: ClientOptions = {"bootstrap_servers": "host:9092"}` is a plain dict; `Producer(**KAFKA)` is checked by name and type.
 """
@@ -48,8 +48,9 @@ PARTS = (
 )
 INTRODUCTION = """# Options
 
-Rendered from `pykafka4/config.py` by `make options`; change the options there. Producers and consumers take the options of every client as
-well as their own. Names are Kafka's with underscores; options ending in `_ms` are milliseconds, `timeout` arguments of methods are seconds.
+Rendered from `pykafka4/options/config.py` by `make options`; change the options there. Producers and consumers take the options of
+every client as well as their own. Names are Kafka's with underscores; options ending in `_ms` are milliseconds, `timeout` arguments
+of methods are seconds.
 """
 
 

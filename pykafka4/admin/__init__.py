@@ -12,13 +12,13 @@ from pykafka4.admin.desk import Deadline, Desk
 from pykafka4.admin.groups import Groups, raised
 from pykafka4.admin.rewinding import Rewinding
 from pykafka4.admin.values import GroupLag, GroupList, OffsetPlan
-from pykafka4.client import Client
-from pykafka4.config import ClientConfig
+from pykafka4.client.client import Client
 from pykafka4.core.admin.values import GroupDescription
 from pykafka4.errors import ConfigError, KafkaError
-from pykafka4.frames import guarded
+from pykafka4.errors.frames import guarded
 from pykafka4.misuse import api_timeout, as_offsets, check_timeout, hint, refuse_pickling
-from pykafka4.options import ClientOptions
+from pykafka4.options.config import ClientConfig
+from pykafka4.options.typed import ClientOptions
 from pykafka4.peers import ADMIN_METHODS
 from pykafka4.properties import Properties, create, passed
 from pykafka4.records import OffsetAndMetadata, TopicPartition

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
-from pykafka4.attachment import SHORT, Attachment, read_config
-from pykafka4.client import Client
-from pykafka4.config import ClientConfig
+from pykafka4.client.attachment import SHORT, Attachment, read_config
+from pykafka4.client.client import Client
+from pykafka4.client.runtime import warn_unclosed
 from pykafka4.core.admin.calls import Begin
 from pykafka4.core.admin.machine import AdminMachine
 from pykafka4.core.admin.places import Leaders, OfGroup
@@ -15,8 +15,8 @@ from pykafka4.core.admin.work import Place, Question
 from pykafka4.errors import ClosedError, KafkaError
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Promise
+from pykafka4.options.config import ClientConfig
 from pykafka4.records import TopicPartition
-from pykafka4.runtime import warn_unclosed
 
 __all__ = ["Answers", "Deadline", "Desk"]
 

@@ -15,15 +15,15 @@ from pykafka4.aio.processing import check_producer, run
 from pykafka4.aio.producer import Producer
 from pykafka4.aio.session import TaskSession
 from pykafka4.aio.transactions import TaskReads
-from pykafka4.client import Client
-from pykafka4.config import ConsumerConfig
+from pykafka4.client.client import Client
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, SeekOffsets, Topics, as_seek_offsets, as_timestamp, check_lease
 from pykafka4.consumer.guard import Iteration
 from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import ConfigError
-from pykafka4.frames import guarded
+from pykafka4.errors.frames import guarded
 from pykafka4.misuse import api_timeout, check_timeout, hint, refuse_pickling, topic_partition
-from pykafka4.options import ConsumerOptions
+from pykafka4.options.config import ConsumerConfig
+from pykafka4.options.typed import ConsumerOptions
 from pykafka4.peers import CONSUMER_METHODS
 from pykafka4.processing.run import Stop, plan
 from pykafka4.processing.work import Handler, Order, Processed

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from pykafka4.aio.tasks import Home, TaskLatch
 from pykafka4.aio.transactions import ReadingTaskConsumer, Transaction, TransactionTasks
-from pykafka4.client import Client
-from pykafka4.config import ProducerConfig
+from pykafka4.client.client import Client
 from pykafka4.core.producer.ledger import ProducerStats
 from pykafka4.core.producer.parking import DENIED_SECONDS
 from pykafka4.errors import BufferFull, ConfigError, KafkaTimeoutError
-from pykafka4.frames import empty_frames, guarded
+from pykafka4.errors.frames import empty_frames, guarded
 from pykafka4.misuse import check_count, check_timeout, check_topic, hint, refuse_pickling
 from pykafka4.net import system
-from pykafka4.options import ProducerOptions
+from pykafka4.options.config import ProducerConfig
+from pykafka4.options.typed import ProducerOptions
 from pykafka4.peers import PRODUCER_METHODS
 from pykafka4.producer.attempts import For, WouldBlock
 from pykafka4.producer.core import PACE, Core

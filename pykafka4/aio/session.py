@@ -15,7 +15,8 @@ from typing import Any, Final
 from pykafka4.aio.guard import Holder, TaskGuard
 from pykafka4.aio.tasks import Home
 from pykafka4.aio.waits import TaskWaits, run
-from pykafka4.client import Client
+from pykafka4.client.client import Client
+from pykafka4.client.runtime import warn_unclosed
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, check_limit, check_timeout
 from pykafka4.consumer.assignment import LEAVE_SECONDS
 from pykafka4.consumer.guard import Iteration, call
@@ -26,7 +27,6 @@ from pykafka4.core.consumer.machine import CLOSING
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.net import system
 from pykafka4.records import OffsetAndMetadata, TopicPartition
-from pykafka4.runtime import warn_unclosed
 from pykafka4.wire.records.hot import Record
 
 __all__ = ["TaskSession"]

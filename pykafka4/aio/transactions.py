@@ -15,7 +15,7 @@ import attrs
 from pykafka4.aio.session import TaskSession
 from pykafka4.aio.tasks import Home
 from pykafka4.aio.waits import run
-from pykafka4.attachment import SHORT
+from pykafka4.client.attachment import SHORT
 from pykafka4.consumer.transactional import Reading
 from pykafka4.errors import ConfigError, KafkaError, KafkaTimeoutError, ProducerFencedError, TransactionAborted, TransactionError, shown
 from pykafka4.net import system

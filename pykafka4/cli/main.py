@@ -10,8 +10,8 @@ from pykafka4.cli.arguments import Seconds
 from pykafka4.cli.groups import groups
 from pykafka4.cli.session import DONE, INTERRUPTED, USAGE, Session, complain
 from pykafka4.cli.show import as_json, error_json
-from pykafka4.config import ClientConfig
 from pykafka4.errors import ConfigError, KafkaError
+from pykafka4.options.config import ClientConfig
 from pykafka4.properties import translate
 
 __all__ = ["run"]

@@ -16,8 +16,7 @@ from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
-from pykafka4.client import Client
-from pykafka4.config import ConsumerConfig
+from pykafka4.client.client import Client
 from pykafka4.consumer.arguments import (
     Offsets,
     OnDone,
@@ -34,9 +33,10 @@ from pykafka4.consumer.session import Session
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import ConfigError
-from pykafka4.frames import guarded
+from pykafka4.errors.frames import guarded
 from pykafka4.misuse import ShortCuts, api_timeout, check_timeout, hint, refuse_pickling, topic_partition
-from pykafka4.options import ConsumerOptions
+from pykafka4.options.config import ConsumerConfig
+from pykafka4.options.typed import ConsumerOptions
 from pykafka4.peers import CONSUMER_METHODS
 from pykafka4.processing.dead_letters import Sends
 from pykafka4.processing.dispatcher import StreamsPlan

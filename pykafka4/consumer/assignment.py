@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from pykafka4.attachment import SHORT, Attachment
-from pykafka4.config import ConsumerConfig
+from pykafka4.client.attachment import SHORT, Attachment
 from pykafka4.consumer.arguments import Partitions, Topics, as_partitions, as_subscription, check_listener, check_overlap
 from pykafka4.consumer.commits import ILLEGAL_GENERATION, Commits
 from pykafka4.consumer.guard import Guard, call
@@ -23,6 +22,7 @@ from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Start
 from pykafka4.errors import ConfigError, GroupError, KafkaError
 from pykafka4.net.handoff.waiting import Promise, Signal
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 
 __all__ = ["LEAVE_SECONDS", "LAST_COMMIT_SECONDS", "Assignment"]

@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from pykafka4.attachment import SHORT, Attachment
-from pykafka4.config import ConsumerConfig
+from pykafka4.client.attachment import SHORT, Attachment
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, as_offsets, as_partitions, check_on_done
 from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.selection import Selection
@@ -21,6 +20,7 @@ from pykafka4.core.group.offsets import Found, names_of
 from pykafka4.errors import BufferFull, ConfigError, GroupError, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.net.handoff.waiting import Promise
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["ILLEGAL_GENERATION", "Commits"]

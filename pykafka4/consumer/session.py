@@ -19,9 +19,9 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.attachment import SHORT, Attachment, read_config
-from pykafka4.client import Client
-from pykafka4.config import ConsumerConfig
+from pykafka4.client.attachment import SHORT, Attachment, read_config
+from pykafka4.client.client import Client
+from pykafka4.client.runtime import warn_unclosed
 from pykafka4.consumer.arguments import Partitions, as_partitions, check_limit, check_timeout
 from pykafka4.consumer.assignment import LEAVE_SECONDS, Assignment
 from pykafka4.consumer.commits import Commits
@@ -38,8 +38,8 @@ from pykafka4.core.subscription import Assigned, Ended, Move, Since, Start
 from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError
 from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Signal
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
-from pykafka4.runtime import warn_unclosed
 from pykafka4.wire.records.hot import Record
 
 __all__ = ["Session"]

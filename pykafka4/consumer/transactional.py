@@ -11,8 +11,7 @@ from typing import Final
 
 import attrs
 
-from pykafka4.attachment import SHORT, Attachment
-from pykafka4.config import ConsumerConfig
+from pykafka4.client.attachment import SHORT, Attachment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.selection import Selection
@@ -23,6 +22,7 @@ from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.subscription import Credentials
 from pykafka4.errors import ConfigError, GroupError, TransactionAborted
 from pykafka4.net.handoff.waiting import Promise
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["Reading", "TransactionalReads"]

@@ -26,8 +26,8 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import attrs
 
-from pykafka4.error_table import Written
 from pykafka4.errors import ConnectionLost, KafkaError, KafkaTimeoutError
+from pykafka4.records import Written
 
 __all__ = [
     "ANY",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
-from pykafka4.config import ClientConfig
+from pykafka4.options.config import ClientConfig
 
 __all__ = ["Backoff"]
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pykafka4.config import ClientConfig
 from pykafka4.core import INFINITY, NOTHING, Close, Connect, Effects, Job, Machine, Outcome, Request
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
 from pykafka4.errors import KafkaError
-from pykafka4.frames import empty_frames
+from pykafka4.errors.frames import empty_frames
 from pykafka4.logs import get_log
+from pykafka4.options.config import ClientConfig
 from pykafka4.wire.buffers import Buffer
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.config import ClientConfig
 from pykafka4.core.sasl.credentials import SaslCredentials
 from pykafka4.core.sasl.gssapi import Gssapi
 from pykafka4.core.sasl.mechanism import Mechanism
@@ -24,6 +23,7 @@ from pykafka4.errors import AuthenticationError
 from pykafka4.logs import get_log
 from pykafka4.net.handoff.newest import Newest
 from pykafka4.net.kerberos import Kerberos
+from pykafka4.options.config import ClientConfig
 
 __all__ = ["Credentials"]
 

@@ -24,7 +24,7 @@ from pykafka4.errors import ConnectionLost
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.proxies import LIMIT, Handshake, begin_handshake
 from pykafka4.net.transport import Post, explain
-from pykafka4.proxy_url import Proxy
+from pykafka4.options.proxy import Proxy
 
 __all__ = ["Dialled", "Dialler"]
 

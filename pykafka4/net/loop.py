@@ -13,7 +13,7 @@ from pykafka4.core import INFINITY, Job, Machine, Threads
 from pykafka4.core.engine import Engine, Turn, describe
 from pykafka4.core.network.jobs import MOST as MOST_STEPS
 from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError
-from pykafka4.frames import empty_frames
+from pykafka4.errors.frames import empty_frames
 from pykafka4.logs import get_log
 from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Promise

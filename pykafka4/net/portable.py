@@ -15,7 +15,7 @@ from pykafka4.net.dialling import Dialled, Dialler
 from pykafka4.net.handoff.wakeup import Wakeup
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.transport import Event, EventKind, Post, bad_frame, end_of_stream, explain
-from pykafka4.proxy_url import Proxy
+from pykafka4.options.proxy import Proxy
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.protocol.frame import SIZE, frame_size
 

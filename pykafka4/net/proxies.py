@@ -19,7 +19,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, TypeAlias
 
 from pykafka4.errors import AuthenticationError, ConnectionLost
-from pykafka4.proxy_url import Proxy, ProxyKind
+from pykafka4.options.proxy import Proxy, ProxyKind
 
 __all__ = ["LIMIT", "Handshake", "begin_handshake"]
 

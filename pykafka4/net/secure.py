@@ -19,14 +19,14 @@ from collections import deque
 from typing import Any, Final
 
 from pykafka4.errors import AuthenticationError, DecodeError, KafkaError
-from pykafka4.frames import place_of
+from pykafka4.errors.frames import place_of
 from pykafka4.net import system
 from pykafka4.net.dialling import Dialled
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.portable import READ, TURN_BYTES, TURN_FRAMES, WRITE, PortableTransport, Socket, advance
 from pykafka4.net.tls import Contexts, explain_handshake, explain_tls
 from pykafka4.net.transport import Event, EventKind, Post, bad_frame, end_of_stream
-from pykafka4.proxy_url import Proxy
+from pykafka4.options.proxy import Proxy
 from pykafka4.wire.buffers import Buffer
 
 __all__ = ["SecureTransport"]

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from pykafka4.errors import AuthenticationError, ConfigError, ConnectionLost, KafkaError, caused_by
-from pykafka4.frames import place_of
+from pykafka4.errors.frames import place_of
 from pykafka4.logs import get_log
 from pykafka4.net.transport import explain
-from pykafka4.security import SecurityConfig
+from pykafka4.options.security import SecurityConfig
 from pykafka4.wire.protocol.frame import explain_bad_frame, explain_bad_rest
 
 __all__ = ["Contexts", "explain_handshake", "explain_tls"]

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.portable import PortableTransport
 from pykafka4.net.transport import Post, Transport
-from pykafka4.proxy_url import Proxy
-from pykafka4.security import SecurityConfig
+from pykafka4.options.proxy import Proxy
+from pykafka4.options.security import SecurityConfig
 
 if TYPE_CHECKING:
     from pykafka4.net.tls import Contexts

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, overload
 
+from pykafka4.client.runtime import warn_unclosed
 from pykafka4.errors import ConfigError, ForkedClientError, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import api_timeout, check_timeout, refuse_pickling
@@ -19,7 +20,6 @@ from pykafka4.processing.allotment import Allotment, StreamState
 from pykafka4.processing.dispatcher import Dispatcher, StreamsPlan
 from pykafka4.processing.run import Consumes, at_least_one
 from pykafka4.records import TopicPartition
-from pykafka4.runtime import warn_unclosed
 from pykafka4.wire.records.hot import Record
 
 __all__ = ["MOST_STREAMS", "Counts", "Stream", "Streams", "open_streams", "stream_counts"]

@@ -13,12 +13,12 @@ from concurrent.futures import Executor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
-from pykafka4.client import Client
-from pykafka4.config import ProducerConfig
+from pykafka4.client.client import Client
 from pykafka4.core.producer.ledger import ProducerStats
-from pykafka4.frames import empty_frames, guarded
+from pykafka4.errors.frames import empty_frames, guarded
 from pykafka4.misuse import ShortCuts, check_count, check_timeout, check_topic, hint, refuse_pickling
-from pykafka4.options import ProducerOptions
+from pykafka4.options.config import ProducerConfig
+from pykafka4.options.typed import ProducerOptions
 from pykafka4.peers import PRODUCER_METHODS
 from pykafka4.producer.core import Core
 from pykafka4.producer.forgotten import deliver_forgotten

@@ -11,9 +11,8 @@ from concurrent.futures import Executor
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
-from pykafka4.attachment import SHORT, Attachment, read_config
-from pykafka4.client import Client
-from pykafka4.config import ProducerConfig
+from pykafka4.client.attachment import SHORT, Attachment, read_config
+from pykafka4.client.client import Client
 from pykafka4.core import INFINITY
 from pykafka4.core.producer.ledger import Census, Ledger, ProducerStats, Snapshot, take_census
 from pykafka4.core.producer.parking import DENIED_SECONDS
@@ -25,6 +24,7 @@ from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Gate
+from pykafka4.options.config import ProducerConfig
 from pykafka4.partitioners import partitioner
 from pykafka4.producer.attempts import Attempts, For, WouldBlock
 from pykafka4.producer.deliveries import FORKED, Deliveries

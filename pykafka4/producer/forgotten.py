@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from pykafka4.client.runtime import warn_unclosed
 from pykafka4.core import NOTHING, Effects
 from pykafka4.errors import KafkaError
 from pykafka4.logs import get_log
 from pykafka4.producer.core import Core
-from pykafka4.runtime import warn_unclosed
 
 __all__ = ["deliver_forgotten"]
 

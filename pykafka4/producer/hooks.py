@@ -6,11 +6,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from pykafka4.error_table import Written
 from pykafka4.errors import DeliveryFailed
 from pykafka4.hooks import METHODS, BatchOutcome, OutgoingRecord, RequestSent, SealedBatch, methods
 from pykafka4.logs import get_log
-from pykafka4.records import HeadersLike
+from pykafka4.records import HeadersLike, Written
 from pykafka4.wire.records.hot import Batch, Delivery
 
 __all__ = ["HookCalls"]

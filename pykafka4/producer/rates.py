@@ -14,7 +14,7 @@ from typing import Any, Final
 import attrs
 
 from pykafka4.errors import BufferFull
-from pykafka4.policies import Matcher, RateLimit
+from pykafka4.options.policies import Matcher, RateLimit
 from pykafka4.wire.records.policy import Place
 
 __all__ = ["RateLimits", "Window"]

@@ -10,9 +10,10 @@ from functools import partial
 from operator import call
 from typing import Any, Final, TypeAlias
 
+from pykafka4.options.serializers import serializer_finder
 from pykafka4.producer.hooks import HookCalls
 from pykafka4.records import HeadersLike, ProducerRecord
-from pykafka4.serializers import Serializer, serializer_finder
+from pykafka4.serializers import Serializer
 from pykafka4.wire.records.common import many_ended, many_values, note
 from pykafka4.wire.records.hot import Accumulator, Delivery
 

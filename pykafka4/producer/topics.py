@@ -6,8 +6,8 @@ from typing import Any
 
 import attrs
 
-from pykafka4.config import ProducerConfig
-from pykafka4.policies import Matcher
+from pykafka4.options.config import ProducerConfig
+from pykafka4.options.policies import Matcher
 from pykafka4.producer.rates import RateLimits
 from pykafka4.wire.records.compression import CODECS
 from pykafka4.wire.records.policy import Policy

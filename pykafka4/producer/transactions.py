@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from pykafka4.attachment import SHORT
-from pykafka4.config import ProducerConfig
+from pykafka4.client.attachment import SHORT
+from pykafka4.client.runtime import Runtime
 from pykafka4.core.producer.sender import Sender
 from pykafka4.core.producer.transactions import Done, Transactions
 from pykafka4.errors import (
@@ -31,8 +31,8 @@ from pykafka4.errors import (
 from pykafka4.misuse import as_offsets, check_count
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Promise
+from pykafka4.options.config import ProducerConfig
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from pykafka4.runtime import Runtime
 
 __all__ = ["NOT_TRANSACTIONAL", "ReadingConsumer", "TransactionBlock", "TransactionCalls"]
 

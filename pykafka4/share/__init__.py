@@ -12,17 +12,17 @@ from concurrent.futures import Executor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from pykafka4.client import Client
+from pykafka4.client.client import Client
 from pykafka4.consumer.guard import Iteration
 from pykafka4.core.share.values import AcknowledgeType
-from pykafka4.frames import guarded
+from pykafka4.errors.frames import guarded
 from pykafka4.misuse import api_timeout, check_timeout, hint, refuse_pickling
-from pykafka4.options import ShareConsumerOptions
+from pykafka4.options.share import ShareConsumerConfig
+from pykafka4.options.typed import ShareConsumerOptions
 from pykafka4.peers import SHARE_CONSUMER_METHODS
 from pykafka4.properties import Properties, create, passed
 from pykafka4.share.record import ShareRecord
 from pykafka4.share.session import OnAcknowledged, Results, Session
-from pykafka4.share_config import ShareConsumerConfig
 
 __all__ = ["AcknowledgeType", "ShareConsumer", "ShareRecord"]
 

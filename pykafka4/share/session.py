@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Any, Final
 
-from pykafka4.attachment import SHORT, Attachment, read_config
-from pykafka4.client import Client
+from pykafka4.client.attachment import SHORT, Attachment, read_config
+from pykafka4.client.client import Client
+from pykafka4.client.runtime import warn_unclosed
 from pykafka4.consumer.arguments import check_limit, check_on_done
 from pykafka4.consumer.guard import Guard, Iteration, call
 from pykafka4.consumer.handled import HandledError
@@ -24,11 +25,10 @@ from pykafka4.logs import get_log
 from pykafka4.misuse import check_timeout, check_topic
 from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Promise, Signal
+from pykafka4.options.share import ShareConsumerConfig
 from pykafka4.records import TopicPartition
-from pykafka4.runtime import warn_unclosed
 from pykafka4.share.hand import LOOP, Hand, Outgoing, as_type, name_some
 from pykafka4.share.record import ShareRecord
-from pykafka4.share_config import ShareConsumerConfig
 
 __all__ = ["OnAcknowledged", "Results", "Session"]
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import attrs
 
-from pykafka4.config import ProducerConfig
 from pykafka4.errors import KafkaError
-from pykafka4.frames import empty_frames
+from pykafka4.errors.frames import empty_frames
+from pykafka4.options.config import ProducerConfig
 from pykafka4.producer import Producer
 
 __all__ = ["Pool", "close", "pool"]

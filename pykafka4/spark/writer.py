@@ -9,11 +9,11 @@ from typing import Any
 
 import attrs
 
-from pykafka4.config import ProducerConfig, hide_secrets
 from pykafka4.core.producer.ledger import ProducerStats
 from pykafka4.errors import BufferFull, ConfigError, KafkaTimeoutError
-from pykafka4.frames import guarded
+from pykafka4.errors.frames import guarded
 from pykafka4.misuse import check_topic
+from pykafka4.options.config import ProducerConfig, hide_secrets
 from pykafka4.producer import Producer
 from pykafka4.spark._pool import pool
 from pykafka4.spark.columns import Column, columns, send_rows

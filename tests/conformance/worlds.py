@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from integration.cluster import Cluster
-from pykafka4.error_table import CODES
+from pykafka4.errors.codes import CODES
 from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.frame import decode_response, encode_request
 from pykafka4.wire.protocol.messages_admin import CreateTopicsRequest, DeleteTopicsRequest

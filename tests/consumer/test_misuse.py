@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 from consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
-from pykafka4.client import Client
+from pykafka4.client.client import Client
 from pykafka4.consumer import Consumer
 from pykafka4.core.consumer import fetch_answers
 from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError

@@ -10,7 +10,6 @@ from typing import Any
 import attrs
 import pytest
 
-from pykafka4.config import ConsumerConfig
 from pykafka4.core import Failed, Job, Outcome, Reply, Request
 from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.consumer.reader import Reader
@@ -19,9 +18,10 @@ from pykafka4.core.metadata.cluster import Change
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Claim, Move, Start
-from pykafka4.error_table import BY_NAME, ErrorCode, Written
 from pykafka4.errors import ConnectionLost, KafkaError, broker_error
-from pykafka4.records import TopicPartition
+from pykafka4.errors.codes import BY_NAME, ErrorCode
+from pykafka4.options.config import ConsumerConfig
+from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.protocol.frame import encode_request
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse

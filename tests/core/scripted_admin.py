@@ -10,7 +10,7 @@ from scripted_brokers import World, metadata, versions
 
 from pykafka4.core.admin.groups import DescribeClassic
 from pykafka4.core.admin.machine import AdminMachine
-from pykafka4.error_table import BY_NAME
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.wire.protocol.frame import RequestHeader
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorResponse
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsResponse

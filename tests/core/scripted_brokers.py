@@ -8,10 +8,10 @@ from typing import Any
 
 import attrs
 
-from pykafka4.config import ClientConfig
 from pykafka4.core import Failed, Machine, Outcome, Reply, Request
 from pykafka4.core.engine import Engine, Turn
 from pykafka4.errors import ConnectionLost, KafkaError
+from pykafka4.options.config import ClientConfig
 from pykafka4.wire.protocol.declared import DECLARED
 from pykafka4.wire.protocol.frame import RequestHeader, decode_request, encode_response
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse

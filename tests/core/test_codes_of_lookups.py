@@ -16,8 +16,8 @@ from scripted_brokers import World, frame, metadata, versions
 from pykafka4.core import ANY
 from pykafka4.core.group.classic import MemberState
 from pykafka4.core.metadata.topic import Leader
-from pykafka4.error_table import CODES
 from pykafka4.errors import AuthorizationError, BrokerError, KafkaError
+from pykafka4.errors.codes import CODES
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsResponse, FindCoordinatorRequest, FindCoordinatorResponse
 

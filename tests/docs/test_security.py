@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pykafka4.config import ConsumerConfig, ProducerConfig
 from pykafka4.core.sasl.oauthbearer import token_of
-from pykafka4.error_table import BY_NAME
+from pykafka4.errors.codes import BY_NAME
+from pykafka4.options.config import ConsumerConfig, ProducerConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/guide/security.md").read_text()

@@ -23,7 +23,7 @@ from integration.waiting import until
 from integration.workload.load import PARTITIONS, RECOVERY, Cycle, Load, Verdict, judge, kill_cycle
 from integration.workload.members import Members, committed
 from pykafka4 import DeliveryFailed, Producer
-from pykafka4.error_table import Written
+from pykafka4.records import Written
 
 RATE = 5_000
 FIRST_ACK = 3.0  # seconds after the new leader is in the metadata

@@ -20,7 +20,7 @@ from integration.cluster import Cluster
 from integration.waiting import until
 from integration.workload.load import PARTITIONS, Load, content, judge
 from pykafka4 import BufferFull, DeliveryFailed, Producer, TopicPartition
-from pykafka4.error_table import Written
+from pykafka4.records import Written
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 

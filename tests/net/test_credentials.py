@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from net_helpers import SECONDS, in_thread, until
 
-from pykafka4.config import ClientConfig
 from pykafka4.core.sasl.mechanism import Mechanism
 from pykafka4.core.sasl.oauthbearer import Token
 from pykafka4.core.sasl.scram import FEWEST_ITERATIONS
 from pykafka4.errors import ConfigError
 from pykafka4.net.credentials import Credentials
+from pykafka4.options.config import ClientConfig
 
 LIFE = 1000.0
 

@@ -18,7 +18,7 @@ from transport_driver import CONNECTED, FRAME, KINDS, LOST, TRANSPORTS, Driver, 
 
 from pykafka4 import AuthenticationError, Client, Consumer, KafkaTimeoutError, Producer
 from pykafka4.net import dialling, transports
-from pykafka4.proxy_url import parse_proxy
+from pykafka4.options.proxy import parse_proxy
 from pykafka4.testing import ModelServer
 
 WORD = "s3cr3t:/@"

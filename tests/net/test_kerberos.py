@@ -11,12 +11,12 @@ import pytest
 from fake_gssapi import BAD_TOKEN, BASE, MUTUAL, NO_CREDENTIALS, TOKEN, GSSError, Library, of_kerberos
 from net_helpers import SECONDS, in_thread
 
-from pykafka4.config import ClientConfig
 from pykafka4.core.sasl.mechanism import Mechanism
 from pykafka4.errors import AuthenticationError, ConfigError
 from pykafka4.net import kerberos
 from pykafka4.net.credentials import Credentials
 from pykafka4.net.handoff.turns import turn_of
+from pykafka4.options.config import ClientConfig
 
 KEYTAB = "/etc/me.keytab"
 

@@ -20,7 +20,6 @@ import pytest
 from interrupts import interrupts
 from net_helpers import SECONDS, closed_port, until
 
-from pykafka4.config import ClientConfig
 from pykafka4.core import Effects, Job, Threads
 from pykafka4.core.engine import Engine
 from pykafka4.core.network.jobs import MOST
@@ -29,6 +28,7 @@ from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.handoff.workers import Callbacks
 from pykafka4.net.loop import ASSIGNORS, Loop
+from pykafka4.options.config import ClientConfig
 
 
 class Script:

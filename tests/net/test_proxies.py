@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pykafka4.errors import AuthenticationError, ConnectionLost
 from pykafka4.net.proxies import LIMIT, REPLIES, STATUSES, Handshake, begin_handshake
-from pykafka4.proxy_url import Proxy, parse_proxy
+from pykafka4.options.proxy import Proxy, parse_proxy
 
 PREFIX = "kafka:9092: proxy gw:1080"
 WORD = "s3cr3t-päss"

@@ -32,7 +32,7 @@ from pykafka4.net.portable import FIRST_PIECE, PortableTransport
 from pykafka4.net.secure import Sessions
 from pykafka4.net.tls import Contexts
 from pykafka4.net.transports import open_contexts, open_transport
-from pykafka4.security import SecurityConfig
+from pykafka4.options.security import SecurityConfig
 
 V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 Answer = Callable[[Any], object]

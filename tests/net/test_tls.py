@@ -384,7 +384,7 @@ import sys
 sys.path[:0] = ["."]
 from pykafka4.errors import ConfigError
 from pykafka4.net.tls import Contexts
-from pykafka4.security import SecurityConfig
+from pykafka4.options.security import SecurityConfig
 try:
     Contexts(SecurityConfig(security_protocol="SSL", ssl_certfile=sys.argv[1], ssl_keyfile=sys.argv[2]))
 except ConfigError as error:

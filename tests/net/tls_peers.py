@@ -15,7 +15,7 @@ from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.secure import SecureTransport
 from pykafka4.net.tls import Contexts
 from pykafka4.net.transport import Post
-from pykafka4.security import SecurityConfig
+from pykafka4.options.security import SecurityConfig
 
 __all__ = ["AUTHORITY", "config", "context", "right", "transport", "wrap", "wrapping"]
 

@@ -14,7 +14,7 @@ from pykafka4.net.handoff.wakeup import Inbox
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.portable import PortableTransport
 from pykafka4.net.transport import Event, EventKind
-from pykafka4.proxy_url import Proxy
+from pykafka4.options.proxy import Proxy
 
 try:
     from pykafka4.net.pump.transport import PumpTransport

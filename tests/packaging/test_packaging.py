@@ -210,7 +210,7 @@ def test_a_wheel_holds_the_package_its_types_and_its_license_and_no_tests(wheel:
     inside = names(wheel)
     tops = {name.partition("/")[0] for name in inside}
     assert tops == {"pykafka4", f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"}
-    assert {f"{COMPILED}/{name}" for name in CORE} | {"pykafka4/py.typed", "pykafka4/options.py"} <= inside
+    assert {f"{COMPILED}/{name}" for name in CORE} | {"pykafka4/py.typed", "pykafka4/options/typed.py"} <= inside
     assert any(name.startswith(f"{COMPILED}/_hot.") and name.endswith((".so", ".pyd")) for name in inside)
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in inside)
     assert any(name.endswith(".dist-info/entry_points.txt") for name in inside)

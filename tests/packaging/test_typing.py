@@ -19,8 +19,8 @@ from typing import TypeAlias
 import attrs
 import pytest
 
-from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig
-from pykafka4.options import ClientOptions, ConsumerOptions, ProducerOptions
+from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
+from pykafka4.options.typed import ClientOptions, ConsumerOptions, ProducerOptions
 
 ROOT = Path(__file__).parents[2]
 HEAD = """\

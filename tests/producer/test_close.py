@@ -16,8 +16,8 @@ from net_helpers import SECONDS, python, until
 from producing import FEW, HUNG, Maker, Sending, balanced, ctrl_c, knowing, start_all, stop_all, values
 
 from pykafka4 import BatchOutcome, Client, ClosedError, KafkaError, Producer, ProducerHooks
-from pykafka4.error_table import Written
 from pykafka4.producer import forgotten
+from pykafka4.records import Written
 from pykafka4.testing import ModelServer
 
 # -- close
@@ -203,7 +203,7 @@ def test_ctrl_c_ends_the_wait_of_a_close(server: ModelServer, make: Maker) -> No
 
 def script(server: ModelServer, *lines: str) -> str:
     """Run `lines` in an interpreter of its own, with a producer of `server`; what it printed and logged."""
-    begin = ["import pykafka4.runtime", "from pykafka4 import Producer", f"servers = {server.bootstrap_servers!r}"]
+    begin = ["import pykafka4.client.runtime", "from pykafka4 import Producer", f"servers = {server.bootstrap_servers!r}"]
     done = python("\n".join([*begin, *lines]))
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
@@ -219,7 +219,7 @@ def test_exiting_the_interpreter_without_delivery_logs_how_much_was_lost(server:
     stop_all(server)
     told = script(
         server,
-        "pykafka4.runtime.EXIT_SECONDS = 0.1",
+        "pykafka4.client.runtime.EXIT_SECONDS = 0.1",
         "p = Producer(bootstrap_servers=servers)",
         "for n in range(3): p.send('t', b'v')",
     )
@@ -326,7 +326,7 @@ def test_exiting_a_multiprocessing_child_without_delivery_logs_how_much_was_lost
     stop_all(server)
     code = [
         "import multiprocessing",
-        "pykafka4.runtime.EXIT_SECONDS = 0.1",
+        "pykafka4.client.runtime.EXIT_SECONDS = 0.1",
         "kept = []",
         "def work():",
         "    kept.append(Producer(bootstrap_servers=servers))",

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pykafka4 import Producer
-from pykafka4.config import ProducerConfig
 from pykafka4.errors import ConfigError
+from pykafka4.options.config import ProducerConfig
 from pykafka4.partitioners import NAMED
 from pykafka4.testing import ModelServer
 

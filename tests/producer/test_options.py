@@ -9,7 +9,7 @@ import pytest
 from net_helpers import SECONDS
 from producing import Maker
 
-from pykafka4.config import ProducerConfig
+from pykafka4.options.config import ProducerConfig
 from pykafka4.producer import core as module
 from pykafka4.producer.rates import RateLimits
 from pykafka4.producer.topics import TopicPolicies

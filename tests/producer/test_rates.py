@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pykafka4.core import INFINITY
 from pykafka4.errors import BufferFull
-from pykafka4.policies import RateLimit
+from pykafka4.options.policies import RateLimit
 from pykafka4.producer.rates import RateLimits, Window
 from pykafka4.wire.records.policy import Place
 

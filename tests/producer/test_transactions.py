@@ -26,7 +26,7 @@ from pykafka4 import (
     TransactionAborted,
     TransactionError,
 )
-from pykafka4.error_table import Written
+from pykafka4.records import Written
 from pykafka4.testing import ModelServer
 
 ID = "invoices-1"

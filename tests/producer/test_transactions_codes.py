@@ -1,6 +1,6 @@
 """What each error code of a Produce response does to a transaction: it is sent again, must be aborted, or ends the producer.
 
-The table is written by hand; it does not come from `error_table`.
+The table is written by hand; it does not come from `errors/codes.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 from net_helpers import SECONDS
 
 from pykafka4 import KafkaError, Producer, TransactionAborted, TransactionError
-from pykafka4.error_table import CODES
+from pykafka4.errors.codes import CODES
 from pykafka4.testing import ModelServer
 
 COMMITS = {2, 3, 5, 6, 7, 8, 9, 13, 19, 20, 41, 46, 51, 56, 72, 74, 75, 80, 83, 84, 89, 100, 103}

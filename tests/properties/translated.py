@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pykafka4.config import ClientConfig
 from pykafka4.errors import ConfigError
+from pykafka4.options.config import ClientConfig
 from pykafka4.properties import translate
 
 

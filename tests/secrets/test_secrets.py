@@ -24,11 +24,12 @@ from planted import Planted
 from secret_world import World
 from tls_peers import AUTHORITY, wrap
 
-from pykafka4 import AuthenticationError, Client, Consumer, KafkaError, OidcToken, Producer, Token, security
+from pykafka4 import AuthenticationError, Client, Consumer, KafkaError, OidcToken, Producer, Token
 from pykafka4.core.producer.sender import Sender
 from pykafka4.core.sasl.salted import Salted
 from pykafka4.net import tls
 from pykafka4.net.secure import SecureTransport
+from pykafka4.options import security
 from pykafka4.spark import partition_writer
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]

@@ -9,8 +9,8 @@ from producer_plan import draw
 from schedules import calm
 from simulation import Simulation
 
-from pykafka4.error_table import Written
 from pykafka4.errors import DeliveryFailed
+from pykafka4.records import Written
 from pykafka4.testing.faults.controls import Fault
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 from pykafka4.wire.protocol.messages_produce import ProduceRequest

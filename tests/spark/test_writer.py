@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pykafka4.error_table import Written
 from pykafka4.errors import ConfigError, DeliveryFailed, KafkaTimeoutError
+from pykafka4.records import Written
 from pykafka4.spark import _pool, partition_writer, worker_stats, writer
 
 CONFIG = {"bootstrap_servers": "a:1"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from model_client import ModelClient
 
-from pykafka4.error_table import CODES
+from pykafka4.errors.codes import CODES
 from pykafka4.testing import ModelCluster, ModelServer
 from pykafka4.testing.storage.log import PartitionLog
 from pykafka4.wire.protocol.messages_admin import CreateTopicsRequest

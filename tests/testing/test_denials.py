@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykafka4.client import Client
+from pykafka4.client.client import Client
 from pykafka4.consumer import Consumer
 from pykafka4.errors import AuthorizationError, DeliveryFailed, KafkaError
 from pykafka4.producer import Producer

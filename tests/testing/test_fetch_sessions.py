@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from model_client import ModelClient
 
-from pykafka4.error_table import error_code
+from pykafka4.errors.codes import error_code
 from pykafka4.testing import ModelCluster
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
 from pykafka4.wire.protocol.schema import MAX_INT32

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from model_client import ModelClient
 
-from pykafka4.error_table import CODES
+from pykafka4.errors.codes import CODES
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import ModelCluster, When
 from pykafka4.testing.groups.group import Group, GroupState, Joined, JoinRequest, Synced

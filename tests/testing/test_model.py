@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from model_client import ModelClient, fetch_request, produce_request
 
-from pykafka4.error_table import CODES
+from pykafka4.errors.codes import CODES
 from pykafka4.records import TopicPartition
 from pykafka4.testing import Fault, ModelCluster, When
 from pykafka4.testing.cluster.releases import RELEASES

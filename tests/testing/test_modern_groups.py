@@ -8,7 +8,7 @@ import attrs
 import pytest
 from model_client import ModelClient
 
-from pykafka4.error_table import CODES
+from pykafka4.errors.codes import CODES
 from pykafka4.testing import ModelCluster
 from pykafka4.testing.groups.assigning import REMOTE_ASSIGNORS, Part
 from pykafka4.testing.groups.modern import Beat, GroupHeartbeat, ModernGroup

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pykafka4.error_table import BY_NAME
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.testing import ModelServer
 from pykafka4.testing.faults.controls import Fault
 from pykafka4.testing.faults.names import KEYS

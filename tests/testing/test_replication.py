@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from model_client import ModelClient, fetch_request, produce_request
 
-from pykafka4.error_table import CODES
+from pykafka4.errors.codes import CODES
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelCluster
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest, OffsetForLeaderEpochRequest

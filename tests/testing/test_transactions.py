@@ -8,7 +8,7 @@ import pytest
 from model_client import ModelClient, fetch_request
 from transaction_client import GROUP, NAME, TOPIC, V1, V2, Writer
 
-from pykafka4.error_table import CODES
+from pykafka4.errors.codes import CODES
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelCluster
 from pykafka4.testing.transactions.transaction import TransactionState

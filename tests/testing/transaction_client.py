@@ -6,7 +6,7 @@ from typing import Any
 
 from model_client import ModelClient
 
-from pykafka4.error_table import CODES
+from pykafka4.errors.codes import CODES
 from pykafka4.testing import ModelCluster
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from pykafka4.wire.protocol.messages_txn import (

@@ -7,13 +7,13 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from pykafka4.config import ClientConfig
 from pykafka4.core import INFINITY, NOTHING, Effects, Request
 from pykafka4.core.admin.places import Anyone, Coordinators
 from pykafka4.core.admin.work import Context, Place, Question, Work
 from pykafka4.core.metadata.cluster import Change, Cluster
 from pykafka4.core.network.network import Network
 from pykafka4.errors import KafkaError
+from pykafka4.options.config import ClientConfig
 
 __all__ = ["AdminMachine"]
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from pykafka4.core import Reply
 from pykafka4.core.admin.work import Question, Refusal
-from pykafka4.error_table import BY_NAME
 from pykafka4.errors import BrokerError, broker_error
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_admin import OffsetDeleteRequest
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest

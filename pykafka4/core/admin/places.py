@@ -14,8 +14,8 @@ from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.coordinators import GROUP
 from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.core.network.network import Network
-from pykafka4.error_table import BY_NAME, Refresh
 from pykafka4.errors import BrokerError, ConfigError, KafkaError, broker_error
+from pykafka4.errors.codes import BY_NAME, Refresh
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 

@@ -17,15 +17,16 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import attrs
 
-from pykafka4.config import ClientConfig
 from pykafka4.core import ANY, INFINITY, Failed, Outcome, Reply, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import MISSING
 from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.core.network.call import PATIENCE
 from pykafka4.core.network.endpoint import broker_of, via
-from pykafka4.error_table import Refresh, Written, error_code
 from pykafka4.errors import KafkaError, KafkaTimeoutError
+from pykafka4.errors.codes import Refresh, error_code
+from pykafka4.options.config import ClientConfig
+from pykafka4.records import Written
 
 __all__ = ["DOUBT", "Context", "Place", "Question", "Refusal", "Work"]
 

@@ -12,7 +12,6 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from pykafka4.config import ConsumerConfig
 from pykafka4.core import Failed, Outcome
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.consumer.fetch_session import Asked
@@ -23,8 +22,9 @@ from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.subscription import Position, Rest, Stage, Start
 from pykafka4.core.timers import Timers
-from pykafka4.error_table import ErrorCode, Refresh, error_code
 from pykafka4.errors import CorruptRecord, DecodeError, KafkaError, RecordTooLarge, broker_error
+from pykafka4.errors.codes import ErrorCode, Refresh, error_code
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.frame import FrameTooLarge
 from pykafka4.wire.protocol.messages_fetch import FetchResponse
@@ -226,7 +226,7 @@ def _decompress(codec: int, data: Any, max_size: int) -> bytes:
     return decompress(codec, data, max_size)
 
 
-# Handlers of error codes by name; all others follow `error_table`.
+# Handlers of error codes by name; all others follow `errors/codes.py`.
 ERRORS: Mapping[str, Callable[[FetchAnswers, float, int, Position, ErrorCode], None]] = {
     "CORRUPT_MESSAGE": FetchAnswers._damaged,
     "OFFSET_OUT_OF_RANGE": FetchAnswers._out_of_range,

@@ -29,8 +29,8 @@ from uuid import UUID
 import attrs
 
 from pykafka4.core.subscription import Position
-from pykafka4.error_table import BY_NAME
 from pykafka4.errors import KafkaError
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.schema import MAX_INT32
 

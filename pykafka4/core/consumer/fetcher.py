@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Iterable
 from random import Random
 from typing import Any, Final
 
-from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Outcome, Request
 from pykafka4.core.consumer.fetch_answers import FetchAnswers
 from pykafka4.core.consumer.positions import Intake, Positions
@@ -31,6 +30,7 @@ from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import SLACK, SLACK_PART, Recovery
 from pykafka4.core.subscription import Claim, Move, Position, Since, Stage, Start
 from pykafka4.core.timers import Timers
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 
 __all__ = ["Fetcher"]

@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Effects, Job, Request
 from pykafka4.core.consumer.fetcher import Fetcher
 from pykafka4.core.consumer.reader import Reader
@@ -24,6 +23,7 @@ from pykafka4.core.network.network import Network
 from pykafka4.core.subscription import Lasting, Trouble
 from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.logs import get_log
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["CLOSING", "COMMIT_SECONDS", "UNSUBSCRIBING", "ConsumerMachine"]

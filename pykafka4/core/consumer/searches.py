@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
-from pykafka4.config import ConsumerConfig
 from pykafka4.core import Failed, Outcome, Request
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.subscription import Since, Start
-from pykafka4.error_table import error_code
 from pykafka4.errors import KafkaError, broker_error
+from pykafka4.errors.codes import error_code
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
 

@@ -20,13 +20,13 @@ from uuid import UUID
 
 import attrs
 
-from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request
 from pykafka4.core.consumer.fetch_session import SESSION_ERRORS, Asked, FetchSession, OtherVersion
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import via
 from pykafka4.core.subscription import Position
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
 from pykafka4.wire.protocol.schema import NO_UUID

@@ -5,12 +5,12 @@ A change of a position or its topic costs work for that position only.
 
 from __future__ import annotations
 
-from pykafka4.config import ConsumerConfig
 from pykafka4.core.consumer.positions import Positions
 from pykafka4.core.consumer.source import Source
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import via
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 
 __all__ = ["Sources"]

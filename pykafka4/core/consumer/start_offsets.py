@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.positions import Positions
 from pykafka4.core.consumer.searches import Search, Searches
@@ -18,9 +17,10 @@ from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.core.subscription import Position, Since, Stage, Start
 from pykafka4.core.timers import Timers
-from pykafka4.error_table import ErrorCode
 from pykafka4.errors import InvalidOffset, KafkaError, NoOffsetForPartition, OffsetOutOfRange
+from pykafka4.errors.codes import ErrorCode
 from pykafka4.logs import get_log
+from pykafka4.options.config import ConsumerConfig
 
 __all__ = ["RETRY_LOOKUP", "StartOffsets"]
 

@@ -13,7 +13,6 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Failed, Job, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.group import requests
@@ -29,6 +28,7 @@ from pykafka4.core.network.network import via
 from pykafka4.core.subscription import Credentials
 from pykafka4.errors import DecodeError, KafkaError, broker_error, short_name
 from pykafka4.logs import get_log
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 
 __all__ = ["MOVES", "ClassicProtocol", "MemberState"]

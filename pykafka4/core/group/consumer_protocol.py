@@ -17,7 +17,6 @@ from uuid import UUID
 
 import attrs
 
-from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.consumer_requests import Owned, Report, group_heartbeat, needs_version_1, not_supported
@@ -27,9 +26,10 @@ from pykafka4.core.group.protocol import Assignee, CommitsInFlight
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import via
 from pykafka4.core.subscription import Credentials
-from pykafka4.error_table import BY_NAME
 from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.logs import get_log
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatResponse
 

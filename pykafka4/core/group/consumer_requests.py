@@ -7,8 +7,8 @@ from uuid import UUID
 
 import attrs
 
-from pykafka4.config import ConsumerConfig
 from pykafka4.errors import UnsupportedVersion
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatRequest
 
 __all__ = ["Owned", "Report", "group_heartbeat", "needs_version_1", "not_supported"]

@@ -9,13 +9,13 @@ import enum
 from collections.abc import Callable
 from random import Random
 
-from pykafka4.config import ConsumerConfig
 from pykafka4.core import ANY, INFINITY, Failed, Outcome, Request
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.coordinators import GROUP, ONE_KEY, Coordinator
 from pykafka4.core.network.network import Network, via
-from pykafka4.error_table import Refresh, error_code
 from pykafka4.errors import KafkaError
+from pykafka4.errors.codes import Refresh, error_code
+from pykafka4.options.config import ConsumerConfig
 
 __all__ = ["GroupCoordinator", "Reaction", "reaction", "way_out"]
 

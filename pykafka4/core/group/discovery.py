@@ -10,7 +10,6 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Failed, Job, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.topic_filter import TopicFilter
@@ -18,6 +17,7 @@ from pykafka4.core.network.call import AnyBroker, Call, Verdict, unanswered
 from pykafka4.core.network.network import Network
 from pykafka4.errors import DecodeError, KafkaError, broker_error
 from pykafka4.logs import get_log
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 from pykafka4.wire.protocol.topic_names import read_topic_names

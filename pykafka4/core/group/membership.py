@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
-from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY
 from pykafka4.core.group.discovery import Discovery
 from pykafka4.core.group.protocol import Assignee, CommitsInFlight, GroupProtocol, State
@@ -19,6 +18,7 @@ from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Start, Subscribed, Trouble
 from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.logs import get_log
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 
 __all__ = ["Application", "Membership", "Partitions"]

@@ -11,15 +11,15 @@ from uuid import UUID
 
 import attrs
 
-from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.coordinator import GroupCoordinator, Reaction, reaction
 from pykafka4.core.metadata.cluster import MISSING
 from pykafka4.core.network.call import Call, Next, Verdict, unanswered
 from pykafka4.core.subscription import Credentials
-from pykafka4.error_table import BY_NAME
 from pykafka4.errors import ClosedError, GroupError, KafkaError, broker_error
+from pykafka4.errors.codes import BY_NAME
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
 from pykafka4.wire.protocol.schema import NO_UUID

@@ -8,10 +8,10 @@ from typing import Final, TypeAlias
 
 from pykafka4.assignors.builtin import ASSIGNORS
 from pykafka4.assignors.interface import Assignor, SendsUserData
-from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Job, Threads
 from pykafka4.errors import KafkaError, caused_by, shown
 from pykafka4.logs import get_log
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 
 __all__ = ["Strategies", "UserData", "is_builtin"]

@@ -12,7 +12,6 @@ from collections.abc import Collection
 from typing import Final, Protocol
 from uuid import UUID
 
-from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY
 from pykafka4.core.group.discovery import AGAIN, Discovery
 from pykafka4.core.group.topic_filter import TopicFilter
@@ -21,6 +20,7 @@ from pykafka4.core.metadata.cluster import MISSING, Cluster
 from pykafka4.core.subscription import Lasting, Start, Trouble
 from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.logs import get_log
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 
 __all__ = ["SubscribedTopics"]

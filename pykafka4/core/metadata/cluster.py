@@ -14,7 +14,6 @@ from uuid import UUID
 
 import attrs
 
-from pykafka4.config import ClientConfig
 from pykafka4.core import ANY, INFINITY, Effects, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.brokers import Broker, changes_of
@@ -23,10 +22,11 @@ from pykafka4.core.metadata.metadata_queue import ROTATES_AFTER, MetadataQueue, 
 from pykafka4.core.metadata.topic import Leader, Topic
 from pykafka4.core.network.call import PATIENCE
 from pykafka4.core.network.network import Network
-from pykafka4.error_table import BY_NAME, ErrorCode
 from pykafka4.errors import BrokerError, KafkaError, broker_error
+from pykafka4.errors.codes import BY_NAME, ErrorCode
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
+from pykafka4.options.config import ClientConfig
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataResponse
 from pykafka4.wire.protocol.schema import NO_UUID

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from random import Random
 
-from pykafka4.config import ClientConfig
 from pykafka4.core import INFINITY
 from pykafka4.core.backoff import Backoff
+from pykafka4.options.config import ClientConfig
 
 __all__ = ["ROTATES_AFTER", "MetadataQueue", "within_budget"]
 

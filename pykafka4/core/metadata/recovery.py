@@ -17,7 +17,6 @@ from random import Random
 
 import attrs
 
-from pykafka4.config import ClientConfig
 from pykafka4.core import INFINITY, Effects
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import Change, Cluster
@@ -25,6 +24,7 @@ from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.network.network import Network
 from pykafka4.core.timers import Timers
 from pykafka4.errors import KafkaError
+from pykafka4.options.config import ClientConfig
 from pykafka4.records import TopicPartition
 
 __all__ = ["Offline", "PartitionOffline", "PartitionOnline", "Recovery"]

@@ -13,8 +13,8 @@ import attrs
 
 from pykafka4.core import INFINITY
 from pykafka4.core.backoff import Backoff
-from pykafka4.error_table import ErrorCode, error_code
 from pykafka4.errors import BrokerError, broker_error
+from pykafka4.errors.codes import ErrorCode, error_code
 
 __all__ = ["CONTRADICTED", "MISSING_SECONDS", "Leader", "Topic"]
 

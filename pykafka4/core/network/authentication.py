@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from pykafka4.core.sasl.mechanism import Mechanism
-from pykafka4.error_table import BY_NAME, error_code
 from pykafka4.errors import AuthenticationError, ConfigError, KafkaError
-from pykafka4.frames import place_of
+from pykafka4.errors.codes import BY_NAME, error_code
+from pykafka4.errors.frames import place_of
 from pykafka4.wire.protocol.messages_sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,

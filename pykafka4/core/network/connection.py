@@ -12,9 +12,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from pykafka4.config import ClientConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Reply, Request, Transitions
-from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import (
     AuthenticationError,
     ConnectionLost,
@@ -25,6 +23,9 @@ from pykafka4.errors import (
     broker_error,
     caused_by,
 )
+from pykafka4.errors.codes import BY_NAME
+from pykafka4.options.config import ClientConfig
+from pykafka4.records import Written
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.protocol import frame as frames
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, ApiVersionsResponse

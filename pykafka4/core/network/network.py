@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pykafka4.config import ClientConfig
 from pykafka4.core import ANY, CONTROLLER, INFINITY, Close, Connect, Failed, Job, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.alarms import Alarms
@@ -28,8 +27,9 @@ from pykafka4.core.network.endpoint import LANE, Endpoint, LinkStatus, broker_of
 from pykafka4.core.network.jobs import Jobs, Task
 from pykafka4.core.network.journal import Journal
 from pykafka4.core.network.refusals import Refusals
-from pykafka4.error_table import Written
 from pykafka4.errors import ConnectionLost, KafkaError
+from pykafka4.options.config import ClientConfig
+from pykafka4.records import Written
 from pykafka4.wire.buffers import Buffer
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Produce responses. Rule: what an error code does to its batch is a row of `error_table`, carried out by a function of `ACTIONS`.
+"""Produce responses. Rule: what an error code does to its batch is a row of `errors/codes.py`, carried out by a function of `ACTIONS`.
 
 A batch is acknowledged or requeued. A requeued one is resent, halved, resent without the records that the broker refused, or failed.
 """
@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import attrs
 
-from pykafka4.config import ProducerConfig
 from pykafka4.core import Failed, Outcome
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
@@ -20,8 +19,10 @@ from pykafka4.core.producer.outcomes import Outcomes
 from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.core.producer.ready import ReadyQueues
 from pykafka4.core.producer.requests import NO_ID, InFlightProduce
-from pykafka4.error_table import Produce, Refresh, Written, error_code
 from pykafka4.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error, short_name
+from pykafka4.errors.codes import Produce, Refresh, error_code
+from pykafka4.options.config import ProducerConfig
+from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
 from pykafka4.wire.records.hot import Batch
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from pykafka4.config import ProducerConfig
 from pykafka4.core.producer.outcomes import Outcomes
 from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.core.producer.ready import ReadyQueues
 from pykafka4.core.timers import Timers
 from pykafka4.errors import KafkaError
+from pykafka4.options.config import ProducerConfig
 from pykafka4.wire.records.hot import Batch
 
 __all__ = ["Deadlines"]

@@ -13,8 +13,8 @@ from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.call import AnyBroker, Call, Next, Verdict, unanswered
 from pykafka4.core.network.network import Network
-from pykafka4.error_table import error_code
 from pykafka4.errors import AuthorizationError, KafkaError, broker_error
+from pykafka4.errors.codes import error_code
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
 
 __all__ = ["Identity", "IdentityState"]

@@ -31,9 +31,8 @@ from pykafka4.core.producer.losses import (
     Place,
     by_topic,
 )
-from pykafka4.error_table import Written
 from pykafka4.errors import DeliveryFailed, KafkaError
-from pykafka4.records import TopicPartition
+from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.records.hot import Accumulator, Batch
 
 __all__ = ["Census", "Ledger", "ProducerStats", "RecordCounts", "Snapshot", "take_census"]

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from pykafka4.config import ProducerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.call import AnyBroker, Call, Next, Verdict, unanswered
 from pykafka4.core.network.network import Network
-from pykafka4.error_table import error_code
 from pykafka4.errors import KafkaError, broker_error
+from pykafka4.errors.codes import error_code
 from pykafka4.logs import get_log
+from pykafka4.options.config import ProducerConfig
 from pykafka4.wire.protocol.messages_configs import DescribeConfigsRequest, DescribeConfigsResponse
 
 __all__ = ["TopicLimits"]

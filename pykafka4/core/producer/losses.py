@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pykafka4.error_table import Written
+from pykafka4.records import Written
 from pykafka4.wire.records.common import dropped_rows
 
 __all__ = ["NEVER", "NOTHING", "NO_DROPS", "NO_LOSS", "RETIRED", "Dropped", "Drops", "Failed", "Loss", "Place", "by_topic"]

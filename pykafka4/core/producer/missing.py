@@ -11,8 +11,8 @@ from typing import Final
 
 from pykafka4.core import INFINITY
 from pykafka4.core.metadata.cluster import Cluster
-from pykafka4.error_table import BY_NAME
 from pykafka4.errors import KafkaError, broker_error
+from pykafka4.errors.codes import BY_NAME
 
 __all__ = ["MissingTopics"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random as _random
 from collections.abc import Callable
 
-from pykafka4.config import ProducerConfig
 from pykafka4.core import INFINITY, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.network import Network
@@ -18,6 +17,7 @@ from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.core.producer.ready import ReadyQueues
 from pykafka4.core.producer.transactions import Transactions
 from pykafka4.errors import KafkaError, broker_error
+from pykafka4.options.config import ProducerConfig
 
 __all__ = ["Numbering"]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pykafka4.config import ProducerConfig
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
 from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion
-from pykafka4.policies import Matcher
+from pykafka4.options.config import ProducerConfig
+from pykafka4.options.policies import Matcher
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from pykafka4.wire.records.hot import Batch
 

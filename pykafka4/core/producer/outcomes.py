@@ -10,9 +10,8 @@ from typing import Protocol
 
 from pykafka4.core.producer.ledger import Ledger
 from pykafka4.core.producer.queues import PartitionQueue
-from pykafka4.error_table import Written
 from pykafka4.errors import AuthorizationError, KafkaError
-from pykafka4.records import TopicPartition
+from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.records.hot import Batch
 
 __all__ = ["Callbacks", "Events", "Outcomes"]

@@ -10,11 +10,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from itertools import takewhile
 
-from pykafka4.config import ProducerConfig
 from pykafka4.core import INFINITY
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import Network
 from pykafka4.errors import KafkaError, KafkaTimeoutError, broker_error, short_name
+from pykafka4.options.config import ProducerConfig
 from pykafka4.wire.records.hot import Accumulator
 
 __all__ = ["Parking"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import random as _random
 from collections.abc import Callable
 
-from pykafka4.config import ProducerConfig
 from pykafka4.core import ANY, INFINITY, Effects, Job, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.changes import TopicChanges
@@ -34,10 +33,10 @@ from pykafka4.core.producer.requests import SILENCE, InFlightProduce, ProduceReq
 from pykafka4.core.producer.standing import Standings
 from pykafka4.core.producer.transacted import Transacted
 from pykafka4.core.producer.transactions import Transactions
-from pykafka4.error_table import Written
 from pykafka4.errors import KafkaError, short_name
 from pykafka4.logs import get_log
-from pykafka4.records import TopicPartition
+from pykafka4.options.config import ProducerConfig
+from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.records.hot import Accumulator, Batch
 
 __all__ = ["Sender"]

@@ -12,7 +12,6 @@ from typing import Any, Protocol, TypeAlias
 
 import attrs
 
-from pykafka4.config import ProducerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import Cluster
@@ -20,9 +19,9 @@ from pykafka4.core.metadata.coordinators import GROUP, Coordinator
 from pykafka4.core.network.call import Call, Next, Verdict, unanswered
 from pykafka4.core.network.network import Network
 from pykafka4.core.producer.transaction_requests import BEFORE_VERSION_2, OFFSETS_BY_NAME, offsets_request
-from pykafka4.error_table import Written
 from pykafka4.errors import KafkaError
-from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.options.config import ProducerConfig
+from pykafka4.records import OffsetAndMetadata, TopicPartition, Written
 from pykafka4.wire.protocol.messages_txn import AddOffsetsToTxnRequest
 
 __all__ = ["Group", "OffsetsInTransaction"]

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final
 
-from pykafka4.config import ProducerConfig
-from pykafka4.error_table import Refresh
 from pykafka4.errors import BrokerError, KafkaError, TransactionAborted
+from pykafka4.errors.codes import Refresh
+from pykafka4.options.config import ProducerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_txn import (
     AddPartitionsToTxnRequest,

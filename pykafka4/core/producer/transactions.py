@@ -12,7 +12,6 @@ from enum import Enum
 from random import Random
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
-from pykafka4.config import ProducerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import Cluster
@@ -30,7 +29,6 @@ from pykafka4.core.producer.transaction_requests import (
     init_request,
     meaning_of,
 )
-from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import (
     AuthorizationError,
     BrokerError,
@@ -43,8 +41,10 @@ from pykafka4.errors import (
     broker_error,
     caused_by,
 )
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.logs import get_log
-from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.options.config import ProducerConfig
+from pykafka4.records import OffsetAndMetadata, TopicPartition, Written
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
 
 __all__ = ["Done", "Records", "TransactionState", "Transactions"]

@@ -9,7 +9,7 @@ import attrs
 
 from pykafka4.core.sasl.salted import Salted
 from pykafka4.errors import ConfigError
-from pykafka4.secret import Secret, hidden
+from pykafka4.options.secret import Secret, hidden
 
 __all__ = ["SaslCredentials", "text_of"]
 

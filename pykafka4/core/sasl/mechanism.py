@@ -12,8 +12,8 @@ from enum import Enum
 from typing import ClassVar, Final, Protocol
 
 from pykafka4.core import Transitions
-from pykafka4.error_table import BY_NAME, ErrorCode
 from pykafka4.errors import SHOWN, AuthenticationError
+from pykafka4.errors.codes import BY_NAME, ErrorCode
 
 __all__ = ["Exchange", "Mechanism", "Step", "failed", "harmless"]
 

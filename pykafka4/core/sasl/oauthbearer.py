@@ -17,7 +17,7 @@ from pykafka4.core import INFINITY
 from pykafka4.core.sasl.credentials import text_of
 from pykafka4.core.sasl.mechanism import Exchange, failed
 from pykafka4.errors import ConfigError
-from pykafka4.secret import Secret, hidden
+from pykafka4.options.secret import Secret, hidden
 
 __all__ = ["LONGEST_TOKEN", "OAuthBearer", "Token", "token_of"]
 

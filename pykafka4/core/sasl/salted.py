@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from pykafka4.secret import Secret
+from pykafka4.options.secret import Secret
 
 __all__ = ["MOST_KEYS", "Keys", "Salted"]
 

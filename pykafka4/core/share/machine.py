@@ -18,7 +18,7 @@ from pykafka4.core.share.source import Context
 from pykafka4.core.share.sources import Sources
 from pykafka4.core.share.values import Acknowledgements, Report
 from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion
-from pykafka4.share_config import ShareConsumerConfig
+from pykafka4.options.share import ShareConsumerConfig
 
 __all__ = ["ShareMachine"]
 

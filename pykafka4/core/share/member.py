@@ -21,10 +21,10 @@ from pykafka4.core.metadata.coordinators import Coordinator
 from pykafka4.core.network.network import via
 from pykafka4.core.share.shelf import Shelf
 from pykafka4.core.share.sources import Parts
-from pykafka4.error_table import BY_NAME
 from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.logs import get_log
-from pykafka4.share_config import ShareConsumerConfig
+from pykafka4.options.share import ShareConsumerConfig
 from pykafka4.wire.protocol.messages_share import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 __all__ = ["MOVES", "ShareCoordinator", "ShareMember", "ShareState"]

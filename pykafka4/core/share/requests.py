@@ -7,8 +7,8 @@ from uuid import UUID
 
 from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, ranges
 from pykafka4.errors import UnsupportedVersion
+from pykafka4.options.share import ShareConsumerConfig
 from pykafka4.records import TopicPartition
-from pykafka4.share_config import ShareConsumerConfig
 from pykafka4.wire.protocol.messages_share import AcknowledgementBatch, ShareAcknowledgeRequest, ShareFetchRequest
 
 __all__ = ["CLOSE", "by_partition", "needs_renewals", "not_supported", "share_acknowledge", "share_fetch"]

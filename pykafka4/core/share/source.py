@@ -23,11 +23,11 @@ from pykafka4.core.network.network import via
 from pykafka4.core.share.requests import CLOSE, by_partition, needs_renewals, share_acknowledge, share_fetch
 from pykafka4.core.share.shelf import Shelf
 from pykafka4.core.share.values import EXPIRED, Acknowledgements, AcknowledgeType, Acquired, Lease, lock_lost, release
-from pykafka4.error_table import Refresh, error_code
 from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion, broker_error
+from pykafka4.errors.codes import Refresh, error_code
 from pykafka4.logs import get_log
+from pykafka4.options.share import ShareConsumerConfig
 from pykafka4.records import TopicPartition
-from pykafka4.share_config import ShareConsumerConfig
 
 __all__ = ["Context", "Source"]
 

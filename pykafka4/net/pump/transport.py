@@ -12,7 +12,7 @@ from pykafka4.net.dialling import Dialler
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.pump._pump import AWAITING, DIALLED, DIALLING, FRAME, OPEN, WRITTEN, Pump
 from pykafka4.net.transport import Event, EventKind, Post, bad_frame, end_of_stream
-from pykafka4.proxy_url import Proxy
+from pykafka4.options.proxy import Proxy
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.protocol.frame import frame_size
 

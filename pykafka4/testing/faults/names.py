@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from typing import ClassVar, Final, Protocol
 
-from pykafka4.error_table import BY_NAME
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.wire.protocol.declared import DECLARED
 from pykafka4.wire.protocol.schema import REQUESTS
 

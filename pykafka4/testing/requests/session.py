@@ -13,8 +13,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final, Protocol
 
-from pykafka4.error_table import BY_NAME
 from pykafka4.errors import DecodeError, KafkaError
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.testing.broker import Broker
 from pykafka4.testing.cluster.cluster import Cluster
 from pykafka4.testing.faults.controls import Fault, Injected, When

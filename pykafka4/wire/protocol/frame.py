@@ -10,8 +10,8 @@ from typing import Any
 
 import attrs
 
-from pykafka4.error_table import BY_NAME
 from pykafka4.errors import DecodeError
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.protocol.emitted import read_uvarint
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, ApiVersionsResponse

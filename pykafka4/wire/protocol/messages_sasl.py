@@ -5,7 +5,7 @@ Only clients that authenticate themselves import this module.
 
 from __future__ import annotations
 
-from pykafka4.secret import refuse
+from pykafka4.options.secret import refuse
 from pykafka4.wire.protocol.schema import Request, Response, array, bytestring, int16, int64, request, response, string, wire
 
 __all__ = ["SaslAuthenticateRequest", "SaslAuthenticateResponse", "SaslHandshakeRequest", "SaslHandshakeResponse"]

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import Any, Final
 
-from pykafka4.error_table import Written
 from pykafka4.errors import ForkedClientError
 from pykafka4.gil.flag import step_aside
 from pykafka4.logs import get_log
-from pykafka4.records import ProducerRecord
+from pykafka4.records import ProducerRecord, Written
 from pykafka4.wire.records._plain_account import Account, Callbacks, Hooks
 from pykafka4.wire.records._plain_arguments import Item
 from pykafka4.wire.records._plain_topic import Callback, Handle, Topic

@@ -15,11 +15,10 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.error_table import Written
 from pykafka4.errors import short_name
 from pykafka4.gil.flag import give_way
 from pykafka4.partitioners import DEFAULT, NAMED, Hash, Partitioner, Spread
-from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata
+from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata, Written
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.records._plain_account import Callbacks, Hooks
 from pykafka4.wire.records._plain_arguments import UNDECIDED, Item, bytes_of, exact_name, header_pairs, integer, wall_ms

@@ -12,8 +12,8 @@ from pykafka4.core.admin import calls
 from pykafka4.core.admin.offsets import DeleteOffsets
 from pykafka4.core.admin.places import OfGroup
 from pykafka4.core.admin.values import Position
-from pykafka4.error_table import BY_NAME
 from pykafka4.errors import GroupNotEmpty, KafkaTimeoutError
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_admin import (
     ConsumerGroupDescribeResponse,

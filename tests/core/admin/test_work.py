@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from pykafka4.config import ClientConfig
 from pykafka4.core import Reply, Request
 from pykafka4.core.admin.work import LOOK_SECONDS, Context, Place, Question, Refusal, Work
-from pykafka4.error_table import BY_NAME
 from pykafka4.errors import KafkaError, broker_error
+from pykafka4.errors.codes import BY_NAME
+from pykafka4.options.config import ClientConfig
 
 MANY = 500
 LOADING = Refusal(BY_NAME["COORDINATOR_LOAD_IN_PROGRESS"].code)

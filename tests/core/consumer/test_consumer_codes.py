@@ -9,8 +9,8 @@ from consumer_harness import ConsumerHarness, code, tp
 
 from pykafka4.core.group.classic import MemberState
 from pykafka4.core.group.coordinator import Reaction, reaction
-from pykafka4.error_table import CODES
 from pykafka4.errors import KafkaError
+from pykafka4.errors.codes import CODES
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import (

@@ -6,8 +6,9 @@ import pytest
 from consumer_harness import LOST, Answer, ConsumerHarness, batch, fetching, tp
 
 from pykafka4.core import Failed
-from pykafka4.error_table import CODES, Refresh, Written
 from pykafka4.errors import AuthorizationError, BrokerError, ConnectionLost, DecodeError, RecordTooLarge, UnsupportedVersion
+from pykafka4.errors.codes import CODES, Refresh
+from pykafka4.records import Written
 from pykafka4.wire.protocol.frame import FrameTooLarge
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
 

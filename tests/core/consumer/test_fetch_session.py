@@ -12,9 +12,8 @@ from pykafka4.core import Failed, Request
 from pykafka4.core.consumer.fetch_session import OtherVersion
 from pykafka4.core.consumer.source import REFUSALS, WITHOUT_SESSIONS
 from pykafka4.core.network.network import LANE
-from pykafka4.error_table import Written
 from pykafka4.errors import ConnectionLost, DecodeError
-from pykafka4.records import TopicPartition
+from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.protocol.frame import FrameTooLarge
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
 from pykafka4.wire.protocol.schema import MAX_INT32

@@ -13,8 +13,8 @@ from member_harness import keep_alive, steady
 from pykafka4.core import INFINITY, Request
 from pykafka4.core.group.classic import MemberState
 from pykafka4.core.subscription import Claim, Ended, Ending, Start
-from pykafka4.error_table import CODES
 from pykafka4.errors import KafkaError
+from pykafka4.errors.codes import CODES
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 from pykafka4.wire.protocol.messages_group import (

@@ -7,11 +7,11 @@ from random import Random
 from counting import bytecodes
 from scripted_brokers import World, metadata, versions
 
-from pykafka4.config import ConsumerConfig
 from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.network.network import via
 from pykafka4.core.subscription import Claim
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
 

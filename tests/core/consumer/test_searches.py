@@ -8,8 +8,8 @@ from consumer_harness import LOST, ConsumerHarness, tp
 from pykafka4.core.consumer.searches import Search
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Start
-from pykafka4.error_table import CODES
 from pykafka4.errors import KafkaError
+from pykafka4.errors.codes import CODES
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest, ListOffsetsResponse
 
 

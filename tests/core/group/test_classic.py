@@ -17,9 +17,8 @@ from pykafka4.core.group.leadership import ASK_AGAIN
 from pykafka4.core.group.offsets import Commit
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Assigned, Ended, Ending
-from pykafka4.error_table import Written
 from pykafka4.errors import AuthorizationError, KafkaError, UnsupportedVersion
-from pykafka4.records import OffsetAndMetadata
+from pykafka4.records import OffsetAndMetadata, Written
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from pykafka4.wire.protocol.messages_group import (
     DescribeGroupsRequest,

@@ -16,9 +16,8 @@ from pykafka4.core.group.consumer_protocol import COMMITS_FIRST, MOVES, UNRELEAS
 from pykafka4.core.group.discovery import Discovery
 from pykafka4.core.group.heartbeats import SOON
 from pykafka4.core.group.topic_filter import TopicFilter
-from pykafka4.error_table import Written
 from pykafka4.errors import AuthorizationError, GroupError, UnsupportedVersion
-from pykafka4.records import OffsetAndMetadata
+from pykafka4.records import OffsetAndMetadata, Written
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatRequest as Heartbeat
 from pykafka4.wire.protocol.messages_group import (

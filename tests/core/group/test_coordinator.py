@@ -12,8 +12,8 @@ from pykafka4.core.group.classic import MemberState
 from pykafka4.core.group.coordinator import Reaction, reaction
 from pykafka4.core.group.offsets import Commit
 from pykafka4.core.network.network import LANE
-from pykafka4.error_table import BY_NAME, CODES
 from pykafka4.errors import AuthorizationError, KafkaError
+from pykafka4.errors.codes import BY_NAME, CODES
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from pykafka4.wire.protocol.messages_group import HeartbeatRequest

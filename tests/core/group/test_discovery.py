@@ -14,9 +14,8 @@ from pykafka4.core import Failed, Reply
 from pykafka4.core.group.classic import MemberState
 from pykafka4.core.group.topic_filter import TopicFilter
 from pykafka4.core.subscription import Start
-from pykafka4.error_table import Written
 from pykafka4.errors import KafkaError, UnsupportedVersion
-from pykafka4.records import OffsetAndMetadata
+from pykafka4.records import OffsetAndMetadata, Written
 from pykafka4.wire.protocol.frame import encode_response
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataResponse
 from pykafka4.wire.protocol.messages_group import JoinGroupRequest, OffsetCommitRequest

@@ -11,9 +11,8 @@ from consumer_harness import LOST, ConsumerHarness, tp
 from pykafka4.core import INFINITY, Failed
 from pykafka4.core.group.classic import MemberState
 from pykafka4.core.group.offsets import LATE_SECONDS, MOST_WAITING, UNKNOWN_SECONDS
-from pykafka4.error_table import Written
 from pykafka4.errors import AuthorizationError, BrokerError, ClosedError, GroupError, KafkaError, KafkaTimeoutError, UnsupportedVersion
-from pykafka4.records import OffsetAndMetadata
+from pykafka4.records import OffsetAndMetadata, Written
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetFetchRequest
 

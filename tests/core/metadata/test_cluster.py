@@ -14,9 +14,8 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import Change
 from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved, MetadataChanged
 from pykafka4.core.metadata.topic import CONTRADICTED, Leader, Topic
-from pykafka4.error_table import Written
 from pykafka4.errors import ConfigError, ConnectionLost, KafkaError, UnsupportedVersion
-from pykafka4.records import TopicPartition
+from pykafka4.records import TopicPartition, Written
 
 # -- learning
 

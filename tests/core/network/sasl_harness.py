@@ -9,12 +9,12 @@ from typing import Any
 from network_harness import HOSTS
 from scripted_brokers import Answers, config, frame, metadata, read, request, versions
 
-from pykafka4.config import ClientConfig
 from pykafka4.core import Connect, Job
 from pykafka4.core.network.connection import Connection, ConnectionState
 from pykafka4.core.network.network import Network, NetworkEffects
 from pykafka4.core.sasl.mechanism import failed, harmless
 from pykafka4.errors import AuthenticationError, ConnectionLost
+from pykafka4.options.config import ClientConfig
 from pykafka4.wire.protocol.messages_sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,

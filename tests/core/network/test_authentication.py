@@ -12,8 +12,8 @@ from scripted_brokers import frame, metadata, versions
 from pykafka4.core import INFINITY
 from pykafka4.core.network.connection import FOR_CREDENTIALS, ConnectionState
 from pykafka4.core.sasl.oauthbearer import OAuthBearer, Token
-from pykafka4.error_table import Written
 from pykafka4.errors import AuthenticationError, ConfigError, ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError
+from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 
 S = ConnectionState

@@ -10,8 +10,8 @@ import pytest
 from pykafka4.core import ANY, INFINITY, Failed, Outcome, Reply, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.call import PATIENCE, AnyBroker, Call, Next, Verdict, unanswered
-from pykafka4.error_table import Written
 from pykafka4.errors import ConnectionLost, KafkaError, KafkaTimeoutError, UnsupportedVersion
+from pykafka4.records import Written
 
 LOST = Failed(ConnectionLost("gone"), Written.MAYBE)
 TOO_OLD = Failed(UnsupportedVersion("too old"), Written.NO)

@@ -14,8 +14,8 @@ from scripted_brokers import FAR, Answers, config, frame, metadata, read, reques
 from pykafka4.core import INFINITY, Outcome, Request
 from pykafka4.core.network import connection as connection_module
 from pykafka4.core.network.connection import LONGEST_MUTE, SOFTWARE_VERSION, Connection, ConnectionState, usable
-from pykafka4.error_table import Written
 from pykafka4.errors import AuthenticationError, ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion
+from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_admin import DescribeClusterRequest, DescribeClusterResponse
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsResponse, MetadataRequest
 from pykafka4.wire.protocol.messages_fetch import FetchRequest

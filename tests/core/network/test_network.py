@@ -13,7 +13,7 @@ from scripted_brokers import FAR, REFUSED, Answers, frame, metadata, request
 
 from pykafka4.core import ANY, CONTROLLER
 from pykafka4.core.network.network import via
-from pykafka4.error_table import Written
+from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 
 # -- named nodes

@@ -9,8 +9,8 @@ from scripted_brokers import config
 
 from pykafka4.core import ANY, CONTROLLER
 from pykafka4.core.network.network import Network, via
-from pykafka4.error_table import Written
 from pykafka4.errors import ConnectionLost
+from pykafka4.records import Written
 
 
 def test_any_goes_to_the_connected_broker_with_least_to_do() -> None:

@@ -17,9 +17,9 @@ from pykafka4.core.network.authentication import Authentication
 from pykafka4.core.network.connection import Connection, ConnectionState
 from pykafka4.core.network.network import via
 from pykafka4.core.network.refusals import DOUBT
-from pykafka4.error_table import Written
 from pykafka4.errors import AuthenticationError, ConnectionLost
 from pykafka4.net.tls import explain_tls
+from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_sasl import SaslAuthenticateResponse
 
 # -- one connection

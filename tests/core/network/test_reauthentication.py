@@ -10,8 +10,8 @@ from sasl_harness import SECRET, SETUP, Broker, Puppet, accepted, refusal, shake
 
 from pykafka4.core import INFINITY
 from pykafka4.core.network.connection import SOONEST, ConnectionState
-from pykafka4.error_table import Written
 from pykafka4.errors import AuthenticationError, ConnectionLost
+from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 
 S = ConnectionState

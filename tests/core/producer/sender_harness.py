@@ -9,16 +9,16 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from pykafka4.config import ProducerConfig
 from pykafka4.core import Effects, Failed, Reply, Request
 from pykafka4.core.metadata.cluster import Change
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.producer.ledger import ProducerStats
 from pykafka4.core.producer.sender import Sender
-from pykafka4.error_table import BY_NAME, ErrorCode, Written
 from pykafka4.errors import ConnectionLost, KafkaError, broker_error
+from pykafka4.errors.codes import BY_NAME, ErrorCode
+from pykafka4.options.config import ProducerConfig
 from pykafka4.partitioners import partitioner
-from pykafka4.records import TopicPartition
+from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.protocol.messages_configs import DescribeConfigsRequest
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest, InitProducerIdResponse

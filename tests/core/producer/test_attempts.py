@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sender_harness import SenderHarness, records
 
-from pykafka4.error_table import Written
 from pykafka4.errors import ConfigError, DeliveryFailed
+from pykafka4.records import Written
 
 ONCE: dict[str, Any] = {"retries": 0}
 

@@ -10,8 +10,9 @@ import pytest
 from pykafka4.core import Failed, Reply, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.producer.identity import Identity, IdentityState
-from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import AuthorizationError, ConnectionLost, KafkaError, UnsupportedVersion, short_name
+from pykafka4.errors.codes import BY_NAME
+from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_txn import InitProducerIdResponse
 
 

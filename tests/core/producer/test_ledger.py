@@ -13,9 +13,8 @@ from counting import bytecodes
 
 from pykafka4.core.producer.ledger import REMEMBERED, Ledger, ProducerStats, RecordCounts
 from pykafka4.core.producer.losses import RETIRED
-from pykafka4.error_table import Written
 from pykafka4.errors import KafkaTimeoutError
-from pykafka4.records import TopicPartition
+from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.records.hot import Batch
 
 WHY = KafkaTimeoutError("late")

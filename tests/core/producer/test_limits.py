@@ -8,8 +8,9 @@ import pytest
 from sender_harness import LOST, SenderHarness
 
 from pykafka4.core import Failed, Reply
-from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import RecordTooLarge, UnsupportedVersion
+from pykafka4.errors.codes import BY_NAME
+from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_configs import DescribeConfigsRequest, DescribeConfigsResponse
 
 

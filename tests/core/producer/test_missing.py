@@ -9,8 +9,9 @@ from sender_harness import SenderHarness
 
 from pykafka4.core import INFINITY
 from pykafka4.core.producer.missing import MissingTopics
-from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import DeliveryFailed
+from pykafka4.errors.codes import BY_NAME
+from pykafka4.records import Written
 
 LIMIT = 20.0
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sender_harness import SenderHarness, header, records
 
-from pykafka4.error_table import Written
 from pykafka4.errors import KafkaError
+from pykafka4.records import Written
 
 
 def purge(harness: SenderHarness, in_flight: bool = False) -> int:

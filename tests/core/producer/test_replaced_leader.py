@@ -9,9 +9,8 @@ from sender_harness import LOST, SenderHarness, header, producer_id, values
 
 from pykafka4.core import Failed, Request
 from pykafka4.core.producer.requests import SILENCE
-from pykafka4.error_table import Written
 from pykafka4.errors import DeliveryFailed
-from pykafka4.records import TopicPartition
+from pykafka4.records import TopicPartition, Written
 
 TP = TopicPartition("t", 0)
 

@@ -16,15 +16,15 @@ from counting import bytecodes
 from scripted_brokers import World, metadata
 from sender_harness import SenderHarness
 
-from pykafka4.config import ProducerConfig
+from pykafka4.client.runtime import SLICE
 from pykafka4.core.metadata.recovery import Offline
 from pykafka4.core.producer import ledger as ledger_module
 from pykafka4.core.producer.ledger import Waiting, take_census
 from pykafka4.core.producer.sender import Sender
 from pykafka4.core.producer.standing import show
 from pykafka4.errors import KafkaError
+from pykafka4.options.config import ProducerConfig
 from pykafka4.records import TopicPartition
-from pykafka4.runtime import SLICE
 from pykafka4.wire.protocol.messages_produce import ProduceRequest, ProduceResponse
 from pykafka4.wire.protocol.messages_txn import InitProducerIdResponse
 from pykafka4.wire.records.hot import Accumulator

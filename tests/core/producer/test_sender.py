@@ -13,9 +13,8 @@ from pykafka4.core.producer.ledger import Ledger
 from pykafka4.core.producer.outcomes import Outcomes
 from pykafka4.core.producer.parking import Parking
 from pykafka4.core.producer.queues import PartitionQueue
-from pykafka4.error_table import Written
 from pykafka4.errors import ClosedError, KafkaError, KafkaTimeoutError, broker_error
-from pykafka4.records import TopicPartition
+from pykafka4.records import TopicPartition, Written
 
 # ---------------------------------------------------------------- acknowledged
 

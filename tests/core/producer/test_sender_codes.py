@@ -1,6 +1,6 @@
 """Sender: what every error code of Kafka does to the batch it answers, to those pipelined behind it, and to other partitions.
 
-The tables here are written by hand, from what Kafka's brokers do; they do not come from `error_table`.
+The tables here are written by hand, from what Kafka's brokers do; they do not come from `errors/codes.py`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import pytest
 from sender_harness import SenderHarness, header, producer_id, records
 
 from pykafka4.core import Reply, Request
-from pykafka4.error_table import CODES, Written
 from pykafka4.errors import DeliveryFailed
+from pykafka4.errors.codes import CODES
+from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest, InitProducerIdResponse
 

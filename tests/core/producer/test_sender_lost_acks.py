@@ -8,8 +8,8 @@ import pytest
 from sender_harness import LOST, SenderHarness, header, producer_id, records
 
 from pykafka4.core import Failed, Request
-from pykafka4.error_table import Written
 from pykafka4.errors import KafkaError, KafkaTimeoutError
+from pykafka4.records import Written
 
 BATCHES = 5  # as many as brokers remember
 TIMED_OUT = KafkaTimeoutError("broker 1: Produce timed out")

@@ -7,9 +7,8 @@ from uuid import UUID
 import pytest
 from sender_harness import SenderHarness, header, producer_id, records
 
-from pykafka4.error_table import Written
 from pykafka4.errors import DeliveryFailed
-from pykafka4.records import TopicPartition
+from pykafka4.records import TopicPartition, Written
 
 # ---------------------------------------------------------------- epochs
 

@@ -9,9 +9,8 @@ import pytest
 from sender_harness import ID, SenderHarness, header
 
 from pykafka4.core import Reply
-from pykafka4.error_table import Written
 from pykafka4.errors import DeliveryFailed
-from pykafka4.records import TopicPartition
+from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
 
 TP = TopicPartition("t", 0)

@@ -10,7 +10,7 @@ from sender_harness import SenderHarness, records
 from test_sender_codes import ASK_FOR_METADATA, EVERY_CODE, FAILED, HALVED, MAYBE, RESENT, UNHEARD_OF, expected
 
 from pykafka4.core import Reply, Request
-from pykafka4.error_table import CODES
+from pykafka4.errors.codes import CODES
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
 
 MOST = 50  # requests per second

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sender_harness import SenderHarness, header, records
 
-from pykafka4.error_table import Written
 from pykafka4.errors import DeliveryFailed
+from pykafka4.records import Written
 
 REFUSALS = pytest.mark.parametrize("error", ["INVALID_TIMESTAMP", "INVALID_RECORD"])
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sender_harness import SenderHarness, header, values
 
-from pykafka4.error_table import Written
+from pykafka4.records import Written
 
 
 def test_too_large_a_batch_is_split_in_order() -> None:

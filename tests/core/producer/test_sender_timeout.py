@@ -8,9 +8,8 @@ import pytest
 from sender_harness import LOST, SenderHarness, header
 
 from pykafka4.core import Failed
-from pykafka4.error_table import Written
 from pykafka4.errors import DeliveryFailed, UnsupportedVersion
-from pykafka4.records import TopicPartition
+from pykafka4.records import TopicPartition, Written
 
 
 def test_delivery_timeout_says_not_written_when_it_never_left() -> None:

@@ -10,9 +10,9 @@ from sender_harness import SenderHarness
 
 from pykafka4.core import Reply
 from pykafka4.core.producer.parking import DENIED_SECONDS
-from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import AuthorizationError, DeliveryFailed
-from pykafka4.records import TopicPartition
+from pykafka4.errors.codes import BY_NAME
+from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest, InitProducerIdResponse
 
 

@@ -12,8 +12,8 @@ from pykafka4.core import INFINITY
 from pykafka4.core.producer.identity import Identity
 from pykafka4.core.producer.ledger import take_census
 from pykafka4.core.producer.standing import show
-from pykafka4.error_table import BY_NAME
 from pykafka4.errors import KafkaError
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition
 
 TP = TopicPartition("t", 0)

@@ -10,7 +10,7 @@ from pykafka4.core import Reply, Request
 from pykafka4.core.share.member import ShareMember, ShareState
 from pykafka4.core.share.shelf import Shelf
 from pykafka4.errors import KafkaError
-from pykafka4.share_config import ShareConsumerConfig
+from pykafka4.options.share import ShareConsumerConfig
 from pykafka4.wire.protocol.messages_share import ShareGroupHeartbeatResponse
 
 JOINS, LEAVES = 0, -1  # epochs

@@ -14,10 +14,10 @@ from pykafka4.core import Failed, Reply, Request
 from pykafka4.core.share.shelf import Shelf
 from pykafka4.core.share.source import Context, Source
 from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, Acquired, Lease, Report
-from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import ConnectionLost, KafkaError, RecordLockLost, UnsupportedVersion
-from pykafka4.records import TopicPartition
-from pykafka4.share_config import ShareConsumerConfig
+from pykafka4.errors.codes import BY_NAME
+from pykafka4.options.share import ShareConsumerConfig
+from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.protocol.messages_share import (
     LeaderIdAndEpoch,
     ShareAcknowledgeRequest,

@@ -19,9 +19,9 @@ from special import Special
 
 from pykafka4.core import INFINITY
 from pykafka4.core.metadata.topic import CONTRADICTED
-from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import DeliveryFailed
-from pykafka4.records import TopicPartition
+from pykafka4.errors.codes import BY_NAME
+from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.records.batch import WireRecord
 from pykafka4.wire.records.hot import Batch, Delivery
 

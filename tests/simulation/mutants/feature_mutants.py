@@ -11,9 +11,10 @@ from schedules import Hunt, Patch, around
 from pykafka4.core.producer.answers import ACTIONS, Answers
 from pykafka4.core.producer.outcomes import Outcomes
 from pykafka4.core.producer.sender import Sender
-from pykafka4.error_table import Produce, Written
 from pykafka4.errors import DeliveryFailed, KafkaError
+from pykafka4.errors.codes import Produce
 from pykafka4.producer.hooks import HookCalls
+from pykafka4.records import Written
 
 __all__ = ["MUTANTS"]
 

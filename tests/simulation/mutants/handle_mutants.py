@@ -11,6 +11,7 @@ from schedules import Hunt, Patch, around
 from weather import Climate
 
 from pykafka4 import producer
+from pykafka4.client.runtime import Runtime
 from pykafka4.core.producer import ledger
 from pykafka4.core.producer.answers import ACTIONS, Answers
 from pykafka4.core.producer.ledger import Ledger
@@ -18,11 +19,10 @@ from pykafka4.core.producer.outcomes import Outcomes
 from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.core.producer.requests import ProduceRequests
 from pykafka4.core.producer.sender import Sender
-from pykafka4.error_table import Produce
 from pykafka4.errors import BufferFull, DeliveryFailed, KafkaError, KafkaTimeoutError, short_name
+from pykafka4.errors.codes import Produce
 from pykafka4.producer import core as producer_core
 from pykafka4.records import ProducerRecord, RecordMetadata, TopicPartition
-from pykafka4.runtime import Runtime
 
 __all__ = ["MUTANTS", "Told", "sender_of", "sending"]
 

@@ -18,6 +18,7 @@ from schedules import Hunt, Patch, around
 from weather import Climate
 
 from pykafka4 import producer
+from pykafka4.client.runtime import Runtime
 from pykafka4.core import Effects, Outcome
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.engine import Engine
@@ -33,11 +34,11 @@ from pykafka4.core.producer.outcomes import Outcomes
 from pykafka4.core.producer.queues import UNASSIGNED, PartitionQueue
 from pykafka4.core.producer.requests import ProduceRequests
 from pykafka4.core.producer.sender import Sender
-from pykafka4.error_table import BY_NAME, CODES, Produce, Written
 from pykafka4.errors import DeliveryFailed, KafkaError
+from pykafka4.errors.codes import BY_NAME, CODES, Produce
 from pykafka4.net.handoff.waiting import Gate, Signal
 from pykafka4.producer import core as producer_core
-from pykafka4.runtime import Runtime
+from pykafka4.records import Written
 
 # ---- the bugs
 

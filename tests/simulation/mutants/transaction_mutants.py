@@ -7,7 +7,6 @@ from typing import Any, Final
 import pytest
 from schedules import Hunt, Patch, around
 
-from pykafka4.config import ConsumerConfig
 from pykafka4.consumer import Consumer
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.consumer.waits import Steps
@@ -16,6 +15,7 @@ from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.producer.transacted import Transacted
 from pykafka4.core.producer.transactions import Transactions
 from pykafka4.core.producer.transactions import TransactionState as S
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.producer import Producer
 
 __all__ = ["MUTANTS"]

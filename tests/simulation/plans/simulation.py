@@ -25,12 +25,12 @@ from special import forbidden
 from weather import VirtualTransport, Weather
 
 from pykafka4 import Client
-from pykafka4.config import ClientConfig, ProducerConfig
 from pykafka4.core import Outcome, Reply, Request
-from pykafka4.error_table import CODES, Written
 from pykafka4.errors import BufferFull, DeliveryFailed, KafkaTimeoutError
+from pykafka4.errors.codes import CODES
+from pykafka4.options.config import ClientConfig, ProducerConfig
 from pykafka4.producer import Producer
-from pykafka4.records import ProducerRecord, TopicPartition
+from pykafka4.records import ProducerRecord, TopicPartition, Written
 from pykafka4.testing.storage.batch import Appended, parse_header
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from pykafka4.wire.records.batch import batches as record_batches

@@ -23,8 +23,8 @@ from virtual import Process
 from weather import VirtualTransport, Weather
 
 from pykafka4 import Client, Consumer, SubscriptionPattern
-from pykafka4.config import ClientConfig
 from pykafka4.errors import ClosedError, ConfigError, InvalidOffset, KafkaError, KafkaTimeoutError, LogTruncated, OffsetOutOfRange
+from pykafka4.options.config import ClientConfig
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
 

@@ -20,9 +20,9 @@ from typing import Any, Final
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
+import pykafka4.client.runtime
 import pykafka4.net.loop
 import pykafka4.producer.core
-import pykafka4.runtime
 from pykafka4.net import system
 from pykafka4.testing.timeline import Timeline
 
@@ -340,8 +340,8 @@ class World:
             (system, "monotonic", self.now),
             (pykafka4.net.loop, "open_transport", transport),
             (weakref, "finalize", noted),
-            (pykafka4.runtime, "_RUNTIMES", weakref.WeakSet()),
-            (pykafka4.runtime, "Random", lambda: Random(seeds.random())),
+            (pykafka4.client.runtime, "_RUNTIMES", weakref.WeakSet()),
+            (pykafka4.client.runtime, "Random", lambda: Random(seeds.random())),
             (pykafka4.producer.core, "Accumulator", lambda **options: accumulator(wall=wall_ms, seed=seeds.randrange(1 << 30), **options)),
         )
         before = [(owner, name, vars(owner)[name]) for owner, name, _ in places]

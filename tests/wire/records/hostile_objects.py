@@ -17,7 +17,7 @@ from typing import Any
 
 from hot_world import World
 
-from pykafka4.error_table import Written
+from pykafka4.records import Written
 from pykafka4.wire.records.batch import WireRecord, build_batch, build_message_set
 from pykafka4.wire.records.compression import decompress
 

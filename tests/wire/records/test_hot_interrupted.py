@@ -12,8 +12,8 @@ import pytest
 from chunk_bytes import records
 from hot_world import MIB, World, compiled, each_core
 
-from pykafka4.error_table import Written
 from pykafka4.errors import broker_error
+from pykafka4.records import Written
 from pykafka4.wire.records.batch import WireRecord, build_batch, build_message_set
 from pykafka4.wire.records.compression import decompress
 

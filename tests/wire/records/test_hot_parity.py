@@ -11,9 +11,9 @@ from hot_world import IMPLEMENTATIONS, MIB, World, each_core
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pykafka4.error_table import Written
 from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError, RecordTooLarge
 from pykafka4.partitioners import NAMED
+from pykafka4.records import Written
 
 TOPICS = ("known", "small", "new", "never")
 EXPECTED = (BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError, RecordTooLarge, RuntimeError, TypeError, ValueError)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hot_world import MIB, World, compiled, each_core, wire_bytes
 
-from pykafka4.error_table import Written
 from pykafka4.errors import BufferFull
+from pykafka4.records import Written
 
 pytestmark = each_core
 

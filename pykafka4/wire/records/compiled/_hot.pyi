@@ -6,10 +6,9 @@ from typing import Any, Final, final
 
 from typing_extensions import Buffer
 
-from pykafka4.error_table import Written
 from pykafka4.errors import KafkaError
 from pykafka4.partitioners import Partitioner
-from pykafka4.records import Headers, HeadersLike, ProducerRecord, RecordMetadata
+from pykafka4.records import Headers, HeadersLike, ProducerRecord, RecordMetadata, Written
 from pykafka4.wire.records.policy import Policy
 
 OPEN: Final = 0

@@ -31,7 +31,7 @@ from contextlib import suppress
 from functools import partial
 from operator import itemgetter
 
-from pykafka4.error_table import Written
+from pykafka4.records import Written
 from pykafka4.errors import (
     BufferFull,
     ConfigError,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hot_world import MIB, World, each_core, plain_records, wire_bytes
 
-from pykafka4.error_table import Written
 from pykafka4.errors import RecordTooLarge
+from pykafka4.records import Written
 from pykafka4.wire.records import reference
 from pykafka4.wire.records.decoder import read_header
 from pykafka4.wire.records.encoder import varint

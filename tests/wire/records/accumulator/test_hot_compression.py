@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hot_world import World, compiled, each_core, plain_records, wire_bytes
 
-from pykafka4.error_table import Written
+from pykafka4.records import Written
 from pykafka4.wire.records.compression import compress
 from pykafka4.wire.records.decoder import read_header
 

@@ -15,9 +15,8 @@ from unittest.mock import MagicMock
 import pytest
 from hot_world import World, each_core
 
-from pykafka4.error_table import Written
 from pykafka4.errors import ClosedError, DeliveryFailed, KafkaTimeoutError
-from pykafka4.records import ProducerRecord
+from pykafka4.records import ProducerRecord, Written
 
 pytestmark = each_core
 

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 from hot_world import World, each_core
 
-from pykafka4.error_table import Written
+from pykafka4.records import Written
 
 pytestmark = each_core
 

@@ -10,8 +10,8 @@ import pytest
 from hot_world import MAX_BLOCK, World, each_core, wire_bytes
 
 from pykafka4.core import INFINITY
-from pykafka4.error_table import Written
 from pykafka4.errors import BufferFull
+from pykafka4.records import Written
 from pykafka4.wire.records import reference
 from pykafka4.wire.records.policy import Policy
 

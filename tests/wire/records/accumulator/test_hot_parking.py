@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from hot_world import MIB, World, each_core, plain_records, wire_bytes
 
-from pykafka4.error_table import Written
 from pykafka4.errors import BufferFull, KafkaTimeoutError, RecordTooLarge, broker_error
-from pykafka4.records import ProducerRecord
+from pykafka4.records import ProducerRecord, Written
 
 pytestmark = each_core
 

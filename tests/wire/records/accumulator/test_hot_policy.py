@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from hot_world import MIB, World, each_core, plain_records, wire_bytes
 
-from pykafka4.error_table import Written
 from pykafka4.errors import BufferFull, ClosedError, RecordTooLarge
 from pykafka4.partitioners import NAMED
+from pykafka4.records import Written
 from pykafka4.wire.records.compression import compress
 from pykafka4.wire.records.decoder import read_header
 from pykafka4.wire.records.policy import Place, Policy

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hot_world import World, each_core, plain_records, wire_bytes
 
-from pykafka4.error_table import Written
+from pykafka4.records import Written
 
 pytestmark = each_core
 DEEP = 700  # beyond the interpreter's bound on recursion

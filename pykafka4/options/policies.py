@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 import attrs
 
 from pykafka4.errors import ConfigError, shown
-from pykafka4.option_fields import MAX_INT, bad, real, whole
+from pykafka4.options.fields import MAX_INT, bad, real, whole
 
 __all__ = ["LEVELS", "SETTINGS", "Matcher", "RateLimit", "TopicPolicy", "check_level", "policies_of", "policy_with", "rates_of"]
 

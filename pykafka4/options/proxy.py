@@ -14,9 +14,9 @@ from urllib.parse import unquote_to_bytes
 import attrs
 
 from pykafka4.errors import ConfigError
-from pykafka4.option_fields import plain
-from pykafka4.secret import Secret
-from pykafka4.servers import parse_host
+from pykafka4.options.fields import plain
+from pykafka4.options.secret import Secret
+from pykafka4.options.servers import parse_host
 
 __all__ = ["Proxy", "ProxyKind", "parse_proxy"]
 

@@ -49,7 +49,9 @@ from typing import Final
 
 import attrs
 
-__all__ = ["BY_NAME", "CODES", "ErrorCode", "Produce", "Refresh", "Written", "error_code"]
+from pykafka4.records import Written
+
+__all__ = ["BY_NAME", "CODES", "ErrorCode", "Produce", "Refresh", "error_code"]
 
 
 class Refresh(enum.Enum):
@@ -71,13 +73,6 @@ class Produce(enum.Enum):
     FENCED = "fenced"  # the broker has seen a higher epoch of this producer id: continue under another id
     REFUSED = "refused"  # hand back the records that the response names, resend the others; hand back all if it names none
     FAIL = "fail"  # hand the records back
-
-
-class Written(enum.Enum):
-    """Whether a failed record may be in the log nevertheless."""
-
-    NO = "not written"
-    MAYBE = "maybe written"
 
 
 @attrs.frozen

@@ -14,7 +14,7 @@ import attrs
 
 from pykafka4.errors import ConfigError, shown
 from pykafka4.hooks import parse_hooks
-from pykafka4.option_fields import (
+from pykafka4.options.fields import (
     KIB,
     MIB,
     bad,
@@ -31,14 +31,15 @@ from pykafka4.option_fields import (
     text,
     whole,
 )
+from pykafka4.options.policies import SETTINGS, RateLimit, TopicPolicy, check_level, policies_of, policy_with, rates_of
+from pykafka4.options.proxy import Proxy, parse_proxy
+from pykafka4.options.security import SecurityConfig
+from pykafka4.options.serializers import parse_key_serializers, parse_value_serializers
+from pykafka4.options.servers import parse_servers
 from pykafka4.partitioners import DEFAULT, NAMED, PartitionFunction
 from pykafka4.peers import peers_option
-from pykafka4.policies import SETTINGS, RateLimit, TopicPolicy, check_level, policies_of, policy_with, rates_of
-from pykafka4.proxy_url import Proxy, parse_proxy
-from pykafka4.security import SecurityConfig
 from pykafka4.serializers import NAMED as NAMED_SERIALIZERS
-from pykafka4.serializers import Serializers, parse_key_serializers, parse_value_serializers
-from pykafka4.servers import parse_servers
+from pykafka4.serializers import Serializers
 
 if TYPE_CHECKING:
     from pykafka4.assignors.interface import Assignor

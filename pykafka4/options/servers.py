@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from ipaddress import IPv6Address
 
 from pykafka4.errors import ConfigError, shown
-from pykafka4.option_fields import plain, whole
+from pykafka4.options.fields import plain, whole
 
 __all__ = ["parse_host", "parse_servers"]
 

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import attrs
 
-from pykafka4.config import ClientConfig
 from pykafka4.core import ANY
 from pykafka4.core.engine import Engine
 from pykafka4.core.metadata.cluster import Change, Waiter
@@ -32,6 +31,7 @@ from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.handoff.workers import Callbacks, Feed
 from pykafka4.net.loop import CALLER_GONE, Loop
+from pykafka4.options.config import ClientConfig
 from pykafka4.records import TopicPartition
 
 if TYPE_CHECKING:

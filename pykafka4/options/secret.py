@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn, Self
 
-from pykafka4.frames import guarded
+from pykafka4.errors.frames import guarded
 
 __all__ = ["Secret", "hidden", "refuse"]
 

@@ -25,8 +25,8 @@ from pykafka4.core.sasl.credentials import text_of
 from pykafka4.core.sasl.mechanism import harmless
 from pykafka4.core.sasl.oauthbearer import Token
 from pykafka4.errors import AuthenticationError, ConfigError
-from pykafka4.frames import guarded
-from pykafka4.secret import Secret, hidden
+from pykafka4.errors.frames import guarded
+from pykafka4.options.secret import Secret, hidden
 
 __all__ = ["OidcToken"]
 

@@ -13,12 +13,12 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import attrs
 
-from pykafka4.client import Client
-from pykafka4.config import ClientConfig
+from pykafka4.client.client import Client
+from pykafka4.client.runtime import Runtime
 from pykafka4.core import Machine
 from pykafka4.errors import ConfigError, KafkaError, shown_unless_secret
 from pykafka4.net.handoff.waiting import Promise
-from pykafka4.runtime import Runtime
+from pykafka4.options.config import ClientConfig
 
 __all__ = ["SHORT", "Attachment", "read_config"]
 

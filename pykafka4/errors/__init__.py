@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from pykafka4.error_table import BY_NAME, ErrorCode, Written, error_code
-from pykafka4.records import MemberDescription, ProducerRecord, TopicPartition
-from pykafka4.rights import Right, needed
+from pykafka4.errors.codes import BY_NAME, ErrorCode, error_code
+from pykafka4.errors.rights import Right, needed
+from pykafka4.records import MemberDescription, ProducerRecord, TopicPartition, Written
 
 __all__ = [
     "AuthenticationError",

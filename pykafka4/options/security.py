@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 import attrs
 
 from pykafka4.errors import ConfigError
-from pykafka4.option_fields import Secret, choice, document, flag, given, one_of_kind, path, secret, text
+from pykafka4.options.fields import Secret, choice, document, flag, given, one_of_kind, path, secret, text
 
 __all__ = ["MECHANISMS", "SecurityConfig"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from pykafka4.config import ClientConfig
 from pykafka4.errors import ConfigError
-from pykafka4.option_fields import MIB, choice, millis, number, text
+from pykafka4.options.config import ClientConfig
+from pykafka4.options.fields import MIB, choice, millis, number, text
 
 __all__ = ["ShareConsumerConfig"]
 

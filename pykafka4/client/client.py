@@ -7,16 +7,16 @@ from concurrent.futures import Executor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self, Unpack
 
-from pykafka4.config import ClientConfig
+from pykafka4.client.runtime import Listener, Runtime
 from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved, MetadataChanged
 from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline
 from pykafka4.errors import ConfigError, shown_unless_secret
-from pykafka4.frames import guarded
+from pykafka4.errors.frames import guarded
 from pykafka4.misuse import check_timeout, check_topic, hint, refuse_pickling
-from pykafka4.options import ClientOptions
+from pykafka4.options.config import ClientConfig
+from pykafka4.options.typed import ClientOptions
 from pykafka4.peers import CLIENT_METHODS
 from pykafka4.properties import Properties, create, passed
-from pykafka4.runtime import Listener, Runtime
 
 __all__ = ["BrokerAdded", "BrokerRemoved", "Client", "MetadataChanged", "PartitionOffline", "PartitionOnline"]
 
