@@ -15,7 +15,7 @@ FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated sockets compiled plain integration secured test-secure test-long test-all test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure storm fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-groups bench-outage bench-scale bench-isolation bench-sending options states clean
+.PHONY: help base kafka demo demo-model test unit simulated sockets compiled plain integration secured test-secure test-long test-all test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure storm fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-groups bench-outage bench-scale bench-isolation bench-sending options states clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ kafka:
 
 demo: kafka ## Spark writes 336,776 flights, a broker is killed, three consumers read; nothing is lost
 	$(PY) -m examples.flights_pipeline
+
+demo-model: base ## the same story in ten seconds without a JVM: model brokers in one process, one is killed, nothing is lost
+	@$(PY) -m pykafka4 demo
 
 test: kafka ## all tests of the client: unit and simulation first, then the real cluster (half an hour to three quarters on two cores)
 	@$(MAKE) --no-print-directory --keep-going unit integration secured

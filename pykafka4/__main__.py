@@ -1,5 +1,6 @@
 """`python -m pykafka4`. Rule: without the packages of the command line it says how to install them; the client does not need them.
 
+`demo` needs none of them.
 Ctrl-C ends it without a traceback at any time, also while its modules are imported.
 """
 
@@ -34,6 +35,10 @@ def _fill_closed() -> None:
 
 
 def _run() -> int:
+    if sys.argv[1:2] == ["demo"]:
+        from pykafka4.testing.demo import main as demo
+
+        return demo(sys.argv[2:])
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         sys.stderr.write(f"the command line needs {' and '.join(missing)}: pip install 'pykafka4[cli]'\n")

@@ -28,7 +28,10 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    epilog="`python -m pykafka4 demo` needs no cluster: it shows a producer, a group and a killed broker in ten seconds.",
+)
 @click.option("-b", "--bootstrap", metavar="SERVERS", help="Brokers to begin with: host:port, host:port, …")
 @click.option("-c", "--config", metavar="FILE", help="A .properties file with options of the client, such as those of TLS and SASL.")
 @click.option(
