@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pykafka4.core.metadata.events import MetadataChanged as MetadataChanged
     from pykafka4.core.metadata.recovery import PartitionOffline as PartitionOffline
     from pykafka4.core.metadata.recovery import PartitionOnline as PartitionOnline
-    from pykafka4.core.producer.ledger import ProducerStats as ProducerStats
+    from pykafka4.core.producer.outcomes.ledger import ProducerStats as ProducerStats
     from pykafka4.core.sasl.oauthbearer import Token as Token
     from pykafka4.core.share.values import AcknowledgeType as AcknowledgeType
     from pykafka4.errors import AuthenticationError as AuthenticationError
@@ -88,7 +88,7 @@ _HOMES = {
     "pykafka4.producer": ("Producer",),
     "pykafka4.core.admin.values": ("GroupDescription", "GroupListing"),
     "pykafka4.core.metadata.events": ("BrokerAdded", "BrokerRemoved", "MetadataChanged"),
-    "pykafka4.core.producer.ledger": ("ProducerStats",),
+    "pykafka4.core.producer.outcomes.ledger": ("ProducerStats",),
     "pykafka4.core.metadata.recovery": ("PartitionOffline", "PartitionOnline"),
     "pykafka4.core.sasl.oauthbearer": ("Token",),
     "pykafka4.core.share.values": ("AcknowledgeType",),

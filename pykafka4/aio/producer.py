@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 from pykafka4.aio.tasks import Home, TaskLatch
 from pykafka4.aio.transactions import ReadingTaskConsumer, Transaction, TransactionTasks
 from pykafka4.client.client import Client
-from pykafka4.core.producer.ledger import ProducerStats
-from pykafka4.core.producer.parking import DENIED_SECONDS
+from pykafka4.core.producer.outcomes.ledger import ProducerStats
+from pykafka4.core.producer.topics.parking import DENIED_SECONDS
 from pykafka4.errors import BufferFull, ConfigError, KafkaTimeoutError
 from pykafka4.errors.frames import empty_frames, guarded
 from pykafka4.misuse import check_count, check_timeout, check_topic, hint, refuse_pickling

@@ -23,11 +23,11 @@ A new column or row does not change what these modules of `core` decide by a cod
     metadata.topic           topics that do not exist yet
     network.authentication   a mechanism that the broker lacks, and credentials that it refuses
     network.connection       a version of ApiVersions that the broker lacks (and `wire.protocol.frame`)
-    producer.answers         REQUEST_TIMED_OUT: the leader may have been replaced; hints in messages
-    producer.identity        errors of InitProducerId that are transient
-    producer.missing         a topic that no longer exists
-    producer.transaction_requests    what the error of a coordinator means to a transaction
-    producer.transactions    answers of coordinators: fenced, refused time-outs, transactions that are over or still ending
+    producer.produce.responses    REQUEST_TIMED_OUT: the leader may have been replaced; hints in messages
+    producer.sequences.identity   errors of InitProducerId that are transient
+    producer.topics.missing       a topic that no longer exists
+    producer.transactions.requests    what the error of a coordinator means to a transaction
+    producer.transactions.machine     answers of coordinators: fenced, refused time-outs, transactions that are over or still ending
     sasl.mechanism           the codes of refusals
     share.member             brokers without share groups
     share.source             what ends a share session; records that are not acquired; UNKNOWN_SERVER_ERROR of ShareFetch

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from pykafka4.client.client import Client
-from pykafka4.core.producer.ledger import ProducerStats
+from pykafka4.core.producer.outcomes.ledger import ProducerStats
 from pykafka4.errors.frames import empty_frames, guarded
 from pykafka4.misuse import ShortCuts, check_count, check_timeout, check_topic, hint, refuse_pickling
 from pykafka4.options.config import ProducerConfig

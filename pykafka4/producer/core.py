@@ -14,11 +14,11 @@ from typing import Any, Final, TypeVar
 from pykafka4.client.attachment import SHORT, Attachment, read_config
 from pykafka4.client.client import Client
 from pykafka4.core import INFINITY
-from pykafka4.core.producer.ledger import Census, Ledger, ProducerStats, Snapshot, take_census
-from pykafka4.core.producer.parking import DENIED_SECONDS
-from pykafka4.core.producer.queues import PartitionQueue
+from pykafka4.core.producer.outcomes.ledger import Census, Ledger, ProducerStats, Snapshot, take_census
+from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.core.producer.sender import Sender
 from pykafka4.core.producer.standing import show
+from pykafka4.core.producer.topics.parking import DENIED_SECONDS
 from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError, TransactionError
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic

@@ -1,6 +1,6 @@
 """Transactions of an application. Rule: a call whose outcome is not known is finished by the next call of the same name, and by no other.
 
-`core.producer.transactions` does the work on the loop thread. Here the calls of the application wait for it: one thread at a time.
+`core.producer.transactions.machine` does the work on the loop thread. Here the calls of the application wait for it: one thread at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import attrs
 from pykafka4.client.attachment import SHORT
 from pykafka4.client.runtime import Runtime
 from pykafka4.core.producer.sender import Sender
-from pykafka4.core.producer.transactions import Done, Transactions
+from pykafka4.core.producer.transactions.machine import Done, Transactions
 from pykafka4.errors import (
     ClosedError,
     ConfigError,

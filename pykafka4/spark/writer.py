@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from pykafka4.core.producer.ledger import ProducerStats
+from pykafka4.core.producer.outcomes.ledger import ProducerStats
 from pykafka4.errors import BufferFull, ConfigError, KafkaTimeoutError
 from pykafka4.errors.frames import guarded
 from pykafka4.misuse import check_topic

@@ -16,7 +16,7 @@ from producing import values
 from tasking import ROOM, eventually, full, producer_of, run
 
 from pykafka4 import BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError
-from pykafka4.core.producer.parking import DENIED_SECONDS
+from pykafka4.core.producer.topics.parking import DENIED_SECONDS
 from pykafka4.testing import ModelServer
 
 

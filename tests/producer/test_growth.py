@@ -10,7 +10,7 @@ from net_helpers import SECONDS, until
 from producing import Maker, knowing
 
 from pykafka4 import Client, Delivery, Producer
-from pykafka4.core.producer.parking import DENIED_SECONDS
+from pykafka4.core.producer.topics.parking import DENIED_SECONDS
 from pykafka4.testing import ModelServer
 
 GROWN = 12  # partitions; topic t begins with three

@@ -13,7 +13,7 @@ from producing import FEW, Maker, knowing, stop_all
 from benchmarks.scale.shape import Shape
 from benchmarks.scale.states import CALL_MS, CASES, HOLD_MS, figures
 from pykafka4 import KafkaTimeoutError, Producer, ProducerFencedError
-from pykafka4.core.producer.ledger import Ledger
+from pykafka4.core.producer.outcomes.ledger import Ledger
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import IMPLEMENTATION
 

@@ -26,7 +26,7 @@ from pykafka4 import (
     TransactionError,
 )
 from pykafka4.core.consumer.handed_over import HandedOver
-from pykafka4.core.producer.transactions import TransactionState
+from pykafka4.core.producer.transactions.machine import TransactionState
 from pykafka4.core.subscription import Claim
 from pykafka4.producer.transactions import TransactionBlock
 from pykafka4.records import TopicPartition

@@ -28,7 +28,7 @@ from pykafka4 import (
     TransactionAborted,
     TransactionError,
 )
-from pykafka4.core.producer.transactions import TransactionState
+from pykafka4.core.producer.transactions.machine import TransactionState
 from pykafka4.producer.core import _reported
 from pykafka4.producer.transactions import TransactionCalls
 from pykafka4.testing import ModelServer

@@ -12,7 +12,7 @@ from producer_plan import draw
 from schedules import around
 from simulation import Simulation
 
-from pykafka4.core.producer.answers import Answers
+from pykafka4.core.producer.produce.responses import Answers
 
 pytestmark = [pytest.mark.simulation]
 

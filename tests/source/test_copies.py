@@ -12,7 +12,7 @@ import pytest
 from integration.judge import log_format
 from integration.kafka.jars import KAFKA
 from pykafka4.assignors.builtin import ASSIGNORS
-from pykafka4.core.producer.requests import MOST_IN_FLIGHT
+from pykafka4.core.producer.produce.requests import MOST_IN_FLIGHT
 from pykafka4.errors import ConfigError
 from pykafka4.options.config import ConsumerConfig, ProducerConfig
 from pykafka4.testing.storage.log import REMEMBERED

@@ -16,7 +16,7 @@ CLIENT = re.compile(r"(?:^|\.)_?(?:client_id|where)$")  # `where`: what its call
 PROCESS_WIDE = {
     ("net/logs.py", "%d log records were dropped"): "one thread runs the logging handlers for all clients",
     ("net/tls.py", "the key in %s can be read"): "each file is warned of once per process",
-    ("security.py", "security_protocol=SASL_PLAINTEXT"): "warned of once per process",
+    ("options/security.py", "security_protocol=SASL_PLAINTEXT"): "warned of once per process",
     ("wire/records/checksum.py", ""): "the implementation of CRC-32C is chosen once per process",
     ("wire/records/hot.py", "the compiled core cannot be used"): "the core is chosen once per process, before there is a client",
 }

@@ -17,22 +17,22 @@ from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.network.network import Network
-from pykafka4.core.producer.answers import Answers
-from pykafka4.core.producer.deadlines import Deadlines
-from pykafka4.core.producer.identity import Identity
-from pykafka4.core.producer.late import UNDESIGNATED, Late
-from pykafka4.core.producer.limits import TopicLimits
-from pykafka4.core.producer.missing import MissingTopics
-from pykafka4.core.producer.numbering import Numbering
-from pykafka4.core.producer.obstacles import Obstacles
-from pykafka4.core.producer.outcomes import Callbacks, Events, Outcomes
-from pykafka4.core.producer.parking import Parking
-from pykafka4.core.producer.queues import PartitionQueue
-from pykafka4.core.producer.ready import ReadyQueues
-from pykafka4.core.producer.requests import SILENCE, InFlightProduce, ProduceRequests
+from pykafka4.core.producer.outcomes.batch_outcomes import Callbacks, Events, Outcomes
+from pykafka4.core.producer.outcomes.deadlines import Deadlines
+from pykafka4.core.producer.outcomes.obstacles import Obstacles
+from pykafka4.core.producer.produce.requests import SILENCE, InFlightProduce, ProduceRequests
+from pykafka4.core.producer.produce.responses import Answers
+from pykafka4.core.producer.queues.late import UNDESIGNATED, Late
+from pykafka4.core.producer.queues.partition_queue import PartitionQueue
+from pykafka4.core.producer.queues.ready import ReadyQueues
+from pykafka4.core.producer.sequences.identity import Identity
+from pykafka4.core.producer.sequences.numbering import Numbering
 from pykafka4.core.producer.standing import Standings
-from pykafka4.core.producer.transacted import Transacted
-from pykafka4.core.producer.transactions import Transactions
+from pykafka4.core.producer.topics.limits import TopicLimits
+from pykafka4.core.producer.topics.missing import MissingTopics
+from pykafka4.core.producer.topics.parking import Parking
+from pykafka4.core.producer.transactions.machine import Transactions
+from pykafka4.core.producer.transactions.records import Transacted
 from pykafka4.errors import KafkaError, short_name
 from pykafka4.logs import get_log
 from pykafka4.options.config import ProducerConfig

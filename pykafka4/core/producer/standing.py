@@ -12,10 +12,10 @@ from typing import Any, Final, Protocol
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
-from pykafka4.core.producer.ledger import Census, Ledger
-from pykafka4.core.producer.queues import PartitionQueue
-from pykafka4.core.producer.requests import SILENCE, ProduceRequests
-from pykafka4.core.producer.transactions import Transactions
+from pykafka4.core.producer.outcomes.ledger import Census, Ledger
+from pykafka4.core.producer.produce.requests import SILENCE, ProduceRequests
+from pykafka4.core.producer.queues.partition_queue import PartitionQueue
+from pykafka4.core.producer.transactions.machine import Transactions
 from pykafka4.errors import KafkaError
 
 __all__ = ["NO_PARTITION", "WIDTH", "Standings", "show"]

@@ -12,7 +12,7 @@ from uuid import UUID
 from pykafka4.core import Effects, Failed, Reply, Request
 from pykafka4.core.metadata.cluster import Change
 from pykafka4.core.metadata.topic import Leader
-from pykafka4.core.producer.ledger import ProducerStats
+from pykafka4.core.producer.outcomes.ledger import ProducerStats
 from pykafka4.core.producer.sender import Sender
 from pykafka4.errors import ConnectionLost, KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME, ErrorCode

@@ -8,7 +8,7 @@ import pytest
 from sender_harness import LOST, SenderHarness, header, producer_id, values
 
 from pykafka4.core import Failed, Request
-from pykafka4.core.producer.requests import SILENCE
+from pykafka4.core.producer.produce.requests import SILENCE
 from pykafka4.errors import DeliveryFailed
 from pykafka4.records import TopicPartition, Written
 

@@ -9,10 +9,10 @@ import pytest
 from sender_harness import LOST, SenderHarness, header, values
 
 from pykafka4.core import INFINITY, Reply
-from pykafka4.core.producer.ledger import Ledger
-from pykafka4.core.producer.outcomes import Outcomes
-from pykafka4.core.producer.parking import Parking
-from pykafka4.core.producer.queues import PartitionQueue
+from pykafka4.core.producer.outcomes.batch_outcomes import Outcomes
+from pykafka4.core.producer.outcomes.ledger import Ledger
+from pykafka4.core.producer.queues.partition_queue import PartitionQueue
+from pykafka4.core.producer.topics.parking import Parking
 from pykafka4.errors import ClosedError, KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.records import TopicPartition, Written
 

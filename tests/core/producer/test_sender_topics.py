@@ -9,7 +9,7 @@ import pytest
 from sender_harness import SenderHarness
 
 from pykafka4.core import Reply
-from pykafka4.core.producer.parking import DENIED_SECONDS
+from pykafka4.core.producer.topics.parking import DENIED_SECONDS
 from pykafka4.errors import AuthorizationError, DeliveryFailed
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition, Written

@@ -8,7 +8,7 @@ from typing import Any
 
 from invariants import Broken, Sent
 
-from pykafka4.core.producer.ledger import ProducerStats
+from pykafka4.core.producer.outcomes.ledger import ProducerStats
 
 __all__ = ["balance"]
 

@@ -8,8 +8,8 @@ import pytest
 from handle_mutants import SHORT, Told, sending
 from schedules import Hunt, Patch, around
 
-from pykafka4.core.producer.answers import ACTIONS, Answers
-from pykafka4.core.producer.outcomes import Outcomes
+from pykafka4.core.producer.outcomes.batch_outcomes import Outcomes
+from pykafka4.core.producer.produce.responses import ACTIONS, Answers
 from pykafka4.core.producer.sender import Sender
 from pykafka4.errors import DeliveryFailed, KafkaError
 from pykafka4.errors.codes import Produce

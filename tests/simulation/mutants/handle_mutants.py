@@ -12,12 +12,12 @@ from weather import Climate
 
 from pykafka4 import producer
 from pykafka4.client.runtime import Runtime
-from pykafka4.core.producer import ledger
-from pykafka4.core.producer.answers import ACTIONS, Answers
-from pykafka4.core.producer.ledger import Ledger
-from pykafka4.core.producer.outcomes import Outcomes
-from pykafka4.core.producer.queues import PartitionQueue
-from pykafka4.core.producer.requests import ProduceRequests
+from pykafka4.core.producer.outcomes import ledger
+from pykafka4.core.producer.outcomes.batch_outcomes import Outcomes
+from pykafka4.core.producer.outcomes.ledger import Ledger
+from pykafka4.core.producer.produce.requests import ProduceRequests
+from pykafka4.core.producer.produce.responses import ACTIONS, Answers
+from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.core.producer.sender import Sender
 from pykafka4.errors import BufferFull, DeliveryFailed, KafkaError, KafkaTimeoutError, short_name
 from pykafka4.errors.codes import Produce

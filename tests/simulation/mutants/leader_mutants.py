@@ -9,9 +9,9 @@ from handle_mutants import SHORT
 from producer_plan import PIPELINED
 from schedules import Hunt, Patch, around
 
-from pykafka4.core.producer.outcomes import Outcomes
-from pykafka4.core.producer.queues import UNASSIGNED, PartitionQueue
-from pykafka4.core.producer.requests import InFlightProduce
+from pykafka4.core.producer.outcomes.batch_outcomes import Outcomes
+from pykafka4.core.producer.produce.requests import InFlightProduce
+from pykafka4.core.producer.queues.partition_queue import UNASSIGNED, PartitionQueue
 from pykafka4.core.producer.sender import Sender
 
 __all__ = ["MUTANTS", "one_epoch_for_all", "take_what_follows_for_written"]

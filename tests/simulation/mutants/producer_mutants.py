@@ -26,14 +26,14 @@ from pykafka4.core.metadata import cluster
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.call import Next, Verdict
 from pykafka4.core.network.connection import Connection
-from pykafka4.core.producer.answers import ACTIONS, Answers
-from pykafka4.core.producer.deadlines import Deadlines
-from pykafka4.core.producer.identity import Identity
-from pykafka4.core.producer.ledger import Ledger
-from pykafka4.core.producer.outcomes import Outcomes
-from pykafka4.core.producer.queues import UNASSIGNED, PartitionQueue
-from pykafka4.core.producer.requests import ProduceRequests
+from pykafka4.core.producer.outcomes.batch_outcomes import Outcomes
+from pykafka4.core.producer.outcomes.deadlines import Deadlines
+from pykafka4.core.producer.outcomes.ledger import Ledger
+from pykafka4.core.producer.produce.requests import ProduceRequests
+from pykafka4.core.producer.produce.responses import ACTIONS, Answers
+from pykafka4.core.producer.queues.partition_queue import UNASSIGNED, PartitionQueue
 from pykafka4.core.producer.sender import Sender
+from pykafka4.core.producer.sequences.identity import Identity
 from pykafka4.errors import DeliveryFailed, KafkaError
 from pykafka4.errors.codes import BY_NAME, CODES, Produce
 from pykafka4.net.handoff.waiting import Gate, Signal

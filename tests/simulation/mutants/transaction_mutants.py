@@ -12,9 +12,9 @@ from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.consumer.waits import Steps
 from pykafka4.core import Failed
 from pykafka4.core.consumer.reader import Reader
-from pykafka4.core.producer.transacted import Transacted
-from pykafka4.core.producer.transactions import Transactions
-from pykafka4.core.producer.transactions import TransactionState as S
+from pykafka4.core.producer.transactions.machine import Transactions
+from pykafka4.core.producer.transactions.machine import TransactionState as S
+from pykafka4.core.producer.transactions.records import Transacted
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.producer import Producer
 

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from pykafka4.core.backoff import Backoff
-from pykafka4.core.producer.queues import SEQUENCES, PartitionQueue
+from pykafka4.core.producer.queues.partition_queue import SEQUENCES, PartitionQueue
 from pykafka4.records import TopicPartition
 
 

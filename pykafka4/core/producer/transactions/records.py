@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from pykafka4.core.producer.ledger import Ledger
-from pykafka4.core.producer.queues import PartitionQueue
-from pykafka4.core.producer.ready import ReadyQueues
-from pykafka4.core.producer.requests import ProduceRequests
+from pykafka4.core.producer.outcomes.ledger import Ledger
+from pykafka4.core.producer.produce.requests import ProduceRequests
+from pykafka4.core.producer.queues.partition_queue import PartitionQueue
+from pykafka4.core.producer.queues.ready import ReadyQueues
 from pykafka4.errors import KafkaError
 from pykafka4.wire.records.hot import Accumulator
 

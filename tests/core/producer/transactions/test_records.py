@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from pykafka4.core.producer.transacted import Transacted
+from pykafka4.core.producer.transactions.records import Transacted
 from pykafka4.errors import KafkaError
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import attrs
 
-from pykafka4.core.producer.losses import (
+from pykafka4.core.producer.outcomes.losses import (
     NEVER,
     NO_DROPS,
     NO_LOSS,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from pykafka4.core.producer.ledger import Ledger
-from pykafka4.core.producer.queues import PartitionQueue
+from pykafka4.core.producer.outcomes.ledger import Ledger
+from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.records.hot import Batch

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from pykafka4.core.producer.outcomes import Outcomes
-from pykafka4.core.producer.queues import PartitionQueue
-from pykafka4.core.producer.ready import ReadyQueues
+from pykafka4.core.producer.outcomes.batch_outcomes import Outcomes
+from pykafka4.core.producer.queues.partition_queue import PartitionQueue
+from pykafka4.core.producer.queues.ready import ReadyQueues
 from pykafka4.core.timers import Timers
 from pykafka4.errors import KafkaError
 from pykafka4.options.config import ProducerConfig

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pykafka4.core import INFINITY, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.network import Network
-from pykafka4.core.producer.identity import Identity
-from pykafka4.core.producer.queues import PartitionQueue
-from pykafka4.core.producer.ready import ReadyQueues
-from pykafka4.core.producer.transactions import Transactions
+from pykafka4.core.producer.queues.partition_queue import PartitionQueue
+from pykafka4.core.producer.queues.ready import ReadyQueues
+from pykafka4.core.producer.sequences.identity import Identity
+from pykafka4.core.producer.transactions.machine import Transactions
 from pykafka4.errors import KafkaError, broker_error
 from pykafka4.options.config import ProducerConfig
 

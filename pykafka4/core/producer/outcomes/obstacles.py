@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
-from pykafka4.core.producer.queues import PartitionQueue
+from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.options.config import ProducerConfig
 from pykafka4.options.policies import Matcher

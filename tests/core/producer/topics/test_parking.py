@@ -10,7 +10,7 @@ import pytest
 from net_helpers import SECONDS
 
 from pykafka4.core import INFINITY
-from pykafka4.core.producer.parking import DENIED_SECONDS, SLICE, Parking
+from pykafka4.core.producer.topics.parking import DENIED_SECONDS, SLICE, Parking
 from pykafka4.errors import BufferFull, ClosedError, KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME, ErrorCode
 from pykafka4.options.config import ProducerConfig

@@ -13,12 +13,12 @@ from pykafka4.core import Failed, Outcome
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
-from pykafka4.core.producer.deadlines import Deadlines
-from pykafka4.core.producer.limits import TopicLimits
-from pykafka4.core.producer.outcomes import Outcomes
-from pykafka4.core.producer.queues import PartitionQueue
-from pykafka4.core.producer.ready import ReadyQueues
-from pykafka4.core.producer.requests import NO_ID, InFlightProduce
+from pykafka4.core.producer.outcomes.batch_outcomes import Outcomes
+from pykafka4.core.producer.outcomes.deadlines import Deadlines
+from pykafka4.core.producer.produce.requests import NO_ID, InFlightProduce
+from pykafka4.core.producer.queues.partition_queue import PartitionQueue
+from pykafka4.core.producer.queues.ready import ReadyQueues
+from pykafka4.core.producer.topics.limits import TopicLimits
 from pykafka4.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error, short_name
 from pykafka4.errors.codes import Produce, Refresh, error_code
 from pykafka4.options.config import ProducerConfig

@@ -9,7 +9,7 @@ import pytest
 
 from pykafka4.core import Failed, Reply, Request
 from pykafka4.core.backoff import Backoff
-from pykafka4.core.producer.identity import Identity, IdentityState
+from pykafka4.core.producer.sequences.identity import Identity, IdentityState
 from pykafka4.errors import AuthorizationError, ConnectionLost, KafkaError, UnsupportedVersion, short_name
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import Written

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from pykafka4.core.metadata.recovery import Recovery
-from pykafka4.core.producer.queues import PartitionQueue
+from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 
 __all__ = ["ReadyQueues"]
 

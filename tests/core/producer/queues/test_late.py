@@ -9,7 +9,7 @@ import pytest
 from sender_harness import SenderHarness
 
 from pykafka4.core import Request
-from pykafka4.core.producer.late import HUNGER, LOOKS, PACE, PATIENCE
+from pykafka4.core.producer.queues.late import HUNGER, LOOKS, PACE, PATIENCE
 from pykafka4.core.producer.standing import show
 from pykafka4.errors import ClosedError, DeliveryFailed
 from pykafka4.records import TopicPartition

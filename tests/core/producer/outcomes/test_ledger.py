@@ -11,8 +11,8 @@ from typing import cast
 import pytest
 from counting import bytecodes
 
-from pykafka4.core.producer.ledger import REMEMBERED, Ledger, ProducerStats, RecordCounts
-from pykafka4.core.producer.losses import RETIRED
+from pykafka4.core.producer.outcomes.ledger import REMEMBERED, Ledger, ProducerStats, RecordCounts
+from pykafka4.core.producer.outcomes.losses import RETIRED
 from pykafka4.errors import KafkaTimeoutError
 from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.records.hot import Batch

@@ -18,9 +18,9 @@ from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.coordinators import TRANSACTIONAL_ID, Coordinator
 from pykafka4.core.network.call import Call, Next, Verdict, unanswered
 from pykafka4.core.network.network import Network
-from pykafka4.core.producer.queues import PartitionQueue
-from pykafka4.core.producer.transaction_offsets import Group, OffsetsInTransaction
-from pykafka4.core.producer.transaction_requests import (
+from pykafka4.core.producer.queues.partition_queue import PartitionQueue
+from pykafka4.core.producer.transactions.offsets import Group, OffsetsInTransaction
+from pykafka4.core.producer.transactions.requests import (
     BEFORE_VERSION_2,
     ENDS_ADDING,
     Meaning,

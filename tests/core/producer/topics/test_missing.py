@@ -8,7 +8,7 @@ from typing import Any
 from sender_harness import SenderHarness
 
 from pykafka4.core import INFINITY
-from pykafka4.core.producer.missing import MissingTopics
+from pykafka4.core.producer.topics.missing import MissingTopics
 from pykafka4.errors import DeliveryFailed
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import Written

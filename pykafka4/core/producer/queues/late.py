@@ -18,8 +18,8 @@ from pykafka4.core import INFINITY
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
-from pykafka4.core.producer.queues import PartitionQueue
-from pykafka4.core.producer.ready import ReadyQueues
+from pykafka4.core.producer.queues.partition_queue import PartitionQueue
+from pykafka4.core.producer.queues.ready import ReadyQueues
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Accumulator, Batch
 

@@ -10,9 +10,9 @@ import attrs
 from pykafka4.core import INFINITY, Outcome, Request
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import Network
-from pykafka4.core.producer.ledger import Ledger
-from pykafka4.core.producer.outcomes import Events
-from pykafka4.core.producer.queues import PartitionQueue
+from pykafka4.core.producer.outcomes.batch_outcomes import Events
+from pykafka4.core.producer.outcomes.ledger import Ledger
+from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.options.config import ProducerConfig
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from pykafka4.wire.records.hot import ACKED, Batch

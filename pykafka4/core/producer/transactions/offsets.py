@@ -18,7 +18,7 @@ from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.coordinators import GROUP, Coordinator
 from pykafka4.core.network.call import Call, Next, Verdict, unanswered
 from pykafka4.core.network.network import Network
-from pykafka4.core.producer.transaction_requests import BEFORE_VERSION_2, OFFSETS_BY_NAME, offsets_request
+from pykafka4.core.producer.transactions.requests import BEFORE_VERSION_2, OFFSETS_BY_NAME, offsets_request
 from pykafka4.errors import KafkaError
 from pykafka4.options.config import ProducerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition, Written
