@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pykafka4.admin.values import PlannedOffset as PlannedOffset
     from pykafka4.client.client import Client as Client
     from pykafka4.consumer import Consumer as Consumer
+    from pykafka4.consumer.processing.streams import Stream as Stream
+    from pykafka4.consumer.processing.streams import Streams as Streams
     from pykafka4.core.admin.values import GroupDescription as GroupDescription
     from pykafka4.core.admin.values import GroupListing as GroupListing
     from pykafka4.core.metadata.events import BrokerAdded as BrokerAdded
@@ -61,8 +63,6 @@ if TYPE_CHECKING:
     from pykafka4.options.typed import ConsumerOptions as ConsumerOptions
     from pykafka4.options.typed import ProducerOptions as ProducerOptions
     from pykafka4.options.typed import ShareConsumerOptions as ShareConsumerOptions
-    from pykafka4.processing.streams import Stream as Stream
-    from pykafka4.processing.streams import Streams as Streams
     from pykafka4.producer import Producer as Producer
     from pykafka4.records import ConsumerGroupMetadata as ConsumerGroupMetadata
     from pykafka4.records import MemberDescription as MemberDescription
@@ -84,7 +84,7 @@ _HOMES = {
     "pykafka4.admin.values": ("GroupLag", "GroupList", "OffsetPlan", "PartitionLag", "PlannedOffset"),
     "pykafka4.client.client": ("Client",),
     "pykafka4.consumer": ("Consumer",),
-    "pykafka4.processing.streams": ("Stream", "Streams"),
+    "pykafka4.consumer.processing.streams": ("Stream", "Streams"),
     "pykafka4.producer": ("Producer",),
     "pykafka4.core.admin.values": ("GroupDescription", "GroupListing"),
     "pykafka4.core.metadata.events": ("BrokerAdded", "BrokerRemoved", "MetadataChanged"),

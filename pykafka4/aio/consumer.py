@@ -18,6 +18,8 @@ from pykafka4.aio.transactions import TaskReads
 from pykafka4.client.client import Client
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, SeekOffsets, Topics, as_seek_offsets, as_timestamp, check_lease
 from pykafka4.consumer.guard import Iteration
+from pykafka4.consumer.processing.run import Stop, plan
+from pykafka4.consumer.processing.work import Handler, Order, Processed
 from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import ConfigError
 from pykafka4.errors.frames import guarded
@@ -25,8 +27,6 @@ from pykafka4.misuse import api_timeout, check_timeout, hint, refuse_pickling, t
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.options.typed import ConsumerOptions
 from pykafka4.peers import CONSUMER_METHODS
-from pykafka4.processing.run import Stop, plan
-from pykafka4.processing.work import Handler, Order, Processed
 from pykafka4.properties import Properties, create, passed
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record

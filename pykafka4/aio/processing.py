@@ -1,7 +1,7 @@
-"""Processing in tasks. Rule: as on threads, of a lane one record is in hand at a time, and commits pass no record that is not finished.
+"""Runs the handlers of `aio.Consumer.process` in tasks. Rule: of a lane one record is in hand; commits pass no unfinished one.
 
-`pykafka4.processing` does the work; here are the handlers that are awaited, at most `workers` at a time, and the waits. When the call is
-cancelled, so are the handlers that run: their records are not finished.
+`pykafka4.consumer.processing` has the shared part. This module has the handlers that are awaited, at most `workers` at a time, and the
+waits. When the call is cancelled, its running handlers are cancelled too: their records are not finished.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
+from pykafka4.consumer.processing.progress import Progress, Task
+from pykafka4.consumer.processing.run import COMMIT_SECONDS, LOOK, Between, Plan, Rounds, tell
+from pykafka4.consumer.processing.safe import Reads
+from pykafka4.consumer.processing.work import Lane, Processed, Work, checked_delivery
 from pykafka4.errors import ClosedError, KafkaError, shown
 from pykafka4.logs import get_log
 from pykafka4.net import system
-from pykafka4.processing.progress import Progress, Task
-from pykafka4.processing.run import COMMIT_SECONDS, LOOK, Between, Plan, Rounds, tell
-from pykafka4.processing.safe import Reads
-from pykafka4.processing.work import Lane, Processed, Work, checked_delivery
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Delivery, Record
 

@@ -29,6 +29,11 @@ from pykafka4.consumer.arguments import (
     check_listener,
 )
 from pykafka4.consumer.guard import Iteration
+from pykafka4.consumer.processing.dead_letters import Sends
+from pykafka4.consumer.processing.dispatcher import StreamsPlan
+from pykafka4.consumer.processing.run import Stop, at_least_one, check_sends, plan, run, seconds
+from pykafka4.consumer.processing.streams import Streams, open_streams, stream_counts
+from pykafka4.consumer.processing.work import Handler, Order, Processed
 from pykafka4.consumer.session import Session
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.core.subscription import Since, Start
@@ -38,11 +43,6 @@ from pykafka4.misuse import ShortCuts, api_timeout, check_timeout, hint, refuse_
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.options.typed import ConsumerOptions
 from pykafka4.peers import CONSUMER_METHODS
-from pykafka4.processing.dead_letters import Sends
-from pykafka4.processing.dispatcher import StreamsPlan
-from pykafka4.processing.run import Stop, at_least_one, check_sends, plan, run, seconds
-from pykafka4.processing.streams import Streams, open_streams, stream_counts
-from pykafka4.processing.work import Handler, Order, Processed
 from pykafka4.properties import Properties, create, passed
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.common import checked_callback

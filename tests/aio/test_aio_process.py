@@ -16,8 +16,8 @@ from unsuited import key_in_a_task, numbers, numbers_in_a_task
 
 from pykafka4 import KafkaError, Producer
 from pykafka4.aio import Consumer
+from pykafka4.consumer.processing.work import Processed
 from pykafka4.errors import ConfigError
-from pykafka4.processing.work import Processed
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.batch import WireRecord
@@ -510,7 +510,7 @@ def test_partitions_that_another_task_takes_away_leave_the_commits_of_the_others
     server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keyed(server, 2, 20, 20)
-    monkeypatch.setattr("pykafka4.processing.run.COMMIT_EVERY", 0.05)
+    monkeypatch.setattr("pykafka4.consumer.processing.run.COMMIT_EVERY", 0.05)
 
     async def main() -> None:
         notes, stop, hold = Notes(39), asyncio.Event(), asyncio.Event()

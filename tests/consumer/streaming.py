@@ -10,7 +10,7 @@ from consuming import LONG, Maker
 
 from integration.waiting import until
 from pykafka4.consumer import Consumer
-from pykafka4.processing.streams import Stream
+from pykafka4.consumer.processing.streams import Stream
 from pykafka4.wire.records.hot import Record
 
 

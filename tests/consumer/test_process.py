@@ -15,8 +15,8 @@ from unsuited import key_in_a_task, numbers, numbers_in_a_task
 
 from integration.waiting import until
 from pykafka4.consumer import Consumer
+from pykafka4.consumer.processing.work import Processed, Work
 from pykafka4.errors import ConfigError
-from pykafka4.processing.work import Processed, Work
 from pykafka4.producer import Producer
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer

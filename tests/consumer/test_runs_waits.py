@@ -14,7 +14,7 @@ from streaming import Reading, committed, member
 
 from integration.waiting import until
 from pykafka4 import Consumer
-from pykafka4.processing.streams import Streams
+from pykafka4.consumer.processing.streams import Streams
 from pykafka4.testing import ModelServer
 
 EVER = 1e6  # seconds for records in hand

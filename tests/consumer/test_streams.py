@@ -19,8 +19,8 @@ from consuming import LONG, Listener, Maker, fill, numbers, read, topic
 from streaming import Reading, committed, member
 
 from integration.waiting import until
+from pykafka4.consumer.processing.streams import Streams
 from pykafka4.errors import ClosedError, ConfigError, CorruptRecord, ForkedClientError, KafkaError
-from pykafka4.processing.streams import Streams
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Record

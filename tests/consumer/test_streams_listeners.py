@@ -11,7 +11,7 @@ from streaming import Reading, committed, member
 
 from integration.waiting import until
 from pykafka4.consumer import Consumer
-from pykafka4.processing.streams import Streams
+from pykafka4.consumer.processing.streams import Streams
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 

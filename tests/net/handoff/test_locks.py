@@ -10,7 +10,9 @@ import pykafka4
 PACKAGE = Path(pykafka4.__file__).parent
 KINDS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"}
 LOGS = "net/logs.py"  # the thread of logging handlers, which is no part of the client's logic
-PROCESSING = "processing/"  # on top of the client: threads of the application wait for each other, and the loop never takes these locks
+PROCESSING = (
+    "consumer/processing/"  # on top of the client: threads of the application wait for each other, and the loop never takes these locks
+)
 TESTING = "testing/"  # a broker for tests, with threads of its own
 
 

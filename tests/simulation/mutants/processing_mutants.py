@@ -8,15 +8,15 @@ import pytest
 from schedules import Hunt, Patch, around
 
 from pykafka4.consumer.commits import Commits
+from pykafka4.consumer.processing import run
+from pykafka4.consumer.processing.allotment import Allotment, StreamState
+from pykafka4.consumer.processing.pauses import Pauses
+from pykafka4.consumer.processing.progress import Progress
+from pykafka4.consumer.processing.safe import Safe
+from pykafka4.consumer.processing.work import Work
 from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.consumer.places import Place
 from pykafka4.net import system
-from pykafka4.processing import run
-from pykafka4.processing.allotment import Allotment, StreamState
-from pykafka4.processing.pauses import Pauses
-from pykafka4.processing.progress import Progress
-from pykafka4.processing.safe import Safe
-from pykafka4.processing.work import Work
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["MUTANTS"]

@@ -15,9 +15,9 @@ from virtual import Process, World
 from weather import VirtualTransport
 
 from pykafka4 import Consumer, Producer
+from pykafka4.consumer.processing.streams import Stream, Streams
 from pykafka4.errors import KafkaError
 from pykafka4.net import system
-from pykafka4.processing.streams import Stream, Streams
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Delivery, Record
 

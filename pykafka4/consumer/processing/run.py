@@ -15,15 +15,15 @@ from typing import Any, Final, Protocol
 
 import attrs
 
+from pykafka4.consumer.processing.dead_letters import DeadLetters, Sends
+from pykafka4.consumer.processing.own_threads import OwnThreads
+from pykafka4.consumer.processing.pauses import Pauses, Pausing
+from pykafka4.consumer.processing.safe import Reads, Safe
+from pykafka4.consumer.processing.work import Handler, Order, Processed, Retries, Work
 from pykafka4.errors import ClosedError, ConfigError, GroupError, KafkaError, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_count
 from pykafka4.net import system
-from pykafka4.processing.dead_letters import DeadLetters, Sends
-from pykafka4.processing.own_threads import OwnThreads
-from pykafka4.processing.pauses import Pauses, Pausing
-from pykafka4.processing.safe import Reads, Safe
-from pykafka4.processing.work import Handler, Order, Processed, Retries, Work
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
 

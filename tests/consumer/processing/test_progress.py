@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 
-from pykafka4.processing.progress import Progress, Task
+from pykafka4.consumer.processing.progress import Progress, Task
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
 

@@ -14,14 +14,14 @@ from typing import Final
 
 import attrs
 
+from pykafka4.consumer.processing.allotment import Allotment
+from pykafka4.consumer.processing.pauses import Pauses
+from pykafka4.consumer.processing.run import COMMIT_EVERY, COMMIT_SECONDS, LOOK, Consumes, commit_last, tell
+from pykafka4.consumer.processing.safe import Reads, Safe
 from pykafka4.errors import ClosedError, KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Promise, Signal
-from pykafka4.processing.allotment import Allotment
-from pykafka4.processing.pauses import Pauses
-from pykafka4.processing.run import COMMIT_EVERY, COMMIT_SECONDS, LOOK, Consumes, commit_last, tell
-from pykafka4.processing.safe import Reads, Safe
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Dispatcher", "StreamsPlan"]

@@ -13,8 +13,8 @@ from interrupts import interrupted
 from working import record
 
 from integration.waiting import until
+from pykafka4.consumer.processing.allotment import Allotment, StreamState
 from pykafka4.errors import KafkaError
-from pykafka4.processing.allotment import Allotment, StreamState
 from pykafka4.records import TopicPartition
 
 LONG = 30.0

@@ -12,13 +12,13 @@ from types import TracebackType
 from typing import Any, Final, overload
 
 from pykafka4.client.runtime import warn_unclosed
+from pykafka4.consumer.processing.allotment import Allotment, StreamState
+from pykafka4.consumer.processing.dispatcher import Dispatcher, StreamsPlan
+from pykafka4.consumer.processing.run import Consumes, at_least_one
 from pykafka4.errors import ConfigError, ForkedClientError, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import api_timeout, check_timeout, refuse_pickling
 from pykafka4.net import logs, system
-from pykafka4.processing.allotment import Allotment, StreamState
-from pykafka4.processing.dispatcher import Dispatcher, StreamsPlan
-from pykafka4.processing.run import Consumes, at_least_one
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
 

@@ -1,4 +1,4 @@
-"""Processing. Rule: a committed offset is never behind a record that is not finished, whatever order the handlers finish in.
+"""Runs the handlers of `Consumer.process` and the streams of `Consumer.streams`. Rule: no commit passes an unfinished record.
 
 `Consumer.process` runs here: the thread that called it polls and commits (`run`), and handlers run on an executor, in order per key
 (`work`). What of a partition is finished, `progress` knows. Records that failed for good go to another topic (`dead_letters`).

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from pykafka4.processing.dead_letters import DeadLetters
-from pykafka4.processing.run import _order
-from pykafka4.processing.work import Retries, Work
+from pykafka4.consumer.processing.dead_letters import DeadLetters
+from pykafka4.consumer.processing.run import _order
+from pykafka4.consumer.processing.work import Retries, Work
 from pykafka4.wire.records.hot import Record
 
 

@@ -12,10 +12,10 @@ import pytest
 from interrupts import interrupted
 from working import first, record, work
 
+from pykafka4.consumer.processing.dead_letters import DeadLetters
+from pykafka4.consumer.processing.work import Processed, Retries, Work
 from pykafka4.errors import KafkaError
 from pykafka4.net import system
-from pykafka4.processing.dead_letters import DeadLetters
-from pykafka4.processing.work import Processed, Retries, Work
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
 
@@ -253,7 +253,7 @@ def test_a_record_is_finished_when_what_its_handler_sent_is_acknowledged(monkeyp
         def add_done_callback(self, fn: Any) -> None:
             callbacks.append(lambda: fn(self))
 
-    monkeypatch.setattr("pykafka4.processing.work.Delivery", Pending)
+    monkeypatch.setattr("pykafka4.consumer.processing.work.Delivery", Pending)
     outcomes = {0: Pending(), 1: [Pending(), Pending()], 2: Pending(KafkaError("lost"))}
     todo, executor = work(lambda one: outcomes[one.offset])
     todo.add([record(0), record(1), record(2)])
