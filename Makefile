@@ -3,7 +3,6 @@
 .DELETE_ON_ERROR:
 SHELL := /bin/sh
 PY := .venv/bin/python
-# Test modules of one name in several folders need importlib; the folders' own helper modules then need their place on the path.
 PYTEST := $(PY) -m pytest
 SOCKETS := tests/net tests/secrets
 REAL := cluster or spark or chaos or storm or docker or vagrant or compat or harness or kerberos

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -24,9 +23,7 @@ from pykafka4.options.config import ClientConfig
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
-
-sys.path.insert(0, str(Path(__file__).parent / "net"))
-from net_helpers import SECONDS, closed_port, python, serving, until
+from tests.net.net_helpers import SECONDS, closed_port, python, serving, until
 
 pytestmark = pytest.mark.model(topics={"orders": 6})
 

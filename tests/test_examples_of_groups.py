@@ -12,12 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sharing import configure
 
 from integration.cluster import Cluster
 from integration.kafka.settings import write_properties
 from integration.waiting import until
 from pykafka4 import Consumer, Producer
+from tests.integration.sharing import configure
 
 pytestmark = [pytest.mark.cluster]
 ROOT = Path(__file__).resolve().parents[1]

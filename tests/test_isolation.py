@@ -13,10 +13,10 @@ from operator import attrgetter
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, until
 
 from pykafka4 import Client, Consumer, KafkaError, Producer
 from pykafka4.testing import ModelServer
+from tests.net.net_helpers import SECONDS, until
 
 SENDER_CALLS = (
     "poll",

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS
 
 from pykafka4 import Client, Producer
 from pykafka4.testing import ModelServer
+from tests.net.net_helpers import SECONDS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one address of the loopback")
 NAME, OLD, NEW = "moving.test", "127.0.0.2", "127.0.0.1"

@@ -17,8 +17,6 @@ from typing import Any
 
 import attrs
 import pytest
-from net_helpers import SECONDS, closed_port, until
-from proxy_servers import SERVERS
 
 from pykafka4 import BufferFull, Client, ConfigError, Consumer, DeliveryFailed, KafkaTimeoutError, Producer, RecordTooLarge
 from pykafka4.core.group.assignors import group_member
@@ -27,6 +25,8 @@ from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest
 from pykafka4.wire.records.compression import CODECS
 from pykafka4.wire.records.hot import murmur2
+from tests.net.net_helpers import SECONDS, closed_port, until
+from tests.net.proxy_servers import SERVERS
 from tools.mutants.catalogue import MUTANTS
 
 # The mutant "OPTION is ignored" of each is killed by a unit test.

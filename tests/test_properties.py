@@ -13,12 +13,12 @@ import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from translated import options, refused
 
 from pykafka4 import Client, ConfigError, Consumer, Producer
 from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.peers import AS_HERE, OPTIONS, UNITS, Harmless, Needless, Similar
 from pykafka4.properties import LARGEST_FILE, read
+from tests.properties.translated import options, refused
 
 LISTS = Path(__file__).parent / "properties"
 CONFIGS = (ClientConfig, ProducerConfig, ConsumerConfig)

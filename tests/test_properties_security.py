@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from translated import options, refused
 
 from pykafka4 import ConfigError
 from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.properties import read, translate
 from pykafka4.properties_security import NAMES, parse_jaas
+from tests.properties.translated import options, refused
 
 CONFIGS = (ClientConfig, ProducerConfig, ConsumerConfig)
 SERVERS = {"bootstrap.servers": "localhost:1"}

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS as LIMIT
-from net_helpers import until
 
 from pykafka4 import Client, Consumer, KafkaTimeoutError, Producer
 from pykafka4.client.runtime import Runtime
 from pykafka4.testing import ModelServer
+from tests.net.net_helpers import SECONDS as LIMIT
+from tests.net.net_helpers import until
 
 pytestmark = pytest.mark.model(topics={"t": 2})
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from consuming import Maker, poll_until
-
 from pykafka4 import AdminClient, GroupDescription, GroupLag, TopicPartition
+from tests.consumer.consuming import Maker, poll_until
 
 T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
 

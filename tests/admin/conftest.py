@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from consuming import Maker
 
 from pykafka4 import AdminClient
 from pykafka4.core.admin import places, work
 from pykafka4.testing import ModelServer
+from tests.consumer.consuming import Maker
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from administering import T0, T1, T2, described, joined, lag_of
-from consuming import LONG, Maker, poll_until, topic
 
 from pykafka4 import (
     AdminClient,
@@ -30,6 +28,8 @@ from pykafka4 import (
 )
 from pykafka4.admin.desk import Answers
 from pykafka4.testing import ModelServer
+from tests.admin.administering import T0, T1, T2, described, joined, lag_of
+from tests.consumer.consuming import LONG, Maker, poll_until, topic
 
 # ---- looking
 

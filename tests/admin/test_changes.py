@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from administering import T0, T1, described, joined
-from consuming import LONG, Maker, topic
 
 from pykafka4 import (
     AdminClient,
@@ -22,6 +20,8 @@ from pykafka4 import (
     TopicPartition,
 )
 from pykafka4.testing import ModelServer
+from tests.admin.administering import T0, T1, described, joined
+from tests.consumer.consuming import LONG, Maker, topic
 
 
 def test_a_group_with_members_refuses_and_names_them(server: ModelServer, admin: AdminClient, make: Maker) -> None:

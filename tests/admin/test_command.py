@@ -13,7 +13,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from consuming import Maker, poll_until, topic
 from rich.console import Console
 
 from pykafka4 import AdminClient, GroupDescription, GroupLag, KafkaError, OffsetAndMetadata, TopicPartition
@@ -23,6 +22,7 @@ from pykafka4.cli.groups import watch
 from pykafka4.cli.main import run
 from pykafka4.cli.show import as_json, plain
 from pykafka4.testing import ModelServer
+from tests.consumer.consuming import Maker, poll_until, topic
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 Ran = tuple[int, str, str]

@@ -7,10 +7,9 @@ from collections.abc import Callable, Coroutine, Generator, Iterator
 from enum import Enum
 from typing import Any
 
-from net_helpers import SECONDS
-
 from pykafka4.aio import Consumer, Producer
 from pykafka4.testing import ModelServer
+from tests.net.net_helpers import SECONDS
 
 ROOM = {"batch_size": 2_048, "buffer_memory": 1 << 20, "max_partition_bytes": 16_384, "linger_ms": 0}
 

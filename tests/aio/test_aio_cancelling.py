@@ -11,10 +11,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from consuming import fill, numbers, topic
-from interrupts import interrupts, undisturbed
-from net_helpers import SECONDS
-from tasking import When, cancelled, consumer_of, every_wait, run
 
 from pykafka4 import KafkaError
 from pykafka4.aio import Consumer, guard
@@ -22,6 +18,10 @@ from pykafka4.core.group.classic import ClassicProtocol
 from pykafka4.core.group.coordinator import Reaction
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
+from tests.aio.tasking import When, cancelled, consumer_of, every_wait, run
+from tests.consumer.consuming import fill, numbers, topic
+from tests.net.interrupts import interrupts, undisturbed
+from tests.net.net_helpers import SECONDS
 
 T0 = ("t", 0)
 

@@ -20,15 +20,15 @@ from typing import Any
 
 import attrs
 import pytest
-from consuming import LONG, fill, numbers, topic
-from net_helpers import SECONDS, until
-from tasking import consumer_of, eventually, run
 
 from pykafka4 import Client, ClosedError, ConfigError, Consumer, CorruptRecord, GroupError, KafkaError, KafkaTimeoutError
 from pykafka4 import aio as package
 from pykafka4.aio.session import SLICE_SECONDS
 from pykafka4.net.handoff.waiting import Promise, Signal
 from pykafka4.testing import ModelServer
+from tests.aio.tasking import consumer_of, eventually, run
+from tests.consumer.consuming import LONG, fill, numbers, topic
+from tests.net.net_helpers import SECONDS, until
 
 T0 = ("t", 0)
 

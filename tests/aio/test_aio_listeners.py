@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from consuming import Listener, fill, numbers, topic
-from net_helpers import SECONDS
-from tasking import consumer_of, eventually, run
 
 from pykafka4 import ClosedError, KafkaError
 from pykafka4.aio import Consumer
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
+from tests.aio.tasking import consumer_of, eventually, run
+from tests.consumer.consuming import Listener, fill, numbers, topic
+from tests.net.net_helpers import SECONDS
 
 T0 = ("t", 0)
 Act = Callable[[Consumer], Awaitable[Any]]

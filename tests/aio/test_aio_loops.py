@@ -7,14 +7,14 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from consuming import fill, topic
-from tasking import consumer_of, run
 
 from pykafka4 import ConfigError, KafkaError, Record
 from pykafka4.aio import Consumer
 from pykafka4.core import INFINITY
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
+from tests.aio.tasking import consumer_of, run
+from tests.consumer.consuming import fill, topic
 
 T0 = ("t", 0)
 

@@ -10,9 +10,6 @@ from contextvars import ContextVar
 from typing import Any
 
 import pytest
-from consuming import topic
-from tasking import When, consumer_of, eventually, producer_of, run
-from unsuited import key_in_a_task, numbers, numbers_in_a_task
 
 from pykafka4 import KafkaError, Producer
 from pykafka4.aio import Consumer
@@ -22,6 +19,9 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.batch import WireRecord
 from pykafka4.wire.records.hot import Record
+from tests.aio.tasking import When, consumer_of, eventually, producer_of, run
+from tests.consumer.consuming import topic
+from tests.consumer.unsuited import key_in_a_task, numbers, numbers_in_a_task
 
 
 def keyed(server: ModelServer, partitions: int, count: int, keys: int) -> None:

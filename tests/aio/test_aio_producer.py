@@ -11,13 +11,13 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
-from net_helpers import until
-from producing import values
-from tasking import ROOM, eventually, full, producer_of, run
 
 from pykafka4 import BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError
 from pykafka4.core.producer.topics.parking import DENIED_SECONDS
 from pykafka4.testing import ModelServer
+from tests.aio.tasking import ROOM, eventually, full, producer_of, run
+from tests.net.net_helpers import until
+from tests.producer.producing import values
 
 
 @pytest.fixture

@@ -6,8 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from consuming import LONG, topic
-from tasking import consumer_of, eventually, run
 
 from pykafka4 import Client, KafkaError
 from pykafka4.aio import Consumer
@@ -15,6 +13,8 @@ from pykafka4.errors import ClosedError, ConfigError
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Record
+from tests.aio.tasking import consumer_of, eventually, run
+from tests.consumer.consuming import LONG, topic
 
 T0 = TopicPartition("t", 0)
 

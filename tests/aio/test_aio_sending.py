@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS
-from producing import values
-from tasking import ROOM, eventually, full, producer_of, run
 
 from pykafka4 import (
     AuthorizationError,
@@ -25,6 +22,9 @@ from pykafka4 import (
 )
 from pykafka4.aio import Producer
 from pykafka4.testing import ModelServer
+from tests.aio.tasking import ROOM, eventually, full, producer_of, run
+from tests.net.net_helpers import SECONDS
+from tests.producer.producing import values
 
 
 @pytest.fixture

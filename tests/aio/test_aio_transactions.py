@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, until
-from tasking import producer_of, run
 
 from pykafka4 import ConfigError, Consumer, ConsumerGroupMetadata, DeliveryFailed, KafkaTimeoutError, ProducerFencedError, TransactionError
 from pykafka4.aio import Producer
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.testing import ModelServer
+from tests.aio.tasking import producer_of, run
+from tests.net.net_helpers import SECONDS, until
 
 ID = "invoices-1"
 GROUP = ConsumerGroupMetadata("g")

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, until
-from tasking import cancelled, consumer_of, every_wait, producer_of, run
 
 from pykafka4 import ConfigError, Consumer, KafkaError, Producer, TransactionAborted
 from pykafka4 import aio as package
 from pykafka4.testing import ModelServer
+from tests.aio.tasking import cancelled, consumer_of, every_wait, producer_of, run
+from tests.net.net_helpers import SECONDS, until
 
 IN = ("in", 0)
 

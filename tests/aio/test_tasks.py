@@ -6,11 +6,10 @@ import asyncio
 from contextvars import ContextVar
 from typing import Any
 
-from tasking import eventually, run
-
 from pykafka4.aio.tasks import Home, TaskLatch
 from pykafka4.net import system
 from pykafka4.producer.deliveries import Tasks
+from tests.aio.tasking import eventually, run
 
 
 def test_a_wake_up_that_comes_late_does_not_end_the_next_sleep() -> None:

@@ -1,7 +1,7 @@
 """Groups for assignors, drawn from seeds: members that come and go over some rebalances, with equal and different subscriptions, racks,
 static members, members of an older generation, conflicting claims and broken user data.
 
-`PYTHONPATH=. python tests/assignors/assignor_cases.py` writes `vectors.json.xz`: groups, and what Java's assignors make of them, or None
+`python -m tests.assignors.assignor_cases` writes `vectors.json.xz`: groups, and what Java's assignors make of them, or None
 where Java's result is invalid (`is_comparable`).
 """
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from assignor_cases import OWNED, Group, groups, is_comparable, owners, topics_of, vectors
 
 from integration.java.assignors import java_assign
 from pykafka4.assignors.builtin import ASSIGNORS
+from tests.assignors.assignor_cases import OWNED, Group, groups, is_comparable, owners, topics_of, vectors
 
 FRESH = range(1_000_000, 1_000_150)  # seeds
 

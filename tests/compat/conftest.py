@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from old_releases import REPLICATED
 
 from integration.local.cluster import LocalCluster
+from tests.compat.old_releases import REPLICATED
 
 STARTED = pytest.StashKey[dict[str, float]]()
 

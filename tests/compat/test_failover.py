@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from old_releases import LONG, REPLICATED, marks, on, poll_until
-
 from integration.local.cluster import LocalCluster
 from pykafka4 import Consumer, Producer, Record, TopicPartition
+from tests.compat.old_releases import LONG, REPLICATED, marks, on, poll_until
 
 pytestmark = [*marks, on(f"2.1.1{REPLICATED}")]
 

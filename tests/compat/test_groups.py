@@ -6,13 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from old_releases import GROUP, LONG, READ_FROM, WRITTEN_TO, marks, on, poll_until, take
-
 from integration.java.client import JavaRecord
 from integration.java.old_client import old_java_produce
 from integration.local.cluster import LocalCluster
 from integration.waiting import until
 from pykafka4 import Consumer, Record
+from tests.compat.old_releases import GROUP, LONG, READ_FROM, WRITTEN_TO, marks, on, poll_until, take
 
 pytestmark = [*marks, on(*WRITTEN_TO, *READ_FROM)]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from old_releases import LONG, READ_FROM, codecs, marks, on, read_all
 
 from integration.java.client import JavaRecord
 from integration.java.old_client import old_java_produce
@@ -12,6 +11,7 @@ from pykafka4 import Consumer, Producer, TopicPartition
 from pykafka4.wire.protocol.messages_fetch import FetchRequest
 from pykafka4.wire.records.batch import batches
 from pykafka4.wire.records.compression import CODECS
+from tests.compat.old_releases import LONG, READ_FROM, codecs, marks, on, read_all
 
 pytestmark = marks
 

@@ -6,10 +6,10 @@ import contextlib
 import time
 
 import pytest
-from old_releases import LONG, READ_FROM, WRITTEN_TO, marks, number, on
 
 from integration.local.cluster import LocalCluster
 from pykafka4 import BrokerError, DeliveryFailed, Producer, TopicPartition, UnsupportedVersion
+from tests.compat.old_releases import LONG, READ_FROM, WRITTEN_TO, marks, number, on
 
 pytestmark = marks
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from old_releases import LONG, WRITTEN_TO, marks, on
 
 from integration.local.cluster import LocalCluster
 from integration.waiting import until
 from pykafka4 import ConsumerGroupMetadata, Producer, ProducerFencedError
+from tests.compat.old_releases import LONG, WRITTEN_TO, marks, on
 
 pytestmark = [*marks, on(*WRITTEN_TO)]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from old_releases import LONG, WRITTEN_TO, codecs, marks, on, read_all
 
 from integration.local.cluster import LocalCluster
 from pykafka4 import Producer
+from tests.compat.old_releases import LONG, WRITTEN_TO, codecs, marks, on, read_all
 
 pytestmark = [*marks, on(*WRITTEN_TO)]
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from old_releases import marks, on
 
 from integration.kafka.releases import Kind
 from integration.local import cluster as local
@@ -22,6 +21,7 @@ from integration.local.quorum import Node
 from integration.local.zookeeper import NAME, ZooKeeper
 from integration.waiting import until
 from pykafka4 import UnsupportedVersion
+from tests.compat.old_releases import marks, on
 
 pytestmark = marks
 

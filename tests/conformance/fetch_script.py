@@ -6,13 +6,12 @@ import time
 from typing import Any
 from uuid import UUID
 
-from produce_script import batch, now_ms, put
-from worlds import World, error
-
 from pykafka4.wire.protocol.messages_admin import DeleteRecordsRequest
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 from pykafka4.wire.records.batch import WireRecord, batches, build_batch
+from tests.conformance.produce_script import batch, now_ms, put
+from tests.conformance.worlds import World, error
 
 NEW, BY_NAME, LEADER_ONLY, FIRST = 17, 12, 10, 4
 BY_ID = 12  # the first Metadata that can ask for topics by id

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from worlds import Line, World, error, eventually
-
 from pykafka4.wire.protocol.messages_group import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -16,6 +14,7 @@ from pykafka4.wire.protocol.messages_group import (
     SyncGroupRequest,
 )
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
+from tests.conformance.worlds import Line, World, error, eventually
 
 SESSION, REBALANCE = 10_000, 20_000
 AFTER_0_11 = 5  # a version of Produce that 0.11 lacks

@@ -5,15 +5,14 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from group_script import Member, ready
-from worlds import World, error, eventually
-
 from pykafka4.wire.protocol.messages_group import (
     ConsumerGroupHeartbeatRequest,
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
 from pykafka4.wire.protocol.schema import decode_data, encode_data
+from tests.conformance.group_script import Member, ready
+from tests.conformance.worlds import World, error, eventually
 
 BOTH = (0, 1)  # the partitions of the topic
 

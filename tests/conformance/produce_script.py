@@ -7,12 +7,11 @@ import time
 from typing import Any
 from uuid import UUID
 
-from worlds import World, error, eventually
-
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
 from pykafka4.wire.records.batch import WireRecord, build_batch
 from pykafka4.wire.records.checksum import crc32c
+from tests.conformance.worlds import World, error, eventually
 
 BY_ID, BY_NAME = 13, 12
 BOTH_LIMITS = 10  # the Produce of releases that limit timestamps in both directions (3.6 does, too, but has no version of its own)

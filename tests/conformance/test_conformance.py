@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fetch_script import SCRIPTS as FETCH
-from fetch_script import epochs, sessions
-from group_script import SCRIPTS as GROUPS
-from group_script import static
-from migration_script import SCRIPTS as MIGRATIONS
-from produce_script import SCRIPTS as PRODUCE
-from produce_script import leaders, replicas, restarted, unconfirmed
-from transaction_script import SCRIPTS as TRANSACTIONS
-from unlike import UNLIKE
-from worlds import ModelPlace, RealPlace, World
 
 from integration.cluster import Cluster
 from integration.local.cluster import LocalCluster
 from pykafka4.testing import ModelServer
+from tests.conformance.fetch_script import SCRIPTS as FETCH
+from tests.conformance.fetch_script import epochs, sessions
+from tests.conformance.group_script import SCRIPTS as GROUPS
+from tests.conformance.group_script import static
+from tests.conformance.migration_script import SCRIPTS as MIGRATIONS
+from tests.conformance.produce_script import SCRIPTS as PRODUCE
+from tests.conformance.produce_script import leaders, replicas, restarted, unconfirmed
+from tests.conformance.transaction_script import SCRIPTS as TRANSACTIONS
+from tests.conformance.unlike import UNLIKE
+from tests.conformance.worlds import ModelPlace, RealPlace, World
 
 HERE = Path(__file__).parent
 NEWEST = "4.4"

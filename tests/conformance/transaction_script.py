@@ -5,10 +5,6 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from produce_script import BY_ID, batch, sealed
-from produce_script import observed as produced
-from worlds import World, error, eventually
-
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetFetchRequest
@@ -21,6 +17,9 @@ from pykafka4.wire.protocol.messages_txn import (
     TxnOffsetCommitRequest,
 )
 from pykafka4.wire.records.batch import batches, control_type, records_of
+from tests.conformance.produce_script import BY_ID, batch, sealed
+from tests.conformance.produce_script import observed as produced
+from tests.conformance.worlds import World, error, eventually
 
 MINUTE = 60_000
 RAISING = 5  # the version of EndTxn that begins the next epoch

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from consuming import Maker
 
 from pykafka4.testing import ModelServer
+from tests.consumer.consuming import Maker
 
 
 @pytest.fixture

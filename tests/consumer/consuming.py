@@ -6,12 +6,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from net_helpers import SECONDS
-
 from pykafka4.consumer import Consumer
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.batch import WireRecord
+from tests.net.net_helpers import SECONDS
 
 LONG = SECONDS  # nothing that works takes so long
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crashing import DIES_AFTER, LIST
+from tests.consumer.crashing import DIES_AFTER, LIST
 
 __all__ = ["ALL", "CELLS", "MEANINGS", "judge"]
 

@@ -8,13 +8,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from consuming import LONG
-
 from integration.waiting import until
 from pykafka4 import Consumer, aio
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Record
+from tests.consumer.consuming import LONG
 
 HOWS = ("process", "tasks", "streams")
 QUICK = {"group_id": "g", "enable_auto_commit": False, "fetch_max_wait_ms": 50, "heartbeat_interval_ms": 50, "metadata_max_age_ms": 500}

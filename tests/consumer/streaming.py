@@ -6,12 +6,11 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from consuming import LONG, Maker
-
 from integration.waiting import until
 from pykafka4.consumer import Consumer
 from pykafka4.consumer.processing.streams import Stream
 from pykafka4.wire.records.hot import Record
+from tests.consumer.consuming import LONG, Maker
 
 
 def member(make: Maker, **options: Any) -> Consumer:

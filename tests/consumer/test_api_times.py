@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from api_calls import ATTEMPTS, CLOSE_LATE, LATE, TIMEOUTS, assert_all_in_time, calls, seconds
-from consuming import LONG, Maker, poll_until, read, topic
 
 from integration.waiting import until
 from pykafka4.consumer import Consumer
@@ -23,6 +21,8 @@ from pykafka4.errors import ClosedError, GroupError
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.testing.groups.group import GroupState
+from tests.consumer.api_calls import ATTEMPTS, CLOSE_LATE, LATE, TIMEOUTS, assert_all_in_time, calls, seconds
+from tests.consumer.consuming import LONG, Maker, poll_until, read, topic
 
 # ---------------------------------------------------------------- situations
 

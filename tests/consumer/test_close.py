@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
-from net_helpers import python
 
 from pykafka4.client.client import Client
 from pykafka4.consumer import Consumer
 from pykafka4.errors import ClosedError, ConfigError, ForkedClientError, GroupError, KafkaError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import ModelServer
+from tests.consumer.consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
+from tests.net.net_helpers import python
 
 
 class Parting(Listener):

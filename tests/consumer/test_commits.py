@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from consuming import LONG, Maker, fill, numbers, poll_until, read, topic
 
 from integration.waiting import until
 from pykafka4.consumer import Consumer
@@ -17,6 +16,7 @@ from pykafka4.errors import BufferFull, ConfigError, GroupError, KafkaTimeoutErr
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest
+from tests.consumer.consuming import LONG, Maker, fill, numbers, poll_until, read, topic
 
 
 def test_commit_covers_everything_handed_out_by_polls_that_returned(server: ModelServer, make: Maker) -> None:

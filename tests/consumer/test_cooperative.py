@@ -8,7 +8,6 @@ from collections.abc import Collection
 from typing import Any
 
 import pytest
-from consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.assignors import CooperativeStickyAssignor, GroupMember, Topics
 from pykafka4.consumer import Consumer
@@ -18,6 +17,7 @@ from pykafka4.core.group.states import MemberState
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.testing.groups.group import JoinRequest
+from tests.consumer.consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
 COOPERATIVE = {"group_id": "g", "partition_assignment_strategy": "cooperative-sticky"}
 SILENT = JoinRequest(

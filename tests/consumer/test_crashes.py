@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import crashing
 import pytest
-from consuming import LONG, Maker, fill, numbers, read
-from crash_table import ALL, CELLS, MEANINGS, judge
-from crashing import POINTS, SETTINGS
 
 from pykafka4.testing import ModelServer
+from tests.consumer import crashing
+from tests.consumer.consuming import LONG, Maker, fill, numbers, read
+from tests.consumer.crash_table import ALL, CELLS, MEANINGS, judge
+from tests.consumer.crashing import POINTS, SETTINGS
 
 
 def test_the_table_has_every_setting_and_every_point() -> None:

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from consuming import LONG, Listener, Maker, read, topic
-from streaming import member
 
 from pykafka4 import Client, Consumer, Producer
 from pykafka4.errors import KafkaTimeoutError
 from pykafka4.net.loop import Loop
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
+from tests.consumer.consuming import LONG, Listener, Maker, read, topic
+from tests.consumer.streaming import member
 
 FOREVER = 10 * LONG
 

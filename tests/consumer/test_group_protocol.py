@@ -6,12 +6,12 @@ import re
 from typing import Any
 
 import pytest
-from consuming import Listener, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.consumer import Consumer
 from pykafka4.errors import BrokerError, ConfigError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from pykafka4.testing import ModelServer
+from tests.consumer.consuming import Listener, Maker, fill, numbers, poll_until, read, topic
 
 MODERN: dict[str, Any] = {"group_id": "g", "group_protocol": "consumer", "auto_offset_reset": "earliest"}
 

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from consuming import LONG, Maker, fill, topic
 
 from pykafka4 import ClosedError, ConfigError, Consumer, KafkaError
 from pykafka4.consumer.assignment import Assignment
@@ -21,6 +20,7 @@ from pykafka4.consumer.guard import CALLS
 from pykafka4.consumer.session import Session
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
+from tests.consumer.consuming import LONG, Maker, fill, topic
 
 T0 = ("t", 0)
 GUARDED: dict[str, tuple[Any, ...]] = {  # arguments of each

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from consuming import Listener, Maker, fill, numbers, poll_until, read, topic
-from incremental_harness import IncrementalProtocol, incremental
 
 from pykafka4.consumer import Consumer
 from pykafka4.errors import ClosedError, GroupError
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.testing.groups.group import GroupState, JoinRequest, Member
+from tests.consumer.consuming import Listener, Maker, fill, numbers, poll_until, read, topic
+from tests.core.incremental_harness import IncrementalProtocol, incremental
 
 Become = Callable[..., None]
 JOINED = JoinRequest("m", None, "c", "consumer", (), 600.0, 600.0, needs_id_first=False)

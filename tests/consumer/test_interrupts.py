@@ -10,8 +10,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from consuming import LONG, Listener, Maker, poll_until, read, topic
-from interrupts import handled, interrupted, interrupts, share
 
 from pykafka4.consumer import assignment, waits
 from pykafka4.consumer.waits import at_once
@@ -25,6 +23,8 @@ from pykafka4.testing import ModelServer
 from pykafka4.wire.records.batch import WireRecord, build_batch
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk
+from tests.consumer.consuming import LONG, Listener, Maker, poll_until, read, topic
+from tests.net.interrupts import handled, interrupted, interrupts, share
 
 RunOnce = Callable[[Callable[[Callable[[], Any]], Any]], None]
 

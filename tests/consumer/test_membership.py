@@ -7,7 +7,6 @@ import time
 from typing import Any
 
 import pytest
-from consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.consumer import Consumer
 from pykafka4.consumer.waits import at_once
@@ -19,6 +18,7 @@ from pykafka4.testing import Fault, ModelServer
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, MetadataRequest
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import HeartbeatRequest, JoinGroupRequest, OffsetFetchRequest
+from tests.consumer.consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
 
 def test_a_member_that_polls_too_rarely_loses_its_partitions_and_joins_again(server: ModelServer, make: Maker) -> None:

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import pytest
-from consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.client.client import Client
 from pykafka4.consumer import Consumer
@@ -18,6 +17,7 @@ from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutEr
 from pykafka4.net.handoff.waiting import Signal
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import ModelServer
+from tests.consumer.consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
 
 def test_misuse_is_answered_with_the_right_way(server: ModelServer, make: Maker) -> None:

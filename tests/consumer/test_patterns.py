@@ -7,12 +7,12 @@ import time
 from typing import Any
 
 import pytest
-from consuming import LONG, Listener, Maker, fill, numbers, poll_until, read
 
 from pykafka4.core.group.topic_filter import TopicFilter
 from pykafka4.errors import ConfigError
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
+from tests.consumer.consuming import LONG, Listener, Maker, fill, numbers, poll_until, read
 
 SOON = {"metadata_max_age_ms": 200}
 

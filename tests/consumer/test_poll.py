@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from consuming import LONG, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4 import Consumer
 from pykafka4.errors import ClosedError, NoOffsetForPartition
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
+from tests.consumer.consuming import LONG, Maker, fill, numbers, poll_until, read, topic
 
 
 def test_assigned_partitions_are_read_in_order_without_a_group(server: ModelServer, make: Maker) -> None:

@@ -9,12 +9,12 @@ from threading import Event
 from typing import Any
 
 import pytest
-from consuming import LONG, Listener, Maker, fill, poll_until, read, topic
 
 from pykafka4 import Consumer
 from pykafka4.errors import BrokerError, ConfigError, NoOffsetForPartition, OffsetOutOfRange
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
+from tests.consumer.consuming import LONG, Listener, Maker, fill, poll_until, read, topic
 
 
 @pytest.mark.parametrize("how", ["close", "unsubscribe", "rebalance"])

@@ -10,8 +10,6 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from consuming import LONG, Listener, Maker, fill, read, topic
-from unsuited import key_in_a_task, numbers, numbers_in_a_task
 
 from integration.waiting import until
 from pykafka4.consumer import Consumer
@@ -22,6 +20,8 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.batch import WireRecord
 from pykafka4.wire.records.hot import Record
+from tests.consumer.consuming import LONG, Listener, Maker, fill, read, topic
+from tests.consumer.unsuited import key_in_a_task, numbers, numbers_in_a_task
 
 
 def keyed(server: ModelServer, partitions: int, count: int, keys: int) -> None:

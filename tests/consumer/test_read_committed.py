@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from consuming import Maker, fill, poll_until, read
-from transaction_client import Writer
 
 from pykafka4.consumer import Consumer
 from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.messages_fetch import FetchRequest
+from tests.consumer.consuming import Maker, fill, poll_until, read
+from tests.testing.transaction_client import Writer
 
 T0 = ("t", 0)
 COMMITTED = {"isolation_level": "read_committed"}

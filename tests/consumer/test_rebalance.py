@@ -7,8 +7,6 @@ import time
 from itertools import islice
 
 import pytest
-from consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
-from net_helpers import until
 
 from pykafka4.consumer import Consumer, assignment
 from pykafka4.consumer.assignment import LAST_COMMIT_SECONDS
@@ -17,6 +15,8 @@ from pykafka4.net.handoff.waiting import Signal
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest
+from tests.consumer.consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
+from tests.net.net_helpers import until
 
 
 def test_members_share_out_partitions_and_take_over_from_each_other(server: ModelServer, make: Maker) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from consuming import Listener, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.consumer import Consumer
 from pykafka4.errors import BrokerError, ClosedError, GroupError, KafkaTimeoutError
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.testing import Fault, ModelServer
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest
+from tests.consumer.consuming import Listener, Maker, fill, numbers, poll_until, read, topic
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "commits.md"
 TP = ("t", 0)

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from consuming import LONG, fill, numbers, topic
-from running import HOWS, Running
 
 from integration.waiting import until
 from pykafka4 import KafkaError, Producer
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.batch import WireRecord
+from tests.consumer.consuming import LONG, fill, numbers, topic
+from tests.consumer.running import HOWS, Running
 
 LATEST = {"auto_offset_reset": "latest"}
 EARLIEST = {"auto_offset_reset": "earliest"}

@@ -8,17 +8,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from consuming import LONG, Listener, Maker, topic
-from interrupts import interrupted
-from running import Running
-from test_process import Enough
-from test_runs_waits import joins
 
 from integration.waiting import until
 from pykafka4 import ClosedError, ConfigError, Consumer, KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Record
+from tests.consumer.consuming import LONG, Listener, Maker, topic
+from tests.consumer.running import Running
+from tests.consumer.test_process import Enough
+from tests.consumer.test_runs_waits import joins
+from tests.net.interrupts import interrupted
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from consuming import LONG, Maker, topic
-from running import HOWS, Running
-from streaming import Reading, committed, member
 
 from integration.waiting import until
 from pykafka4 import Consumer
 from pykafka4.consumer.processing.streams import Streams
 from pykafka4.testing import ModelServer
+from tests.consumer.consuming import LONG, Maker, topic
+from tests.consumer.running import HOWS, Running
+from tests.consumer.streaming import Reading, committed, member
 
 EVER = 1e6  # seconds for records in hand
 

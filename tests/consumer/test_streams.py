@@ -15,8 +15,6 @@ from typing import Any
 
 import attrs
 import pytest
-from consuming import LONG, Listener, Maker, fill, numbers, read, topic
-from streaming import Reading, committed, member
 
 from integration.waiting import until
 from pykafka4.consumer.processing.streams import Streams
@@ -24,6 +22,8 @@ from pykafka4.errors import ClosedError, ConfigError, CorruptRecord, ForkedClien
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Record
+from tests.consumer.consuming import LONG, Listener, Maker, fill, numbers, read, topic
+from tests.consumer.streaming import Reading, committed, member
 
 
 def all_of(counts: Iterable[int]) -> list[tuple[int, int]]:

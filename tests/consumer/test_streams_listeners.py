@@ -6,14 +6,14 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from consuming import LONG, Maker, fill, numbers, read, topic
-from streaming import Reading, committed, member
 
 from integration.waiting import until
 from pykafka4.consumer import Consumer
 from pykafka4.consumer.processing.streams import Streams
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
+from tests.consumer.consuming import LONG, Maker, fill, numbers, read, topic
+from tests.consumer.streaming import Reading, committed, member
 
 T0 = TopicPartition("t", 0)
 Call = Callable[[Consumer, Streams], object]

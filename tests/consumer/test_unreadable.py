@@ -9,8 +9,6 @@ from typing import Any
 
 import attrs
 import pytest
-from consuming import Maker, fill, numbers, poll_until, read, topic
-from net_helpers import until
 
 from pykafka4.core import INFINITY
 from pykafka4.errors import ConfigError, CorruptRecord, OffsetOutOfRange, RecordTooLarge
@@ -18,6 +16,8 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records import compression
 from pykafka4.wire.records.compression import CODECS
+from tests.consumer.consuming import Maker, fill, numbers, poll_until, read, topic
+from tests.net.net_helpers import until
 
 
 def test_a_damaged_batch_is_raised_on_every_poll_until_seek_passes_it(server: ModelServer, make: Maker) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from scripted_brokers import World, metadata
-
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.records import TopicPartition
+from tests.core.scripted_brokers import World, metadata
 
 ME = "the test"  # who wants topics here
 ID, OTHER = UUID(int=1), UUID(int=2)

@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
-from consumer_harness import ConsumerHarness, code, tp
-from member_harness import events, release
-
 from pykafka4.core import Request
 from pykafka4.core.group.consumer_protocol import ConsumerProtocol
 from pykafka4.core.subscription import Assigned, Ended
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatRequest as Heartbeat
 from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatResponse
+from tests.core.consumer_harness import ConsumerHarness, code, tp
+from tests.core.member_harness import events, release
 
 T, U, UNKNOWN = UUID(int=0x71), UUID(int=0x72), UUID(int=0x73)
 INTERVAL = 5.0

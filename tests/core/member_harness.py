@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from consumer_harness import ConsumerHarness
-
 from pykafka4.core.group.assignors import subscription_bytes
 from pykafka4.core.group.protocol import State
 from pykafka4.core.network.network import LANE
@@ -15,6 +13,7 @@ from pykafka4.wire.protocol.messages_group import (
     JoinGroupRequest,
     JoinGroupResponse,
 )
+from tests.core.consumer_harness import ConsumerHarness
 
 
 def other(name: str, *topics: str) -> JoinGroupResponse.Member:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from consumer_harness import batch, tp
-
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.subscription import Claim, Start
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk
+from tests.core.consumer_harness import batch, tp
 
 
 class ReaderHarness:

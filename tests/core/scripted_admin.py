@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
-from scripted_brokers import World, metadata, versions
 
 from pykafka4.core.admin.groups import DescribeClassic
 from pykafka4.core.admin.machine import AdminMachine
@@ -15,6 +14,7 @@ from pykafka4.wire.protocol.frame import RequestHeader
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorResponse
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsResponse
 from pykafka4.wire.protocol.messages_group import DescribeGroupsResponse
+from tests.core.scripted_brokers import World, metadata, versions
 
 Outcome = dict[Any, Any]
 

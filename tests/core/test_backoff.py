@@ -6,9 +6,9 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from scripted_brokers import config
 
 from pykafka4.core.backoff import Backoff
+from tests.core.scripted_brokers import config
 
 
 def test_pauses_double_up_to_the_longest_with_at_most_20_percent_jitter() -> None:

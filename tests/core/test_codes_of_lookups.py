@@ -9,9 +9,6 @@ from uuid import UUID
 
 import attrs
 import pytest
-from consumer_harness import ConsumerHarness
-from network_harness import NetworkHarness
-from scripted_brokers import World, frame, metadata, versions
 
 from pykafka4.core import ANY
 from pykafka4.core.group.classic import MemberState
@@ -20,6 +17,9 @@ from pykafka4.errors import AuthorizationError, BrokerError, KafkaError
 from pykafka4.errors.codes import CODES
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsResponse, FindCoordinatorRequest, FindCoordinatorResponse
+from tests.core.consumer_harness import ConsumerHarness
+from tests.core.network.network_harness import NetworkHarness
+from tests.core.scripted_brokers import World, frame, metadata, versions
 
 ID = UUID(int=1)
 UNKNOWN = 32_000  # a code of a later Kafka

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import attrs
 import pytest
-from scripted_brokers import Answers, World, metadata, request
 
 from pykafka4.core import ANY, INFINITY, Effects, Job, Request
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_admin import DescribeClusterRequest, DescribeClusterResponse
+from tests.core.scripted_brokers import Answers, World, metadata, request
 
 
 @attrs.define(eq=False)

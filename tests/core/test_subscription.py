@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from consumer_harness import tp
 
 from pykafka4.core.subscription import STAGES, Claim, Position, Stage, Start
+from tests.core.consumer_harness import tp
 
 
 def position(start: Start | int = Start.COMMITTED, fallback: Start = Start.LATEST) -> Position:

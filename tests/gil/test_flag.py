@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, in_thread, python, until
 
 from pykafka4.gil.asking import Turn
 from pykafka4.gil.flag import give_way, step_aside
+from tests.net.net_helpers import SECONDS, in_thread, python, until
 
 gil: Any = pytest.importorskip("pykafka4.gil._gil", reason="the flag is compiled")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="tested on Linux only")

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, in_thread, until
 
 from pykafka4.gil.flag import compiled
+from tests.net.net_helpers import SECONDS, in_thread, until
 
 LOCKS: dict[str, Any] = {"threading": threading.Lock}
 if compiled is not None and sys.platform == "linux":

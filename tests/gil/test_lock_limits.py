@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from net_helpers import SECONDS
 
 from pykafka4.gil.flag import compiled
+from tests.net.net_helpers import SECONDS
 
 if compiled is None or sys.platform != "linux":
     pytest.skip("the compiled lock is not used here", allow_module_level=True)

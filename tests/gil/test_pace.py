@@ -12,9 +12,9 @@ from statistics import median
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS
 
 from pykafka4.gil.flag import compiled
+from tests.net.net_helpers import SECONDS
 
 MOST = 0.001  # seconds that a thread gives way if nobody takes the GIL
 ATTEMPTS = 20

@@ -12,7 +12,6 @@ from pathlib import Path
 import psutil
 import pytest
 from docker.errors import DockerException
-from traces import Traces, alive, keeper_of
 
 from integration.backends import BACKENDS
 from integration.docker.client import connect
@@ -21,6 +20,7 @@ from integration.docker.place import Place
 from integration.host.cache import cache
 from integration.host.ward import PREFIX
 from integration.waiting import until
+from tests.harness.traces import Traces, alive, keeper_of
 
 ROOT = Path(__file__).parents[2]
 TEST = "tests/harness/test_cluster.py::test_a_killed_leader_is_replaced_and_comes_back_in_sync"

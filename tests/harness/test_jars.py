@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
-from traces import alive
 
 from integration.host import prerequisites
 from integration.host.cache import cache, install
 from integration.waiting import until
+from tests.harness.traces import alive
 
 ROOT = Path(__file__).parents[2]
 

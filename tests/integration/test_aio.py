@@ -7,11 +7,11 @@ import contextlib
 import itertools
 
 import pytest
-from reading import GROUP, LONG, SURVIVES
 
 from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import TopicPartition, aio
+from tests.integration.reading import GROUP, LONG, SURVIVES
 
 pytestmark = pytest.mark.cluster
 

@@ -9,10 +9,10 @@ import time
 from typing import Any
 
 import pytest
-from reading import GROUP, LONG
 
 from integration.cluster import Cluster
 from pykafka4 import Consumer, Record, TopicPartition, aio
+from tests.integration.reading import GROUP, LONG
 
 pytestmark = pytest.mark.cluster
 PARTITIONS, COUNT = 6, 500  # records of each partition

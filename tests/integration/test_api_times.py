@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
-from api_calls import ATTEMPTS, CLOSE_LATE, assert_all_in_time, seconds
-from reading import GROUP, LONG, poll_until, produce, read
 
 from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import AdminClient, Consumer
+from tests.consumer.api_calls import ATTEMPTS, CLOSE_LATE, assert_all_in_time, seconds
+from tests.integration.reading import GROUP, LONG, poll_until, produce, read
 
 pytestmark = pytest.mark.cluster
 

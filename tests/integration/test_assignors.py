@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import attrs
 import pytest
-from reading import GROUP, LONG, poll_until, produce
 
 from integration.cluster import Cluster
 from integration.java.client import JavaRecord, java_consume
@@ -15,6 +14,7 @@ from integration.waiting import Deadline, until
 from pykafka4 import Consumer, KafkaError, Record, TopicPartition
 from pykafka4.assignors import GroupMember, RoundRobinAssignor, Topics
 from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest
+from tests.integration.reading import GROUP, LONG, poll_until, produce
 
 pytestmark = pytest.mark.cluster
 

@@ -8,9 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from first_use import SOON, by_lookup, by_poll, by_record, by_refresh, raised, refusal, works
-from outlets import watching
-from planted import Planted
 
 from integration.backends import proxied
 from integration.faults.proxied import Proxied
@@ -23,6 +20,9 @@ from integration.security.settings import Security
 from integration.waiting import Deadline, until
 from integration.workload.load import Load, judge
 from pykafka4 import AuthenticationError, Client, Consumer, DeliveryFailed, Producer
+from tests.integration.first_use import SOON, by_lookup, by_poll, by_record, by_refresh, raised, refusal, works
+from tests.secrets.outlets import watching
+from tests.secrets.planted import Planted
 
 pytestmark = [pytest.mark.cluster, pytest.mark.backend("local")]
 

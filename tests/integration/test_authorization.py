@@ -13,7 +13,6 @@ from typing import Any
 
 import attrs
 import pytest
-from reading import LONG, SECONDS, Notes, poll_until, read, values
 
 from integration.access import Operation, Resource
 from integration.cluster import Cluster
@@ -21,6 +20,7 @@ from integration.local.cluster import LocalCluster
 from integration.security.settings import Security
 from integration.waiting import Deadline, until
 from pykafka4 import AuthorizationError, Client, Consumer, Delivery, DeliveryFailed, Producer, Record, TopicPartition, Written
+from tests.integration.reading import LONG, SECONDS, Notes, poll_until, read, values
 
 pytestmark = [pytest.mark.cluster, pytest.mark.backend("local")]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
-from reading import GROUP, LONG, SECONDS, assert_in_order, behind, poll_until, produce, read, send, values, wait_leaders
 
 from integration.cluster import Cluster
 from integration.waiting import Deadline, until
 from pykafka4 import BrokerError, Client, Consumer, Producer, Record, TopicPartition
 from pykafka4.wire.protocol.messages_admin import DeleteRecordsRequest
+from tests.integration.reading import GROUP, LONG, SECONDS, assert_in_order, behind, poll_until, produce, read, send, values, wait_leaders
 
 pytestmark = pytest.mark.cluster
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import attrs
 import pytest
-from reading import GROUP, LONG, SECONDS, poll_until, produce, send
 
 from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import Consumer, GroupError, Producer, TopicPartition
+from tests.integration.reading import GROUP, LONG, SECONDS, poll_until, produce, send
 
 pytestmark = pytest.mark.cluster
 

@@ -7,14 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import crashing
 import pytest
-from crash_table import ALL, judge
-from crashing import POINTS, SETTINGS
-from reading import LONG, produce, read
 
 from integration.cluster import Cluster
 from pykafka4 import Consumer
+from tests.consumer import crashing
+from tests.consumer.crash_table import ALL, judge
+from tests.consumer.crashing import POINTS, SETTINGS
+from tests.integration.reading import LONG, produce, read
 
 pytestmark = [pytest.mark.cluster, pytest.mark.lengthy]
 

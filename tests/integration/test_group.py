@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 
 import attrs
 import pytest
-from reading import GROUP, LONG, SECONDS, SURVIVES, Notes, assert_in_order, poll_until, produce, read, send, values, wait_leaders
 
 from integration.cluster import Cluster
 from integration.faults.proxied import Proxied
@@ -19,6 +18,20 @@ from integration.java.client import JavaRecord, java_consume
 from integration.waiting import Deadline, until
 from pykafka4 import Client, Consumer, GroupError, KafkaError, Producer, Record, TopicPartition
 from pykafka4.core.group.classic import MemberState
+from tests.integration.reading import (
+    GROUP,
+    LONG,
+    SECONDS,
+    SURVIVES,
+    Notes,
+    assert_in_order,
+    poll_until,
+    produce,
+    read,
+    send,
+    values,
+    wait_leaders,
+)
 
 pytestmark = pytest.mark.cluster
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import attrs
 import pytest
-from reading import LONG, SECONDS, Notes, assert_in_order, poll_until, produce, read, send, values, wait_leaders
 
 from integration.cluster import Cluster
 from integration.java.client import JavaRecord, java_consume
 from integration.waiting import Deadline, until
 from pykafka4 import Consumer, KafkaError, Producer, Record, TopicPartition
 from pykafka4.wire.protocol.messages_group import LeaveGroupRequest
+from tests.integration.reading import LONG, SECONDS, Notes, assert_in_order, poll_until, produce, read, send, values, wait_leaders
 
 pytestmark = pytest.mark.cluster
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer as Foreign
-from reading import GROUP, LONG, poll_until, produce
 
 from integration.cluster import Cluster
 from integration.java.client import run_tool
@@ -34,6 +33,7 @@ from pykafka4 import (
     TopicPartition,
 )
 from pykafka4.admin.files import from_text, to_csv
+from tests.integration.reading import GROUP, LONG, poll_until, produce
 
 pytestmark = pytest.mark.cluster
 

@@ -8,13 +8,13 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from api_calls import ATTEMPTS
-from reading import GROUP, LONG, SECONDS, Notes, poll_until, produce, read
 
 from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import Consumer, GroupError, KafkaError, TopicPartition
 from pykafka4.core.group.classic import ClassicProtocol, MemberState
+from tests.consumer.api_calls import ATTEMPTS
+from tests.integration.reading import GROUP, LONG, SECONDS, Notes, poll_until, produce, read
 
 pytestmark = pytest.mark.cluster
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from first_use import SOON, by_lookup, by_poll, by_record, raised, refusal, works
 
 from integration.local.cluster import LocalCluster
 from integration.security.kerberos import Realm
@@ -18,6 +17,7 @@ from integration.waiting import until
 from integration.workload.load import Load, judge
 from pykafka4 import AuthenticationError, Client, Consumer, Producer
 from pykafka4.net.kerberos import Kerberos as Tickets
+from tests.integration.first_use import SOON, by_lookup, by_poll, by_record, raised, refusal, works
 
 pytestmark = [pytest.mark.kerberos, pytest.mark.backend("local")]
 

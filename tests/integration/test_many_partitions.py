@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from reading import LONG, assert_in_order, read, values
 
 from integration.cluster import Cluster
 from pykafka4 import Consumer, Producer, TopicPartition
+from tests.integration.reading import LONG, assert_in_order, read, values
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 

@@ -15,7 +15,6 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from reading import SECONDS, wait_leaders
 
 from integration.cluster import Cluster, LogRecord
 from integration.faults.proxied import Proxied
@@ -32,6 +31,7 @@ from pykafka4 import (
     Producer,
     RecordTooLarge,
 )
+from tests.integration.reading import SECONDS, wait_leaders
 
 pytestmark = pytest.mark.cluster
 

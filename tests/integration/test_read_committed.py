@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from reading import SECONDS, poll_until, read
-from transaction_script import Txn
-from worlds import RealPlace, World
 
 from integration.cluster import Cluster
 from integration.java.client import JavaRecord, java_consume, java_produce
 from pykafka4 import Consumer, TopicPartition
+from tests.conformance.transaction_script import Txn
+from tests.conformance.worlds import RealPlace, World
+from tests.integration.reading import SECONDS, poll_until, read
 
 pytestmark = pytest.mark.cluster
 ROUNDS = 24

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from reading import GROUP, LONG, Notes, assert_in_order
 
 from integration.cluster import Cluster
 from integration.waiting import until
@@ -22,6 +21,7 @@ from integration.workload.load import Load
 from pykafka4 import Consumer, KafkaError, Producer, Record
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 from pykafka4.wire.protocol.messages_group import OffsetFetchRequest
+from tests.integration.reading import GROUP, LONG, Notes, assert_in_order
 
 pytestmark = [pytest.mark.cluster, pytest.mark.chaos, pytest.mark.timeout(600)]
 

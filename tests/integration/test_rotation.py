@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reading import LONG
 
 from integration.backends import proxied
 from integration.faults.proxied import Proxied
@@ -21,6 +20,7 @@ from integration.security.settings import Security
 from integration.waiting import until
 from integration.workload.load import PARTITIONS, Load, judge
 from pykafka4 import Consumer, Producer, Record
+from tests.integration.reading import LONG
 
 pytestmark = [pytest.mark.cluster, pytest.mark.lengthy, pytest.mark.backend("local")]
 

@@ -6,10 +6,10 @@ import json
 from collections import Counter
 
 import pytest
-from reading import SECONDS
 
 from integration.cluster import Cluster
 from pykafka4 import BatchOutcome, BufferFull, Producer, ProducerHooks
+from tests.integration.reading import SECONDS
 
 pytestmark = pytest.mark.cluster
 

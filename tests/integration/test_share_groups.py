@@ -13,8 +13,6 @@ from typing import Any
 
 import attrs
 import pytest
-from reading import produce, read
-from sharing import LOCK, LONG, SECONDS, Worker, configure, share, take_explicitly, values, wait_drained
 
 from integration.cluster import Cluster
 from integration.host import prerequisites
@@ -33,6 +31,8 @@ from pykafka4 import (
     ShareConsumer,
     TopicPartition,
 )
+from tests.integration.reading import produce, read
+from tests.integration.sharing import LOCK, LONG, SECONDS, Worker, configure, share, take_explicitly, values, wait_drained
 
 pytestmark = pytest.mark.cluster
 

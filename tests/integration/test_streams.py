@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from reading import GROUP, LONG, SURVIVES, produce
 
 from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import Consumer, Record, Stream, TopicPartition
+from tests.integration.reading import GROUP, LONG, SURVIVES, produce
 
 pytestmark = pytest.mark.cluster
 PARTITIONS, COUNT = 6, 3_000

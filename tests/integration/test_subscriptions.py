@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 
 import pytest
-from reading import GROUP, LONG, SECONDS, Notes, poll_until, produce, read, values
 
 from integration.cluster import Cluster
 from integration.waiting import Deadline
 from pykafka4 import BrokerError, Consumer, GroupError, Producer, Record, SubscriptionPattern
+from tests.integration.reading import GROUP, LONG, SECONDS, Notes, poll_until, produce, read, values
 
 pytestmark = pytest.mark.cluster
 

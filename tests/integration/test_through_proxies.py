@@ -6,14 +6,14 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from proxy_servers import SERVERS, ProxyServer
-from reading import GROUP, LONG, assert_in_order, read, values
 
 from integration.local.cluster import LocalCluster
 from integration.security.settings import Security
 from integration.waiting import until
 from integration.workload.load import Load, judge
 from pykafka4 import AuthenticationError, Client, Consumer, Producer
+from tests.integration.reading import GROUP, LONG, assert_in_order, read, values
+from tests.net.proxy_servers import SERVERS, ProxyServer
 
 pytestmark = [pytest.mark.cluster, pytest.mark.lengthy, pytest.mark.backend("local")]
 

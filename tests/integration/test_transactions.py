@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from reading import GROUP, LONG
 
 from integration.cluster import Cluster
 from integration.java.client import java_consume
@@ -21,6 +20,7 @@ from pykafka4 import (
     ProducerFencedError,
     TransactionAborted,
 )
+from tests.integration.reading import GROUP, LONG
 
 pytestmark = pytest.mark.cluster
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from transport_driver import KINDS, TLS, Driver
+
+from tests.net.transport_driver import KINDS, TLS, Driver
 
 
 @pytest.fixture(params=KINDS)

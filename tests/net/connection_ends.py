@@ -16,11 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from net_helpers import SECONDS, until
-from transport_driver import CONNECTED, FRAME, LOST, WRITTEN, Driver, framed, tls_peers
-
 from pykafka4.errors import ConnectionLost
 from pykafka4.net.handoff.workers import HELPERS
+from tests.net.net_helpers import SECONDS, until
+from tests.net.transport_driver import CONNECTED, FRAME, LOST, WRITTEN, Driver, framed, tls_peers
 
 TIMES = 10_000 if os.environ.get("PYKAFKA4_FUZZ") else 1000  # connections
 SANITIZED = bool(os.environ.get("PYKAFKA4_SANITIZED"))  # freed memory is kept for a while, to notice who uses it

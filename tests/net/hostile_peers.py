@@ -8,11 +8,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import tls_peers
-from net_helpers import SECONDS
-from proxy_servers import Server
-from sasl_peer import PASSWORD, ScramBroker
-
 from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.frame import decode_request, decode_response, encode_response
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, ApiVersionsResponse
@@ -23,6 +18,10 @@ from pykafka4.wire.protocol.messages_sasl import (
     SaslHandshakeResponse,
 )
 from pykafka4.wire.protocol.schema import Response
+from tests.core.sasl.sasl_peer import PASSWORD, ScramBroker
+from tests.net import tls_peers
+from tests.net.net_helpers import SECONDS
+from tests.net.proxy_servers import Server
 
 __all__ = ["GARBAGE", "PEERS", "PROTOCOLS", "Peer", "Place", "options"]
 

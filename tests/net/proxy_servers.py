@@ -10,7 +10,7 @@ import ssl
 import threading
 from collections.abc import Callable
 
-from net_helpers import SECONDS, in_thread
+from tests.net.net_helpers import SECONDS, in_thread
 
 __all__ = ["SERVERS", "Address", "ProxyServer", "Server", "TlsFront"]
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, in_thread
-from transport_driver import framed
+
+from tests.net.net_helpers import SECONDS, in_thread
+from tests.net.transport_driver import framed
 
 pumps: Any = pytest.importorskip("pykafka4.net.pump._pump", reason="the pump is compiled, on Linux only")
 KB, MB = 1 << 10, 1 << 20

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, in_thread, until
 
 from pykafka4.core.sasl.mechanism import Mechanism
 from pykafka4.core.sasl.oauthbearer import Token
@@ -19,6 +18,7 @@ from pykafka4.core.sasl.scram import FEWEST_ITERATIONS
 from pykafka4.errors import ConfigError
 from pykafka4.net.credentials import Credentials
 from pykafka4.options.config import ClientConfig
+from tests.net.net_helpers import SECONDS, in_thread, until
 
 LIFE = 1000.0
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, closed_port, serving
-from transport_driver import FRAME, LOST, Driver, framed
 
 from pykafka4.errors import ConnectionLost
 from pykafka4.net import dialling
+from tests.net.net_helpers import SECONDS, closed_port, serving
+from tests.net.transport_driver import FRAME, LOST, Driver, framed
 
 
 def test_a_refused_connection_names_the_address_and_the_cause(driver: Driver) -> None:

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, closed_port, serving, until
-from proxy_servers import SERVERS, Address, ProxyServer, Server, TlsFront
-from transport_driver import CONNECTED, FRAME, KINDS, LOST, TRANSPORTS, Driver, framed
 
 from pykafka4 import AuthenticationError, Client, Consumer, KafkaTimeoutError, Producer
 from pykafka4.net import dialling, transports
 from pykafka4.options.proxy import parse_proxy
 from pykafka4.testing import ModelServer
+from tests.net.net_helpers import SECONDS, closed_port, serving, until
+from tests.net.proxy_servers import SERVERS, Address, ProxyServer, Server, TlsFront
+from tests.net.transport_driver import CONNECTED, FRAME, KINDS, LOST, TRANSPORTS, Driver, framed
 
 WORD = "s3cr3t:/@"
 LOGIN = "anna:s3cr3t%3A%2F%40"

@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 
 pytest.importorskip("trustme")
 
-from hostile_bytes import edited
-from hostile_peers import PEERS, PROTOCOLS, Place, options
-from memory_meter import peak_memory
-from net_helpers import SECONDS
-from sasl_peer import PASSWORD, hostile
-
 from pykafka4 import AuthenticationError, Client, Consumer, DeliveryFailed, KafkaError, KafkaTimeoutError, Producer
 from pykafka4.core.network import refusals
 from pykafka4.testing import ModelServer
+from tests.core.sasl.sasl_peer import PASSWORD, hostile
+from tests.net.hostile_peers import PEERS, PROTOCOLS, Place, options
+from tests.net.net_helpers import SECONDS
+from tests.wire.hostile_bytes import edited
+from tests.wire.memory_meter import peak_memory
 
 T = TypeVar("T")
 few = settings(hostile, max_examples=max(20, hostile.max_examples // 10))

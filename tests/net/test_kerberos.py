@@ -8,8 +8,6 @@ import threading
 from typing import Any
 
 import pytest
-from fake_gssapi import BAD_TOKEN, BASE, MUTUAL, NO_CREDENTIALS, TOKEN, GSSError, Library, of_kerberos
-from net_helpers import SECONDS, in_thread
 
 from pykafka4.core.sasl.mechanism import Mechanism
 from pykafka4.errors import AuthenticationError, ConfigError
@@ -17,6 +15,8 @@ from pykafka4.net import kerberos
 from pykafka4.net.credentials import Credentials
 from pykafka4.net.handoff.turns import turn_of
 from pykafka4.options.config import ClientConfig
+from tests.net.fake_gssapi import BAD_TOKEN, BASE, MUTUAL, NO_CREDENTIALS, TOKEN, GSSError, Library, of_kerberos
+from tests.net.net_helpers import SECONDS, in_thread
 
 KEYTAB = "/etc/me.keytab"
 

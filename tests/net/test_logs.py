@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import pytest
-from interrupts import PACKAGE, interrupts
-from net_helpers import SECONDS, closed_port, python, until
 
 from pykafka4 import Client
 from pykafka4.logs import Entry, get_log
 from pykafka4.net import logs
 from pykafka4.net.loop import Loop
+from tests.net.interrupts import PACKAGE, interrupts
+from tests.net.net_helpers import SECONDS, closed_port, python, until
 
 NAME = "pykafka4.of-a-test"
 log = get_log(NAME)

@@ -17,8 +17,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from interrupts import interrupts
-from net_helpers import SECONDS, closed_port, until
 
 from pykafka4.core import Effects, Job, Threads
 from pykafka4.core.engine import Engine
@@ -29,6 +27,8 @@ from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.handoff.workers import Callbacks
 from pykafka4.net.loop import ASSIGNORS, Loop
 from pykafka4.options.config import ClientConfig
+from tests.net.interrupts import interrupts
+from tests.net.net_helpers import SECONDS, closed_port, until
 
 
 class Script:

@@ -12,13 +12,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS
-from pumped import FIRST_PIECE, FRAME, KB, LOST, MB, OPEN, POOL, WRITTEN, Pumped, is_held, pumps
-from transport_driver import framed
 
 from pykafka4.wire.records import hot
 from pykafka4.wire.records.batch import WireRecord, build_batch
 from pykafka4.wire.records.compression import decompress
+from tests.net.net_helpers import SECONDS
+from tests.net.pumped import FIRST_PIECE, FRAME, KB, LOST, MB, OPEN, POOL, WRITTEN, Pumped, is_held, pumps
+from tests.net.transport_driver import framed
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ import socket
 from typing import Any
 
 import pytest
-from net_helpers import serving
-from transport_driver import FRAME, KINDS, Driver, framed
+
+from tests.net.net_helpers import serving
+from tests.net.transport_driver import FRAME, KINDS, Driver, framed
 
 if "pump" not in KINDS:
     pytest.skip("the pump is not built here", allow_module_level=True)

@@ -16,11 +16,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, in_thread, until
-from pumped import KB, MB, OPEN, POOL, Pumped, is_held, pumps
-from transport_driver import framed
 
 from pykafka4.gil.flag import compiled, give_way
+from tests.net.net_helpers import SECONDS, in_thread, until
+from tests.net.pumped import KB, MB, OPEN, POOL, Pumped, is_held, pumps
+from tests.net.transport_driver import framed
 
 
 @pytest.fixture

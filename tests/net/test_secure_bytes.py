@@ -21,17 +21,17 @@ from random import Random
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, in_thread, serving, until
+
+from tests.net.net_helpers import SECONDS, in_thread, serving, until
 
 pytest.importorskip("trustme")
-
-from tls_peers import AUTHORITY, context, right, wrapping
-from transport_driver import CONNECTED, FRAME, LOST, TLS, WRITTEN, Driver, framed
 
 from pykafka4.errors import AuthenticationError, ConnectionLost
 from pykafka4.net import portable, secure
 from pykafka4.net.portable import READ, TURN_BYTES, WRITE
 from pykafka4.net.secure import HELD, TLS_RECORD, _next_piece
+from tests.net.tls_peers import AUTHORITY, context, right, wrapping
+from tests.net.transport_driver import CONNECTED, FRAME, LOST, TLS, WRITTEN, Driver, framed
 
 V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 

@@ -9,18 +9,18 @@ import warnings
 from collections.abc import Callable
 
 import pytest
-from net_helpers import SECONDS, serving
+
+from tests.net.net_helpers import SECONDS, serving
 
 pytest.importorskip("trustme")
-
-from tls_peers import AUTHORITY, context, wrap, wrapping
-from tls_refusals import hello, lost, refused
-from transport_driver import CONNECTED, FRAME, LOST, Driver, framed
 
 from integration.security.certificates import Authority, Certificate, self_signed
 from pykafka4.errors import AuthenticationError
 from pykafka4.net import dialling
 from pykafka4.net.secure import _server_name
+from tests.net.tls_peers import AUTHORITY, context, wrap, wrapping
+from tests.net.tls_refusals import hello, lost, refused
+from tests.net.transport_driver import CONNECTED, FRAME, LOST, Driver, framed
 
 V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import threading
 
 import pytest
-from net_helpers import SECONDS, until
+
+from tests.net.net_helpers import SECONDS, until
 
 pytest.importorskip("trustme")
 
-from test_transport_ends import TIMES, Footprint
-from tls_model import secured_model
-
 from pykafka4 import Producer
 from pykafka4.net.handoff import workers
+from tests.net.test_transport_ends import TIMES, Footprint
+from tests.net.tls_model import secured_model
 
 CLIENTS = TIMES // 10
 

@@ -13,17 +13,17 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from net_helpers import python, until
+
+from tests.net.net_helpers import python, until
 
 pytest.importorskip("trustme")
 
-from connection_ends import LARGE, TIMES, Footprint, flat, listening, nothing_is_held, shaken
-from proxy_servers import Server
-from tls_peers import AUTHORITY, context
-from tls_refusals import hello
-from transport_driver import CONNECTED, FRAME, LOST, TLS, Driver
-
 from pykafka4.net.secure import SESSIONS
+from tests.net.connection_ends import LARGE, TIMES, Footprint, flat, listening, nothing_is_held, shaken
+from tests.net.proxy_servers import Server
+from tests.net.tls_peers import AUTHORITY, context
+from tests.net.tls_refusals import hello
+from tests.net.transport_driver import CONNECTED, FRAME, LOST, TLS, Driver
 
 
 class Greeter(Server):
@@ -128,10 +128,10 @@ def test_shutting_down_in_any_state_closes_everything() -> None:
 
 FORK = """
 import gc, os, signal, socket, sys, threading, warnings
-sys.path[:0] = ["tests/net", "."]
+sys.path[:0] = ["."]
 warnings.simplefilter("ignore", DeprecationWarning)
-from connection_ends import shaken
-from transport_driver import *
+from tests.net.connection_ends import shaken
+from tests.net.transport_driver import *
 driver = Driver("tls")
 listener = socket.create_server(("127.0.0.1", 0))
 port = listener.getsockname()[1]

@@ -14,24 +14,25 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_meter import peak_memory
-from net_helpers import serving
+
+from tests.net.net_helpers import serving
+from tests.wire.memory_meter import peak_memory
 
 pytest.importorskip("trustme")
 
-from connection_ends import listening
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from hostile_bytes import edited
-from sasl_peer import hostile
-from tls_peers import AUTHORITY, context, wrapping
-from tls_refusals import hello, lost
-from transport_driver import CONNECTED, LOST, TLS, Driver
 
 from integration.security.certificates import DAY, Certificate, pkcs8
 from pykafka4.errors import AuthenticationError, ConnectionLost
 from pykafka4.net import dialling
+from tests.core.sasl.sasl_peer import hostile
+from tests.net.connection_ends import listening
+from tests.net.tls_peers import AUTHORITY, context, wrapping
+from tests.net.tls_refusals import hello, lost
+from tests.net.transport_driver import CONNECTED, LOST, TLS, Driver
+from tests.wire.hostile_bytes import edited
 
 V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 LONGEST = 1_000  # characters of a message

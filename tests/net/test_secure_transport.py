@@ -17,13 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, serving, until
+
+from tests.net.net_helpers import SECONDS, serving, until
 
 pytest.importorskip("trustme")
-
-from tls_peers import AUTHORITY, config, context, wrap, wrapping
-from tls_refusals import hello, lost, refused
-from transport_driver import CONNECTED, FRAME, LOST, Driver, framed
 
 from pykafka4.errors import AuthenticationError, ConfigError
 from pykafka4.net import secure
@@ -33,6 +30,9 @@ from pykafka4.net.secure import Sessions
 from pykafka4.net.tls import Contexts
 from pykafka4.net.transports import open_contexts, open_transport
 from pykafka4.options.security import SecurityConfig
+from tests.net.tls_peers import AUTHORITY, config, context, wrap, wrapping
+from tests.net.tls_refusals import hello, lost, refused
+from tests.net.transport_driver import CONNECTED, FRAME, LOST, Driver, framed
 
 V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 Answer = Callable[[Any], object]

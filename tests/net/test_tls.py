@@ -21,12 +21,12 @@ from cryptography.hazmat.primitives import serialization as formats
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509 import load_pem_x509_certificate
-from tls_peers import AUTHORITY, config
 
 from integration.security.certificates import Certificate
 from pykafka4.errors import ConfigError, ConnectionLost
 from pykafka4.net import tls
 from pykafka4.net.tls import Contexts
+from tests.net.tls_peers import AUTHORITY, config
 
 PASSWORD = "marked-password"
 CLIENT, OTHER = AUTHORITY.client("alice"), AUTHORITY.client("bob")

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from net_helpers import SECONDS, until
-from transport_driver import ALL_KINDS, FRAME, LOST, MAX_FRAME, WRITTEN, Driver, framed
 
 from pykafka4.errors import AuthenticationError
 from pykafka4.net import portable
 from pykafka4.wire.protocol.frame import FrameTooLarge
+from tests.net.net_helpers import SECONDS, until
+from tests.net.transport_driver import ALL_KINDS, FRAME, LOST, MAX_FRAME, WRITTEN, Driver, framed
 
 
 @pytest.fixture(params=ALL_KINDS)

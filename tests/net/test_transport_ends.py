@@ -12,9 +12,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from connection_ends import BODIES, LARGE, STREAM, TIMES, Footprint, flat, listening, lost_after, opened, whole_frames
-from net_helpers import SECONDS, python, until
-from transport_driver import ALL_KINDS, FRAME, KINDS, Driver, framed
+
+from tests.net.connection_ends import BODIES, LARGE, STREAM, TIMES, Footprint, flat, listening, lost_after, opened, whole_frames
+from tests.net.net_helpers import SECONDS, python, until
+from tests.net.transport_driver import ALL_KINDS, FRAME, KINDS, Driver, framed
 
 
 @pytest.fixture(params=ALL_KINDS)
@@ -75,9 +76,9 @@ def test_connections_that_are_closed_at_any_byte_leave_nothing_behind(driver: Dr
 
 FORK = """
 import gc, os, signal, socket, sys, threading, time, warnings
-sys.path[:0] = ["tests/net"]
+sys.path[:0] = ["."]
 warnings.simplefilter("ignore", DeprecationWarning)
-from transport_driver import *
+from tests.net.transport_driver import *
 before = 2  # sockets that belong to no transport: the listener, and the peer of link 1
 driver = Driver({kind!r})
 listener = socket.create_server(("127.0.0.1", 0))

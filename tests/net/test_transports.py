@@ -7,10 +7,10 @@ import sys
 from types import ModuleType
 
 import pytest
-from transport_driver import KINDS
 
 from pykafka4.net import transports
 from pykafka4.net.portable import PortableTransport
+from tests.net.transport_driver import KINDS
 
 built = pytest.mark.skipif("pump" not in KINDS, reason="the pump is compiled, on Linux only")
 

@@ -8,11 +8,10 @@ import ssl
 from collections.abc import Iterator
 from typing import Any
 
-import tls_peers
-
 from pykafka4.testing import ModelServer
 from pykafka4.testing.server import model_server
 from pykafka4.testing.server.sockets import Sockets
+from tests.net import tls_peers
 
 __all__ = ["secured_model"]
 

@@ -6,10 +6,9 @@ import ssl
 import time
 from typing import Any
 
-from net_helpers import SECONDS
-from transport_driver import LOST, Driver, framed
-
 from pykafka4.errors import AuthenticationError, ConnectionLost
+from tests.net.net_helpers import SECONDS
+from tests.net.transport_driver import LOST, Driver, framed
 
 __all__ = ["hello", "lost", "refused"]
 

@@ -8,13 +8,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from net_helpers import SECONDS, serving
-
 from pykafka4.net.handoff.wakeup import Inbox
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.portable import PortableTransport
 from pykafka4.net.transport import Event, EventKind
 from pykafka4.options.proxy import Proxy
+from tests.net.net_helpers import SECONDS, serving
 
 try:
     from pykafka4.net.pump.transport import PumpTransport
@@ -22,7 +21,7 @@ except ImportError:  # built on Linux only
     PumpTransport = None  # type: ignore[assignment, misc]
 
 try:
-    import tls_peers
+    from tests.net import tls_peers
 except ImportError:  # without trustme
     tls_peers = None  # type: ignore[assignment]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from producing import Maker
 
 from pykafka4 import Producer
 from pykafka4.testing import ModelServer
+from tests.producer.producing import Maker
 
 
 @pytest.fixture

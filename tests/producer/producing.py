@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, until
 
 from pykafka4 import KafkaError, Producer
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Delivery
+from tests.net.net_helpers import SECONDS, until
 
 Maker = Callable[..., Producer]
 FEW = {"buffer_memory": 65_536, "max_partition_bytes": 65_536, "linger_ms": 0}  # soon full

@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, python, until
-from producing import FEW, HUNG, Maker, Sending, balanced, ctrl_c, knowing, start_all, stop_all, values
 
 from pykafka4 import BatchOutcome, Client, ClosedError, KafkaError, Producer, ProducerHooks
 from pykafka4.producer import forgotten
 from pykafka4.records import Written
 from pykafka4.testing import ModelServer
+from tests.net.net_helpers import SECONDS, python, until
+from tests.producer.producing import FEW, HUNG, Maker, Sending, balanced, ctrl_c, knowing, start_all, stop_all, values
 
 # -- close
 

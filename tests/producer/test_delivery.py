@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, until
-from producing import FEW, HUNG, Maker, Sending, balanced, ctrl_c, knowing, out_of_reach, start_all, stop_all, values
 
 from pykafka4 import BufferFull, Client, ConfigError, Consumer, DeliveryFailed, KafkaError, KafkaTimeoutError, Producer
 from pykafka4.records import Written
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Delivery
+from tests.net.net_helpers import SECONDS, until
+from tests.producer.producing import FEW, HUNG, Maker, Sending, balanced, ctrl_c, knowing, out_of_reach, start_all, stop_all, values
 
 # -- records go out
 

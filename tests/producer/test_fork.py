@@ -10,14 +10,14 @@ import warnings
 from collections.abc import Callable
 
 import pytest
-from net_helpers import SECONDS
-from producing import Maker, in_child, knowing, stop_all, values
 
 from pykafka4 import ForkedClientError, Producer
 from pykafka4.net.handoff import workers
 from pykafka4.producer.forgotten import deliver_forgotten
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Delivery
+from tests.net.net_helpers import SECONDS
+from tests.producer.producing import Maker, in_child, knowing, stop_all, values
 
 
 async def awaited(delivery: Delivery) -> object:

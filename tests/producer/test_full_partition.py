@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from net_helpers import SECONDS, in_thread, until
-from producing import Maker, Sending, knowing
 
 from pykafka4 import BufferFull, ClosedError, Producer
 from pykafka4.net.handoff.waiting import Gate
 from pykafka4.testing import ModelServer
+from tests.net.net_helpers import SECONDS, in_thread, until
+from tests.producer.producing import Maker, Sending, knowing
 
 ROOM = {"batch_size": 2_048, "buffer_memory": 1 << 20, "max_partition_bytes": 16_384, "linger_ms": 0}
 

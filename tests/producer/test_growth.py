@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 
 import pytest
-from net_helpers import SECONDS, until
-from producing import Maker, knowing
 
 from pykafka4 import Client, Delivery, Producer
 from pykafka4.core.producer.topics.parking import DENIED_SECONDS
 from pykafka4.testing import ModelServer
+from tests.net.net_helpers import SECONDS, until
+from tests.producer.producing import Maker, knowing
 
 GROWN = 12  # partitions; topic t begins with three
 

@@ -14,13 +14,13 @@ from typing import Any, Protocol
 from unittest import mock
 
 import pytest
-from net_helpers import SECONDS, until
-from producing import FEW, Maker, stop_all, values
 
 from pykafka4 import BufferFull, Client, Consumer, DeliveryFailed, KafkaTimeoutError, Producer
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Gate
 from pykafka4.testing import ModelServer
+from tests.net.net_helpers import SECONDS, until
+from tests.producer.producing import FEW, Maker, stop_all, values
 
 GONE = {"delivery_timeout_ms": 300, "linger_ms": 0}
 

@@ -10,14 +10,14 @@ from unittest.mock import AsyncMock, MagicMock
 
 import attrs
 import pytest
-from net_helpers import SECONDS, until
-from producing import FEW, Maker, balanced, stop_all, values
 
 from pykafka4 import BatchOutcome, ConfigError, OutgoingRecord, Producer, ProducerHooks, ProducerRecord, RequestSent, SealedBatch
 from pykafka4.hooks import parse_hooks
 from pykafka4.producer import hooks as calls
 from pykafka4.producer.hooks import HookCalls
 from pykafka4.testing import ModelServer
+from tests.net.net_helpers import SECONDS, until
+from tests.producer.producing import FEW, Maker, balanced, stop_all, values
 
 
 class Recording(ProducerHooks):

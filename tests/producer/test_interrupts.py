@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from interrupts import PACKAGE, handled, interrupted, interrupts, share, undisturbed
-from net_helpers import SECONDS, until
-from producing import FEW, Maker, Sending, balanced, knowing, start_all, stop_all
 
 from pykafka4 import BufferFull, Client, Delivery, KafkaTimeoutError, Producer
 from pykafka4.core import INFINITY
 from pykafka4.testing import ModelServer
+from tests.net.interrupts import PACKAGE, handled, interrupted, interrupts, share, undisturbed
+from tests.net.net_helpers import SECONDS, until
+from tests.producer.producing import FEW, Maker, Sending, balanced, knowing, start_all, stop_all
 
 FAST: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 1}
 

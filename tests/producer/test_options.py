@@ -6,8 +6,6 @@ import contextlib
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS
-from producing import Maker
 
 from pykafka4.options.config import ProducerConfig
 from pykafka4.producer import core as module
@@ -15,6 +13,8 @@ from pykafka4.producer.rates import RateLimits
 from pykafka4.producer.topics import TopicPolicies
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.compression import CODECS
+from tests.net.net_helpers import SECONDS
+from tests.producer.producing import Maker
 
 GIVEN: dict[str, tuple[Any, str, Any]] = {
     "batch_size": (12_345, "batch_size", 12_345),

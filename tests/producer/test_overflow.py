@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, until
-from producing import FEW, Maker, balanced, knowing, start_all, stop_all, values
 
 from pykafka4 import BufferFull, DeliveryFailed, KafkaTimeoutError, Producer
 from pykafka4.producer import overflow
 from pykafka4.producer.overflow import DroppedCalls
 from pykafka4.testing import ModelServer
+from tests.net.net_helpers import SECONDS, until
+from tests.producer.producing import FEW, Maker, balanced, knowing, start_all, stop_all, values
 
 VALUE = b"v" * 5_000
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, until
 
 from pykafka4 import BufferFull, KafkaTimeoutError, Producer
 from pykafka4.testing import ModelServer
+from tests.net.net_helpers import SECONDS, until
 
 LEADERS = [1] * 3 + [2] * 7
 

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS
-from producing import Maker, balanced, stop_all, values
 
 from pykafka4 import ClosedError, DeliveryFailed, ProducerRecord
 from pykafka4.testing import ModelServer
+from tests.net.net_helpers import SECONDS
+from tests.producer.producing import Maker, balanced, stop_all, values
 
 
 def stored(server: ModelServer) -> list[tuple[bytes | None, bytes | None]]:

@@ -7,8 +7,6 @@ import time
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, until
-from producing import FEW, Maker, knowing, stop_all
 
 from benchmarks.scale.shape import Shape
 from benchmarks.scale.states import CALL_MS, CASES, HOLD_MS, figures
@@ -16,6 +14,8 @@ from pykafka4 import KafkaTimeoutError, Producer, ProducerFencedError
 from pykafka4.core.producer.outcomes.ledger import Ledger
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import IMPLEMENTATION
+from tests.net.net_helpers import SECONDS, until
+from tests.producer.producing import FEW, Maker, knowing, stop_all
 
 LENIENT = 1.5  # other processes disturb; `make bench-scale` judges the bars themselves
 

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, until
-from producing import Maker, balanced, ctrl_c
 
 from pykafka4 import (
     AuthorizationError,
@@ -28,6 +26,8 @@ from pykafka4 import (
 )
 from pykafka4.records import Written
 from pykafka4.testing import ModelServer
+from tests.net.net_helpers import SECONDS, until
+from tests.producer.producing import Maker, balanced, ctrl_c
 
 ID = "invoices-1"
 PASSING = (

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from net_helpers import SECONDS
 
 from pykafka4 import KafkaError, Producer, TransactionAborted, TransactionError
 from pykafka4.errors.codes import CODES
 from pykafka4.testing import ModelServer
+from tests.net.net_helpers import SECONDS
 
 COMMITS = {2, 3, 5, 6, 7, 8, 9, 13, 19, 20, 41, 46, 51, 56, 72, 74, 75, 80, 83, 84, 89, 100, 103}
 ENDS = {31, 49, 53, 90}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
-from net_helpers import SECONDS
 
 from pykafka4 import Consumer, Producer
 from pykafka4.testing import ModelServer
+from tests.net.net_helpers import SECONDS
 
 FROZEN = 30.0
 PATIENCE = 12.0  # request_timeout_ms

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, until
-from producing import Maker, ctrl_c
 
 from pykafka4 import (
     Client,
@@ -31,6 +29,8 @@ from pykafka4.core.subscription import Claim
 from pykafka4.producer.transactions import TransactionBlock
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
+from tests.net.net_helpers import SECONDS, until
+from tests.producer.producing import Maker, ctrl_c
 
 IN = ("in", 0)
 

@@ -13,8 +13,6 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS, until
-from producing import Maker
 
 from pykafka4 import (
     BrokerError,
@@ -32,6 +30,8 @@ from pykafka4.core.producer.transactions.machine import TransactionState
 from pykafka4.producer.core import _reported
 from pykafka4.producer.transactions import TransactionCalls
 from pykafka4.testing import ModelServer
+from tests.net.net_helpers import SECONDS, until
+from tests.producer.producing import Maker
 
 MAYBE = "it may have been committed"
 

@@ -10,9 +10,6 @@ import ssl
 import struct
 from collections.abc import Callable
 
-from proxy_servers import Server
-from sasl_peer import ScramBroker
-
 from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.frame import decode_request, encode_response
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, ApiVersionsResponse
@@ -22,6 +19,8 @@ from pykafka4.wire.protocol.messages_sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from tests.core.sasl.sasl_peer import ScramBroker
+from tests.net.proxy_servers import Server
 
 __all__ = ["GuardedBroker"]
 

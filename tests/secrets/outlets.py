@@ -23,7 +23,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from planted import Planted
+
+from tests.secrets.planted import Planted
 
 __all__ = ["Outlets", "watching"]
 

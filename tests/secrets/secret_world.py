@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives import serialization
-from guarded_broker import GuardedBroker
-from outlets import Outlets
-from planted import Planted
-from proxy_servers import SERVERS, ProxyServer
-from tls_peers import AUTHORITY, context
 
 from pykafka4.testing import ModelServer
+from tests.net.proxy_servers import SERVERS, ProxyServer
+from tests.net.tls_peers import AUTHORITY, context
+from tests.secrets.guarded_broker import GuardedBroker
+from tests.secrets.outlets import Outlets
+from tests.secrets.planted import Planted
 
 __all__ = ["World"]
 

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import attrs
 import pytest
-from outlets import Outlets
-from planted import Planted
+
+from tests.secrets.outlets import Outlets
+from tests.secrets.planted import Planted
 
 FORMS: list[Callable[[str], str]] = [
     str,

@@ -18,12 +18,6 @@ import pytest
 
 pytest.importorskip("trustme", reason="makes certificates; pip install -e '.[test]'")
 
-from net_helpers import SECONDS, serving, until
-from outlets import watching
-from planted import Planted
-from secret_world import World
-from tls_peers import AUTHORITY, wrap
-
 from pykafka4 import AuthenticationError, Client, Consumer, KafkaError, OidcToken, Producer, Token
 from pykafka4.core.producer.sender import Sender
 from pykafka4.core.sasl.salted import Salted
@@ -31,6 +25,11 @@ from pykafka4.net import tls
 from pykafka4.net.secure import SecureTransport
 from pykafka4.options import security
 from pykafka4.spark import partition_writer
+from tests.net.net_helpers import SECONDS, serving, until
+from tests.net.tls_peers import AUTHORITY, wrap
+from tests.secrets.outlets import watching
+from tests.secrets.planted import Planted
+from tests.secrets.secret_world import World
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from interrupts import Interrupted, interrupts
 
 from pykafka4.core.share.shelf import Shelf
 from pykafka4.core.share.values import AcknowledgeType, Acquired, Lease, Report
@@ -14,6 +13,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.share.hand import APPLICATION, LOOP, Hand, Outgoing
 from pykafka4.share.record import ShareRecord
 from pykafka4.wire.records.batch import WireRecord, build_batch
+from tests.net.interrupts import Interrupted, interrupts
 
 ACCEPT, RELEASE, RENEW, GAP = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.RENEW, AcknowledgeType.GAP
 LOCK = 30.0

@@ -10,7 +10,6 @@ from typing import Any
 
 import attrs
 import pytest
-from consuming import fill, numbers, topic
 
 from pykafka4.core.share.values import AcknowledgeType, ranges, shown_offsets
 from pykafka4.errors import (
@@ -29,6 +28,7 @@ from pykafka4.share.record import ShareRecord
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.checksum import crc32c
 from pykafka4.wire.records.encoder import encode_content, encode_record
+from tests.consumer.consuming import fill, numbers, topic
 
 SECONDS = 20.0  # nothing that works takes so long
 T0 = TopicPartition("t", 0)

@@ -10,8 +10,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from consuming import topic
-from interrupts import PACKAGE, interrupted, interrupts
 
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.records import TopicPartition
@@ -19,6 +17,8 @@ from pykafka4.share import ShareConsumer, session
 from pykafka4.share.hand import Hand
 from pykafka4.share.record import ShareRecord
 from pykafka4.testing import ModelServer
+from tests.consumer.consuming import topic
+from tests.net.interrupts import PACKAGE, interrupted, interrupts
 
 SECONDS = 20.0  # nothing that works takes so long
 T0 = TopicPartition("t", 0)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from applications import timed
-from invariants import Broken
 
 from pykafka4.errors import KafkaTimeoutError
+from tests.simulation.judge.invariants import Broken
+from tests.simulation.users.applications import timed
 
 pytestmark = pytest.mark.simulation
 

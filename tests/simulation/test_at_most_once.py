@@ -7,12 +7,12 @@ from typing import Any
 
 import attrs
 import pytest
-from invariants import Broken
-from producer_plan import draw
-from schedules import around
-from simulation import Simulation
 
 from pykafka4.core.producer.produce.responses import Answers
+from tests.simulation.judge.invariants import Broken
+from tests.simulation.plans.producer_plan import draw
+from tests.simulation.plans.schedules import around
+from tests.simulation.plans.simulation import Simulation
 
 pytestmark = [pytest.mark.simulation]
 

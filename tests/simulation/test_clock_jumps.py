@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from producer_plan import draw
-from schedules import calm
-from simulation import Simulation
+
+from tests.simulation.plans.producer_plan import draw
+from tests.simulation.plans.schedules import calm
+from tests.simulation.plans.simulation import Simulation
 
 pytestmark = [pytest.mark.simulation]
 

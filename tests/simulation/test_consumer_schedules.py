@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from consumer_features import LEAST, too_rare
-from consumer_plan import CONSUMER_FAULTS, draw_plain_consumers
-from consumers import ConsumerSimulation
-from schedules import SCHEDULES as PRODUCERS
-from schedules import kept, run, run_all, traces_of
 
 from pykafka4.core.group.classic import MemberState
+from tests.simulation.plans.consumer_features import LEAST, too_rare
+from tests.simulation.plans.consumer_plan import CONSUMER_FAULTS, draw_plain_consumers
+from tests.simulation.plans.consumers import ConsumerSimulation
+from tests.simulation.plans.schedules import SCHEDULES as PRODUCERS
+from tests.simulation.plans.schedules import kept, run, run_all, traces_of
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from producer_plan import draw
-from schedules import calm
-from simulation import Simulation
 
 from pykafka4.errors import DeliveryFailed
 from pykafka4.records import Written
@@ -15,6 +12,9 @@ from pykafka4.testing.faults.controls import Fault
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
+from tests.simulation.plans.producer_plan import draw
+from tests.simulation.plans.schedules import calm
+from tests.simulation.plans.simulation import Simulation
 
 pytestmark = [pytest.mark.simulation]
 

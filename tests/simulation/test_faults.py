@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from consumer_plan import CONSUMER_FAULTS
-from producer_plan import FAULTS as PRODUCER_FAULTS
 
 from integration.faults.actions import ACTIONS
 from integration.faults.catalog import CONSUMERS, FAULTS, PRODUCERS, REAL_ONLY, Lane, ScheduledFault
 from integration.faults.chaos_plan import draw, seed_of
+from tests.simulation.plans.consumer_plan import CONSUMER_FAULTS
+from tests.simulation.plans.producer_plan import FAULTS as PRODUCER_FAULTS
 
 
 def test_the_simulation_draws_from_the_list_and_leaves_nothing_out() -> None:

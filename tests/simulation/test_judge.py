@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from invariants import Watch
+from tests.simulation.judge.invariants import Watch
 
 
 class Accepting:

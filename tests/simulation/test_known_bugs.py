@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from invariants import Broken
-from leader_mutants import one_epoch_for_all, take_what_follows_for_written
-from producer_plan import PIPELINED, draw
-from schedules import calm
-from simulation import Simulation
-from weather import Climate
 
 from pykafka4.testing.faults.controls import Fault
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
+from tests.simulation.judge.invariants import Broken
+from tests.simulation.mutants.leader_mutants import one_epoch_for_all, take_what_follows_for_written
+from tests.simulation.plans.producer_plan import PIPELINED, draw
+from tests.simulation.plans.schedules import calm
+from tests.simulation.plans.simulation import Simulation
+from tests.simulation.world.weather import Climate
 
 pytestmark = [pytest.mark.simulation]
 

@@ -6,23 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import consumer_mutants
-import processing_mutants
-import producer_mutants
 import pytest
-import share_mutants
-import transaction_mutants
-from consumer_plan import draw_plain_consumers
-from consumers import ConsumerSimulation
-from invariants import Broken
-from processing_plan import ProcessingSimulation, draw_processing
-from producer_plan import draw_plain
-from promised import CONSUMER_PROMISES, PROCESSING_PROMISES, PRODUCER_PROMISES, SHARE_PROMISES, TRANSACTION_PROMISES
-from promises import Check, checks, found_by, without_a_mutant
-from schedules import Hunt, Patch
-from share_plan import ShareSimulation
-from simulation import Simulation
-from transactions import TransactionSimulation
+
+from tests.simulation.judge.invariants import Broken
+from tests.simulation.judge.promised import CONSUMER_PROMISES, PROCESSING_PROMISES, PRODUCER_PROMISES, SHARE_PROMISES, TRANSACTION_PROMISES
+from tests.simulation.mutants import consumer_mutants, processing_mutants, producer_mutants, share_mutants, transaction_mutants
+from tests.simulation.mutants.promises import Check, checks, found_by, without_a_mutant
+from tests.simulation.plans.consumer_plan import draw_plain_consumers
+from tests.simulation.plans.consumers import ConsumerSimulation
+from tests.simulation.plans.processing_plan import ProcessingSimulation, draw_processing
+from tests.simulation.plans.producer_plan import draw_plain
+from tests.simulation.plans.schedules import Hunt, Patch
+from tests.simulation.plans.share_plan import ShareSimulation
+from tests.simulation.plans.simulation import Simulation
+from tests.simulation.plans.transactions import TransactionSimulation
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from processing_plan import PROCESSING_FAULTS, ProcessingSimulation
-from schedules import SCHEDULES as PRODUCERS
-from schedules import run_all
+
+from tests.simulation.plans.processing_plan import PROCESSING_FAULTS, ProcessingSimulation
+from tests.simulation.plans.schedules import SCHEDULES as PRODUCERS
+from tests.simulation.plans.schedules import run_all
 
 pytestmark = [pytest.mark.simulation]
 

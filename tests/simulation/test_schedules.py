@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from features import LEAST, missing
-from producer_plan import FAULTS, LATER
-from schedules import SCHEDULES, kept, run_all, traces_of
-from simulation import Simulation
+
+from tests.simulation.plans.features import LEAST, missing
+from tests.simulation.plans.producer_plan import FAULTS, LATER
+from tests.simulation.plans.schedules import SCHEDULES, kept, run_all, traces_of
+from tests.simulation.plans.simulation import Simulation
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from schedules import SCHEDULES as PRODUCERS
-from schedules import run, run_all
-from share_plan import FAULTS, ShareSimulation
+
+from tests.simulation.plans.schedules import SCHEDULES as PRODUCERS
+from tests.simulation.plans.schedules import run, run_all
+from tests.simulation.plans.share_plan import FAULTS, ShareSimulation
 
 pytestmark = [pytest.mark.simulation]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from consumers import ConsumerSimulation
-from producer_plan import draw
-from schedules import Kind, run
-from simulation import Simulation
+
+from tests.simulation.plans.consumers import ConsumerSimulation
+from tests.simulation.plans.producer_plan import draw
+from tests.simulation.plans.schedules import Kind, run
+from tests.simulation.plans.simulation import Simulation
 
 
 @pytest.mark.parametrize(("kind", "count"), [(Simulation, 100), (ConsumerSimulation, 15)])

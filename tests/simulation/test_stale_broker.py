@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from consumer_plan import GROUP, ConsumerPlan, draw_plain_consumers
-from consumers import ConsumerSimulation
-from producer_plan import draw
-from schedules import calm
-from simulation import Simulation
 
 from pykafka4.records import TopicPartition
+from tests.simulation.plans.consumer_plan import GROUP, ConsumerPlan, draw_plain_consumers
+from tests.simulation.plans.consumers import ConsumerSimulation
+from tests.simulation.plans.producer_plan import draw
+from tests.simulation.plans.schedules import calm
+from tests.simulation.plans.simulation import Simulation
 
 pytestmark = [pytest.mark.simulation]
 

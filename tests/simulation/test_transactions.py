@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from transactions import TransactionSimulation
+
+from tests.simulation.plans.transactions import TransactionSimulation
 
 pytestmark = [pytest.mark.simulation]
 KEPT = [int(line.split()[0]) for line in (Path(__file__).parent / "transaction_seeds.txt").read_text().splitlines() if line[0] != "#"]

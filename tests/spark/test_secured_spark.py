@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planted import Planted
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
-from tasks import FromFile, Logged
 
 from integration.local.cluster import LocalCluster
 from integration.security.settings import Security
 from pykafka4.spark import partition_writer
+from tests.secrets.planted import Planted
+from tests.spark.tasks import FromFile, Logged
 
 pytestmark = [
     pytest.mark.spark,

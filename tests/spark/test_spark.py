@@ -13,12 +13,12 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from tasks import DieMidway, FirstOneThenTheOther, Noted, RowsAroundAnOutage, with_pid
 
 from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import Client, Consumer, Producer
 from pykafka4.spark import partition_writer
+from tests.spark.tasks import DieMidway, FirstOneThenTheOther, Noted, RowsAroundAnOutage, with_pid
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.filterwarnings("ignore::FutureWarning:pyspark")]
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from model_client import ModelClient
 
 from pykafka4.errors.codes import CODES
 from pykafka4.testing import ModelCluster, ModelServer
@@ -15,6 +14,7 @@ from pykafka4.testing.storage.log import PartitionLog
 from pykafka4.wire.protocol.messages_admin import CreateTopicsRequest
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from pykafka4.wire.records.batch import WireRecord
+from tests.testing.model_client import ModelClient
 
 
 class Number:

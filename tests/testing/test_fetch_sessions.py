@@ -6,13 +6,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from model_client import ModelClient
 
 from pykafka4.errors.codes import error_code
 from pykafka4.testing import ModelCluster
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
 from pykafka4.wire.protocol.schema import MAX_INT32
 from pykafka4.wire.records.batch import WireRecord
+from tests.testing.model_client import ModelClient
 
 
 @pytest.fixture

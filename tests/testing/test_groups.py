@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from model_client import ModelClient
 
 from pykafka4.errors.codes import CODES
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -13,6 +12,7 @@ from pykafka4.testing import ModelCluster, When
 from pykafka4.testing.groups.group import Group, GroupState, Joined, JoinRequest, Synced
 from pykafka4.testing.timeline import Timeline
 from pykafka4.wire.protocol.messages_group import JoinGroupRequest, LeaveGroupRequest, OffsetCommitRequest
+from tests.testing.model_client import ModelClient
 
 SESSION, REBALANCE = 10.0, 60.0
 TP = TopicPartition("t", 0)

@@ -6,7 +6,6 @@ import re
 from uuid import UUID
 
 import pytest
-from model_client import ModelClient, fetch_request, produce_request
 
 from pykafka4.errors.codes import CODES
 from pykafka4.records import TopicPartition
@@ -26,6 +25,7 @@ from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsReque
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
 from pykafka4.wire.records.batch import WireRecord, batches, build_batch, records_of
+from tests.testing.model_client import ModelClient, fetch_request, produce_request
 
 ONE = build_batch([WireRecord(timestamp_ms=1, value=b"one")])
 TWO = build_batch([WireRecord(timestamp_ms=2, value=b"two")])

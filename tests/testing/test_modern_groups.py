@@ -6,13 +6,13 @@ from typing import Any
 
 import attrs
 import pytest
-from model_client import ModelClient
 
 from pykafka4.errors.codes import CODES
 from pykafka4.testing import ModelCluster
 from pykafka4.testing.groups.assigning import REMOTE_ASSIGNORS, Part
 from pykafka4.testing.groups.modern import Beat, GroupHeartbeat, ModernGroup
 from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatRequest, JoinGroupRequest, OffsetCommitRequest
+from tests.testing.model_client import ModelClient
 
 NOTHING: frozenset[Part] = frozenset()
 

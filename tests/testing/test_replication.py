@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from model_client import ModelClient, fetch_request, produce_request
 
 from pykafka4.errors.codes import CODES
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelCluster
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from pykafka4.wire.records.batch import WireRecord, batches, build_batch, records_of
+from tests.testing.model_client import ModelClient, fetch_request, produce_request
 
 LATEST = -1
 TP = TopicPartition("t", 0)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from model_client import ModelClient, fetch_request
-from transaction_client import GROUP, NAME, TOPIC, V1, V2, Writer
 
 from pykafka4.errors.codes import CODES
 from pykafka4.records import TopicPartition
@@ -17,6 +15,8 @@ from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetFetchRequest
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
 from pykafka4.wire.records.batch import ControlType, WireRecord, batches, build_batch, control_type, records_of
+from tests.testing.model_client import ModelClient, fetch_request
+from tests.testing.transaction_client import GROUP, NAME, TOPIC, V1, V2, Writer
 
 
 def made(versions: dict[str, int] = V2, **options: Any) -> tuple[ModelCluster, Writer]:

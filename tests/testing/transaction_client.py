@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from model_client import ModelClient
-
 from pykafka4.errors.codes import CODES
 from pykafka4.testing import ModelCluster
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
@@ -17,6 +15,7 @@ from pykafka4.wire.protocol.messages_txn import (
     TxnOffsetCommitRequest,
 )
 from pykafka4.wire.records.batch import WireRecord, build_batch
+from tests.testing.model_client import ModelClient
 
 __all__ = ["GROUP", "NAME", "TOPIC", "V1", "V2", "Writer"]
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_meter import peak_memory
-from wire_samples import CORPUS
 
 from pykafka4.errors import DecodeError
+from tests.wire.memory_meter import peak_memory
+from tests.wire.wire_samples import CORPUS
 
 LENGTHS = (
     b"\xff\xff\xff\xff",

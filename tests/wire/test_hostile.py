@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile_bytes import hostile, search
-from memory_meter import MIB, linux, peak_memory
-from wire_samples import BUFFERS, CORPUS, every_version, messages, name_of, sample
 
 from pykafka4.errors import DecodeError, RecordTooLarge
 from pykafka4.wire.protocol.frame import correlation_of, decode_request, decode_response, encode_request, encode_response
@@ -22,6 +19,9 @@ from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, Metadata
 from pykafka4.wire.protocol.schema import DATA, Data, Message, Request, decode, decode_data, encode
 from pykafka4.wire.records.batch import batches, records_of
 from pykafka4.wire.records.compression import decompress
+from tests.wire.hostile_bytes import hostile, search
+from tests.wire.memory_meter import MIB, linux, peak_memory
+from tests.wire.wire_samples import BUFFERS, CORPUS, every_version, messages, name_of, sample
 
 SAMPLES = 3
 

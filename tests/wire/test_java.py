@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wire_samples import every_version, sample
 
 from integration.host.prerequisites import java
 from integration.kafka.jars import classpath, kafka_jars
@@ -18,6 +17,7 @@ from pykafka4.wire.protocol.schema import Data, Request, encode
 from pykafka4.wire.records.batch import WireRecord, batches, build_batch, build_message_set, records_of
 from pykafka4.wire.records.compression import CODECS
 from pykafka4.wire.records.hot import murmur2
+from tests.wire.wire_samples import every_version, sample
 
 pytestmark = pytest.mark.java
 PEER = Path(__file__).with_name("Peer.java")

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from counting import bytecodes
-from interrupts import interrupted
-from working import record
 
 from integration.waiting import until
 from pykafka4.consumer.processing.allotment import Allotment, StreamState
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
+from tests.consumer.processing.working import record
+from tests.core.counting import bytecodes
+from tests.net.interrupts import interrupted
 
 LONG = 30.0
 

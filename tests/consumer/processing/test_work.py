@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from interrupts import interrupted
-from working import first, record, work
 
 from pykafka4.consumer.processing.dead_letters import DeadLetters
 from pykafka4.consumer.processing.work import Processed, Retries, Work
@@ -18,6 +16,8 @@ from pykafka4.errors import KafkaError
 from pykafka4.net import system
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
+from tests.consumer.processing.working import first, record, work
+from tests.net.interrupts import interrupted
 
 T0 = TopicPartition("t", 0)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from scripted_admin import Harness, coordinators, groups, make, offsets_of
 
 from pykafka4.core.admin import calls
 from pykafka4.core.admin.offsets import DeleteOffsets
@@ -23,6 +22,7 @@ from pykafka4.wire.protocol.messages_admin import (
 )
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import DescribeGroupsResponse, OffsetFetchRequest, OffsetFetchResponse
+from tests.core.scripted_admin import Harness, coordinators, groups, make, offsets_of
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 SECONDS = 5.0

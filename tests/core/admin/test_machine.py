@@ -7,8 +7,6 @@ from typing import Any
 
 import attrs
 import pytest
-from scripted_admin import Harness, code, coordinators, groups, make, offsets_of
-from scripted_brokers import metadata
 
 from pykafka4.core.admin.groups import DescribeConsumer, ListGroups, Unknown
 from pykafka4.core.admin.offsets import LATEST, CommitOffsets, CountPartitions, FetchOffsets, ListOffsets, Unstable
@@ -21,6 +19,8 @@ from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_admin import ConsumerGroupDescribeResponse, ListGroupsResponse
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorResponse
 from pykafka4.wire.protocol.messages_group import DescribeGroupsResponse, OffsetCommitResponse, OffsetFetchResponse
+from tests.core.scripted_admin import Harness, code, coordinators, groups, make, offsets_of
+from tests.core.scripted_brokers import metadata
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from consumer_harness import ConsumerHarness, code, tp
 
 from pykafka4.core.group.classic import MemberState
 from pykafka4.core.group.coordinator import Reaction, reaction
@@ -21,6 +20,7 @@ from pykafka4.wire.protocol.messages_group import (
     OffsetCommitRequest,
     OffsetFetchRequest,
 )
+from tests.core.consumer_harness import ConsumerHarness, code, tp
 
 FIND_COORDINATOR = {"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "REQUEST_TIMED_OUT"}
 GROUP_ONLY = {

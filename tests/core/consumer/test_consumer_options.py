@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from consumer_harness import ConsumerHarness, batch, tp
-from member_harness import steady
 
 from pykafka4.core.consumer.searches import Search
 from pykafka4.core.subscription import Start
@@ -19,6 +17,8 @@ from pykafka4.wire.protocol.messages_group import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
+from tests.core.consumer_harness import ConsumerHarness, batch, tp
+from tests.core.member_harness import steady
 
 
 class AnySearch(Search):

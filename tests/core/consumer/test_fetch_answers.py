@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from consumer_harness import Answer, ConsumerHarness, batch, fetched_epoch, fetching, partition, tp
 
 from pykafka4.core.subscription import Stage
 from pykafka4.errors import CorruptRecord, LogTruncated
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse, ListOffsetsRequest
 from pykafka4.wire.records.batch import WireRecord, build_batch
+from tests.core.consumer_harness import Answer, ConsumerHarness, batch, fetched_epoch, fetching, partition, tp
 
 
 @pytest.fixture

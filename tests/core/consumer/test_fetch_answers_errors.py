@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from consumer_harness import LOST, Answer, ConsumerHarness, batch, fetching, tp
 
 from pykafka4.core import Failed
 from pykafka4.errors import AuthorizationError, BrokerError, ConnectionLost, DecodeError, RecordTooLarge, UnsupportedVersion
@@ -11,6 +10,7 @@ from pykafka4.errors.codes import CODES, Refresh
 from pykafka4.records import Written
 from pykafka4.wire.protocol.frame import FrameTooLarge
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
+from tests.core.consumer_harness import LOST, Answer, ConsumerHarness, batch, fetching, tp
 
 
 @pytest.fixture

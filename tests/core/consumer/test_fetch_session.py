@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from consumer_harness import LOST, ConsumerHarness, batch, code, looked_at, partition, tp
 
 from pykafka4.core import Failed, Request
 from pykafka4.core.consumer.fetch_session import OtherVersion
@@ -17,6 +16,7 @@ from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.protocol.frame import FrameTooLarge
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
 from pykafka4.wire.protocol.schema import MAX_INT32
+from tests.core.consumer_harness import LOST, ConsumerHarness, batch, code, looked_at, partition, tp
 
 SESSION = 77
 IDS = {"t": UUID(int=1), "u": UUID(int=2)}

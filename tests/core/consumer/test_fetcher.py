@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from consumer_harness import LOST, ConsumerHarness, batch, fetching, looked_at, tp
 
 from pykafka4.core import INFINITY
 from pykafka4.core.subscription import Claim, Start
 from pykafka4.errors import AuthorizationError
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
+from tests.core.consumer_harness import LOST, ConsumerHarness, batch, fetching, looked_at, tp
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from consumer_harness import ConsumerHarness, batch, tp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from pykafka4.core import INFINITY, Request
 from pykafka4.core.network.network import LANE
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_fetch import FetchRequest
+from tests.core.consumer_harness import ConsumerHarness, batch, tp
 
 
 def fetches(harness: ConsumerHarness) -> list[FetchRequest]:

@@ -7,8 +7,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from consumer_harness import LOST, ConsumerHarness, batch, tp
-from member_harness import keep_alive, steady
 
 from pykafka4.core import INFINITY, Request
 from pykafka4.core.group.classic import MemberState
@@ -29,6 +27,8 @@ from pykafka4.wire.protocol.messages_group import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from tests.core.consumer_harness import LOST, ConsumerHarness, batch, tp
+from tests.core.member_harness import keep_alive, steady
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from uuid import UUID
 
 import pytest
-from consumer_harness import ConsumerHarness, batch, tp
 
 from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.core.subscription import Start, Truncated
@@ -14,6 +13,7 @@ from pykafka4.errors import InvalidOffset
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest
+from tests.core.consumer_harness import ConsumerHarness, batch, tp
 
 
 @pytest.fixture

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from random import Random
 
-from counting import bytecodes
-from scripted_brokers import World, metadata, versions
-
 from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.network.network import via
@@ -14,6 +11,8 @@ from pykafka4.core.subscription import Claim
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
+from tests.core.counting import bytecodes
+from tests.core.scripted_brokers import World, metadata, versions
 
 FEW, MANY = 3, 60
 WARM = 20  # rounds of each broker, after which the interpreter merges no more bytecodes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from consumer_harness import LOST, ConsumerHarness, tp
 
 from pykafka4.core.consumer.searches import Search
 from pykafka4.core.network.network import LANE
@@ -11,6 +10,7 @@ from pykafka4.core.subscription import Start
 from pykafka4.errors import KafkaError
 from pykafka4.errors.codes import CODES
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest, ListOffsetsResponse
+from tests.core.consumer_harness import LOST, ConsumerHarness, tp
 
 
 class Seeker(Search):

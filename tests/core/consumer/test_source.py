@@ -5,11 +5,11 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from consumer_harness import LOST, ConsumerHarness, batch, fetching, partition, tp
 
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Start
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse, ListOffsetsRequest
+from tests.core.consumer_harness import LOST, ConsumerHarness, batch, fetching, partition, tp
 
 
 @pytest.fixture

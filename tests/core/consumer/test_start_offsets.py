@@ -6,13 +6,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from consumer_harness import ConsumerHarness, batch, fetched_epoch, fetching, tp
 
 from pykafka4.core.consumer.start_offsets import RETRY_LOOKUP
 from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import AuthorizationError, BrokerError, KafkaError
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import OffsetFetchRequest
+from tests.core.consumer_harness import ConsumerHarness, batch, fetched_epoch, fetching, tp
 
 EARLIEST, LATEST = -2, -1
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from consumer_harness import ConsumerHarness
+
+from tests.core.consumer_harness import ConsumerHarness
 
 
 @pytest.fixture

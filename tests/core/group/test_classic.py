@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from consumer_harness import LOST, ConsumerHarness, code, tp
-from member_harness import events, held_join, keep_alive, other, release, state, steady
 
 from pykafka4.core import Failed
 from pykafka4.core.group.assignors import assignment_bytes
@@ -30,6 +28,8 @@ from pykafka4.wire.protocol.messages_group import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
+from tests.core.consumer_harness import LOST, ConsumerHarness, code, tp
+from tests.core.member_harness import events, held_join, keep_alive, other, release, state, steady
 
 
 @pytest.mark.parametrize("before", MemberState)

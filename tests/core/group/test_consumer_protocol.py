@@ -7,9 +7,6 @@ import re
 from uuid import UUID
 
 import pytest
-from consumer_harness import LOST, batch, code, tp
-from group_member_harness import INTERVAL, UNKNOWN, GroupMember, T, U, owned
-from member_harness import steady
 
 from pykafka4.core import INFINITY, Failed
 from pykafka4.core.group.consumer_protocol import COMMITS_FIRST, MOVES, UNRELEASED_SECONDS, ConsumerState
@@ -26,6 +23,9 @@ from pykafka4.wire.protocol.messages_group import (
     OffsetCommitResponse,
     OffsetFetchRequest,
 )
+from tests.core.consumer_harness import LOST, batch, code, tp
+from tests.core.group_member_harness import INTERVAL, UNKNOWN, GroupMember, T, U, owned
+from tests.core.member_harness import steady
 
 
 def state(member: GroupMember) -> ConsumerState:

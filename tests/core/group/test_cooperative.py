@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
-from consumer_harness import LOST, ConsumerHarness, batch, tp
-from member_harness import ending, events, keep_alive, release, state
 
 from pykafka4.core.group.classic import COMMITS_FIRST, MemberState
 from pykafka4.core.subscription import Assigned, Ended, Ending
@@ -22,6 +20,8 @@ from pykafka4.wire.protocol.messages_group import (
     SyncGroupRequest,
 )
 from pykafka4.wire.protocol.schema import decode_data
+from tests.core.consumer_harness import LOST, ConsumerHarness, batch, tp
+from tests.core.member_harness import ending, events, keep_alive, release, state
 
 
 class Kept:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from consumer_harness import LOST, ConsumerHarness, tp
 
 from pykafka4.core import ANY
 from pykafka4.core.group.classic import MemberState
@@ -17,6 +16,7 @@ from pykafka4.errors.codes import BY_NAME, CODES
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from pykafka4.wire.protocol.messages_group import HeartbeatRequest
+from tests.core.consumer_harness import LOST, ConsumerHarness, tp
 
 TELLER = ANY % LANE  # the broker that responds to requests to ANY here
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import attrs
 import pytest
-from consumer_harness import tp
 
 from pykafka4.assignors import GroupMember, RangeAssignor
 from pykafka4.assignors.interface import PartitionInfo
@@ -16,6 +15,7 @@ from pykafka4.core.group.assignors import assigned_partitions
 from pykafka4.core.group.dealing import SMALL, Deal, Placement
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.errors import KafkaError
+from tests.core.consumer_harness import tp
 
 MEMBERS = (GroupMember("m", frozenset({"t"})), GroupMember("n", frozenset({"t", "u"})))
 

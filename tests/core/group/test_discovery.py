@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from consumer_harness import LOST, ConsumerHarness, tp
-from member_harness import events, keep_alive, release, state
 
 from pykafka4.core import Failed, Reply
 from pykafka4.core.group.classic import MemberState
@@ -19,6 +17,8 @@ from pykafka4.records import OffsetAndMetadata, Written
 from pykafka4.wire.protocol.frame import encode_response
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataResponse
 from pykafka4.wire.protocol.messages_group import JoinGroupRequest, OffsetCommitRequest
+from tests.core.consumer_harness import LOST, ConsumerHarness, tp
+from tests.core.member_harness import events, keep_alive, release, state
 
 VERSION = 13
 

@@ -6,11 +6,11 @@ import itertools
 from random import Random
 
 import pytest
-from consumer_harness import ConsumerHarness, tp
-from member_harness import keep_alive, steady
 
 from pykafka4.core.group.heartbeats import FADES, LARGEST_MARGIN, SOON, HeartbeatTimer
 from pykafka4.wire.protocol.messages_group import HeartbeatRequest
+from tests.core.consumer_harness import ConsumerHarness, tp
+from tests.core.member_harness import keep_alive, steady
 
 INTERVAL = 3.0
 

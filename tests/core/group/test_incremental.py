@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from consumer_harness import ConsumerHarness, batch, tp
-from incremental_harness import RELEASE_SECONDS, IncrementalProtocol, incremental
-from member_harness import ending, events, release
 
 from pykafka4.core.subscription import Assigned, Ended, Ending
 from pykafka4.errors import GroupError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest
+from tests.core.consumer_harness import ConsumerHarness, batch, tp
+from tests.core.incremental_harness import RELEASE_SECONDS, IncrementalProtocol, incremental
+from tests.core.member_harness import ending, events, release
 
 
 class Member(ConsumerHarness):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from consumer_harness import LOST, Cluster, config, tp
 
 from pykafka4.core import INFINITY, Reply
 from pykafka4.core.group import assignors
@@ -15,6 +14,7 @@ from pykafka4.core.group.strategies import Strategies
 from pykafka4.misuse import check_topic
 from pykafka4.wire.protocol.messages_group import ConsumerProtocolSubscription, DescribeGroupsResponse, JoinGroupResponse
 from pykafka4.wire.protocol.schema import encode_data
+from tests.core.consumer_harness import LOST, Cluster, config, tp
 
 
 def answer(leader: str = "m", protocol: str | None = "range", **members: list[str]) -> JoinGroupResponse:

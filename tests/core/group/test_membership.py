@@ -6,8 +6,6 @@ import logging
 from typing import Any
 
 import pytest
-from consumer_harness import ConsumerHarness, batch, tp
-from member_harness import ending, events, keep_alive, release, state
 
 from pykafka4.core.group.assignors import subscription_bytes
 from pykafka4.core.group.classic import MemberState
@@ -21,6 +19,8 @@ from pykafka4.wire.protocol.messages_group import (
     LeaveGroupRequest,
     OffsetCommitRequest,
 )
+from tests.core.consumer_harness import ConsumerHarness, batch, tp
+from tests.core.member_harness import ending, events, keep_alive, release, state
 
 
 def test_nothing_is_asked_before_the_application_polls(harness: ConsumerHarness) -> None:

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import pytest
-from consumer_harness import LOST, ConsumerHarness, tp
 
 from pykafka4.core import INFINITY, Failed
 from pykafka4.core.group.classic import MemberState
@@ -15,6 +14,7 @@ from pykafka4.errors import AuthorizationError, BrokerError, ClosedError, GroupE
 from pykafka4.records import OffsetAndMetadata, Written
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetFetchRequest
+from tests.core.consumer_harness import LOST, ConsumerHarness, tp
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ from typing import Any
 
 import attrs
 import pytest
-from consumer_harness import ConsumerHarness, tp
-from member_harness import keep_alive, other, state
 
 from pykafka4.core import Threads
 from pykafka4.core.group.assignors import group_member
 from pykafka4.core.group.dealing import SMALL
 from pykafka4.errors import KafkaError
 from pykafka4.wire.protocol.messages_group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from tests.core.consumer_harness import ConsumerHarness, tp
+from tests.core.member_harness import keep_alive, other, state
 
 
 @attrs.define

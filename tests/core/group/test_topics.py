@@ -6,14 +6,14 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from consumer_harness import Cluster, ConsumerHarness, tp
-from member_harness import events, keep_alive, release
 
 from pykafka4.core.group.topics import AT_ONCE
 from pykafka4.core.subscription import Start
 from pykafka4.errors import AuthorizationError
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import HeartbeatRequest, JoinGroupRequest
+from tests.core.consumer_harness import Cluster, ConsumerHarness, tp
+from tests.core.member_harness import events, keep_alive, release
 
 
 def test_a_subscribed_topic_that_does_not_exist_is_named_in_the_log_once(

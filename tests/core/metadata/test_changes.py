@@ -5,11 +5,11 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from scripted_brokers import World, metadata
 
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
+from tests.core.scripted_brokers import World, metadata
 
 ME = "the test"
 ID = UUID(int=1)

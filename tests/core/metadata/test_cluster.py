@@ -6,8 +6,6 @@ import logging
 from random import Random
 
 import pytest
-from cluster_harness import ID, ME, T0, T1, answer_metadata, knowing
-from scripted_brokers import World, metadata
 
 from pykafka4.core import INFINITY, Failed
 from pykafka4.core.backoff import Backoff
@@ -16,6 +14,8 @@ from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved, MetadataCh
 from pykafka4.core.metadata.topic import CONTRADICTED, Leader, Topic
 from pykafka4.errors import ConfigError, ConnectionLost, KafkaError, UnsupportedVersion
 from pykafka4.records import TopicPartition, Written
+from tests.core.cluster_harness import ID, ME, T0, T1, answer_metadata, knowing
+from tests.core.scripted_brokers import World, metadata
 
 # -- learning
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from cluster_harness import ID, ME, OTHER, T0, T1, answer_metadata, knowing
-from scripted_brokers import World, metadata, versions
 
 from pykafka4.core.metadata.cluster import EPOCHS_FROM, Change
 from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved
@@ -14,6 +12,8 @@ from pykafka4.core.metadata.topic import CONTRADICTED, Leader
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.schema import NO_UUID
+from tests.core.cluster_harness import ID, ME, OTHER, T0, T1, answer_metadata, knowing
+from tests.core.scripted_brokers import World, metadata, versions
 
 # -- moving forward only
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from cluster_harness import ME, T0, knowing
-from scripted_brokers import World, metadata
-
 from pykafka4.core.metadata.cluster import Change
 from pykafka4.core.metadata.events import MetadataChanged
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.errors import AuthorizationError, KafkaError
+from tests.core.cluster_harness import ME, T0, knowing
+from tests.core.scripted_brokers import World, metadata
 
 DENIED = 29
 

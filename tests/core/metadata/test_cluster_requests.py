@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from cluster_harness import ID, ME, T0, T1, answer_metadata, knowing
-from scripted_brokers import World, metadata
 
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.errors import KafkaError
 from pykafka4.wire.protocol.messages_cluster import MetadataResponse
+from tests.core.cluster_harness import ID, ME, T0, T1, answer_metadata, knowing
+from tests.core.scripted_brokers import World, metadata
 
 # -- when it is asked for
 

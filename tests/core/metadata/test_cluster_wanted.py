@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from cluster_harness import ID, ME, T0, answer_metadata, knowing, names
-from scripted_brokers import World, metadata
-
 from pykafka4.core import Reply
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
+from tests.core.cluster_harness import ID, ME, T0, answer_metadata, knowing, names
+from tests.core.scripted_brokers import World, metadata
 
 # -- creating
 

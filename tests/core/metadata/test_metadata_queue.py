@@ -6,11 +6,10 @@ from collections import Counter
 from random import Random
 from uuid import UUID
 
-from scripted_brokers import World, config, metadata
-
 from pykafka4.core import INFINITY
 from pykafka4.core.metadata.metadata_queue import AT_ONCE, BUDGET, TOPIC, MetadataQueue, within_budget
 from pykafka4.records import TopicPartition
+from tests.core.scripted_brokers import World, config, metadata
 
 ME = "the test"  # who wants topics here
 MANY = 1500  # topics: three rounds for one partition each

@@ -7,13 +7,13 @@ from unittest.mock import Mock, call
 from uuid import UUID
 
 import pytest
-from scripted_brokers import World, config, metadata
 
 from pykafka4.core import INFINITY
 from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline, Recovery
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.errors import broker_error
 from pykafka4.records import TopicPartition
+from tests.core.scripted_brokers import World, config, metadata
 
 ME = "the test"  # who wants topics here
 ID = UUID(int=1)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from scripted_brokers import Answers, config, frame, metadata, read, request, versions
-
 from pykafka4.core import Connect
 from pykafka4.core.network.network import Network, NetworkEffects
 from pykafka4.errors import ConnectionLost
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest
+from tests.core.scripted_brokers import Answers, config, frame, metadata, read, request, versions
 
 HOSTS = {1: ("h1", 1), 2: ("h2", 2), 3: ("h3", 3)}
 

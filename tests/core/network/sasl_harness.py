@@ -6,9 +6,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from network_harness import HOSTS
-from scripted_brokers import Answers, config, frame, metadata, read, request, versions
-
 from pykafka4.core import Connect, Job
 from pykafka4.core.network.connection import Connection, ConnectionState
 from pykafka4.core.network.network import Network, NetworkEffects
@@ -21,6 +18,8 @@ from pykafka4.wire.protocol.messages_sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from tests.core.network.network_harness import HOSTS
+from tests.core.scripted_brokers import Answers, config, frame, metadata, read, request, versions
 
 SECRET = "hidden-word"
 SETUP = 10.0  # seconds of socket_connection_setup_timeout_ms

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from sasl_harness import SECRET, SETUP, Broker, Puppet, SaslHandshakeRequest, accepted, refusal, shaken
-from scripted_brokers import frame, metadata, versions
 
 from pykafka4.core import INFINITY
 from pykafka4.core.network.connection import FOR_CREDENTIALS, ConnectionState
@@ -15,6 +13,8 @@ from pykafka4.core.sasl.oauthbearer import OAuthBearer, Token
 from pykafka4.errors import AuthenticationError, ConfigError, ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
+from tests.core.network.sasl_harness import SECRET, SETUP, Broker, Puppet, SaslHandshakeRequest, accepted, refusal, shaken
+from tests.core.scripted_brokers import frame, metadata, versions
 
 S = ConnectionState
 LOST = ConnectionLost("b1:9092: reset by peer")

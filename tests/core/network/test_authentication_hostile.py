@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sasl_harness import SECRET, Broker, Puppet, accepted, refusal, shaken
-from sasl_peer import PLENTY
-from scripted_brokers import frame
 
 from pykafka4.core.network.connection import ConnectionState
 from pykafka4.core.sasl.credentials import SaslCredentials
@@ -18,6 +15,9 @@ from pykafka4.core.sasl.oauthbearer import OAuthBearer, Token
 from pykafka4.core.sasl.plain import Plain
 from pykafka4.core.sasl.scram import Scram
 from pykafka4.errors import AuthenticationError, ConnectionLost
+from tests.core.network.sasl_harness import SECRET, Broker, Puppet, accepted, refusal, shaken
+from tests.core.sasl.sasl_peer import PLENTY
+from tests.core.scripted_brokers import frame
 
 S = ConnectionState
 LONGEST = 2_000  # characters of a message

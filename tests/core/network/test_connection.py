@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from scripted_brokers import FAR, Answers, config, frame, metadata, read, request, versions
 
 from pykafka4.core import INFINITY, Outcome, Request
 from pykafka4.core.network import connection as connection_module
@@ -23,6 +22,7 @@ from pykafka4.wire.protocol.messages_group import OffsetFetchRequest
 from pykafka4.wire.protocol.messages_produce import ProduceRequest, ProduceResponse
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
 from pykafka4.wire.protocol.schema import REQUESTS
+from tests.core.scripted_brokers import FAR, Answers, config, frame, metadata, read, request, versions
 
 S = ConnectionState
 LOST = ConnectionLost("b1:9092: reset by peer")

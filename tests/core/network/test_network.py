@@ -8,13 +8,13 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from network_harness import HOSTS, NetworkHarness
-from scripted_brokers import FAR, REFUSED, Answers, frame, metadata, request
 
 from pykafka4.core import ANY, CONTROLLER
 from pykafka4.core.network.network import via
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
+from tests.core.network.network_harness import HOSTS, NetworkHarness
+from tests.core.scripted_brokers import FAR, REFUSED, Answers, frame, metadata, request
 
 # -- named nodes
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
-from network_harness import HOSTS, NetworkHarness
-from scripted_brokers import config
-
 from pykafka4.core import ANY, CONTROLLER
 from pykafka4.core.network.network import Network, via
 from pykafka4.errors import ConnectionLost
 from pykafka4.records import Written
+from tests.core.network.network_harness import HOSTS, NetworkHarness
+from tests.core.scripted_brokers import config
 
 
 def test_any_goes_to_the_connected_broker_with_least_to_do() -> None:

@@ -8,8 +8,6 @@ import weakref
 from typing import Any
 
 import pytest
-from sasl_harness import SETUP, Cluster, Puppet, accepted, refusal, shaken
-from scripted_brokers import metadata, versions
 
 from pykafka4.core import ANY, Connect, Threads
 from pykafka4.core.network import jobs as jobs_module
@@ -21,6 +19,8 @@ from pykafka4.errors import AuthenticationError, ConnectionLost
 from pykafka4.net.tls import explain_tls
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_sasl import SaslAuthenticateResponse
+from tests.core.network.sasl_harness import SETUP, Cluster, Puppet, accepted, refusal, shaken
+from tests.core.scripted_brokers import metadata, versions
 
 # -- one connection
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 
 import pytest
-from network_harness import HOSTS, NetworkHarness
-from scripted_brokers import REFUSED
 
 from pykafka4.core import ANY
 from pykafka4.core.network.network import via
 from pykafka4.errors import ConnectionLost
+from tests.core.network.network_harness import HOSTS, NetworkHarness
+from tests.core.scripted_brokers import REFUSED
 
 
 def test_a_lane_is_a_connection_of_its_own_to_the_same_broker() -> None:

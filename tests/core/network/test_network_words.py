@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 
 import pytest
-from network_harness import NetworkHarness
-from scripted_brokers import REFUSED
 
 from pykafka4.core import ANY
 from pykafka4.core.network.network import via
 from pykafka4.errors import ConnectionLost
+from tests.core.network.network_harness import NetworkHarness
+from tests.core.scripted_brokers import REFUSED
 
 
 def test_an_outage_is_logged_once_and_its_end_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from sasl_harness import SECRET, SETUP, Broker, Puppet, accepted, refusal, shaken
 
 from pykafka4.core import INFINITY
 from pykafka4.core.network.connection import SOONEST, ConnectionState
 from pykafka4.errors import AuthenticationError, ConnectionLost
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
+from tests.core.network.sasl_harness import SECRET, SETUP, Broker, Puppet, accepted, refusal, shaken
 
 S = ConnectionState
 LOST = ConnectionLost("b1:9092: reset by peer")

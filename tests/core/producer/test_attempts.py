@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sender_harness import SenderHarness, records
 
 from pykafka4.errors import ConfigError, DeliveryFailed
 from pykafka4.records import Written
+from tests.core.producer.sender_harness import SenderHarness, records
 
 ONCE: dict[str, Any] = {"retries": 0}
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from sender_harness import SenderHarness, header, records
 
 from pykafka4.errors import KafkaError
 from pykafka4.records import Written
+from tests.core.producer.sender_harness import SenderHarness, header, records
 
 
 def purge(harness: SenderHarness, in_flight: bool = False) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sender_harness import LOST, SenderHarness, header, producer_id, values
 
 from pykafka4.core import Failed, Request
 from pykafka4.core.producer.produce.requests import SILENCE
 from pykafka4.errors import DeliveryFailed
 from pykafka4.records import TopicPartition, Written
+from tests.core.producer.sender_harness import LOST, SenderHarness, header, producer_id, values
 
 TP = TopicPartition("t", 0)
 

@@ -12,9 +12,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from counting import bytecodes
-from scripted_brokers import World, metadata
-from sender_harness import SenderHarness
 
 from pykafka4.client.runtime import SLICE
 from pykafka4.core.metadata.recovery import Offline
@@ -28,6 +25,9 @@ from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_produce import ProduceRequest, ProduceResponse
 from pykafka4.wire.protocol.messages_txn import InitProducerIdResponse
 from pykafka4.wire.records.hot import Accumulator
+from tests.core.counting import bytecodes
+from tests.core.producer.sender_harness import SenderHarness
+from tests.core.scripted_brokers import World, metadata
 
 FEW, MANY = 10, 100  # topics
 PARTITIONS = 3  # of each, led by brokers 1 to 3

@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from sender_harness import LOST, SenderHarness, header, values
 
 from pykafka4.core import INFINITY, Reply
 from pykafka4.core.producer.outcomes.batch_outcomes import Outcomes
@@ -15,6 +14,7 @@ from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.core.producer.topics.parking import Parking
 from pykafka4.errors import ClosedError, KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.records import TopicPartition, Written
+from tests.core.producer.sender_harness import LOST, SenderHarness, header, values
 
 # ---------------------------------------------------------------- acknowledged
 

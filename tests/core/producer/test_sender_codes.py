@@ -10,7 +10,6 @@ from typing import Any
 
 import attrs
 import pytest
-from sender_harness import SenderHarness, header, producer_id, records
 
 from pykafka4.core import Reply, Request
 from pykafka4.errors import DeliveryFailed
@@ -18,6 +17,7 @@ from pykafka4.errors.codes import CODES
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest, InitProducerIdResponse
+from tests.core.producer.sender_harness import SenderHarness, header, producer_id, records
 
 ACKED, RESENT, HALVED, NEXT_EPOCH, OTHER_ID, FAILED = "acked", "resent", "halved", "next epoch", "other id", "failed"
 NO, MAYBE = Written.NO, Written.MAYBE

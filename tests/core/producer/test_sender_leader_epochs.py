@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from sender_harness import SenderHarness, header, records, values
 
 from pykafka4.records import TopicPartition
+from tests.core.producer.sender_harness import SenderHarness, header, records, values
 
 TP = TopicPartition("t", 0)
 KNOWN, UNKNOWN = 5, -1

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from sender_harness import LOST, SenderHarness, header, producer_id, records
 
 from pykafka4.core import Failed, Request
 from pykafka4.errors import KafkaError, KafkaTimeoutError
 from pykafka4.records import Written
+from tests.core.producer.sender_harness import LOST, SenderHarness, header, producer_id, records
 
 BATCHES = 5  # as many as brokers remember
 TIMED_OUT = KafkaTimeoutError("broker 1: Produce timed out")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from sender_harness import SenderHarness, header, producer_id, records
 
 from pykafka4.errors import DeliveryFailed
 from pykafka4.records import TopicPartition, Written
+from tests.core.producer.sender_harness import SenderHarness, header, producer_id, records
 
 # ---------------------------------------------------------------- epochs
 

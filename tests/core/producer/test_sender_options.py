@@ -6,12 +6,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from sender_harness import ID, SenderHarness, header
 
 from pykafka4.core import Reply
 from pykafka4.errors import DeliveryFailed
 from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
+from tests.core.producer.sender_harness import ID, SenderHarness, header
 
 TP = TopicPartition("t", 0)
 

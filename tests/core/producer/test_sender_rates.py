@@ -6,12 +6,12 @@ Codes that report the partition to the recovery are left out of the rates: the r
 from __future__ import annotations
 
 import pytest
-from sender_harness import SenderHarness, records
-from test_sender_codes import ASK_FOR_METADATA, EVERY_CODE, FAILED, HALVED, MAYBE, RESENT, UNHEARD_OF, expected
 
 from pykafka4.core import Reply, Request
 from pykafka4.errors.codes import CODES
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
+from tests.core.producer.sender_harness import SenderHarness, records
+from tests.core.producer.test_sender_codes import ASK_FOR_METADATA, EVERY_CODE, FAILED, HALVED, MAYBE, RESENT, UNHEARD_OF, expected
 
 MOST = 50  # requests per second
 SPAN = 10.0  # seconds for which the code repeats

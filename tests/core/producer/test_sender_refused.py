@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sender_harness import SenderHarness, header, records
 
 from pykafka4.errors import DeliveryFailed
 from pykafka4.records import Written
+from tests.core.producer.sender_harness import SenderHarness, header, records
 
 REFUSALS = pytest.mark.parametrize("error", ["INVALID_TIMESTAMP", "INVALID_RECORD"])
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sender_harness import SenderHarness, header, values
 
 from pykafka4.records import Written
+from tests.core.producer.sender_harness import SenderHarness, header, values
 
 
 def test_too_large_a_batch_is_split_in_order() -> None:

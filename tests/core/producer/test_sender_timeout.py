@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from sender_harness import LOST, SenderHarness, header
 
 from pykafka4.core import Failed
 from pykafka4.errors import DeliveryFailed, UnsupportedVersion
 from pykafka4.records import TopicPartition, Written
+from tests.core.producer.sender_harness import LOST, SenderHarness, header
 
 
 def test_delivery_timeout_says_not_written_when_it_never_left() -> None:

@@ -6,7 +6,6 @@ import gc
 from typing import Any
 
 import pytest
-from sender_harness import SenderHarness
 
 from pykafka4.core import Reply
 from pykafka4.core.producer.topics.parking import DENIED_SECONDS
@@ -14,6 +13,7 @@ from pykafka4.errors import AuthorizationError, DeliveryFailed
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest, InitProducerIdResponse
+from tests.core.producer.sender_harness import SenderHarness
 
 
 def test_records_for_an_unknown_topic_fail_when_it_stays_unknown() -> None:

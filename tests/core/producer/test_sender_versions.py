@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sender_harness import SenderHarness, records
 
 from pykafka4.errors import DeliveryFailed
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
+from tests.core.producer.sender_harness import SenderHarness, records
 
 
 def test_produce_stays_below_topic_ids_while_one_is_unknown() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from sender_harness import SenderHarness
+
+from tests.core.producer.sender_harness import SenderHarness
 
 LINGER = 10_000  # milliseconds: nothing else wakes the loop before
 BATCH = 4_096

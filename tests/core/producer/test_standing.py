@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sender_harness import LOST, SenderHarness
 
 from pykafka4.core import INFINITY
 from pykafka4.core.producer.outcomes.ledger import take_census
@@ -15,6 +14,7 @@ from pykafka4.core.producer.standing import show
 from pykafka4.errors import KafkaError
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition
+from tests.core.producer.sender_harness import LOST, SenderHarness
 
 TP = TopicPartition("t", 0)
 

@@ -7,10 +7,10 @@ import pickle
 from typing import Any
 
 import pytest
-from sasl_peer import assert_hidden, shown
 
 from pykafka4.core.sasl.credentials import SaslCredentials
 from pykafka4.errors import ConfigError
+from tests.core.sasl.sasl_peer import assert_hidden, shown
 
 
 def test_neither_user_name_nor_password_is_shown() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from gss_peer import FIRST, OFFER, PROOF, SERVICE, SIGNED, Context, gssapi
-from sasl_peer import reason, refusal
 
 from pykafka4.core.sasl.gssapi import Gssapi
 from pykafka4.core.sasl.mechanism import Step
+from tests.core.sasl.gss_peer import FIRST, OFFER, PROOF, SERVICE, SIGNED, Context, gssapi
+from tests.core.sasl.sasl_peer import reason, refusal
 
 
 def proved(context: Context | None = None) -> Gssapi:

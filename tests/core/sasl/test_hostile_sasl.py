@@ -7,11 +7,8 @@ import json
 from base64 import b64encode
 
 import pytest
-from gss_peer import OFFER, PROOF, SIGNED, gssapi
-from hostile_bytes import edited
 from hypothesis import given
 from hypothesis import strategies as st
-from sasl_peer import NONCE, PASSWORD, SALT, ScramBroker, assert_hidden, hostile, scram, shown
 
 from pykafka4.core.sasl.credentials import SaslCredentials
 from pykafka4.core.sasl.mechanism import Exchange, Step
@@ -19,6 +16,9 @@ from pykafka4.core.sasl.oauthbearer import OAuthBearer, Token, token_of
 from pykafka4.core.sasl.plain import Plain
 from pykafka4.core.sasl.scram import FEWEST_ITERATIONS, LONGEST_SALT, MOST_ITERATIONS
 from pykafka4.errors import AuthenticationError, ConfigError
+from tests.core.sasl.gss_peer import OFFER, PROOF, SIGNED, gssapi
+from tests.core.sasl.sasl_peer import NONCE, PASSWORD, SALT, ScramBroker, assert_hidden, hostile, scram, shown
+from tests.wire.hostile_bytes import edited
 
 OURS = b64encode(NONCE).decode()
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.c2ln"

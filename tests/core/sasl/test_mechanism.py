@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from gss_peer import gssapi
-from sasl_peer import ScramBroker, reason, refusal, scram
 
 from pykafka4.core.sasl.credentials import SaslCredentials
 from pykafka4.core.sasl.mechanism import Mechanism, Step, harmless
 from pykafka4.core.sasl.oauthbearer import OAuthBearer, Token
 from pykafka4.core.sasl.plain import Plain
 from pykafka4.errors import AuthenticationError
+from tests.core.sasl.gss_peer import gssapi
+from tests.core.sasl.sasl_peer import ScramBroker, reason, refusal, scram
 
 ALL = {
     "PLAIN": lambda: Plain(SaslCredentials("alice", "hunter2")),

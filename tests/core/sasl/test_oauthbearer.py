@@ -8,12 +8,12 @@ import pickle
 from collections.abc import Mapping
 
 import pytest
-from sasl_peer import assert_hidden, raised, reason, refusal, shown
 
 from pykafka4.core import INFINITY
 from pykafka4.core.sasl.mechanism import Step
 from pykafka4.core.sasl.oauthbearer import LONGEST_TOKEN, OAuthBearer, Token, token_of
 from pykafka4.errors import ConfigError
+from tests.core.sasl.sasl_peer import assert_hidden, raised, reason, refusal, shown
 
 NOW = 1_800_000_000.0
 SECRET = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.c2ln"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from sasl_peer import assert_hidden, raised, reason, refusal, shown
 
 from pykafka4.core.sasl.credentials import SaslCredentials
 from pykafka4.core.sasl.plain import Plain
 from pykafka4.errors import AuthenticationError
+from tests.core.sasl.sasl_peer import assert_hidden, raised, reason, refusal, shown
 
 
 def test_the_example_of_the_rfc() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from sasl_peer import assert_hidden, raised, shown
 
 from pykafka4.core.sasl.saslprep import Prohibited, difference, saslprep
+from tests.core.sasl.sasl_peer import assert_hidden, raised, shown
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import hashlib
 from base64 import b64decode, b64encode
 
 import pytest
-from sasl_peer import NONCE, PASSWORD, SALT, ScramBroker, assert_hidden, raised, reason, refusal, scram, shown
 
 from pykafka4.core.sasl.credentials import SaslCredentials
 from pykafka4.core.sasl.scram import ALGORITHMS, LONGEST_SALT, MOST_ITERATIONS, Scram
 from pykafka4.errors import AuthenticationError
+from tests.core.sasl.sasl_peer import NONCE, PASSWORD, SALT, ScramBroker, assert_hidden, raised, reason, refusal, scram, shown
 
 OURS = b64encode(NONCE).decode()
 SALTED = b64encode(SALT).decode()

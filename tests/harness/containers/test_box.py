@@ -14,10 +14,10 @@ from typing import BinaryIO
 
 import psutil
 import pytest
-from private import obstacle
 
 from integration.docker.no_registry import box
 from integration.waiting import until
+from tests.harness.private import obstacle
 
 ROOT = Path(__file__).parents[3]
 MAKER = """

@@ -16,7 +16,6 @@ import attrs
 import pytest
 from docker.errors import APIError, ImageNotFound
 from docker.models.images import ImageCollection
-from reading import produce, read, values
 
 from integration.admin import Connection
 from integration.cluster import State
@@ -32,6 +31,7 @@ from integration.waiting import until
 from integration.workload.load import Load, judge
 from pykafka4 import Consumer, Producer, TopicPartition
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
+from tests.integration.reading import produce, read, values
 
 OWN_MISSING = "; ".join(missing_for_engine())
 MISSING = "" if os.environ.get("DOCKER_HOST") else OWN_MISSING

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Self
 
 import psutil
 import pytest
-from traces import Traces, alive, keeper_of
 
 from integration.docker.client import EngineFailed, connect
 from integration.docker.engine import Engine, clean
@@ -25,6 +24,7 @@ from integration.docker.no_registry.dockerd import Dockerd
 from integration.docker.no_registry.image import load, rootfs
 from integration.docker.place import LABEL, Place, free_subnets
 from integration.waiting import until
+from tests.harness.traces import Traces, alive, keeper_of
 
 pytestmark = pytest.mark.docker
 

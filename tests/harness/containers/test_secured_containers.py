@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from secured import SECURITY, certificate_fits, certificate_is_for_another, served_and_refused
 
 from integration.docker.cluster import DIRECT, DockerCluster
 from integration.docker.no_registry import missing_for_engine
 from pykafka4 import Producer
+from tests.harness.secured import SECURITY, certificate_fits, certificate_is_for_another, served_and_refused
 
 MISSING = "" if os.environ.get("DOCKER_HOST") else "; ".join(missing_for_engine())
 pytestmark = [pytest.mark.docker, pytest.mark.skipif(bool(MISSING), reason=MISSING)]

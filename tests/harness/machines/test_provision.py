@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from private import UNSHARE, obstacle
 
 from integration.host import prerequisites
 from integration.kafka.jars import KAFKA, kafka_jars
 from integration.kafka.settings import BROKER, expand, write_properties
+from tests.harness.private import UNSHARE, obstacle
 
 pytestmark = [pytest.mark.vagrant, pytest.mark.smoke]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from secured import SECURITY, certificate_fits, certificate_is_for_another, served_and_refused
 
 from integration.host import prerequisites
 from integration.vagrant.cluster import KEYSTORE, VagrantCluster
 from integration.vagrant.containers import Containers
+from tests.harness.secured import SECURITY, certificate_fits, certificate_is_for_another, served_and_refused
 
 pytestmark = pytest.mark.vagrant
 PROVISION = 300.0

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from net_helpers import SECONDS, in_thread
-
 from pykafka4.net.handoff.latch import new_latch, open_latch
+from tests.net.net_helpers import SECONDS, in_thread
 
 
 def test_a_latch_wakes_once_however_often_it_was_opened_before() -> None:

@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable
 
 import pytest
-from interrupts import interrupted, interrupts, undisturbed
-from net_helpers import SECONDS, in_thread, until
 
 from pykafka4.errors import KafkaTimeoutError
 from pykafka4.net import logs
 from pykafka4.net.handoff.latch import new_latch
 from pykafka4.net.handoff.waiting import Gate, Promise, Signal
 from pykafka4.net.handoff.workers import Callbacks
+from tests.net.interrupts import interrupted, interrupts, undisturbed
+from tests.net.net_helpers import SECONDS, in_thread, until
 
 # -- promise
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from interrupts import interrupts
 
 from pykafka4.net.handoff.wakeup import Inbox, Wakeup
+from tests.net.interrupts import interrupts
 
 
 def test_the_loop_is_woken_by_the_next_thread_after_an_interrupt_anywhere_in_a_wake_up() -> None:

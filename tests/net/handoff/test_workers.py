@@ -10,12 +10,12 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from interrupts import interrupted
-from net_helpers import SECONDS, in_thread, python, until
 
 from pykafka4.net.handoff import workers
 from pykafka4.net.handoff.latch import new_latch
 from pykafka4.net.handoff.workers import Callbacks, Feed, Helper
+from tests.net.interrupts import interrupted
+from tests.net.net_helpers import SECONDS, in_thread, python, until
 
 
 def test_an_interrupt_while_the_first_thread_for_callbacks_is_started_keeps_none_from_being_started() -> None:

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from invariants import Broken, Sent
-
 from pykafka4.core.producer.outcomes.ledger import ProducerStats
+from tests.simulation.judge.invariants import Broken, Sent
 
 __all__ = ["balance"]
 

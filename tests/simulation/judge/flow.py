@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
-    from invariants import Sent
+    from tests.simulation.judge.invariants import Sent
 
 __all__ = ["Flow"]
 

@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import attrs
-from invariants import Broken
 
 from pykafka4.core import INFINITY
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
+from tests.simulation.judge.invariants import Broken
 
 if TYPE_CHECKING:
-    from consumers import ConsumerSimulation
-    from ledger import Cut
+    from tests.simulation.judge.ledger import Cut
+    from tests.simulation.plans.consumers import ConsumerSimulation
 
 __all__ = ["GROUP_ITSELF", "Place", "Reading"]
 

@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
 import attrs
-from flow import Flow
-from promised import Broken
-from special import Special
 
 from pykafka4.core import INFINITY
 from pykafka4.core.metadata.topic import CONTRADICTED
@@ -24,13 +21,15 @@ from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.records.batch import WireRecord
 from pykafka4.wire.records.hot import Batch, Delivery
+from tests.simulation.judge.flow import Flow
+from tests.simulation.judge.promised import Broken
+from tests.simulation.judge.special import Special
 
 if TYPE_CHECKING:
-    from disturbance import Disturbances
-
     from pykafka4.core.producer.sender import Sender
     from pykafka4.testing.model import ModelCluster
     from pykafka4.wire.records.hot import Accumulator
+    from tests.simulation.world.disturbance import Disturbances
 
 __all__ = ["Broken", "Sent", "Truth", "Watch"]
 

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
-from invariants import Broken
 
 from pykafka4.records import TopicPartition
 from pykafka4.testing.model import ModelCluster
 from pykafka4.testing.storage.log import PartitionLog
 from pykafka4.wire.records.batch import WireRecord
 from pykafka4.wire.records.hot import Record
+from tests.simulation.judge.invariants import Broken
 
 __all__ = ["Cut", "Ledger"]
 

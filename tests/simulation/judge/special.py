@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from promised import Broken
-
 from pykafka4.records import TopicPartition
+from tests.simulation.judge.promised import Broken
 
 if TYPE_CHECKING:
-    from invariants import Place, Sent, Watch
+    from tests.simulation.judge.invariants import Place, Sent, Watch
 
 __all__ = ["REASON", "Special", "forbidden", "value_of"]
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import attrs
 import pytest
-from consumer_features import TOPIC_FAULTS
-from schedules import Hunt, Patch, around
 
 from pykafka4.aio.session import TaskSession
 from pykafka4.consumer.commits import Commits
@@ -22,6 +20,8 @@ from pykafka4.core.group.membership import Membership
 from pykafka4.core.group.topic_filter import TopicFilter
 from pykafka4.core.group.topics import SubscribedTopics
 from pykafka4.core.subscription import Since
+from tests.simulation.plans.consumer_features import TOPIC_FAULTS
+from tests.simulation.plans.schedules import Hunt, Patch, around
 
 __all__ = ["MUTANTS"]
 

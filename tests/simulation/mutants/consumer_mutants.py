@@ -7,9 +7,6 @@ from typing import Any
 
 import attrs
 import pytest
-from consumer_feature_mutants import MUTANTS as FEATURES
-from consumer_plan import COOPERATIVE, EAGER
-from schedules import Hunt, Patch, around
 
 from pykafka4.assignors import sticky
 from pykafka4.consumer.assignment import Assignment
@@ -38,6 +35,9 @@ from pykafka4.errors import KafkaError
 from pykafka4.net.handoff.waiting import Signal
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.records.hot import Record
+from tests.simulation.mutants.consumer_feature_mutants import MUTANTS as FEATURES
+from tests.simulation.plans.consumer_plan import COOPERATIVE, EAGER
+from tests.simulation.plans.schedules import Hunt, Patch, around
 
 
 def commit_what_is_prefetched(patch: pytest.MonkeyPatch) -> None:

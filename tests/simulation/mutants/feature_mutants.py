@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from handle_mutants import SHORT, Told, sending
-from schedules import Hunt, Patch, around
 
 from pykafka4.core.producer.outcomes.batch_outcomes import Outcomes
 from pykafka4.core.producer.produce.responses import ACTIONS, Answers
@@ -15,6 +13,8 @@ from pykafka4.errors import DeliveryFailed, KafkaError
 from pykafka4.errors.codes import Produce
 from pykafka4.producer.hooks import HookCalls
 from pykafka4.records import Written
+from tests.simulation.mutants.handle_mutants import SHORT, Told, sending
+from tests.simulation.plans.schedules import Hunt, Patch, around
 
 __all__ = ["MUTANTS"]
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import attrs
 import pytest
-from schedules import Hunt, Patch, around
-from weather import Climate
 
 from pykafka4 import producer
 from pykafka4.client.runtime import Runtime
@@ -23,6 +21,8 @@ from pykafka4.errors import BufferFull, DeliveryFailed, KafkaError, KafkaTimeout
 from pykafka4.errors.codes import Produce
 from pykafka4.producer import core as producer_core
 from pykafka4.records import ProducerRecord, RecordMetadata, TopicPartition
+from tests.simulation.plans.schedules import Hunt, Patch, around
+from tests.simulation.world.weather import Climate
 
 __all__ = ["MUTANTS", "Told", "sender_of", "sending"]
 

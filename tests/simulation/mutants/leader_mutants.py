@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from handle_mutants import SHORT
-from producer_plan import PIPELINED
-from schedules import Hunt, Patch, around
 
 from pykafka4.core.producer.outcomes.batch_outcomes import Outcomes
 from pykafka4.core.producer.produce.requests import InFlightProduce
 from pykafka4.core.producer.queues.partition_queue import UNASSIGNED, PartitionQueue
 from pykafka4.core.producer.sender import Sender
+from tests.simulation.mutants.handle_mutants import SHORT
+from tests.simulation.plans.producer_plan import PIPELINED
+from tests.simulation.plans.schedules import Hunt, Patch, around
 
 __all__ = ["MUTANTS", "one_epoch_for_all", "take_what_follows_for_written"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pytest
-from schedules import Hunt, Patch, around
 
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.processing import run
@@ -18,6 +17,7 @@ from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.consumer.places import Place
 from pykafka4.net import system
 from pykafka4.records import OffsetAndMetadata, TopicPartition
+from tests.simulation.plans.schedules import Hunt, Patch, around
 
 __all__ = ["MUTANTS"]
 

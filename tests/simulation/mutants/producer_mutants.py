@@ -8,14 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-import feature_mutants
-import handle_mutants
-import leader_mutants
 import pytest
-from handle_mutants import NOTHING_FAILS, SHORT, Told, sender_of, sending
-from producer_plan import DOUBTFUL, PIPELINED, QUICK
-from schedules import Hunt, Patch, around
-from weather import Climate
 
 from pykafka4 import producer
 from pykafka4.client.runtime import Runtime
@@ -39,6 +32,11 @@ from pykafka4.errors.codes import BY_NAME, CODES, Produce
 from pykafka4.net.handoff.waiting import Gate, Signal
 from pykafka4.producer import core as producer_core
 from pykafka4.records import Written
+from tests.simulation.mutants import feature_mutants, handle_mutants, leader_mutants
+from tests.simulation.mutants.handle_mutants import NOTHING_FAILS, SHORT, Told, sender_of, sending
+from tests.simulation.plans.producer_plan import DOUBTFUL, PIPELINED, QUICK
+from tests.simulation.plans.schedules import Hunt, Patch, around
+from tests.simulation.world.weather import Climate
 
 # ---- the bugs
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import attrs
-from schedules import Hunt
+
+from tests.simulation.plans.schedules import Hunt
 
 __all__ = ["Check", "checks", "found_by", "without_a_mutant"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pytest
-from schedules import Hunt, Patch, around
 
 from pykafka4.core.share.machine import ShareMachine
 from pykafka4.core.share.member import ShareMember
@@ -13,6 +12,7 @@ from pykafka4.core.share.values import Acknowledgements
 from pykafka4.share import hand
 from pykafka4.share.hand import Hand, Outgoing
 from pykafka4.share.record import ShareRecord
+from tests.simulation.plans.schedules import Hunt, Patch, around
 
 __all__ = ["MUTANTS"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pytest
-from schedules import Hunt, Patch, around
 
 from pykafka4.consumer import Consumer
 from pykafka4.consumer.transactional import TransactionalReads
@@ -17,6 +16,7 @@ from pykafka4.core.producer.transactions.machine import TransactionState as S
 from pykafka4.core.producer.transactions.records import Transacted
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.producer import Producer
+from tests.simulation.plans.schedules import Hunt, Patch, around
 
 __all__ = ["MUTANTS"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 if TYPE_CHECKING:
-    from consumer_plan import ConsumerPlan
+    from tests.simulation.plans.consumer_plan import ConsumerPlan
 
 __all__ = [
     "EXCLUDED",

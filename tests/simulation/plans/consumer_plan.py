@@ -7,11 +7,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-import trouble
-from consumer_features import MODERN, TOPIC_FAULTS, with_consumer_features
-from crashes import CRASHES
-from handed import GROUP_ITSELF
-from weather import Climate
 
 from integration.faults.catalog import CONSUMERS as LASTS
 from pykafka4.testing.faults.controls import Fault
@@ -26,10 +21,15 @@ from pykafka4.wire.protocol.messages_group import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
+from tests.simulation.judge.handed import GROUP_ITSELF
+from tests.simulation.plans.consumer_features import MODERN, TOPIC_FAULTS, with_consumer_features
+from tests.simulation.world import trouble
+from tests.simulation.world.crashes import CRASHES
+from tests.simulation.world.weather import Climate
 
 if TYPE_CHECKING:
-    from consumers import ConsumerSimulation
-    from members import Member
+    from tests.simulation.plans.consumers import ConsumerSimulation
+    from tests.simulation.users.members import Member
 
 __all__ = ["CONSUMER_FAULTS", "COOPERATIVE", "EAGER", "GROUP", "RECOVERING", "ConsumerPlan", "draw_consumers", "draw_plain_consumers"]
 

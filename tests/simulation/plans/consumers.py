@@ -12,14 +12,6 @@ from typing import Any, Final
 from uuid import UUID
 
 import attrs
-from consumer_features import is_excluded
-from consumer_plan import CONSUMER_FAULTS, GROUP, ConsumerPlan, draw_consumers
-from handed import GROUP_ITSELF
-from invariants import Broken
-from ledger import Ledger
-from members import Member
-from schedule import Schedule
-from weather import VirtualTransport, Weather
 
 from integration.faults.catalog import CONSUMERS as LASTS
 from pykafka4.core import INFINITY
@@ -30,6 +22,14 @@ from pykafka4.testing.faults.controls import Fault, Injected
 from pykafka4.testing.groups.group import GroupState
 from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatRequest, JoinGroupRequest
 from pykafka4.wire.records.batch import WireRecord
+from tests.simulation.judge.handed import GROUP_ITSELF
+from tests.simulation.judge.invariants import Broken
+from tests.simulation.judge.ledger import Ledger
+from tests.simulation.plans.consumer_features import is_excluded
+from tests.simulation.plans.consumer_plan import CONSUMER_FAULTS, GROUP, ConsumerPlan, draw_consumers
+from tests.simulation.plans.schedule import Schedule
+from tests.simulation.users.members import Member
+from tests.simulation.world.weather import VirtualTransport, Weather
 
 __all__ = ["ConsumerReport", "ConsumerSimulation"]
 

@@ -14,7 +14,7 @@ import attrs
 from pykafka4.hooks import BatchOutcome, OutgoingRecord, ProducerHooks
 
 if TYPE_CHECKING:
-    from producer_plan import ProducerPlan
+    from tests.simulation.plans.producer_plan import ProducerPlan
 
 __all__ = ["LEAST", "Counting", "disguised", "drawn", "longest_linger", "missing", "with_all_features", "with_features"]
 

@@ -14,16 +14,16 @@ from random import Random
 from typing import Any, ClassVar, Final
 
 import attrs
-from consumer_plan import CONSUMER_FAULTS, GROUP, RECOVERING
-from invariants import Broken
-from processors import DEAD, Processor
-from producer_plan import QUICK
-from schedule import Schedule
-from weather import Climate, VirtualTransport, Weather
 
 from pykafka4.producer import Producer
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
+from tests.simulation.judge.invariants import Broken
+from tests.simulation.plans.consumer_plan import CONSUMER_FAULTS, GROUP, RECOVERING
+from tests.simulation.plans.producer_plan import QUICK
+from tests.simulation.plans.schedule import Schedule
+from tests.simulation.users.processors import DEAD, Processor
+from tests.simulation.world.weather import Climate, VirtualTransport, Weather
 
 __all__ = ["PROCESSING_FAULTS", "ProcessingPlan", "ProcessingReport", "ProcessingSimulation", "draw_processing"]
 

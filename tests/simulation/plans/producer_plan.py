@@ -7,18 +7,18 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-import trouble
-from features import with_features
-from weather import Climate
 
 from integration.faults.catalog import PRODUCERS as LASTS
 from pykafka4.testing.faults.controls import Fault, When
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
+from tests.simulation.plans.features import with_features
+from tests.simulation.world import trouble
+from tests.simulation.world.weather import Climate
 
 if TYPE_CHECKING:
-    from simulation import Simulation
+    from tests.simulation.plans.simulation import Simulation
 
 __all__ = ["DOUBTFUL", "FAULTS", "LATER", "PIPELINED", "QUICK", "ProducerPlan", "draw", "draw_plain"]
 

@@ -13,15 +13,14 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, ClassVar, Generic, Protocol, TextIO, TypeVar
 
-from disturbance import Disturbances
-from invariants import Broken
-from virtual import World
-from weather import VirtualTransport, Weather
-
 from pykafka4.records import TopicPartition
 from pykafka4.testing.faults.controls import Controls, Fault, Injected, PushedError, When
 from pykafka4.testing.model import ModelCluster
 from pykafka4.testing.timeline import Timeline
+from tests.simulation.judge.invariants import Broken
+from tests.simulation.world.disturbance import Disturbances
+from tests.simulation.world.virtual import World
+from tests.simulation.world.weather import VirtualTransport, Weather
 
 __all__ = ["Planned", "Schedule"]
 

@@ -19,13 +19,14 @@ from typing import Any, TypeAlias
 
 import attrs
 import pytest
-from consumers import ConsumerSimulation
-from invariants import Broken
-from processing_plan import ProcessingSimulation
-from producer_plan import ProducerPlan
-from share_plan import ShareSimulation
-from simulation import Simulation
-from weather import Climate
+
+from tests.simulation.judge.invariants import Broken
+from tests.simulation.plans.consumers import ConsumerSimulation
+from tests.simulation.plans.processing_plan import ProcessingSimulation
+from tests.simulation.plans.producer_plan import ProducerPlan
+from tests.simulation.plans.share_plan import ShareSimulation
+from tests.simulation.plans.simulation import Simulation
+from tests.simulation.world.weather import Climate
 
 SCHEDULES = int(os.environ.get("PYKAFKA4_SIM_SCHEDULES", "2000"))
 FIRST = int(os.environ.get("PYKAFKA4_SIM_FIRST", "0"))

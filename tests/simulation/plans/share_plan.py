@@ -13,12 +13,6 @@ from random import Random
 from typing import Any, ClassVar, Final
 
 import attrs
-from invariants import Broken
-from producer_plan import FAULTS as PRODUCER_FAULTS
-from producer_plan import QUICK
-from schedule import Schedule
-from sharers import Given, Key, Sharer
-from weather import Climate, VirtualTransport, Weather
 
 from pykafka4.core import INFINITY
 from pykafka4.producer import Producer
@@ -26,6 +20,12 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing.faults.controls import Fault
 from pykafka4.testing.shares.records import ShareEvent
 from pykafka4.wire.protocol.messages_share import ShareAcknowledgeRequest, ShareFetchRequest, ShareGroupHeartbeatRequest
+from tests.simulation.judge.invariants import Broken
+from tests.simulation.plans.producer_plan import FAULTS as PRODUCER_FAULTS
+from tests.simulation.plans.producer_plan import QUICK
+from tests.simulation.plans.schedule import Schedule
+from tests.simulation.users.sharers import Given, Key, Sharer
+from tests.simulation.world.weather import Climate, VirtualTransport, Weather
 
 __all__ = ["SharePlan", "ShareReport", "ShareSimulation", "draw_shares"]
 

@@ -15,14 +15,6 @@ from random import Random
 from typing import Any, Final
 
 import attrs
-from applications import Application, judge_time, timed
-from features import Counting, drawn, longest_linger
-from invariants import FINAL_CODES, Broken, Truth, Watch
-from neighbour import Neighbour, Party
-from producer_plan import FAULTS, ProducerPlan, draw
-from schedule import Schedule
-from special import forbidden
-from weather import VirtualTransport, Weather
 
 from pykafka4 import Client
 from pykafka4.core import Outcome, Reply, Request
@@ -36,6 +28,14 @@ from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from pykafka4.wire.records.batch import batches as record_batches
 from pykafka4.wire.records.batch import records_of
 from pykafka4.wire.records.hot import Batch
+from tests.simulation.judge.invariants import FINAL_CODES, Broken, Truth, Watch
+from tests.simulation.judge.special import forbidden
+from tests.simulation.plans.features import Counting, drawn, longest_linger
+from tests.simulation.plans.producer_plan import FAULTS, ProducerPlan, draw
+from tests.simulation.plans.schedule import Schedule
+from tests.simulation.users.applications import Application, judge_time, timed
+from tests.simulation.users.neighbour import Neighbour, Party
+from tests.simulation.world.weather import VirtualTransport, Weather
 
 __all__ = ["Report", "Simulation"]
 

@@ -12,14 +12,6 @@ from random import Random
 from typing import Any, ClassVar, Final
 
 import attrs
-import trouble
-from invariants import Broken
-from producer_plan import FAULTS as PRODUCER_FAULTS
-from producer_plan import QUICK
-from schedule import Schedule
-from transacted_copier import Copier
-from transactors import Outcome, Transactor
-from weather import Climate, VirtualTransport, Weather
 
 from pykafka4.consumer import Consumer
 from pykafka4.errors import KafkaError
@@ -32,6 +24,14 @@ from pykafka4.wire.protocol.messages_txn import (
     InitProducerIdRequest,
     TxnOffsetCommitRequest,
 )
+from tests.simulation.judge.invariants import Broken
+from tests.simulation.plans.producer_plan import FAULTS as PRODUCER_FAULTS
+from tests.simulation.plans.producer_plan import QUICK
+from tests.simulation.plans.schedule import Schedule
+from tests.simulation.users.transacted_copier import Copier
+from tests.simulation.users.transactors import Outcome, Transactor
+from tests.simulation.world import trouble
+from tests.simulation.world.weather import Climate, VirtualTransport, Weather
 
 __all__ = ["TransactionPlan", "TransactionReport", "TransactionSimulation", "draw_transactions"]
 

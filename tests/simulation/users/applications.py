@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-from balance import balance
-from features import disguised
-from invariants import Broken, Sent
-from special import value_of
 
 from pykafka4.errors import BufferFull, ClosedError, KafkaError, KafkaTimeoutError
 from pykafka4.wire.records.hot import Delivery
+from tests.simulation.judge.balance import balance
+from tests.simulation.judge.invariants import Broken, Sent
+from tests.simulation.judge.special import value_of
+from tests.simulation.plans.features import disguised
 
 if TYPE_CHECKING:
-    from invariants import Watch
-    from simulation import Simulation
+    from tests.simulation.judge.invariants import Watch
+    from tests.simulation.plans.simulation import Simulation
 
 __all__ = ["Application", "timed"]
 

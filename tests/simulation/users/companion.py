@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from applications import timed
-from handed import Reading
-from invariants import Broken
-
 from pykafka4 import Client, Consumer
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
+from tests.simulation.judge.handed import Reading
+from tests.simulation.judge.invariants import Broken
+from tests.simulation.users.applications import timed
 
 if TYPE_CHECKING:
-    from members import Member
+    from tests.simulation.users.members import Member
 
 __all__ = ["Companion"]
 

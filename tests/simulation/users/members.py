@@ -10,26 +10,25 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from applications import judge_time, timed
-from companion import Companion
-from consumer_features import EXCLUDED, PATTERN, REMOTE_PATTERN, is_for_tasks, protocol_of
-from consumer_plan import COOPERATIVE
-from crashes import Crashed
-from handed import Reading
-from invariants import Broken
-from rare_calls import RareCalls
-from task_handle import TaskHandle
-from virtual import Process
-from weather import VirtualTransport, Weather
-
 from pykafka4 import Client, Consumer, SubscriptionPattern
 from pykafka4.errors import ClosedError, ConfigError, InvalidOffset, KafkaError, KafkaTimeoutError, LogTruncated, OffsetOutOfRange
 from pykafka4.options.config import ClientConfig
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
+from tests.simulation.judge.handed import Reading
+from tests.simulation.judge.invariants import Broken
+from tests.simulation.plans.consumer_features import EXCLUDED, PATTERN, REMOTE_PATTERN, is_for_tasks, protocol_of
+from tests.simulation.plans.consumer_plan import COOPERATIVE
+from tests.simulation.users.applications import judge_time, timed
+from tests.simulation.users.companion import Companion
+from tests.simulation.users.rare_calls import RareCalls
+from tests.simulation.users.task_handle import TaskHandle
+from tests.simulation.world.crashes import Crashed
+from tests.simulation.world.virtual import Process
+from tests.simulation.world.weather import VirtualTransport, Weather
 
 if TYPE_CHECKING:
-    from consumers import ConsumerSimulation
+    from tests.simulation.plans.consumers import ConsumerSimulation
 
 __all__ = ["Member"]
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from applications import Application
-
 from pykafka4 import Client, Producer
+from tests.simulation.users.applications import Application
 
 if TYPE_CHECKING:
-    from invariants import Watch
-    from simulation import Simulation
-
     from pykafka4.core.producer.sender import Sender
+    from tests.simulation.judge.invariants import Watch
+    from tests.simulation.plans.simulation import Simulation
 
 __all__ = ["ACTORS", "Neighbour", "Party"]
 

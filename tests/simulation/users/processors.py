@@ -11,15 +11,14 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Executor, Future
 from typing import Any, Final
 
-from virtual import Process, World
-from weather import VirtualTransport
-
 from pykafka4 import Consumer, Producer
 from pykafka4.consumer.processing.streams import Stream, Streams
 from pykafka4.errors import KafkaError
 from pykafka4.net import system
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Delivery, Record
+from tests.simulation.world.virtual import Process, World
+from tests.simulation.world.weather import VirtualTransport
 
 __all__ = ["DEAD", "Processor"]
 

@@ -9,14 +9,13 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from consumer_plan import GROUP
-from invariants import Broken
-
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
+from tests.simulation.judge.invariants import Broken
+from tests.simulation.plans.consumer_plan import GROUP
 
 if TYPE_CHECKING:
-    from members import Member
+    from tests.simulation.users.members import Member
 
 __all__ = ["RareCalls"]
 

@@ -9,14 +9,13 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from virtual_tasks import VirtualEventLoop
-
 from pykafka4 import aio
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
+from tests.simulation.world.virtual_tasks import VirtualEventLoop
 
 if TYPE_CHECKING:
-    from members import Member
+    from tests.simulation.users.members import Member
 
 __all__ = ["TaskHandle"]
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Final
 
-from invariants import Broken
-
 from pykafka4.consumer import Consumer
 from pykafka4.errors import KafkaError, KafkaTimeoutError, ProducerFencedError, TransactionError
 from pykafka4.producer import Producer
 from pykafka4.wire.records.batch import WireRecord
+from tests.simulation.judge.invariants import Broken
 
 __all__ = ["Copier"]
 

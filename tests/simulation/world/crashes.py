@@ -8,10 +8,10 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from invariants import Broken
+from tests.simulation.judge.invariants import Broken
 
 if TYPE_CHECKING:
-    from members import Member
+    from tests.simulation.users.members import Member
 
 __all__ = ["CRASHES", "Crashed"]
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from schedule import Schedule
-
 from integration.faults.catalog import Span
 from pykafka4.records import TopicPartition
 from pykafka4.testing.model import ModelCluster
+from tests.simulation.plans.schedule import Schedule
 
 __all__ = [
     "Trouble",

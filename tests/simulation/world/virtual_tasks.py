@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from virtual import Thread, World
+from tests.simulation.world.virtual import Thread, World
 
 __all__ = ["VirtualEventLoop"]
 

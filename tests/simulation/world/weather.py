@@ -13,8 +13,6 @@ from random import Random
 from typing import Any
 
 import attrs
-from invariants import Broken
-from virtual import World
 
 from pykafka4.errors import ConnectionLost, KafkaError
 from pykafka4.net.handoff.wakeup import Wakeup
@@ -23,6 +21,8 @@ from pykafka4.testing.model import ModelCluster
 from pykafka4.testing.requests.session import Session
 from pykafka4.testing.timeline import Timeline
 from pykafka4.wire.protocol.frame import frame_size
+from tests.simulation.judge.invariants import Broken
+from tests.simulation.world.virtual import World
 
 __all__ = ["Climate", "Path", "VirtualTransport", "Weather"]
 

@@ -4,7 +4,6 @@ import random
 from typing import Any
 
 import pytest
-from wire_samples import BUFFERS, every_version, name_of, sample
 
 from pykafka4.errors import DecodeError
 from pykafka4.wire.protocol.frame import (
@@ -23,6 +22,7 @@ from pykafka4.wire.protocol.messages_admin import ListGroupsRequest
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from pykafka4.wire.protocol.schema import Request
+from tests.wire.wire_samples import BUFFERS, every_version, name_of, sample
 
 REQUESTS_AT = [(cls, version) for cls, version in every_version() if issubclass(cls, Request)]
 

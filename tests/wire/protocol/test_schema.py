@@ -8,7 +8,6 @@ import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wire_samples import BUFFERS, every_version, instances, messages, name_of, parts_of, sample
 
 from pykafka4.errors import ConfigError, DecodeError, UnsupportedVersion
 from pykafka4.wire.protocol.fields import Kind, spec_of
@@ -48,6 +47,7 @@ from pykafka4.wire.protocol.schema import (
 )
 from pykafka4.wire.protocol.schema import Request as RequestBase
 from pykafka4.wire.protocol.schema import Response as ResponseBase
+from tests.wire.wire_samples import BUFFERS, every_version, instances, messages, name_of, parts_of, sample
 
 
 def joined(message: Message, version: int) -> bytes:

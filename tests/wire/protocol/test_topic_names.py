@@ -5,12 +5,12 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from memory_meter import MIB, linux, traced
 
 from pykafka4.errors import DecodeError
 from pykafka4.wire.protocol.frame import encode_response
 from pykafka4.wire.protocol.messages_cluster import MetadataResponse
 from pykafka4.wire.protocol.topic_names import TopicNames, read_topic_names
+from tests.wire.memory_meter import MIB, linux, traced
 
 VERSIONS = tuple(range(MetadataResponse.versions.lo, MetadataResponse.versions.hi + 1))
 Topic = MetadataResponse.Topic

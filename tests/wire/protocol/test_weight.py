@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from memory_meter import MIB, linux, peak_memory, traced
-from wire_samples import every_version, heaviest, name_of
 
 from pykafka4.errors import DecodeError
 from pykafka4.wire.protocol.compiler import decoder
@@ -16,6 +14,8 @@ from pykafka4.wire.protocol.messages_fetch import FetchResponse
 from pykafka4.wire.protocol.messages_group import ConsumerProtocolSubscription, OffsetFetchResponse
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
 from pykafka4.wire.protocol.schema import Message, decode, decode_data, encode
+from tests.wire.memory_meter import MIB, linux, peak_memory, traced
+from tests.wire.wire_samples import every_version, heaviest, name_of
 
 pytestmark = linux
 

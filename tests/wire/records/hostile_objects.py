@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from hot_world import World
-
 from pykafka4.records import Written
 from pykafka4.wire.records.batch import WireRecord, build_batch, build_message_set
 from pykafka4.wire.records.compression import decompress
+from tests.wire.records.hot_world import World
 
 METHODS = ("seal", "fail", "complete", "add_done_callback", "send", "decode", "designate", "split", "set_apart", "compress", "finish")
 NAMES = ("Accumulator", "Batch", "Delivery", "Chunk", "Record", "Hooks", "Lease", "Settlement", "Parked", "Topic")

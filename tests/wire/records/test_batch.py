@@ -9,10 +9,8 @@ from typing import Any
 import attrs
 import lz4.frame
 import pytest
-from hostile_bytes import damaged, search
 from hypothesis import given
 from hypothesis import strategies as st
-from wire_samples import BUFFERS
 
 from pykafka4.errors import ConfigError, DecodeError, RecordTooLarge
 from pykafka4.wire.records import batch as module
@@ -49,6 +47,8 @@ from pykafka4.wire.records.layout import (
     PRODUCER_EPOCH,
     PRODUCER_ID,
 )
+from tests.wire.hostile_bytes import damaged, search
+from tests.wire.wire_samples import BUFFERS
 
 ALL = sorted(CODECS.values())
 OLD = [codec for codec in ALL if codec != CODECS["zstd"]]

@@ -13,14 +13,14 @@ import lz4.frame
 import pytest
 import snappy
 import zstandard
-from hostile_bytes import hostile, search
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_meter import MIB, linux, peak_memory
-from wire_samples import BUFFERS
 
 from pykafka4.errors import ConfigError, DecodeError, RecordTooLarge
 from pykafka4.wire.records.compression import CODEC_NAMES, CODECS, LEVELS, compress, decompress, repair_lz4
+from tests.wire.hostile_bytes import hostile, search
+from tests.wire.memory_meter import MIB, linux, peak_memory
+from tests.wire.wire_samples import BUFFERS
 
 REAL = [CODECS[name] for name in ("gzip", "snappy", "lz4", "zstd")]
 ALL = [0, *REAL]

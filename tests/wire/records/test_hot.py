@@ -8,11 +8,11 @@ import sys
 from types import ModuleType
 
 import pytest
-from hot_world import each_core
 
 from pykafka4 import Producer
 from pykafka4.errors import ConfigError
 from pykafka4.wire.records import compression, hot
+from tests.wire.records.hot_world import each_core
 
 pytestmark = each_core
 

@@ -10,9 +10,9 @@ from statistics import median
 from typing import Any
 
 import pytest
-from hot_world import MIB, World, compiled, decoded, wire_bytes
 
 from pykafka4.gil.flag import give_way
+from tests.wire.records.hot_world import MIB, World, compiled, decoded, wire_bytes
 
 if compiled is None or not getattr(sys, "_is_gil_enabled", lambda: True)():
     pytest.skip("the compiled core is not used here", allow_module_level=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import pickle
 import subprocess
 import sys
@@ -11,16 +10,16 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from hot_world import World, compiled, each_core
 
-HERE = Path(__file__).parent
+from tests.wire.records.hot_world import World, compiled, each_core
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.skipif(compiled is None, reason="the compiled core is not built")
 def test_no_call_of_any_object_ends_the_interpreter() -> None:
-    path = os.pathsep.join([str(HERE.parents[2]), str(HERE)])
-    command = [sys.executable, "-X", "faulthandler", str(HERE / "hostile_objects.py")]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=120, check=False)
+    command = [sys.executable, "-X", "faulthandler", "-m", "tests.wire.records.hostile_objects"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert int(done.stdout.split()[-1]) > 20_000
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from hot_world import IMPLEMENTATIONS, MIB, World, each_core
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError, RecordTooLarge
 from pykafka4.partitioners import NAMED
 from pykafka4.records import Written
+from tests.wire.records.hot_world import IMPLEMENTATIONS, MIB, World, each_core
 
 TOPICS = ("known", "small", "new", "never")
 EXPECTED = (BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError, RecordTooLarge, RuntimeError, TypeError, ValueError)

@@ -9,10 +9,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hot_world import MIB, World, compiled, each_core, wire_bytes
 
 from pykafka4.errors import BufferFull
 from pykafka4.records import Written
+from tests.wire.records.hot_world import MIB, World, compiled, each_core, wire_bytes
 
 pytestmark = each_core
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 
 import pytest
-from interrupts import interrupts
 
 from pykafka4 import BufferFull
 from pykafka4.wire.records._plain_account import Section
+from tests.net.interrupts import interrupts
 
 
 def free(lock: threading.RLock) -> bool:  # type: ignore[valid-type]

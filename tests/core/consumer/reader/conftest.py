@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from reader_harness import ReaderHarness
+
+from tests.core.reader_harness import ReaderHarness
 
 
 @pytest.fixture

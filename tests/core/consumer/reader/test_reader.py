@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from consumer_harness import tp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reader_harness import ReaderHarness, offsets
 
 from pykafka4.core import INFINITY
+from tests.core.consumer_harness import tp
+from tests.core.reader_harness import ReaderHarness, offsets
 
 # ---------------------------------------------------------------- lists
 

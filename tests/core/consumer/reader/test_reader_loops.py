@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from consumer_harness import tp
-from reader_harness import ReaderHarness, offsets
 
 from pykafka4.core.subscription import Assigned, Ended, Ending, Lasting, Trouble
 from pykafka4.errors import KafkaError
+from tests.core.consumer_harness import tp
+from tests.core.reader_harness import ReaderHarness, offsets
 
 # ---------------------------------------------------------------- loops
 

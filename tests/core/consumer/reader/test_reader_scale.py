@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import pytest
-from consumer_harness import tp
-from counting import bytecodes
-from reader_harness import ReaderHarness
 
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.subscription import Claim, Located, Start
 from pykafka4.records import TopicPartition
+from tests.core.consumer_harness import tp
+from tests.core.counting import bytecodes
+from tests.core.reader_harness import ReaderHarness
 
 
 def crowd(partitions: int, what: str) -> ReaderHarness:

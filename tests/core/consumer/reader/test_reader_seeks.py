@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from consumer_harness import batch, tp
-from reader_harness import ReaderHarness, offsets
 
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.subscription import Claim, Start
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk
+from tests.core.consumer_harness import batch, tp
+from tests.core.reader_harness import ReaderHarness, offsets
 
 
 def test_seek_drops_what_is_buffered_and_what_arrives_late(harness: ReaderHarness) -> None:

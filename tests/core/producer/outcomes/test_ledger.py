@@ -9,13 +9,13 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from counting import bytecodes
 
 from pykafka4.core.producer.outcomes.ledger import REMEMBERED, Ledger, ProducerStats, RecordCounts
 from pykafka4.core.producer.outcomes.losses import RETIRED
 from pykafka4.errors import KafkaTimeoutError
 from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.records.hot import Batch
+from tests.core.counting import bytecodes
 
 WHY = KafkaTimeoutError("late")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from sender_harness import LOST, SenderHarness
 
 from pykafka4.core import Failed, Reply
 from pykafka4.errors import RecordTooLarge, UnsupportedVersion
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from tests.core.producer.sender_harness import LOST, SenderHarness
 
 
 def refused(**options: object) -> SenderHarness:

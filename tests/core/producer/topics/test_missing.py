@@ -5,13 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from sender_harness import SenderHarness
-
 from pykafka4.core import INFINITY
 from pykafka4.core.producer.topics.missing import MissingTopics
 from pykafka4.errors import DeliveryFailed
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import Written
+from tests.core.producer.sender_harness import SenderHarness
 
 LIMIT = 20.0
 

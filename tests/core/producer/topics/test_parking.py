@@ -7,7 +7,6 @@ import threading
 from typing import Any
 
 import pytest
-from net_helpers import SECONDS
 
 from pykafka4.core import INFINITY
 from pykafka4.core.producer.topics.parking import DENIED_SECONDS, SLICE, Parking
@@ -15,6 +14,7 @@ from pykafka4.errors import BufferFull, ClosedError, KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME, ErrorCode
 from pykafka4.options.config import ProducerConfig
 from pykafka4.wire.records.hot import Accumulator
+from tests.net.net_helpers import SECONDS
 
 
 class Lot:

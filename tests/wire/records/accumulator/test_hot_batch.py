@@ -6,7 +6,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hot_world import MIB, World, each_core, plain_records, wire_bytes
 
 from pykafka4.errors import RecordTooLarge
 from pykafka4.records import Written
@@ -14,6 +13,7 @@ from pykafka4.wire.records import reference
 from pykafka4.wire.records.decoder import read_header
 from pykafka4.wire.records.encoder import varint
 from pykafka4.wire.records.layout import HEADER_SIZE
+from tests.wire.records.hot_world import MIB, World, each_core, plain_records, wire_bytes
 
 pytestmark = each_core
 

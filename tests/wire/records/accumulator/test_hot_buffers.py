@@ -8,7 +8,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hot_world import World, each_core, plain_records, wire_bytes
+
+from tests.wire.records.hot_world import World, each_core, plain_records, wire_bytes
 
 np = pytest.importorskip("numpy")
 pytestmark = each_core

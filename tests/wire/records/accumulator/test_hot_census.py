@@ -6,9 +6,8 @@ import threading
 from contextlib import suppress
 from types import ModuleType
 
-from hot_world import World, each_core
-
 from pykafka4.errors import BufferFull
+from tests.wire.records.hot_world import World, each_core
 
 pytestmark = each_core
 

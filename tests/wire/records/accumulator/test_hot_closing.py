@@ -7,10 +7,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hot_world import World, each_core
 
 from pykafka4.errors import ClosedError, ForkedClientError
 from pykafka4.wire.records.compression import compress
+from tests.wire.records.hot_world import World, each_core
 
 pytestmark = each_core
 

@@ -10,11 +10,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hot_world import World, compiled, each_core, plain_records, wire_bytes
 
 from pykafka4.records import Written
 from pykafka4.wire.records.compression import compress
 from pykafka4.wire.records.decoder import read_header
+from tests.wire.records.hot_world import World, compiled, each_core, plain_records, wire_bytes
 
 pytestmark = each_core
 

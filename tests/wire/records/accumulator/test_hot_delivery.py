@@ -13,10 +13,10 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from hot_world import World, each_core
 
 from pykafka4.errors import ClosedError, DeliveryFailed, KafkaTimeoutError
 from pykafka4.records import ProducerRecord, Written
+from tests.wire.records.hot_world import World, each_core
 
 pytestmark = each_core
 

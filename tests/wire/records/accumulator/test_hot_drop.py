@@ -13,12 +13,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hot_world import World, compiled, each_core
 
 from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed
 from pykafka4.partitioners import NAMED
 from pykafka4.records import Written
 from pykafka4.wire.records.policy import Place, Policy
+from tests.wire.records.hot_world import World, compiled, each_core
 
 ROOM = {"buffer_memory": 64 * 1024, "max_partition_bytes": 64 * 1024, "max_request_size": 16 * 1024, "batch_size": 16 * 1024}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import ModuleType
 
 import pytest
-from hot_world import World, each_core
 
 from pykafka4.records import Written
+from tests.wire.records.hot_world import World, each_core
 
 pytestmark = each_core
 

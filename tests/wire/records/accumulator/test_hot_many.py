@@ -9,11 +9,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hot_world import World, each_core, plain_records, wire_bytes
 
 from pykafka4.errors import BufferFull, ClosedError, RecordTooLarge
 from pykafka4.wire.records import reference
 from pykafka4.wire.records.policy import Place, Policy
+from tests.wire.records.hot_world import World, each_core, plain_records, wire_bytes
 
 
 class Column:

@@ -7,13 +7,13 @@ import weakref
 from types import ModuleType
 
 import pytest
-from hot_world import MAX_BLOCK, World, each_core, wire_bytes
 
 from pykafka4.core import INFINITY
 from pykafka4.errors import BufferFull
 from pykafka4.records import Written
 from pykafka4.wire.records import reference
 from pykafka4.wire.records.policy import Policy
+from tests.wire.records.hot_world import MAX_BLOCK, World, each_core, wire_bytes
 
 pytestmark = each_core
 

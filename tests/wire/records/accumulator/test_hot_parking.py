@@ -6,10 +6,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hot_world import MIB, World, each_core, plain_records, wire_bytes
 
 from pykafka4.errors import BufferFull, KafkaTimeoutError, RecordTooLarge, broker_error
 from pykafka4.records import ProducerRecord, Written
+from tests.wire.records.hot_world import MIB, World, each_core, plain_records, wire_bytes
 
 pytestmark = each_core
 

@@ -11,10 +11,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hot_world import IMPLEMENTATIONS, World, each_core
 
 from pykafka4.errors import BufferFull, KafkaError
 from pykafka4.partitioners import NAMED, partitioner
+from tests.wire.records.hot_world import IMPLEMENTATIONS, World, each_core
 
 VECTORS = Path(__file__).with_name("partitions.txt")  # what librdkafka and Java choose: see its first lines
 

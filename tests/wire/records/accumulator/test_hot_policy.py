@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hot_world import MIB, World, each_core, plain_records, wire_bytes
 
 from pykafka4.errors import BufferFull, ClosedError, RecordTooLarge
 from pykafka4.partitioners import NAMED
@@ -17,6 +16,7 @@ from pykafka4.records import Written
 from pykafka4.wire.records.compression import compress
 from pykafka4.wire.records.decoder import read_header
 from pykafka4.wire.records.policy import Place, Policy
+from tests.wire.records.hot_world import MIB, World, each_core, plain_records, wire_bytes
 
 pytestmark = each_core
 

@@ -6,13 +6,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hot_world import IMPLEMENTATIONS, MIB, World, as_tuples, decoded, each_core, plain_records, wire_bytes
 
 from pykafka4.errors import BufferFull, CorruptRecord
 from pykafka4.wire.records.batch import WireRecord, batches, build_batch
 from pykafka4.wire.records.compression import CODECS, compress, decompress
 from pykafka4.wire.records.layout import ATTRIBUTES, HEADER_SIZE
 from pykafka4.wire.records.reference import murmur2
+from tests.wire.records.hot_world import IMPLEMENTATIONS, MIB, World, as_tuples, decoded, each_core, plain_records, wire_bytes
 
 STRIDE = 3 * 4096  # from here on the checksum is computed in three streams
 LONG_CRC = 128 * 1024  # … and without the GIL

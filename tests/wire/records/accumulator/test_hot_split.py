@@ -11,9 +11,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hot_world import World, each_core, plain_records, wire_bytes
 
 from pykafka4.records import Written
+from tests.wire.records.hot_world import World, each_core, plain_records, wire_bytes
 
 pytestmark = each_core
 DEEP = 700  # beyond the interpreter's bound on recursion
@@ -220,7 +220,7 @@ def test_splitting_leaves_bytes_that_are_still_being_sent(core: ModuleType) -> N
 
 DESTRUCTORS = """
 import gc, importlib, sys
-from hot_world import World
+from tests.wire.records.hot_world import World
 
 class Cycle:
     def __init__(self, action):
@@ -259,11 +259,9 @@ print("ok")
 
 @pytest.mark.parametrize("way", ["split", "set_apart"])
 def test_destructors_that_look_at_handles_may_run_anywhere_in_a_division(core: ModuleType, way: str) -> None:
-    here = Path(__file__).parent
-    path = os.pathsep.join([str(here.parents[3]), str(here.parent)])
     command = [sys.executable, "-c", DESTRUCTORS, core.__name__, way]
     # A failure can be an endless loop that reports without end: nothing of that is kept.
-    env = os.environ | {"PYTHONPATH": path}
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[4])}
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "ok")
 

@@ -7,8 +7,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from chunk_bytes import batch_of, offsets, record_of, records, resealed
-from hot_world import IMPLEMENTATIONS, MIB, as_tuples, each_core
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +15,8 @@ from pykafka4.wire.records.batch import ControlType, WireRecord, build_batch, co
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.encoder import varint
 from pykafka4.wire.records.layout import TRANSACTIONAL_BIT
+from tests.wire.records.chunk_bytes import batch_of, offsets, record_of, records, resealed
+from tests.wire.records.hot_world import IMPLEMENTATIONS, MIB, as_tuples, each_core
 
 NONE = -1  # no producer
 

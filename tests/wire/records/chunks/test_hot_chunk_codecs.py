@@ -7,13 +7,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from chunk_bytes import offsets, records
-from hot_world import decoded, each_core
 
 from pykafka4.errors import ConfigError
 from pykafka4.wire.records import compression
 from pykafka4.wire.records.batch import build_batch, build_message_set
 from pykafka4.wire.records.compression import CODECS
+from tests.wire.records.chunk_bytes import offsets, records
+from tests.wire.records.hot_world import decoded, each_core
 
 pytestmark = each_core
 

@@ -7,14 +7,14 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from chunk_bytes import FINE, batch_of, offsets, record_of, records, resealed
-from hot_world import MIB, decoded, each_core
 
 from pykafka4.errors import CorruptRecord, RecordTooLarge
 from pykafka4.wire.records.batch import WireRecord, build_batch
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.encoder import varint
 from pykafka4.wire.records.layout import BASE_OFFSET, LAST_OFFSET_DELTA, LENGTH, MAGIC
+from tests.wire.records.chunk_bytes import FINE, batch_of, offsets, record_of, records, resealed
+from tests.wire.records.hot_world import MIB, decoded, each_core
 
 # ---------------------------------------------------------------- whole batches
 

@@ -8,9 +8,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from chunk_bytes import batch_of, records
-from hostile_bytes import damaged, keep, meters
-from hot_world import IMPLEMENTATIONS, as_tuples, decoded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +15,9 @@ from pykafka4.errors import CorruptRecord, DecodeError, RecordTooLarge
 from pykafka4.wire.records.batch import ControlType, WireRecord, build_batch, build_message_set, control_record
 from pykafka4.wire.records.checksum import crc32c
 from pykafka4.wire.records.layout import ATTRIBUTES, CRC, HEADER_SIZE, LENGTH
+from tests.wire.hostile_bytes import damaged, keep, meters
+from tests.wire.records.chunk_bytes import batch_of, records
+from tests.wire.records.hot_world import IMPLEMENTATIONS, as_tuples, decoded
 
 CORPUS = Path(__file__).parent / "corpus_hot"
 SEEDS = [

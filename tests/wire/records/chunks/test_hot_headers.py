@@ -9,13 +9,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hot_world import MIB, decoded, each_core
-from memory_meter import traced
 
 from pykafka4.errors import RecordTooLarge
 from pykafka4.wire.records import hot
 from pykafka4.wire.records.batch import WireRecord, build_batch, build_message_set
 from pykafka4.wire.records.compression import decompress
+from tests.wire.memory_meter import traced
+from tests.wire.records.hot_world import MIB, decoded, each_core
 
 pytestmark = each_core
 HEADERS = (("name", b"value"), ("", None), ("nämé", b""), ("name", b"again"))

@@ -9,9 +9,9 @@ from typing import Any
 
 import attrs
 import pytest
-from hot_world import each_core
 
 from pykafka4.wire.records import hot
+from tests.wire.records.hot_world import each_core
 
 
 @each_core
