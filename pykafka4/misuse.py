@@ -6,18 +6,15 @@ import difflib
 import math
 import operator
 import re
-from abc import ABCMeta
 from collections.abc import Iterable, Mapping
 from numbers import Real
-from typing import Any, NoReturn, Protocol
-from weakref import WeakValueDictionary
+from typing import NoReturn
 
 from pykafka4.errors import ConfigError, shown
 from pykafka4.peers import Needless
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = [
-    "ShortCuts",
     "api_timeout",
     "as_offset",
     "as_offsets",
@@ -113,55 +110,6 @@ def api_timeout(timeout: object) -> float:
     """`timeout`, checked, of a call that never waits without limit; for None API_SECONDS."""
     limit = check_timeout(timeout)
     return API_SECONDS if limit is None else limit
-
-
-class ShortCuts(type(Protocol)):  # type: ignore[misc]  # so that a subclass may also derive from abc.ABC or a Protocol
-    """Metaclass of classes whose instances replace one of their methods with a faster function.
-
-    `_shortcut` is the name of that method, `_fast(instance)` returns the function. It is used only while the class has its original
-    method: if a subclass overrides it, or a tool replaces it in the class (as tracing does), that method is called, also on instances
-    created before.
-    """
-
-    _shortcut: str = ""
-    _instances: WeakValueDictionary[int, Any]  # by id: a subclass may define __eq__ and so have no hash
-
-    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any], *, shortcut: str = "", **options: Any) -> ShortCuts:
-        """`shortcut` is the method's name, given by the class that has the fast function. `options` belong to other base classes."""
-        return super().__new__(mcs, name, bases, body, **options)  # type: ignore[no-any-return]
-
-    def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], *, shortcut: str = "", **options: Any) -> None:
-        super().__init__(name, bases, body, **options)
-        if shortcut:
-            type.__setattr__(cls, "_shortcut", shortcut)
-            type.__setattr__(cls, "_written", body[shortcut])
-            type.__setattr__(cls, "_instances", WeakValueDictionary())
-
-    # ABCMeta's checks: no class here is itself a protocol, and those of Protocol's metaclass need attributes that only protocols have.
-    __instancecheck__ = ABCMeta.__instancecheck__
-    __subclasscheck__ = ABCMeta.__subclasscheck__
-
-    def __setattr__(cls, name: str, value: object) -> None:
-        super().__setattr__(name, value)
-        cls._look_again(name)
-
-    def __delattr__(cls, name: str) -> None:
-        super().__delattr__(name)
-        cls._look_again(name)
-
-    def _look_again(cls, name: str) -> None:
-        if name == cls._shortcut:
-            for reference in cls._instances.valuerefs():  # a list made in one step, as other threads may create instances meanwhile
-                if (instance := reference()) is not None:
-                    cls.choose(instance)
-
-    def choose(cls, instance: Any) -> None:
-        """Give `instance` the fast function, or remove it."""
-        cls._instances[id(instance)] = instance
-        if getattr(type(instance), cls._shortcut) is cls._written:
-            instance.__dict__[cls._shortcut] = instance._fast()
-        else:
-            instance.__dict__.pop(cls._shortcut, None)
 
 
 def hint(owner: str, name: str, peers_names: Mapping[str, str], real_names: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from datetime import datetime
 from functools import partial
@@ -39,7 +39,7 @@ from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import ConfigError
 from pykafka4.errors.frames import guarded
-from pykafka4.misuse import ShortCuts, api_timeout, check_timeout, hint, refuse_pickling, topic_partition
+from pykafka4.misuse import api_timeout, check_timeout, hint, refuse_pickling, topic_partition
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.options.typed import ConsumerOptions
 from pykafka4.peers import CONSUMER_METHODS
@@ -51,7 +51,7 @@ from pykafka4.wire.records.hot import Record
 __all__ = ["Consumer"]
 
 
-class Consumer(metaclass=ShortCuts, shortcut="poll"):
+class Consumer:
     """Reads records from Kafka: with `subscribe` as a member of a group, with `assign` from given partitions, or both at once.
 
     `Consumer(bootstrap_servers="host:9092", **options)` owns a client; `Consumer(client=client, **options)` shares one. Options are those
@@ -68,7 +68,6 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         `callback_executor` runs the callbacks of `commit_async`; default: one thread of the client.
         """
         self._session = session = Session(client, callback_executor, options)
-        Consumer.choose(self)
         self._finalizer = weakref.finalize(self, Session.forgotten, session)
         self._finalizer.atexit = False  # the client drains at exit
 
@@ -132,10 +131,6 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         return self._session.assignment.subscription()
 
     # -- records
-
-    def _fast(self) -> Callable[..., list[Record]]:
-        """`poll` with one call less; the method below documents it."""
-        return self._session.poll
 
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Record]:
         """A list of up to `max_records` records (default max_poll_records); empty if none arrived within `timeout` seconds.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 from pykafka4.client.client import Client
 from pykafka4.core.producer.outcomes.ledger import ProducerStats
 from pykafka4.errors.frames import empty_frames, guarded
-from pykafka4.misuse import ShortCuts, check_count, check_timeout, check_topic, hint, refuse_pickling
+from pykafka4.misuse import check_count, check_timeout, check_topic, hint, refuse_pickling
 from pykafka4.options.config import ProducerConfig
 from pykafka4.options.typed import ProducerOptions
 from pykafka4.peers import PRODUCER_METHODS
@@ -26,12 +26,12 @@ from pykafka4.producer.serializing import send_records
 from pykafka4.producer.transactions import ReadingConsumer, TransactionBlock
 from pykafka4.properties import Properties, create, passed
 from pykafka4.records import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, ProducerRecord
-from pykafka4.wire.records.hot import Delivery
+from pykafka4.wire.records.hot import Delivery, send_method
 
 __all__ = ["Producer"]
 
 
-class Producer(metaclass=ShortCuts, shortcut="send"):
+class Producer:
     """Sends records to Kafka: at least once, in order per partition, without duplicates from its own retries.
 
     `Producer(bootstrap_servers="host:9092", **options)` owns a client; `Producer(client=client, **options)` shares one.
@@ -57,7 +57,7 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
             self._finalizer = weakref.finalize(self, deliver_forgotten, core)
             self._finalizer.atexit = False  # the client drains at exit
             core.open()
-            Producer.choose(self)
+            self._send: Callable[..., Delivery] = core.acc.send if core.sending is None else core.sending.send
         except BaseException as error:  # including Ctrl-C: there will be no handle to close it
             if core is not None:
                 core.undo()
@@ -87,10 +87,7 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         """
         return create(cls, ProducerConfig, properties, passed(options, client=client, callback_executor=callback_executor))
 
-    def _fast(self) -> Callable[..., Delivery]:
-        """`send` with one call less per record; the method below documents it."""
-        return self._core.acc.send if self._core.sending is None else self._core.sending.send
-
+    @send_method
     def send(
         self,
         topic: str,
@@ -114,8 +111,7 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         Raises BufferFull, RecordTooLarge, TypeError or ValueError naming the argument, ClosedError, ForkedClientError, and what the
         serializers raise.
         """
-        send: Callable[..., Delivery] = self._fast()
-        return send(topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery)
+        return self._send(topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery)
 
     @overload
     def send_many(self, records: Iterable[ProducerRecord], /) -> list[Delivery]: ...

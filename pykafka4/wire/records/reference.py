@@ -27,6 +27,7 @@ from pykafka4.wire.records._plain_choice import HASHES, ask_function, in_turn, n
 from pykafka4.wire.records._plain_decode import Chunk, Record, RecordIterator
 from pykafka4.wire.records._plain_delivery import Delivery
 from pykafka4.wire.records._plain_many import new_handle, send_many
+from pykafka4.wire.records._plain_method import send_method
 from pykafka4.wire.records._plain_room import Room, grown
 from pykafka4.wire.records._plain_topic import PARKING, Callback, Handle, Lane, Parked, Topic, murmur2
 from pykafka4.wire.records.checksum import crc32c
@@ -48,6 +49,7 @@ __all__ = [
     "RecordIterator",
     "crc32c",
     "murmur2",
+    "send_method",
 ]
 
 PARKED_COST: Final = 128  # bytes reserved for a parked record in addition to its data

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 from typing_extensions import Buffer
 
@@ -11,12 +11,15 @@ from pykafka4.partitioners import Partitioner
 from pykafka4.records import Headers, HeadersLike, ProducerRecord, RecordMetadata, Written
 from pykafka4.wire.records.policy import Policy
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 OPEN: Final = 0
 SEALED: Final = 1
 ACKED: Final = 2
 FAILED: Final = 3
 SPLIT: Final = 4
 
+def send_method(function: F, /) -> F: ...
 def murmur2(data: Buffer) -> int: ...
 def crc32c(data: Buffer, value: int = 0) -> int: ...
 def _crc32c_portable(data: Buffer, value: int = 0) -> int: ...

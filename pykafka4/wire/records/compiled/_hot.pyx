@@ -320,6 +320,7 @@ include "_choose.pxi"
 include "_park.pxi"
 include "_drop.pxi"
 include "_many.pxi"
+include "_method.pxi"
 
 
 cdef extern from *:
