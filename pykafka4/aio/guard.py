@@ -16,7 +16,7 @@ from typing import Any, Final
 import attrs
 
 from pykafka4.consumer.guard import Guard
-from pykafka4.core.consumer.reader import Reader
+from pykafka4.consumer.reading.reader import Reader
 from pykafka4.errors import KafkaError
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal

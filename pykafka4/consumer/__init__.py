@@ -1,7 +1,7 @@
 """Consumer. Rule: a record is finished when the application asks for the next one, and only finished records are committed.
 
 This is the handle. Decoding, positions (`consumer.session`) and listeners (`consumer.assignment`) run on the thread that polls; fetching,
-heartbeats and commits on the loop (`core.consumer.machine`). They meet in `core.consumer.reader`.
+heartbeats and commits on the loop (`core.consumer.machine`). They meet in `consumer.reading.reader`.
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ from pykafka4.client.attachment import SHORT, Attachment
 from pykafka4.consumer.arguments import Partitions, Topics, as_partitions, as_subscription, check_listener, check_overlap
 from pykafka4.consumer.commits import ILLEGAL_GENERATION, Commits
 from pykafka4.consumer.guard import Guard, call
+from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.selection import Selection
 from pykafka4.consumer.waits import Listen, Steps, Waits, at_once, settled
 from pykafka4.core.consumer.machine import COMMIT_SECONDS, UNSUBSCRIBING, ConsumerMachine
-from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Start
 from pykafka4.errors import ConfigError, GroupError, KafkaError
 from pykafka4.net.handoff.waiting import Promise, Signal
@@ -188,7 +188,7 @@ class Assignment:
             self._attachment.post(lambda _: self._attachment.machine.membership.released(ended))
             return False
         if self.last_commit is None:
-            self._reader.cease(current)
+            self._reader.stop_delivering(current)
             owed = [] if ended.ending is Ending.LOST else [claim.tp for claim in current]
             last_commit = self._commits.commit_finished(LAST_COMMIT_SECONDS, owed)
             last_commit.add_done_callback(lambda _: self._last_commit_ended())
@@ -261,7 +261,7 @@ class Assignment:
         claims, leave_seconds = list(reader.claims.values()), 0.0
         self.change = Change(claims, [], {}, reason)
         try:
-            reader.cease(claims)
+            reader.stop_delivering(claims)
             begun, self.last_commit = self.last_commit, None
             reader.settle(in_hand=in_hand)
             owed = None  # or without the partitions of the revocation that has begun its last commit

@@ -12,11 +12,12 @@ from typing import Final
 from pykafka4.client.attachment import SHORT, Attachment
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, as_offsets, as_partitions, check_on_done
 from pykafka4.consumer.guard import Guard, call
+from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.selection import Selection
 from pykafka4.consumer.waits import Steps, Waits, at_once
 from pykafka4.core.consumer.machine import COMMIT_SECONDS, ConsumerMachine
-from pykafka4.core.consumer.reader import Place, Reader
 from pykafka4.core.group.offsets import Found, names_of
+from pykafka4.core.subscription import Place
 from pykafka4.errors import BufferFull, ConfigError, GroupError, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.net.handoff.waiting import Promise

@@ -27,14 +27,13 @@ from pykafka4.consumer.assignment import LEAVE_SECONDS, Assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, Iteration, call
 from pykafka4.consumer.handled import HandledError
+from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.selection import Run, Selection
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.consumer.waits import Steps, ThreadWaits, Waits, at_once
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import CLOSING, ConsumerMachine
-from pykafka4.core.consumer.places import Place
-from pykafka4.core.consumer.reader import Reader
-from pykafka4.core.subscription import Assigned, Ended, Move, Since, Start
+from pykafka4.core.subscription import Assigned, Ended, Move, Place, Since, Start
 from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError
 from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Signal

@@ -14,12 +14,11 @@ import attrs
 from pykafka4.client.attachment import SHORT, Attachment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, call
+from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.selection import Selection
 from pykafka4.consumer.waits import Steps, Waits, at_once
 from pykafka4.core.consumer.machine import ConsumerMachine
-from pykafka4.core.consumer.places import Place
-from pykafka4.core.consumer.reader import Reader
-from pykafka4.core.subscription import Credentials
+from pykafka4.core.subscription import Credentials, Place
 from pykafka4.errors import ConfigError, GroupError, TransactionAborted
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.options.config import ConsumerConfig
@@ -39,7 +38,7 @@ class Reading:
     committed: bool = False  # written by the loop thread, as soon as the commit is known
     offsets: dict[TopicPartition, tuple[object, int]] = attrs.Factory(dict)  # part of it when it ends, each of a stretch
     left_at: dict[TopicPartition, Place] | None = None  # where the application was when it ended
-    left_after: int = -1  # `HandedOver.changes` then: equal places do not tell whether the same records were read again
+    left_after: int = -1  # `DeliveredOffsets.changes` then: equal places do not tell whether the same records were read again
 
 
 class TransactionalReads:
@@ -85,7 +84,7 @@ class TransactionalReads:
                     f"{what}: a transaction with this consumer is open, or was not committed, and {what} would commit its records "
                     "outside of it; end it first, or use transaction() without the consumer"
                 )
-            if (self._refused or self._announced) and self._reader.handed_over.in_hand:
+            if (self._refused or self._announced) and self._reader.delivered.in_hand:
                 raise ConfigError(
                     f"{what}: a transaction with this consumer could not begin, and {what} would commit records that were read for it; "
                     "the next block with transaction(consumer) goes back to them"
@@ -96,7 +95,7 @@ class TransactionalReads:
         """See Consumer.group_metadata. The application asks for it to store offsets by hand: a rewind has to look them up."""
         self._attachment.check()
         with self.guard.using("group_metadata"):
-            self._by_hand = {tp: self._reader.handed_over.stretch(claim) for tp, claim in self._reader.claims.items()}
+            self._by_hand = {tp: self._reader.delivered.stretch(claim) for tp, claim in self._reader.claims.items()}
             return self._membership(self._ask_for_member())
 
     @call
@@ -162,7 +161,7 @@ class TransactionalReads:
                         "an earlier transaction with this consumer was not committed, and records were read behind its records; "
                         "the consumer has gone back now: poll reads them again"
                     )
-            elif self._refused and self._reader.handed_over.in_hand:
+            elif self._refused and self._reader.delivered.in_hand:
                 yield from self.rewinding(timeout)
                 raise TransactionAborted(
                     "an earlier transaction with this consumer could not begin, so the records that were read for it are not processed; "
@@ -181,7 +180,7 @@ class TransactionalReads:
         """Whether the application has got nothing that belongs into a transaction that begins now."""
         last = self._reading
         try:
-            return not self._reader.handed_over.in_hand or (last is not None and self._is_where(last))
+            return not self._reader.delivered.in_hand or (last is not None and self._is_where(last))
         except RuntimeError:  # another thread uses the consumer and changes the places just now
             return False
 
@@ -197,18 +196,18 @@ class TransactionalReads:
             if self._reading is not reading:
                 raise TransactionAborted("the consumer has been used in another transaction since this one began")
             self._refused = self._announced = False  # they were inside this transaction, which has all that the application has got
-            if cut_off := self._reader.handed_over.cut_off:
+            if cut_off := self._reader.delivered.cut_off:
                 names = ", ".join(map(str, sorted(cut_off)))
                 raise TransactionAborted(
                     f"{names}: revoked or lost after poll had returned records that no transaction has committed; their next owner reads "
                     "them again, so what was made of them must not be committed here"
                 )
-            if doubtful := self._reader.handed_over.in_doubt(self._reader.claims):
+            if doubtful := self._reader.delivered.in_doubt(self._reader.claims):
                 names = ", ".join(map(str, sorted(doubtful)))
                 raise TransactionAborted(
                     f"{names}: revoked while brokers returned that the topic does not exist, so its offsets may not count any more"
                 )
-            stretch, claims = self._reader.handed_over.stretch, self._reader.claims
+            stretch, claims = self._reader.delivered.stretch, self._reader.claims
             reading.offsets = {tp: (stretch(claims[tp]), offset) for tp, (offset, _) in places.items() if tp in claims}
             # Without those of a deleted topic: in the new one they would be offsets of other records, and nobody can read these again.
             changed = [tp for tp, at in reading.offsets.items() if self._stored.get(tp) != at and not claims[tp].outdated]
@@ -216,12 +215,12 @@ class TransactionalReads:
 
     def _leave(self, reading: Reading) -> dict[TopicPartition, Place]:
         """Note where the application is; returns that."""
-        reading.left_after, reading.left_at = self._reader.handed_over.changes, self._reader.handed_out()
+        reading.left_after, reading.left_at = self._reader.delivered.changes, self._reader.handed_out()
         return reading.left_at
 
     def _is_where(self, reading: Reading) -> bool:
         """Whether the application has got nothing since it left."""
-        return reading.left_after == self._reader.handed_over.changes and reading.left_at == self._reader.handed_out()
+        return reading.left_after == self._reader.delivered.changes and reading.left_at == self._reader.handed_out()
 
     @call
     def settle(self, reading: Reading) -> None:
@@ -234,7 +233,7 @@ class TransactionalReads:
         if not reading.committed:
             return False
         claims = self._reader.claims
-        self._reader.handed_over.committed(reading.offsets, claims)
+        self._reader.delivered.committed(reading.offsets, claims)
         self._stored = {tp: at for tp, at in {**self._stored, **reading.offsets}.items() if tp in claims}
         self._reading = None
         return True
@@ -258,7 +257,7 @@ class TransactionalReads:
         A partition that the application has sought is read again from there, until a transaction has committed an offset of it.
         """
         with self.guard.using("transaction"):
-            reader, places = self._reader, self._reader.handed_over
+            reader, places = self._reader, self._reader.delivered
             claims = {tp: claim for tp, claim in reader.claims.items() if claim.position is not None}
             starts = {tp: places.start(claim) for tp, claim in claims.items()}
             back = {tp: (at, -1) for tp, at in starts.items() if places.was_sought(tp) and at is not None}

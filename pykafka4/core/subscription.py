@@ -27,6 +27,7 @@ __all__ = [
     "Lasting",
     "Located",
     "Move",
+    "Place",
     "Position",
     "Since",
     "Stage",
@@ -35,6 +36,9 @@ __all__ = [
     "Trouble",
     "Truncated",
 ]
+
+
+Place: TypeAlias = tuple[int, int]  # offset of the next record, leader epoch of the record before it
 
 
 class Start(enum.Enum):

@@ -1,7 +1,7 @@
 """ShareConsumer. Rule: a record is locked for one consumer at a time; only what the application has processed is accepted.
 
-This is the handle. Locks, acknowledgements and errors are in docs/guide/share-groups.md. Decoding and acknowledging (`share.hand`) run on
-the thread that polls, requests on the loop (`core.share.machine`). They meet in `core.share.shelf`.
+This is the handle. Locks, acknowledgements and errors are in docs/guide/share-groups.md. Decoding and acknowledging (`share.delivered`) run
+on the thread that polls, requests on the loop (`core.share.machine`). They meet in `core.share.mailbox`.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class ShareConsumer:
 
     def acquisition_lock_timeout_ms(self) -> int | None:
         """For how long brokers lock records of this group; None before the first response."""
-        seconds = self._session.shelf.lock_seconds
+        seconds = self._session.mailbox.lock_seconds
         return None if seconds is None else round(seconds * 1000)
 
     # -- the rest

@@ -18,7 +18,7 @@ from pykafka4.consumer.guard import Guard, Iteration, call
 from pykafka4.consumer.handled import HandledError
 from pykafka4.core import INFINITY
 from pykafka4.core.share.machine import ShareMachine
-from pykafka4.core.share.shelf import Shelf
+from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, Acquired, Report
 from pykafka4.errors import BufferFull, ClosedError, ConfigError, KafkaError, KafkaTimeoutError, UnsupportedVersion, shown
 from pykafka4.logs import get_log
@@ -27,7 +27,7 @@ from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Promise, Signal
 from pykafka4.options.share import ShareConsumerConfig
 from pykafka4.records import TopicPartition
-from pykafka4.share.hand import LOOP, Hand, Outgoing, as_type, name_some
+from pykafka4.share.delivered import LOOP, DeliveredRecords, Outgoing, as_type, name_some
 from pykafka4.share.record import ShareRecord
 
 __all__ = ["OnAcknowledged", "Results", "Session"]
@@ -49,16 +49,16 @@ CLOSED: Final = "this share consumer is closed; create a new one"
 class Step:
     """A block in which what is in hand changes: a signal handler that uses the consumer meanwhile gets an error (`Guard.check_whole`)."""
 
-    __slots__ = ("_shelf",)
+    __slots__ = ("_mailbox",)
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._mailbox = mailbox
 
     def __enter__(self) -> None:
-        self._shelf.changing = True
+        self._mailbox.changing = True
 
     def __exit__(self, *error: object) -> None:
-        self._shelf.changing = False
+        self._mailbox.changing = False
 
 
 class Session(Attachment[ShareMachine]):
@@ -68,10 +68,10 @@ class Session(Attachment[ShareMachine]):
         self.config = read_config(ShareConsumerConfig, client, executor, options)
         self.connect(client, self.config, executor)
         self.signal = Signal()
-        self.shelf = Shelf(self.signal.notify)
-        self.guard = Guard(self.shelf, self.signal, self.check)
-        self._step = Step(self.shelf)
-        self.hand = Hand(self.shelf, self.runtime.loop.now, self.config.max_decompressed_bytes)
+        self.mailbox = Mailbox(self.signal.notify)
+        self.guard = Guard(self.mailbox, self.signal, self.check)
+        self._step = Step(self.mailbox)
+        self.records = DeliveredRecords(self.mailbox, self.runtime.loop.now, self.config.max_decompressed_bytes)
         self.topics: tuple[str, ...] = ()
         self.on_acknowledged: OnAcknowledged | None = None
         self.acknowledged = 0  # records whose acknowledgement was stored; the loop counts
@@ -91,7 +91,7 @@ class Session(Attachment[ShareMachine]):
 
     def _start(self, now: float) -> ShareMachine:
         engine = self.runtime.engine
-        machine = ShareMachine(self.config, engine.network, engine.cluster, engine.recovery, engine.random, self.shelf)
+        machine = ShareMachine(self.config, engine.network, engine.cluster, engine.recovery, engine.random, self.mailbox)
         engine.add(machine, "share consumer")
         return machine
 
@@ -120,17 +120,17 @@ class Session(Attachment[ShareMachine]):
             self.runtime.loop.ask(lambda _: self.machine.subscribe(names), SHORT, "subscribing", self.machine)
             with self._step:
                 self.topics = names
-                self.hand.keep(names)
-                self._send_if_any(self.hand.collect_aside())
+                self.records.keep(names)
+                self._send_if_any(self.records.collect_aside())
 
     @call
     def unsubscribe(self, timeout: float) -> None:
         """See ShareConsumer.unsubscribe."""
         with self.guard.using("unsubscribe"):
             self.topics = ()
-            self.hand.ready.clear()  # also if Ctrl-C ends the wait
+            self.records.ready.clear()  # also if Ctrl-C ends the wait
             self._leave(timeout)
-            self.shelf.arrivals.clear()
+            self.mailbox.arrivals.clear()
 
     # ---------------------------------------------------------------- polling
 
@@ -149,41 +149,41 @@ class Session(Attachment[ShareMachine]):
             records = self._wait_for_records(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit)
             self._end_poll()
             self.guard.leave()
-            self.hand.out = []  # last, and not in a function: Ctrl-C is raised in calls only
-            self.shelf.changing = False
+            self.records.out = []  # last, and not in a function: Ctrl-C is raised in calls only
+            self.mailbox.changing = False
             return records
         except BaseException:  # including Ctrl-C: the next poll returns what was taken
             if entered:
-                self.hand.take_back()
+                self.records.take_back()
             self._end_poll()
             self.guard.leave()
-            self.shelf.changing = False
+            self.mailbox.changing = False
             raise
 
     def _begin_poll(self, limit: int, iteration: Iteration | None) -> None:
         if iteration is not None or self.guard.iterations:
             self.guard.iterate(system.current_thread(), iteration)
-        if self.hand.out:  # Ctrl-C came twice
-            self.hand.take_back()
+        if self.records.out:  # Ctrl-C came twice
+            self.records.take_back()
         if not self.topics:
             raise ConfigError("poll: no topics; call subscribe first")
         if self.config.is_implicit:
-            self.hand.accept_all()
-        elif unacknowledged := self.hand.unacknowledged():
+            self.records.accept_all()
+        elif unacknowledged := self.records.unacknowledged():
             raise KafkaError(
                 f"poll: {len(unacknowledged)} records of the last poll are not acknowledged ({name_some(unacknowledged)}): accept, "
                 "release, reject or renew each one first, or use share_acknowledgement_mode='implicit'"
             )
-        shelf = self.shelf
-        if shelf.idle_since != INFINITY:
-            self._pause = self.runtime.loop.now() - shelf.idle_since
-        shelf.idle_since, shelf.limit = INFINITY, limit
+        mailbox = self.mailbox
+        if mailbox.idle_since != INFINITY:
+            self._pause = self.runtime.loop.now() - mailbox.idle_since
+        mailbox.idle_since, mailbox.limit = INFINITY, limit
         self._reads = system.current_thread()
         self._handled.note()
 
     def _end_poll(self) -> None:
-        self.shelf.waiting = self._woken = False
-        self.shelf.idle_since = self.runtime.loop.now()
+        self.mailbox.waiting = self._woken = False
+        self.mailbox.idle_since = self.runtime.loop.now()
 
     def _wait_for_records(self, deadline: float, limit: int) -> list[ShareRecord]:
         """All the waiting of a poll: until there are records, the time is over or `wakeup` was called."""
@@ -197,34 +197,34 @@ class Session(Attachment[ShareMachine]):
 
     def _take(self, limit: int) -> list[ShareRecord]:
         """Take what is there; if there is nothing, have brokers acquire records. Never waits."""
-        shelf = self.shelf
-        shelf.changing = True
-        if shelf.arrivals:  # first: see `Shelf.wants`
-            shelf.waiting = False
-            shelf.taken += 1
-        self.hand.stock()
-        if shelf.fatal is not None:
-            raise shelf.fatal.again()
-        if shelf.notices:
-            raise shelf.notices.popleft()
-        records = self.hand.take(limit)
-        self._flush(soon=bool(self.hand.ready))
-        if self.hand.expired > self._warned:
+        mailbox = self.mailbox
+        mailbox.changing = True
+        if mailbox.arrivals:  # first: see `Mailbox.wants`
+            mailbox.waiting = False
+            mailbox.taken += 1
+        self.records.stock()
+        if mailbox.fatal is not None:
+            raise mailbox.fatal.again()
+        if mailbox.notices:
+            raise mailbox.notices.popleft()
+        records = self.records.take(limit)
+        self._flush(soon=bool(self.records.ready))
+        if self.records.expired > self._warned:
             self._warn()
-        if self.hand.ready:
+        if self.records.ready:
             self._renew()
         if not records:
-            shelf.waiting, taken = True, shelf.taken
+            mailbox.waiting, taken = True, mailbox.taken
             self.post(lambda now: self.machine.want(now, taken))
-            shelf.changing = False
+            mailbox.changing = False
         return records
 
     def _renew(self) -> None:
         """Renew locks of buffered records that may end before the polls that return them. An application that polls no more renews none."""
-        lock = self.shelf.lock_seconds
+        lock = self.mailbox.lock_seconds
         if lock is None or not self._renews:
             return
-        found = self.hand.renewals(max(lock / 2, 2 * self._pause))
+        found = self.records.renewals(max(lock / 2, 2 * self._pause))
         if not found:
             return
         report = Report(self._renewed)
@@ -243,7 +243,7 @@ class Session(Attachment[ShareMachine]):
         """Say how many records were locked in vain, now and then."""
         now = self.runtime.loop.now()
         if now >= self._warn_at:
-            lost, self._warned, self._warn_at = self.hand.expired - self._warned, self.hand.expired, now + WARN_SECONDS
+            lost, self._warned, self._warn_at = self.records.expired - self._warned, self.records.expired, now + WARN_SECONDS
             log.warning(
                 "%s: share group %s: %d records were locked, but their locks (%g s) ended before a poll returned them: "
                 "they are delivered again, and each time counts towards the group's limit, after which a record is archived: lower "
@@ -251,13 +251,13 @@ class Session(Attachment[ShareMachine]):
                 self.config.client_id,
                 self.config.group,
                 lost,
-                self.shelf.lock_seconds or 0.0,
+                self.mailbox.lock_seconds or 0.0,
                 self.config.max_poll_records,
             )
 
     def _has_news(self) -> bool:
-        shelf = self.shelf
-        return bool(shelf.arrivals or shelf.notices or shelf.fatal) or self._woken or self.guard.closing
+        mailbox = self.mailbox
+        return bool(mailbox.arrivals or mailbox.notices or mailbox.fatal) or self._woken or self.guard.closing
 
     def wakeup(self) -> None:
         """See ShareConsumer.wakeup."""
@@ -277,11 +277,11 @@ class Session(Attachment[ShareMachine]):
                     "create the consumer with share_acknowledgement_mode='explicit'"
                 )
             with self._step:
-                self.hand.acknowledge(record, chosen)
+                self.records.acknowledge(record, chosen)
 
     def _flush(self, *, soon: bool) -> None:
         """Send the acknowledgements that a poll has found, however late the next one comes. `soon`: together with others."""
-        outgoing = self.hand.collect()
+        outgoing = self.records.collect()
         if outgoing and self.on_acknowledged is not None:
             self._check_owed()
         if not soon or outgoing.is_urgent:
@@ -290,13 +290,13 @@ class Session(Attachment[ShareMachine]):
             self._send_soon(outgoing)
 
     def _send_soon(self, outgoing: Outgoing) -> None:
-        self.hand.sending(outgoing)
+        self.records.sending(outgoing)
         self._said.append(outgoing)
         now = self.runtime.loop.now()  # not earlier: what is said after `_taken_at` may be too late for that turn
         if now >= self._taken_at:  # otherwise not: waking the loop costs more than a record
             self.post(lambda at: self.machine.call_at(at + FLUSH_SECONDS, self._give_said))
             self._taken_at = now + FLUSH_SECONDS
-        self.hand.sent(outgoing)
+        self.records.sent(outgoing)
 
     def _give_said(self) -> None:
         """Give the machine what polls have said, with one report. Loop thread."""
@@ -329,9 +329,9 @@ class Session(Attachment[ShareMachine]):
         for tp, (records, error) in outgoing.lost.items():
             report.begin()
             report.settle(tp, records, error)
-        self.hand.sending(outgoing)
+        self.records.sending(outgoing)
         self.post(give)
-        self.hand.sent(outgoing)
+        self.records.sent(outgoing)
 
     def _report(self, done: Callable[[Report], object]) -> Report:
         def settled(report: Report) -> None:
@@ -397,8 +397,8 @@ class Session(Attachment[ShareMachine]):
         """Send the acknowledgements; whether there are any."""
         with self._step:
             if self.config.is_implicit:
-                self.hand.accept_all()
-            outgoing = self.hand.collect()
+                self.records.accept_all()
+            outgoing = self.records.collect()
             if not outgoing and not self._said:
                 return False
             self._send(outgoing, done)
@@ -417,14 +417,14 @@ class Session(Attachment[ShareMachine]):
 
     def stats(self) -> dict[str, int]:
         """See ShareConsumer.stats."""
-        hand = self.hand
+        records = self.records
         return {
-            "delivered": hand.delivered,
+            "delivered": records.delivered,
             "acknowledged": self.acknowledged,
             "failed": self.failed,
-            "dropped": hand.dropped,
-            "in_hand": len(hand.held),
-            "buffered": len(hand.ready),
+            "dropped": records.dropped,
+            "in_hand": len(records.held),
+            "buffered": len(records.ready),
         }
 
     def _leave(self, timeout: float, *, accept: bool = False) -> None:
@@ -436,9 +436,9 @@ class Session(Attachment[ShareMachine]):
 
         with self._step:
             if accept:
-                self.hand.accept_all()
-            self._send_if_any(self.hand.collect())
-            self.hand.held.clear()
+                self.records.accept_all()
+            self._send_if_any(self.records.collect())
+            self.records.held.clear()
         left: Promise[None] = self.promise()
         self.post(leave)
         left.exception(timeout + SHORT)

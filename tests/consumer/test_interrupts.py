@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pykafka4.consumer import assignment, waits
+from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.waits import at_once
-from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.group.classic import ClassicProtocol, MemberState
 from pykafka4.core.group.coordinator import Reaction
 from pykafka4.core.subscription import Assigned, Claim, Located, Move

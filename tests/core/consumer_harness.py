@@ -10,9 +10,9 @@ from typing import Any
 import attrs
 import pytest
 
+from pykafka4.consumer.reading.reader import Reader
 from pykafka4.core import Failed, Job, Outcome, Reply, Request
 from pykafka4.core.consumer.machine import ConsumerMachine
-from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.group.assignors import assigned_partitions, assignment_bytes
 from pykafka4.core.metadata.cluster import Change
 from pykafka4.core.metadata.topic import Leader

@@ -23,7 +23,7 @@ from pykafka4 import (
     TransactionAborted,
     TransactionError,
 )
-from pykafka4.core.consumer.handed_over import HandedOver
+from pykafka4.consumer.reading.delivered import DeliveredOffsets
 from pykafka4.core.producer.transactions.machine import TransactionState
 from pykafka4.core.subscription import Claim
 from pykafka4.producer.transactions import TransactionBlock
@@ -521,7 +521,7 @@ def test_records_in_hand_that_were_read_again_meanwhile_are_not_committed_withou
 
 def test_records_before_those_in_hand_count_when_reading_has_gone_back() -> None:
     """The log was truncated, or the topic is a new one."""
-    handed, claim = HandedOver(), Claim(TopicPartition(*IN))
+    handed, claim = DeliveredOffsets(), Claim(TopicPartition(*IN))
     handed.add(claim.tp, 90, 99)
     claim.start, claim.position = 90, 50
     assert handed.start(claim) == 50
@@ -575,7 +575,7 @@ def test_after_an_abort_the_records_behind_a_lost_beginning_are_read_again(serve
 
 @pytest.mark.parametrize("sought", [False, True])
 def test_the_first_record_that_is_to_be_read_again(sought: bool) -> None:
-    handed, claim = HandedOver(), Claim(TopicPartition(*IN))
+    handed, claim = DeliveredOffsets(), Claim(TopicPartition(*IN))
     claim.start, claim.position = 3, 7
     assert handed.first(claim) == 7
     handed.add(claim.tp, 5, 6)

@@ -491,7 +491,7 @@ def test_two_threads_are_told_apart(quick: ModelServer, make: Make) -> None:
     consumer = make()
     thread = threading.Thread(target=lambda: consumer.poll(SECONDS), name="first")
     thread.start()
-    until(lambda: consumer._session.shelf.waiting, consumer)
+    until(lambda: consumer._session.mailbox.waiting, consumer)
     with pytest.raises(KafkaError, match="while thread 'first' is in poll"):
         consumer.poll(0)
     consumer.wakeup()
@@ -528,7 +528,7 @@ def test_an_interrupted_poll_loses_no_record(quick: ModelServer, make: Make, mon
     interrupted = [True]
 
     def interrupt() -> None:
-        if interrupted and consumer._session.hand.held:
+        if interrupted and consumer._session.records.held:
             interrupted.clear()
             raise KeyboardInterrupt
         end()

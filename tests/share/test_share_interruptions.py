@@ -14,7 +14,7 @@ import pytest
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.share import ShareConsumer, session
-from pykafka4.share.hand import Hand
+from pykafka4.share.delivered import DeliveredRecords
 from pykafka4.share.record import ShareRecord
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import topic
@@ -80,14 +80,14 @@ def test_ctrl_c_at_any_place_of_a_poll_takes_no_record_from_the_application(serv
     consumer.commit()  # so that all runs have the same places
     got: list[ShareRecord] = []
     at = 1
-    within = tuple(PACKAGE + path for path in ("/share/session.py", "/share/hand.py", "/consumer", "/core", "/net"))
+    within = tuple(PACKAGE + path for path in ("/share/session.py", "/share/delivered.py", "/consumer", "/core", "/net"))
     # Not the handle: nothing can come between the return of a Python function and the next bytecode.
     while (place := interrupted(lambda: got.extend(consumer.poll(0.0, 2)), at, within=within)) is not None:
         at += 1
-        hand = consumer._session.hand
+        records = consumer._session.records
         with consumer._session.guard.using("commit"):
-            hand.accept_all()
-        assert [record for record, kind in hand.held.items() if kind is not None] == [], place
+            records.accept_all()
+        assert [record for record, kind in records.held.items() if kind is not None] == [], place
     assert [(record.offset, record.delivery_count) for record in got] == [(1, 1), (2, 1)]
     consumer.close()
     assert server.do(final) in ((1, 3) if mode == "implicit" else (1,))
@@ -102,7 +102,7 @@ def test_a_signal_handler_cannot_have_accepted_what_a_poll_has_not_returned(serv
     taken: list[int] = []
 
     def handler() -> None:
-        if consumer._session.hand.out and not taken:
+        if consumer._session.records.out and not taken:
             with pytest.raises(KafkaError, match=f"a signal handler or destructor called {call} during poll"):
                 getattr(consumer, call)()
             taken.append(at)
@@ -113,8 +113,8 @@ def test_a_signal_handler_cannot_have_accepted_what_a_poll_has_not_returned(serv
         if interrupted(partial(consumer.poll, 0.0, 1), at, handler=handler) is None:
             break
         if not taken:  # the poll has returned its record
-            consumer._session.hand.ready.extendleft(consumer._session.hand.held)
-            consumer._session.hand.held.clear()
+            consumer._session.records.ready.extendleft(consumer._session.records.held)
+            consumer._session.records.held.clear()
     assert taken
     assert server.do(final) == 1
 
@@ -150,7 +150,7 @@ def test_a_signal_handler_that_commits_at_any_place_of_a_call_sends_nothing_twic
         else:
             consumer.commit()
 
-    within = tuple(PACKAGE + path for path in ("/share/session.py", "/share/hand.py"))
+    within = tuple(PACKAGE + path for path in ("/share/session.py", "/share/delivered.py"))
     at = 0
     got: list[ShareRecord] = []
     place: str | None = ""
@@ -206,13 +206,13 @@ def test_a_commit_that_ctrl_c_ends_is_not_sent_again(server: ModelServer, make: 
     consumer = make()
     first, second = take(consumer)
     consumer.accept(first)
-    sent = Hand.sent
+    sent = DeliveredRecords.sent
 
-    def interrupt(hand: Hand, outgoing: Any) -> None:
-        monkeypatch.setattr(Hand, "sent", sent)
+    def interrupt(hand: DeliveredRecords, outgoing: Any) -> None:
+        monkeypatch.setattr(DeliveredRecords, "sent", sent)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Hand, "sent", interrupt)
+    monkeypatch.setattr(DeliveredRecords, "sent", interrupt)
     with pytest.raises(KeyboardInterrupt):
         consumer.commit()
     server.wait_for(lambda cluster: final(cluster) == 1)
@@ -289,10 +289,10 @@ def test_ctrl_c_at_any_place_of_what_a_poll_sends_has_it_sent_once(
     consumer = make(share_acknowledgement_mode="implicit")
     take(consumer, 1)
     core = consumer._session
-    within = tuple(PACKAGE + path for path in ("/share/session.py", "/share/hand.py"))
+    within = tuple(PACKAGE + path for path in ("/share/session.py", "/share/delivered.py"))
 
     def act() -> None:
-        core.hand.accept_all()
+        core.records.accept_all()
         core._flush(soon=True)
 
     for place in interrupts(act, within=within):

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from threading import Thread
 
-from pykafka4.core.consumer.places import Place
+from pykafka4.core.subscription import Place
 from pykafka4.errors import KafkaError
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal

@@ -9,7 +9,7 @@ from collections import OrderedDict
 
 import attrs
 
-from pykafka4.core.consumer.places import Place
+from pykafka4.core.subscription import Place
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
 

@@ -11,7 +11,7 @@ from operator import itemgetter
 from threading import Thread
 from typing import Any, Protocol
 
-from pykafka4.core.consumer.places import Place
+from pykafka4.core.subscription import Place
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Reads", "Safe"]

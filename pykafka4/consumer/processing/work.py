@@ -23,7 +23,7 @@ import attrs
 from pykafka4.consumer.processing.dead_letters import DeadLetters
 from pykafka4.consumer.processing.own_threads import NEVER
 from pykafka4.consumer.processing.progress import Progress, Task
-from pykafka4.core.consumer.places import Place
+from pykafka4.core.subscription import Place
 from pykafka4.errors import KafkaError, shown
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal

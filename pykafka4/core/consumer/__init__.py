@@ -11,8 +11,6 @@ Modules; each line imports only from lines below it:
     start_offsets  where positions begin: committed offsets, resets, recreated topics
     positions      all positions of a consumer, and what is passed on to the application
     searches       earliest and latest offsets of partitions (ListOffsets)
-    reader         what `poll` takes, and which offsets are finished; called by the loop and by the application's thread
-    fetch_buffer   what waits for `poll`: in order of arrival, and by claim
-    handed_over    what was returned and is not committed by a transaction
-    places         how far the application has got in each partition
+
+The side of a consumer on the thread that polls is `pykafka4.consumer.reading`. The machine knows it as `PollingSide`.
 """

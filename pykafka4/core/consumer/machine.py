@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from pykafka4.core import INFINITY, Effects, Job, Request
 from pykafka4.core.consumer.fetcher import Fetcher
-from pykafka4.core.consumer.reader import Reader
+from pykafka4.core.consumer.positions import Intake
 from pykafka4.core.group.classic import ClassicProtocol
 from pykafka4.core.group.consumer_protocol import ConsumerProtocol
 from pykafka4.core.group.coordinator import GroupCoordinator
 from pykafka4.core.group.discovery import Discovery
-from pykafka4.core.group.membership import Membership
+from pykafka4.core.group.membership import Application, Membership
 from pykafka4.core.group.offsets import Commit, Offsets
 from pykafka4.core.group.protocol import Assignee, GroupProtocol
 from pykafka4.core.metadata.cluster import MISSING, Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
-from pykafka4.core.subscription import Lasting, Trouble
+from pykafka4.core.subscription import Place, Trouble
 from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
-__all__ = ["CLOSING", "COMMIT_SECONDS", "UNSUBSCRIBING", "ConsumerMachine"]
+__all__ = ["CLOSING", "COMMIT_SECONDS", "UNSUBSCRIBING", "ConsumerMachine", "PollingSide"]
 
 log = get_log("pykafka4.consumer")
 
@@ -36,11 +36,21 @@ CLOSING = "the consumer is being closed"
 UNSUBSCRIBING = "the consumer unsubscribed from all topics"
 
 
+class PollingSide(Intake, Application, Protocol):
+    """The part of a consumer on the thread that polls, as the loop uses it."""
+
+    def progress(self) -> dict[TopicPartition, Place]:
+        """The finished place of each partition."""
+
+    def tell_refused(self, error: KafkaError) -> None:
+        """Have `poll` raise that a broker refuses this client."""
+
+
 class ConsumerMachine:
     """The consumer's machine: membership, fetcher, offsets and coordinator."""
 
     def __init__(
-        self, config: ConsumerConfig, network: Network, cluster: Cluster, recovery: Recovery, random: Random, reader: Reader
+        self, config: ConsumerConfig, network: Network, cluster: Cluster, recovery: Recovery, random: Random, reader: PollingSide
     ) -> None:
         self._config, self._network, self._cluster, self._reader = config, network, cluster, reader
         self._requests: list[Request] = []
@@ -70,7 +80,6 @@ class ConsumerMachine:
         )
         self._next_auto = 0.0 if config.enable_auto_commit and config.group_id is not None else INFINITY
         self._auto_under_way = False
-        self._told: Trouble | None = None  # the last refusal that was passed on
         network.refusals.listeners[self._refused_by] = None
         self._nothing = Effects()
 
@@ -207,10 +216,7 @@ class ConsumerMachine:
 
     def _refused_by(self, now: float, broker: int, error: KafkaError) -> None:
         """A broker refuses this client, and has never accepted it: the next `poll` raises that, unless it has one to raise already."""
-        if self._told not in tuple(self._reader.arrivals) and not self._reader.notices:
-            self._told = Trouble(None, error, Lasting.ONCE)
-            self._reader.put(self._told)
-            self._reader.news()
+        self._reader.tell_refused(error)
 
     def _refused(self, error: KafkaError) -> None:
         """The coordinator cannot be used."""

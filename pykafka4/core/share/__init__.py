@@ -7,6 +7,6 @@ Modules; each line imports only from lines below it:
     sources        which broker has which partitions; who fetches, and when
     source         the share session with one broker: one request at a time fetches or acknowledges
     requests       the requests, and what their errors mean
-    shelf          what the loop and the thread that polls exchange
+    mailbox        what the loop and the thread that polls exchange
     values         leases, acquired records, acknowledgements and what becomes of them
 """

@@ -11,9 +11,9 @@ from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.coordinators import GROUP
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
+from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.member import ShareCoordinator, ShareMember
 from pykafka4.core.share.requests import not_supported
-from pykafka4.core.share.shelf import Shelf
 from pykafka4.core.share.source import Context
 from pykafka4.core.share.sources import Sources
 from pykafka4.core.share.values import Acknowledgements, Report
@@ -27,22 +27,22 @@ class ShareMachine:
     """Membership and sources of one share consumer."""
 
     def __init__(
-        self, config: ShareConsumerConfig, network: Network, cluster: Cluster, recovery: Recovery, random: Random, shelf: Shelf
+        self, config: ShareConsumerConfig, network: Network, cluster: Cluster, recovery: Recovery, random: Random, mailbox: Mailbox
     ) -> None:
-        self._network, self._shelf = network, shelf
+        self._network, self._mailbox = network, mailbox
         self._requests: list[Request] = []
         send = self._requests.append
         self._lanes = (network.new_lane(), network.new_lane())
         group_lane, fetch_lane = self._lanes
         self.coordinator = ShareCoordinator(config, network, cluster, GROUP, config.group, random, send, self._refused)
-        self.member = ShareMember(config, self.coordinator, group_lane, shelf, random, send, self._assign, self._explain)
+        self.member = ShareMember(config, self.coordinator, group_lane, mailbox, random, send, self._assign, self._explain)
         context = Context(
             config,
             self.member.member_id,
             fetch_lane,
             cluster,
             recovery,
-            shelf,
+            mailbox,
             random,
             send,
             lambda e: self.member.fail(self._explain(str(e))),
@@ -62,7 +62,7 @@ class ShareMachine:
         self.member.subscribe(topics)
 
     def want(self, now: float, taken: int) -> None:
-        """A poll has nothing to return: each broker may acquire records once, unless a poll has got some since (see `Shelf.taken`)."""
+        """A poll has nothing to return: each broker may acquire records once, unless a poll has got some since (see `Mailbox.taken`)."""
         self.member.polled()
         self.sources.want(taken)
 
@@ -119,7 +119,7 @@ class ShareMachine:
         try:
             self.sources.abandon(reason)
         finally:
-            self._shelf.end(reason)
+            self._mailbox.end(reason)
         return ()
 
     def gone(self) -> None:
@@ -140,7 +140,7 @@ class ShareMachine:
     def _refused(self, error: KafkaError) -> None:
         """There is no coordinator for this group, or the user may not know."""
         if getattr(getattr(error, "code", None), "denied", False):
-            self._shelf.tell(error)
+            self._mailbox.tell(error)
         else:
             self.member.fail(error)
 

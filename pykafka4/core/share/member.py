@@ -19,7 +19,7 @@ from pykafka4.core.group.coordinator import Reaction, reaction
 from pykafka4.core.group.heartbeats import FIRST_INTERVAL, HeartbeatTimer
 from pykafka4.core.metadata.coordinators import Coordinator
 from pykafka4.core.network.network import via
-from pykafka4.core.share.shelf import Shelf
+from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.sources import Parts
 from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
 from pykafka4.errors.codes import BY_NAME
@@ -88,14 +88,14 @@ class ShareMember:
         config: ShareConsumerConfig,
         coordinator: ShareCoordinator,
         lane: int,
-        shelf: Shelf,
+        mailbox: Mailbox,
         random: Random,
         send: Callable[[Request], None],
         assign: Callable[[Parts], None],
         explain: Callable[[str | None], UnsupportedVersion],
     ) -> None:
         """`assign(parts)` is called with each assignment; `explain` makes the error for brokers without share groups."""
-        self._config, self._coordinator, self._lane, self._shelf = config, coordinator, lane, shelf
+        self._config, self._coordinator, self._lane, self._mailbox = config, coordinator, lane, mailbox
         self._send, self._assign, self._explain = send, assign, explain
         self._backoff = Backoff.retry(config, random)
         self.state = ShareState.UNJOINED
@@ -117,8 +117,8 @@ class ShareMember:
     def subscribe(self, topics: tuple[str, ...]) -> None:
         """Be a member with a subscription to `topics`. A member that was rejected tries again."""
         self.topics = topics
-        if self._shelf.fatal is not None:
-            self._shelf.end(None)
+        if self._mailbox.fatal is not None:
+            self._mailbox.end(None)
         if self.state is S.FATAL:
             self._move(S.UNJOINED)
 
@@ -171,7 +171,7 @@ class ShareMember:
         self.error, self._in_flight, self._told, self.epoch = error, None, None, JOINS
         self._assign(frozenset())
         self._move(S.FATAL)
-        self._shelf.end(error)
+        self._mailbox.end(error)
 
     # ---------------------------------------------------------------- time
 
@@ -181,7 +181,7 @@ class ShareMember:
             return self._leaving(now)
         if self.state is S.FATAL:
             return INFINITY
-        lease_ends = self._shelf.idle_since + self._config.max_poll_interval_ms / 1000 if self._polled else INFINITY
+        lease_ends = self._mailbox.idle_since + self._config.max_poll_interval_ms / 1000 if self._polled else INFINITY
         if now >= lease_ends:
             self._expire(now)
             return now
@@ -302,7 +302,7 @@ class ShareMember:
 
     def _again(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
         if verdict is Reaction.DENIED:
-            self._shelf.tell(error)
+            self._mailbox.tell(error)
         if verdict is Reaction.REFIND:
             self._coordinator.lost(now, node, error)
         if self.state is S.JOINING:

@@ -20,8 +20,8 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import via
+from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.requests import CLOSE, by_partition, needs_renewals, share_acknowledge, share_fetch
-from pykafka4.core.share.shelf import Shelf
 from pykafka4.core.share.values import EXPIRED, Acknowledgements, AcknowledgeType, Acquired, Lease, lock_lost, release
 from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion, broker_error
 from pykafka4.errors.codes import Refresh, error_code
@@ -49,7 +49,7 @@ class Context:
     lane: int
     cluster: Cluster
     recovery: Recovery
-    shelf: Shelf
+    mailbox: Mailbox
     random: Random
     send: Callable[[Request], None]
     unsupported: Callable[[KafkaError], None]  # the brokers have no share groups
@@ -72,7 +72,7 @@ class Source:
         self.node, self._context, self._config = node, context, context.config
         self.targets: dict[TopicPartition, UUID] = {}  # to acquire records from
         self.leases: dict[TopicPartition, Lease] = {}  # under which records were acquired in this session
-        self.wanted = NOBODY  # `Shelf.taken` of a poll that found nothing: one ShareFetch is due, even if no poll waits
+        self.wanted = NOBODY  # `Mailbox.taken` of a poll that found nothing: one ShareFetch is due, even if no poll waits
         self.in_flight = False
         self.queue: list[Acknowledgements] = []
         self._sent: list[Acknowledgements] = []  # in flight
@@ -138,7 +138,7 @@ class Source:
             return INFINITY
         targets = {tp: i for tp, i in self.targets.items() if tp not in held} if held else self.targets
         due = [each for each in self.queue if each.acquired.tp not in held]
-        fetches = bool(targets) and self._context.shelf.wants(self.wanted)
+        fetches = bool(targets) and self._context.mailbox.wants(self.wanted)
         if not due and not fetches:
             return min(held.values(), default=INFINITY)
         if now < self._rest_until:
@@ -171,7 +171,7 @@ class Source:
         self.wanted = NOBODY
         self._try(targets)
         context = self._context
-        most = min(context.shelf.limit, self._config.max_poll_records)
+        most = min(context.mailbox.limit, self._config.max_poll_records)
         message = share_fetch(self._config, context.member_id, self._epoch, added, forgotten, by_partition(self._sent), most)
         if added or forgotten:
             self._in_session = dict(targets)
@@ -211,7 +211,7 @@ class Source:
         answer = outcome.message
         self.wanted = NOBODY  # polls that asked meanwhile have this answer
         lock = answer.acquisition_lock_timeout_ms / 1000
-        self._context.shelf.lock_seconds = lock
+        self._context.mailbox.lock_seconds = lock
         self._settle(now, answer, lock, "acknowledge_")
         endpoints = {e.node_id: (e.host, e.port) for e in answer.node_endpoints}
         for topic in answer.responses:
@@ -232,7 +232,7 @@ class Source:
             self.queue = [*self._without_renewals(sent, lambda _: outcome.reason), *self.queue]
         elif self._is_whole(now, "ShareAcknowledge", outcome):
             assert not isinstance(outcome, Failed)
-            lock = outcome.message.acquisition_lock_timeout_ms / 1000 or self._context.shelf.lock_seconds or 0.0
+            lock = outcome.message.acquisition_lock_timeout_ms / 1000 or self._context.mailbox.lock_seconds or 0.0
             self._settle(now, outcome.message, lock, "")
             self._release()
 
@@ -269,7 +269,7 @@ class Source:
         if row.name in SESSION_OVER:
             log.info("%s: the share session with broker %d has ended (%s); opening another", self._config.client_id, self.node, row.name)
         elif not row.retriable and row.name != TRANSIENT:
-            self._context.shelf.tell(error)
+            self._context.mailbox.tell(error)
         return False
 
     def _broken(self, now: float, error: KafkaError, reason: str) -> None:
@@ -350,7 +350,7 @@ class Source:
             return
         self._hold(now, tp, error)
         if not row.retriable and row.name != TRANSIENT:
-            self._context.shelf.tell(error)
+            self._context.mailbox.tell(error)
 
     def _moved(self, now: float, tp: TopicPartition, error: KafkaError, part: Any, endpoints: Mapping[int, tuple[str, int]]) -> None:
         """The broker does not lead the partition, or does not know it."""
@@ -371,7 +371,7 @@ class Source:
         lease.deliver(acquired, now)
         self._context.recovery.healthy(tp)
         if tp in self.targets and self._closing is None:
-            self._context.shelf.put(acquired)
+            self._context.mailbox.put(acquired)
             return
         self.queue.append(release(acquired, (offset for first, last, _ in spans for offset in range(first, last + 1))))  # no longer wanted
 

@@ -63,7 +63,7 @@ class Sources:
         self._placed = False
 
     def want(self, taken: int) -> None:
-        """Each broker may acquire records once, although no poll waits. `taken`: see `Shelf`."""
+        """Each broker may acquire records once, although no poll waits. `taken`: see `Mailbox`."""
         for source in self._sources.values():
             source.wanted = taken
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pykafka4.consumer.processing.safe import Safe
-from pykafka4.core.consumer.places import Place
+from pykafka4.core.subscription import Place
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -92,7 +92,7 @@ def test_an_answer_that_a_topic_does_not_exist_may_be_of_a_broker_that_has_just_
 @pytest.mark.parametrize("certain", [True, False])
 def test_records_of_a_topic_that_may_be_deleted_abort_their_transaction(harness: ConsumerHarness, certain: bool) -> None:
     """If it is certain, nobody can read them again."""
-    handed, claim = harness.reader.handed_over, harness.reader.claims[tp(0)]
+    handed, claim = harness.reader.delivered, harness.reader.claims[tp(0)]
     handed.add(tp(0), 40, 42)
     if certain:
         recreate(harness)
@@ -210,4 +210,4 @@ def test_records_of_a_deleted_topic_do_not_hold_back_a_transaction(before: Steps
     recreate(harness)
     harness.run()
     harness.reader.release(claims)
-    assert harness.reader.handed_over.cut_off == {}
+    assert harness.reader.delivered.cut_off == {}

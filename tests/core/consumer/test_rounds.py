@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+from pykafka4.consumer.reading.reader import Reader
 from pykafka4.core.consumer.machine import ConsumerMachine
-from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.network.network import via
 from pykafka4.core.subscription import Claim
 from pykafka4.options.config import ConsumerConfig

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from pykafka4.core import Reply, Request
+from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.member import ShareMember, ShareState
-from pykafka4.core.share.shelf import Shelf
 from pykafka4.errors import KafkaError
 from pykafka4.options.share import ShareConsumerConfig
 from pykafka4.wire.protocol.messages_share import ShareGroupHeartbeatResponse
@@ -21,7 +21,7 @@ class Harness:
 
     def __init__(self, **options: Any) -> None:
         self.now = 100.0
-        self.shelf = Shelf(lambda: None)
+        self.mailbox = Mailbox(lambda: None)
         self.sent: list[Request] = []
         self.left = 0
         self.wanted = 0
@@ -29,7 +29,7 @@ class Harness:
         coordinator: Any = SimpleNamespace(node=1, want=self._want, well=lambda: None, lost=lambda *lost: None)
         self.coordinator = coordinator
         explain: Any = None
-        self.member = ShareMember(config, coordinator, 1, self.shelf, Random(1), self.sent.append, lambda parts: None, explain)
+        self.member = ShareMember(config, coordinator, 1, self.mailbox, Random(1), self.sent.append, lambda parts: None, explain)
 
     def poll(self) -> list[int]:
         """The epochs of the heartbeats without a response."""
@@ -107,7 +107,7 @@ def test_after_an_error_and_unsubscribe_a_new_subscription_works() -> None:
     harness.leave(1.0)
     harness.reply(LEAVES)
     harness.member.subscribe(("t",))
-    assert harness.shelf.fatal is None
+    assert harness.mailbox.fatal is None
     harness.member.polled()
     assert harness.poll() == [JOINS]
 
@@ -115,13 +115,13 @@ def test_after_an_error_and_unsubscribe_a_new_subscription_works() -> None:
 def test_a_member_without_a_poll_leaves_and_keeps_its_topics() -> None:
     harness = Harness(max_poll_interval_ms=500)
     harness.join()
-    harness.shelf.idle_since = harness.now
+    harness.mailbox.idle_since = harness.now
     harness.now += 0.5
     harness.poll()
     harness.reply(LEAVES)
     harness.now += 100
     assert (harness.poll(), harness.member.topics) == ([], ("t",))
-    harness.shelf.idle_since = harness.now
+    harness.mailbox.idle_since = harness.now
     harness.member.polled()
     assert harness.poll() == [JOINS]
 
@@ -155,7 +155,7 @@ def test_a_member_that_is_refused_while_it_leaves_has_left() -> None:
     harness.coordinator.node = None
     harness.leave(1.0)
     harness.member.fail(KafkaError("no coordinator for this group"))
-    assert (harness.left, harness.member.state, harness.shelf.fatal) == (1, ShareState.UNJOINED, None)
+    assert (harness.left, harness.member.state, harness.mailbox.fatal) == (1, ShareState.UNJOINED, None)
 
 
 def test_a_member_that_has_never_joined_leaves_at_once() -> None:

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from pykafka4.core import Failed, Reply, Request
-from pykafka4.core.share.shelf import Shelf
+from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.source import Context, Source
 from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, Acquired, Lease, Report
 from pykafka4.errors import ConnectionLost, KafkaError, RecordLockLost, UnsupportedVersion
@@ -37,13 +37,13 @@ class Harness:
 
     def __init__(self, **options: Any) -> None:
         self.now = 100.0
-        self.shelf = Shelf(lambda: None)
+        self.mailbox = Mailbox(lambda: None)
         self.sent: list[Request] = []
         self.unsupported: list[Exception] = []
         config = ShareConsumerConfig(bootstrap_servers="h:1", group_id="g", **options)
         cluster: Any = SimpleNamespace(topic_name=lambda topic_id: None, hint=lambda *hint: None)  # has forgotten every topic
         recovery: Any = SimpleNamespace(report=lambda *report: None, healthy=lambda tp: None)
-        context = Context(config, "m", 1, cluster, recovery, self.shelf, Random(1), self.sent.append, self.unsupported.append)
+        context = Context(config, "m", 1, cluster, recovery, self.mailbox, Random(1), self.sent.append, self.unsupported.append)
         self.source = Source(1, context)
         self.source.targets = {T0: ID}
         self.reports: list[Report] = []
@@ -79,15 +79,15 @@ class Harness:
 
     def acquire(self, *spans: tuple[int, int, int]) -> Acquired:
         """Records arrive for a poll, which takes them."""
-        self.shelf.waiting = True
+        self.mailbox.waiting = True
         assert isinstance(self.poll(), ShareFetchRequest)
         self.fetched(*spans)
-        self.shelf.waiting = False
+        self.mailbox.waiting = False
         return self.taken()
 
     def taken(self) -> Acquired:
-        self.shelf.taken += 1
-        return self.shelf.arrivals.popleft()
+        self.mailbox.taken += 1
+        return self.mailbox.arrivals.popleft()
 
     def say(self, acquired: Acquired, **types: AcknowledgeType) -> Report:
         """Acknowledge records: `o3=ACCEPT`. The report has the outcome when it is not open any more."""
@@ -144,7 +144,7 @@ def test_a_broker_that_has_no_share_groups_any_more_is_told_and_not_asked_for_ev
 def test_what_is_lost_is_told_while_the_broker_does_not_respond() -> None:
     harness = Harness()
     acquired = harness.acquire((0, 0, 1))
-    harness.shelf.waiting = True
+    harness.mailbox.waiting = True
     harness.poll()
     report = harness.say(acquired, o0=ACCEPT)
     harness.source.drop_lease(T0, "broker 2 leads the partition now")
@@ -166,7 +166,7 @@ def test_the_request_that_ends_the_session_renews_nothing() -> None:
 def test_an_acknowledgement_of_an_earlier_delivery_is_not_sent() -> None:
     harness = Harness()
     first = harness.acquire((0, 1, 1))
-    harness.shelf.waiting = True
+    harness.mailbox.waiting = True
     harness.poll()
     before = harness.say(first, o0=ACCEPT, o1=ACCEPT)  # while the broker acquires record 0 again: its lock has ended there
     harness.fetched((0, 0, 2))
@@ -199,33 +199,33 @@ def test_a_lease_does_not_remember_what_has_an_outcome_or_is_long_over() -> None
 
 def test_a_poll_that_has_records_lets_no_broker_lock_more() -> None:
     harness = Harness()
-    harness.source.wanted = harness.shelf.taken  # a poll has found nothing
+    harness.source.wanted = harness.mailbox.taken  # a poll has found nothing
     assert isinstance(harness.poll(), ShareFetchRequest)
-    harness.source.wanted = harness.shelf.taken  # and so has another one
+    harness.source.wanted = harness.mailbox.taken  # and so has another one
     harness.fetched((0, 0, 1))
     assert harness.poll() is None
     harness.taken()
     assert harness.poll() is None
-    harness.source.wanted = harness.shelf.taken - 1  # of a poll before that
+    harness.source.wanted = harness.mailbox.taken - 1  # of a poll before that
     assert harness.poll() is None
-    harness.source.wanted = harness.shelf.taken
+    harness.source.wanted = harness.mailbox.taken
     assert isinstance(harness.poll(), ShareFetchRequest)
 
 
 def test_a_response_answers_all_polls_so_far() -> None:
     harness = Harness()
-    harness.source.wanted = harness.shelf.taken
+    harness.source.wanted = harness.mailbox.taken
     harness.poll()
-    harness.source.wanted = harness.shelf.taken
+    harness.source.wanted = harness.mailbox.taken
     harness.fetched()
     assert harness.poll() is None
 
 
 def test_a_broker_is_asked_for_what_the_poll_may_return() -> None:
     harness = Harness(max_poll_records=10)
-    harness.shelf.waiting = True
+    harness.mailbox.waiting = True
     for limit, asked in ((1, 1), (10, 10), (50, 10)):
-        harness.shelf.limit = limit
+        harness.mailbox.limit = limit
         message = harness.poll()
         assert (message.max_records, message.batch_size) == (asked, asked)
         harness.fetched()
@@ -233,7 +233,7 @@ def test_a_broker_is_asked_for_what_the_poll_may_return() -> None:
 
 def test_records_of_a_topic_that_is_no_longer_subscribed_are_released() -> None:
     harness = Harness()
-    harness.shelf.waiting = True
+    harness.mailbox.waiting = True
     harness.poll()
     harness.source.targets = {}  # and the cluster does not know the topic's name any more
     harness.fetched((3, 4, 1))
@@ -252,7 +252,7 @@ def fetched_partitions(message: Any) -> tuple[list[int], list[int]]:
 def test_a_partition_that_cannot_be_fetched_does_not_slow_down_the_others() -> None:
     harness = Harness(retry_backoff_ms=100, retry_backoff_max_ms=1_000)
     harness.source.targets = {T0: ID, T1: ID}
-    harness.shelf.waiting = True
+    harness.mailbox.waiting = True
     assert fetched_partitions(harness.poll()) == ([0, 1], [])
     tries = []
     for _ in range(1_000):
@@ -281,7 +281,7 @@ def test_a_partition_that_cannot_be_fetched_does_not_slow_down_the_others() -> N
 def test_partitions_that_all_fail_are_asked_again_after_a_pause() -> None:
     harness = Harness(retry_backoff_ms=100)
     harness.source.targets = {T1: ID}
-    harness.shelf.waiting = True
+    harness.mailbox.waiting = True
     harness.poll()
     harness.fetched(beside="COORDINATOR_NOT_AVAILABLE")
     again = harness.source.poll(harness.now)
@@ -299,10 +299,10 @@ def test_acknowledgements_that_one_partition_cannot_store_do_not_hold_up_the_oth
     harness.acknowledged("COORDINATOR_NOT_AVAILABLE")
     harness.say(acquired, o1=ACCEPT)
     harness.source.targets = {T0: ID, T1: ID}
-    harness.shelf.waiting = True
+    harness.mailbox.waiting = True
     assert fetched_partitions(harness.poll()) == ([1], [0])
     harness.fetched(beside="NONE")
-    harness.shelf.waiting = False
+    harness.mailbox.waiting = False
     assert harness.poll() is None
     harness.now += 0.2
     assert batches(harness.poll()) == [(0, 1, ACCEPT.value)]
@@ -325,7 +325,7 @@ def test_the_end_of_a_session_does_not_wait_for_a_pause() -> None:
 def test_a_partition_that_another_broker_leads_leaves_the_session() -> None:
     harness = Harness(retry_backoff_ms=100)
     harness.source.targets = {T0: ID, T1: ID}
-    harness.shelf.waiting = True
+    harness.mailbox.waiting = True
     harness.poll()
     harness.fetched(beside="NOT_LEADER_OR_FOLLOWER")
     assert fetched_partitions(harness.poll()) == ([], [1])  # otherwise the broker would answer at once, each time
@@ -338,10 +338,10 @@ def test_a_partition_that_another_broker_leads_leaves_the_session() -> None:
 
 def go_on_without_t0(harness: Harness) -> None:
     """The next ShareFetch takes t-0 out of the session."""
-    harness.shelf.waiting = True
+    harness.mailbox.waiting = True
     assert fetched_partitions(harness.poll()) == ([1], [0])
     harness.fetched(beside="NONE")
-    harness.shelf.waiting = False
+    harness.mailbox.waiting = False
 
 
 def test_the_end_of_a_session_releases_what_a_partition_on_hold_has_locked() -> None:
@@ -392,7 +392,7 @@ def test_what_a_session_has_left_locked_is_released_in_the_next_one(error: str) 
     harness.acknowledged()
     harness.now += LOCK / 2
     late = harness.acquire((6, 6, 1))
-    harness.shelf.waiting = True
+    harness.mailbox.waiting = True
     harness.poll()
     unsent = harness.say(late, o6=ACCEPT)
     harness.refused("INVALID_SHARE_SESSION_EPOCH")
@@ -420,7 +420,7 @@ def test_what_may_be_stored_and_what_is_over_is_not_released() -> None:
     harness.reply(Failed(ConnectionLost("gone"), Written.MAYBE))
     assert isinstance(report.results[T0], ConnectionLost)
     harness.now += 2.5
-    harness.shelf.waiting = True
+    harness.mailbox.waiting = True
     assert harness.poll().share_session_epoch == 0
     harness.fetched()
     assert acquired.lease.ended
@@ -432,7 +432,7 @@ def test_what_is_locked_of_former_partitions_is_released_after_a_lost_connection
     harness.acquire((0, 1, 1))
     harness.source.targets = {T1: ID}
     go_on_without_t0(harness)
-    harness.shelf.waiting = True
+    harness.mailbox.waiting = True
     harness.poll()
     harness.reply(Failed(ConnectionLost("gone"), Written.MAYBE))
     harness.now += 1.3
@@ -446,7 +446,7 @@ def test_what_is_locked_of_former_partitions_is_released_after_a_lost_connection
 def test_what_a_partition_on_hold_has_left_locked_is_released_after_the_pause_and_that_of_a_former_topic_never() -> None:
     harness = Harness()
     harness.acquire((0, 1, 1))
-    harness.shelf.waiting = True
+    harness.mailbox.waiting = True
     harness.poll()
     harness.refused("UNKNOWN_SERVER_ERROR")
     harness.source.targets = {T0: ID, T1: ID}
@@ -468,7 +468,7 @@ def test_what_a_partition_on_hold_has_left_locked_is_released_after_the_pause_an
 def test_close_releases_what_earlier_sessions_have_left_locked() -> None:
     harness = Harness()
     harness.acquire((0, 1, 1))
-    harness.shelf.waiting = True
+    harness.mailbox.waiting = True
     harness.poll()
     harness.refused("INVALID_SHARE_SESSION_EPOCH")
     harness.poll()
@@ -485,7 +485,7 @@ def test_close_releases_what_earlier_sessions_have_left_locked() -> None:
 def test_the_status_says_what_keeps_records_from_coming() -> None:
     harness = Harness()
     harness.source.targets = {T0: ID, T1: ID}
-    harness.shelf.waiting = True
+    harness.mailbox.waiting = True
     harness.poll()
     harness.fetched(beside="COORDINATOR_NOT_AVAILABLE")
     assert [(what, "COORDINATOR_NOT_AVAILABLE" in error) for what, error in harness.source.errors.items()] == [("t-1", True)]

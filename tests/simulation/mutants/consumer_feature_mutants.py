@@ -10,10 +10,10 @@ import pytest
 
 from pykafka4.aio.session import TaskSession
 from pykafka4.consumer.commits import Commits
+from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.session import Session
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import ConsumerMachine
-from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.consumer.start_offsets import StartOffsets
 from pykafka4.core.group.leadership import Leadership
 from pykafka4.core.group.membership import Membership

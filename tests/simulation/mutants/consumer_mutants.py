@@ -11,16 +11,16 @@ import pytest
 from pykafka4.assignors import sticky
 from pykafka4.consumer.assignment import Assignment
 from pykafka4.consumer.commits import Commits
+from pykafka4.consumer.reading.fetch_buffer import FetchBuffer
+from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.session import Session
 from pykafka4.consumer.waits import Steps
 from pykafka4.core import INFINITY, Effects
 from pykafka4.core.consumer import source
 from pykafka4.core.consumer.fetch_answers import FetchAnswers
-from pykafka4.core.consumer.fetch_buffer import FetchBuffer
 from pykafka4.core.consumer.fetcher import Fetcher
 from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.consumer.positions import Positions
-from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.consumer.start_offsets import StartOffsets
 from pykafka4.core.engine import Engine
 from pykafka4.core.group import offsets

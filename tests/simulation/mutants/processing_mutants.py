@@ -14,7 +14,7 @@ from pykafka4.consumer.processing.progress import Progress
 from pykafka4.consumer.processing.safe import Safe
 from pykafka4.consumer.processing.work import Work
 from pykafka4.core.consumer.machine import ConsumerMachine
-from pykafka4.core.consumer.places import Place
+from pykafka4.core.subscription import Place
 from pykafka4.net import system
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from tests.simulation.plans.schedules import Hunt, Patch, around

@@ -9,8 +9,8 @@ import pytest
 from pykafka4.core.share.machine import ShareMachine
 from pykafka4.core.share.member import ShareMember
 from pykafka4.core.share.values import Acknowledgements
-from pykafka4.share import hand
-from pykafka4.share.hand import Hand, Outgoing
+from pykafka4.share import delivered
+from pykafka4.share.delivered import DeliveredRecords, Outgoing
 from pykafka4.share.record import ShareRecord
 from tests.simulation.plans.schedules import Hunt, Patch, around
 
@@ -24,11 +24,11 @@ def nobody_joins(patch: pytest.MonkeyPatch) -> None:
 
 
 def accepted_records_are_handed_out_again(patch: pytest.MonkeyPatch) -> None:
-    def instead(original: Any, self: Hand, outgoing: Outgoing) -> None:
+    def instead(original: Any, self: DeliveredRecords, outgoing: Outgoing) -> None:
         original(self, outgoing)
         self.ready.extend(outgoing.records)
 
-    around(patch, Hand, "sent", instead)
+    around(patch, DeliveredRecords, "sent", instead)
 
 
 def deliveries_are_counted_too_high(patch: pytest.MonkeyPatch) -> None:
@@ -40,8 +40,8 @@ def each_delivery_is_the_first(patch: pytest.MonkeyPatch) -> None:
 
 
 def locks_last_for_ever(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hand, "_why_lost", lambda record, now: None)
-    patch.setattr(hand, "_why_ended", lambda record, now: None)
+    patch.setattr(delivered, "_why_lost", lambda record, now: None)
+    patch.setattr(delivered, "_why_ended", lambda record, now: None)
 
 
 def values_are_cut_off(patch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def leaving_takes_its_time(patch: pytest.MonkeyPatch) -> None:
 
 
 def buffered_records_are_not_renewed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Hand, "renewals", lambda self, within: {})
+    patch.setattr(DeliveredRecords, "renewals", lambda self, within: {})
 
 
 MUTANTS: Final[dict[Patch, Hunt]] = {

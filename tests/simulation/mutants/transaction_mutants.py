@@ -7,10 +7,10 @@ from typing import Any, Final
 import pytest
 
 from pykafka4.consumer import Consumer
+from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.consumer.waits import Steps
 from pykafka4.core import Failed
-from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.producer.transactions.machine import Transactions
 from pykafka4.core.producer.transactions.machine import TransactionState as S
 from pykafka4.core.producer.transactions.records import Transacted

@@ -7,12 +7,12 @@ from functools import partial
 
 import pytest
 
-from pykafka4.core.consumer.reader import Reader
+from pykafka4.consumer.reading.reader import Reader
 from pykafka4.core.subscription import Claim, Located, Start
 from pykafka4.records import TopicPartition
+from tests.consumer.reader_harness import ReaderHarness
 from tests.core.consumer_harness import tp
 from tests.core.counting import bytecodes
-from tests.core.reader_harness import ReaderHarness
 
 
 def crowd(partitions: int, what: str) -> ReaderHarness:

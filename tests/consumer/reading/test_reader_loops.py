@@ -6,8 +6,8 @@ import pytest
 
 from pykafka4.core.subscription import Assigned, Ended, Ending, Lasting, Trouble
 from pykafka4.errors import KafkaError
+from tests.consumer.reader_harness import ReaderHarness, offsets
 from tests.core.consumer_harness import tp
-from tests.core.reader_harness import ReaderHarness, offsets
 
 # ---------------------------------------------------------------- loops
 

@@ -1,17 +1,14 @@
-"""Places. Rule: a place is behind finished records only; how many of a loop's records are not finished, the caller says."""
+"""Computes offsets within the list that a `for` loop iterates over. Rule: an offset lies behind finished records only."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
 
-from pykafka4.core.subscription import Claim
+from pykafka4.core.subscription import Claim, Place
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import RecordIterator
 
-__all__ = ["Place", "first_left", "later", "within", "without"]
-
-Place: TypeAlias = tuple[int, int]  # offset of the next record, leader epoch of the record before it
+__all__ = ["first_left", "later", "within", "without"]
 
 
 def within(iterator: RecordIterator, given: int, handed: Mapping[Claim, Place], held: int) -> dict[TopicPartition, Place]:
@@ -25,14 +22,14 @@ def within(iterator: RecordIterator, given: int, handed: Mapping[Claim, Place], 
 
 
 def without(places: dict[TopicPartition, Place], tps: Iterable[TopicPartition]) -> dict[TopicPartition, Place]:
-    """Remove those of `tps` from `places`."""
+    """Remove the partitions `tps` from `places`."""
     for tp in tps:
         places.pop(tp, None)
     return places
 
 
 def later(places: dict[TopicPartition, Place], others: Mapping[TopicPartition, Place]) -> dict[TopicPartition, Place]:
-    """Advance `places` to those of `others` that are later."""
+    """Advance each entry of `places` to the entry of `others`, if that is later."""
     for tp, place in others.items():
         if tp not in places or places[tp][0] < place[0]:
             places[tp] = place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykafka4.core.consumer.reader import Reader
+from pykafka4.consumer.reading.reader import Reader
 from pykafka4.core.subscription import Claim, Start
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykafka4.core import INFINITY
+from tests.consumer.reader_harness import ReaderHarness, offsets
 from tests.core.consumer_harness import tp
-from tests.core.reader_harness import ReaderHarness, offsets
 
 # ---------------------------------------------------------------- lists
 

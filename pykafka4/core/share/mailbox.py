@@ -1,4 +1,4 @@
-"""Shelf. Rule: each attribute is written by one side only, the loop or the thread that polls.
+"""Exchanges acquired records and errors between the loop and the thread that polls. Rule: each attribute has one writer, loop or thread.
 
 Deques are appended to by the loop and emptied by the thread that polls. Nothing here waits or takes a lock.
 """
@@ -12,12 +12,12 @@ from pykafka4.core import INFINITY
 from pykafka4.core.share.values import Acquired
 from pykafka4.errors import KafkaError
 
-__all__ = ["Shelf"]
+__all__ = ["Mailbox"]
 
 MOST_NOTICES = 100  # errors that wait for `poll`; more of them say nothing new
 
 
-class Shelf:
+class Mailbox:
     """What waits for `poll`: acquired records and errors."""
 
     def __init__(self, notify: Callable[[], None]) -> None:

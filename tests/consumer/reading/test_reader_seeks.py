@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from pykafka4.core.consumer.reader import Reader
+from pykafka4.consumer.reading.reader import Reader
 from pykafka4.core.subscription import Claim, Start
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk
+from tests.consumer.reader_harness import ReaderHarness, offsets
 from tests.core.consumer_harness import batch, tp
-from tests.core.reader_harness import ReaderHarness, offsets
 
 
 def test_seek_drops_what_is_buffered_and_what_arrives_late(harness: ReaderHarness) -> None:

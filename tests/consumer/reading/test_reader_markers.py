@@ -6,11 +6,11 @@ import traceback
 
 import pytest
 
-from pykafka4.core.consumer.notices import DENIED_AGAIN
+from pykafka4.consumer.reading.notices import DENIED_AGAIN
 from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Lasting, Located, Start, Trouble, Truncated
 from pykafka4.errors import AuthorizationError, CorruptRecord, KafkaError, LogTruncated, broker_error
+from tests.consumer.reader_harness import ReaderHarness, offsets
 from tests.core.consumer_harness import batch, tp
-from tests.core.reader_harness import ReaderHarness, offsets
 
 # ---------------------------------------------------------------- errors and markers
 

@@ -18,18 +18,18 @@ from itertools import islice
 from operator import length_hint
 from typing import Any, TypeVar, cast
 
+from pykafka4.consumer.reading.delivered import DeliveredOffsets
+from pykafka4.consumer.reading.fetch_buffer import FetchBuffer
+from pykafka4.consumer.reading.notices import Notices, subject_of
+from pykafka4.consumer.reading.places import first_left, later, within, without
 from pykafka4.core import INFINITY
-from pykafka4.core.consumer.fetch_buffer import FetchBuffer
-from pykafka4.core.consumer.handed_over import HandedOver
-from pykafka4.core.consumer.notices import Notices, subject_of
-from pykafka4.core.consumer.places import Place, first_left, later, within, without
-from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Move, Since, Start, Subscribed, Trouble, Truncated
+from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Move, Place, Since, Start, Subscribed, Trouble, Truncated
 from pykafka4.errors import ConfigError, CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Chunk, Record, RecordIterator
 
-__all__ = ["Place", "Reader"]
+__all__ = ["Reader"]
 
 log = get_log("pykafka4.consumer")
 
@@ -80,7 +80,7 @@ class Reader:
         self.changing = False  # during a step
         self.claims: dict[TopicPartition, Claim] = {}
         self.paused: set[TopicPartition] = set()
-        self.handed_over = HandedOver()
+        self.delivered = DeliveredOffsets()
         self.events: deque[Assigned | Ended] = deque()
         self.notices = Notices(clock)
         self.fatal: KafkaError | None = None
@@ -111,6 +111,12 @@ class Reader:
         waiting = {subject_of(item.error) for item in tuple(self.arrivals) if item.__class__ is Trouble and item.claim is None}
         if subject_of(error) not in waiting | self.notices.subjects():
             self.put(Trouble(None, error, Lasting.ONCE))
+
+    def tell_refused(self, error: KafkaError) -> None:
+        """Have `poll` raise that a broker refuses this client, unless another error of the whole consumer waits to be raised."""
+        if not self.notices and not any(item.__class__ is Trouble and item.claim is None for item in tuple(self.arrivals)):
+            self.put(Trouble(None, error, Lasting.ONCE))
+            self.news()
 
     def interrupt(self) -> None:
         """Have a `for` loop request its next list before its next record. May be called on any thread."""
@@ -270,7 +276,7 @@ class Reader:
         claim: Claim = chunk.serial
         if len(out) > before:
             claim.epoch = out[-1].leader_epoch
-            self.handed_over.add(claim.tp, out[before].offset, out[-1].offset)
+            self.delivered.add(claim.tp, out[before].offset, out[-1].offset)
         if chunk.exhausted and chunk.last_leader_epoch >= 0:
             claim.epoch = chunk.last_leader_epoch  # of a marker behind the last record, for example
         claim.position = chunk.position
@@ -366,7 +372,7 @@ class Reader:
                     before.live = False
                     self.paused.discard(claim.tp)
                     self.purge((before,))
-                    self.handed_over.end(before)
+                    self.delivered.end(before)
                 self.claims[claim.tp] = claim
             if claim.tp not in self.paused:
                 self._buffer.bring_back((claim,))
@@ -379,7 +385,7 @@ class Reader:
         for claim in current:
             self.finished.pop(claim.tp, None)
             self.paused.discard(claim.tp)
-            self.handed_over.end(claim)
+            self.delivered.end(claim)
             claim.live = False
             del self.claims[claim.tp]
 
@@ -394,7 +400,7 @@ class Reader:
         found = [(claim, self.claims.get(claim.tp)) for claim in claims]
         return [now for claim, now in found if now is not None and now.origin is claim.origin]
 
-    def reach(self, claims: Iterable[Claim]) -> None:
+    def mark_start_reached(self, claims: Iterable[Claim]) -> None:
         """Claims that end before a poll took the offset where they begin have reached it, so that it is committed.
 
         Otherwise the next owner would begin at the end of the log with auto_offset_reset=latest, and skip what was written meanwhile.
@@ -405,9 +411,9 @@ class Reader:
                 self.finished[claim.tp] = (first.offset, first.epoch)
                 claim.followed = first.recreated
 
-    def cease(self, claims: Collection[Claim]) -> None:
+    def stop_delivering(self, claims: Collection[Claim]) -> None:
         """Return no more records of these, which the loop has ceased to fetch. What was returned can still be committed."""
-        self.reach(claims)
+        self.mark_start_reached(claims)
         self.purge(claims)
 
     @_whole
@@ -449,7 +455,7 @@ class Reader:
         """The same for several partitions, each with its own start; the loop gets one call."""
         self._complete_replacement()  # an interrupted seek: it replaces claims
         for tp in starts:
-            self.handed_over.sought(self.claims[tp])
+            self.delivered.sought(self.claims[tp])
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()]
         for _, claim, _ in moves:
             claim.followed = claim.recreated  # the application knows where to read
@@ -461,9 +467,9 @@ class Reader:
         self._complete_replacement()
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(*place), place[0]) for tp, place in places.items()]
         for before, claim, _ in moves:
-            claim.otherwise = self.handed_over.first(before)
+            claim.otherwise = self.delivered.first(before)
         self._jump(moves)
-        self.handed_over.forget()
+        self.delivered.forget()
 
     @_whole
     def go_back(self, places: Mapping[TopicPartition, Place]) -> None:
@@ -472,7 +478,7 @@ class Reader:
         back = {tp: place for tp, place in places.items() if tp in self.claims and self.position(tp) not in (None, place[0])}
         self.finished.update(back)  # first: after an interrupt nothing is finished that reading has not come to
         for tp in back:
-            self.handed_over.sought(self.claims[tp])
+            self.delivered.sought(self.claims[tp])
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(*place), place[0]) for tp, place in back.items()]
         self._jump(moves)
 
@@ -584,7 +590,7 @@ class Reader:
             self.finished[claim.tp] = (located.offset, located.epoch)
         self.finished.setdefault(claim.tp, (located.offset, located.epoch))
         if anew:
-            self.handed_over.sought(claim)  # no transaction can contain the records before, or their offsets
+            self.delivered.sought(claim)  # no transaction can contain the records before, or their offsets
         if anew or claim.start is None:
             claim.start = located.offset
         claim.position, claim.epoch = located.offset, located.epoch

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from pykafka4.core.subscription import Claim
 from pykafka4.records import TopicPartition
 
-__all__ = ["HandedOver"]
+__all__ = ["DeliveredOffsets"]
 
 BEFORE_A_SEEK = -1  # less than every offset
 
 
-class HandedOver:
+class DeliveredOffsets:
     """What was returned of each partition and is not committed by a transaction. Used by the application's thread only."""
 
     __slots__ = ("_open", "_seeks", "changes", "cut_off")

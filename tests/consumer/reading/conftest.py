@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.reader_harness import ReaderHarness
+from tests.consumer.reader_harness import ReaderHarness
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""Hand. Rule: a record is accepted only if the application has had it and asked for more, or has said so; never after its lock has ended.
+"""Keeps the records that the application of a share consumer has. Rule: a record is accepted only if the application had it and then asked
+for more, or accepted it itself; never after its lock has ended.
 
 The application's side of a share consumer, without waiting; used by the thread that polls only. Ctrl-C may end each step: then records stay
 unacknowledged, and the broker delivers them again when their locks expire.
@@ -13,7 +14,7 @@ from typing import Any, Final
 import attrs
 
 from pykafka4.core import INFINITY
-from pykafka4.core.share.shelf import Shelf
+from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.values import EXPIRED, AcknowledgeType, Acquired, Report, lock_lost
 from pykafka4.errors import ConfigError, CorruptRecord, KafkaError, RecordLockLost, RecordTooLarge
 from pykafka4.records import TopicPartition
@@ -21,7 +22,7 @@ from pykafka4.share.record import ShareRecord
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk, Record
 
-__all__ = ["LOOP", "Hand", "Outgoing", "as_type", "name_some"]
+__all__ = ["LOOP", "DeliveredRecords", "Outgoing", "as_type", "name_some"]
 
 LOOP, APPLICATION = "loop", "application"  # who takes what is on its way
 SHOWN: Final = 3  # records in a message
@@ -67,12 +68,12 @@ class Outgoing:
         return bool(self.types or self.lost)
 
 
-class Hand:
+class DeliveredRecords:
     """The records that the application has, and those that wait for it."""
 
-    def __init__(self, shelf: Shelf, clock: Callable[[], float], max_decompressed: int) -> None:
+    def __init__(self, mailbox: Mailbox, clock: Callable[[], float], max_decompressed: int) -> None:
         """`clock` is monotonic."""
-        self._shelf, self._clock, self._max_decompressed = shelf, clock, max_decompressed
+        self._mailbox, self._clock, self._max_decompressed = mailbox, clock, max_decompressed
         self.ready: deque[ShareRecord] = deque()  # decoded, not handed out
         self._topics: tuple[str, ...] = ()
         self.held: dict[ShareRecord, AcknowledgeType | None] = {}  # handed out, and how each is acknowledged
@@ -89,7 +90,7 @@ class Hand:
 
     def stock(self) -> None:
         """Decode what has arrived."""
-        arrivals = self._shelf.arrivals
+        arrivals = self._mailbox.arrivals
         while arrivals:
             acquired = arrivals[0]
             if acquired is not self._last:  # otherwise Ctrl-C came before it was removed
@@ -152,7 +153,7 @@ class Hand:
                 chunk.skip()
             except ConfigError as error:  # the library of its codec is missing: another consumer may have it
                 self._set_aside(rest, chunk.position, last, AcknowledgeType.RELEASE)
-                self._shelf.tell(error)
+                self._mailbox.tell(error)
                 break
         if chunk.incomplete:
             self._set_aside(rest, chunk.position, last, AcknowledgeType.RELEASE)
@@ -160,7 +161,7 @@ class Hand:
 
     def _reject(self, rest: dict[int, AcknowledgeType], first: int, last: int, error: KafkaError) -> None:
         self._set_aside(rest, first, last, AcknowledgeType.REJECT)
-        self._shelf.tell(error)
+        self._mailbox.tell(error)
 
     def _set_aside(self, rest: dict[int, AcknowledgeType], first: int, last: int, kind: AcknowledgeType) -> None:
         for offset in rest:
@@ -168,7 +169,7 @@ class Hand:
                 rest[offset] = kind
 
     def take(self, limit: int) -> list[ShareRecord]:
-        """Hand out up to `limit` records whose locks hold."""
+        """DeliveredRecords out up to `limit` records whose locks hold."""
         out = self.out = []
         now = self._clock()
         while self.ready and len(out) < limit:

@@ -6,11 +6,11 @@ from uuid import UUID
 
 import pytest
 
-from pykafka4.core.share.shelf import Shelf
+from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.values import AcknowledgeType, Acquired, Lease, Report
 from pykafka4.errors import RecordLockLost
 from pykafka4.records import TopicPartition
-from pykafka4.share.hand import APPLICATION, LOOP, Hand, Outgoing
+from pykafka4.share.delivered import APPLICATION, LOOP, DeliveredRecords, Outgoing
 from pykafka4.share.record import ShareRecord
 from pykafka4.wire.records.batch import WireRecord, build_batch
 from tests.net.interrupts import Interrupted, interrupts
@@ -20,13 +20,13 @@ LOCK = 30.0
 
 
 class Harness:
-    """A hand, and the loop's part."""
+    """Delivered records, and the loop's part."""
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.shelf = Shelf(lambda: None)
-        self.hand = Hand(self.shelf, lambda: self.now, 1 << 20)
-        self.hand.keep(("t",))
+        self.mailbox = Mailbox(lambda: None)
+        self.records = DeliveredRecords(self.mailbox, lambda: self.now, 1 << 20)
+        self.records.keep(("t",))
         self.lease = Lease(TopicPartition("t", 0), UUID(int=7), 1)
 
     def arrive(self, first: int, last: int, topic: str = "t", gaps: int = 0) -> Acquired:
@@ -34,14 +34,14 @@ class Harness:
         lease = self.lease if topic == "t" else Lease(TopicPartition(topic, 0), UUID(int=8), 1)
         acquired = Acquired(lease, ((first, last + gaps, 1),), data, self.now + LOCK)
         lease.deliver(acquired, self.now)
-        self.shelf.put(acquired)
+        self.mailbox.put(acquired)
         return acquired
 
     def take(self, limit: int = 100) -> list[ShareRecord]:
         """A poll that returns."""
-        self.hand.stock()
-        found = self.hand.take(limit)
-        self.hand.out = []
+        self.records.stock()
+        found = self.records.take(limit)
+        self.records.out = []
         return found
 
     def offsets(self, limit: int = 100) -> list[int]:
@@ -52,18 +52,18 @@ def test_a_record_whose_renewal_is_under_way_can_be_acknowledged_after_the_end_o
     harness = Harness()
     acquired = harness.arrive(0, 1)
     first, second = harness.take()
-    harness.hand.acknowledge(first, RENEW)
-    outgoing = harness.hand.collect()
+    harness.records.acknowledge(first, RENEW)
+    outgoing = harness.records.collect()
     report = outgoing.report = Report(lambda _: None)
-    harness.hand.sent(outgoing)
+    harness.records.sent(outgoing)
     harness.now += LOCK
-    harness.hand.acknowledge(first, ACCEPT)
+    harness.records.acknowledge(first, ACCEPT)
     with pytest.raises(RecordLockLost):
-        harness.hand.acknowledge(second, ACCEPT)
-    assert harness.hand.collect().types == {acquired: {0: ACCEPT}}
+        harness.records.acknowledge(second, ACCEPT)
+    assert harness.records.collect().types == {acquired: {0: ACCEPT}}
     report.close()  # the broker has refused it
     with pytest.raises(RecordLockLost, match="expired"):
-        harness.hand.acknowledge(first, ACCEPT)
+        harness.records.acknowledge(first, ACCEPT)
 
 
 def test_a_record_that_was_acquired_again_cannot_be_acknowledged_any_more() -> None:
@@ -72,31 +72,31 @@ def test_a_record_that_was_acquired_again_cannot_be_acknowledged_any_more() -> N
     (before,) = harness.take()
     again = harness.arrive(0, 0)
     with pytest.raises(RecordLockLost):
-        harness.hand.acknowledge(before, ACCEPT)
+        harness.records.acknowledge(before, ACCEPT)
     (after,) = harness.take()
-    harness.hand.acknowledge(after, ACCEPT)
-    assert harness.hand.collect().types == {again: {0: ACCEPT}}
+    harness.records.acknowledge(after, ACCEPT)
+    assert harness.records.collect().types == {again: {0: ACCEPT}}
 
 
 def test_the_locks_of_buffered_records_are_renewed_in_time() -> None:
     harness = Harness()
     acquired = harness.arrive(0, 3)
     assert harness.offsets(1) == [0]
-    assert harness.hand.renewals(LOCK / 2) == {}
+    assert harness.records.renewals(LOCK / 2) == {}
     harness.now += 0.6 * LOCK
-    found = harness.hand.renewals(LOCK / 2)
+    found = harness.records.renewals(LOCK / 2)
     assert {each: list(records) for each, records in found.items()} == {acquired: [1, 2, 3]}
     for record in found[acquired].values():
         record._renewal = Report(lambda _: None)
-    assert harness.hand.renewals(LOCK / 2) == {}  # it is under way
+    assert harness.records.renewals(LOCK / 2) == {}  # it is under way
     for record in found[acquired].values():
         acquired.renewed[record.offset] = harness.now + LOCK
         assert record._renewal is not None
         record._renewal.close()
-    assert harness.hand.renewals(LOCK / 2) == {}
+    assert harness.records.renewals(LOCK / 2) == {}
     harness.now += 0.6 * LOCK
-    assert list(harness.hand.renewals(LOCK / 2)[acquired]) == [1, 2, 3]
-    assert (harness.offsets(2), harness.hand.expired) == ([1, 2], 0)
+    assert list(harness.records.renewals(LOCK / 2)[acquired]) == [1, 2, 3]
+    assert (harness.offsets(2), harness.records.expired) == ([1, 2], 0)
 
 
 def test_a_lock_that_is_about_to_end_is_not_renewed() -> None:
@@ -104,17 +104,17 @@ def test_a_lock_that_is_about_to_end_is_not_renewed() -> None:
     harness.arrive(0, 1)
     harness.take(1)
     harness.now += 0.97 * LOCK
-    assert harness.hand.renewals(LOCK / 2) == {}
+    assert harness.records.renewals(LOCK / 2) == {}
     harness.now += 0.03 * LOCK
-    assert (harness.offsets(), harness.hand.dropped, harness.hand.expired) == ([], 1, 1)
+    assert (harness.offsets(), harness.records.dropped, harness.records.expired) == ([], 1, 1)
 
 
 def test_records_that_a_broker_has_released_do_not_count_as_locked_too_long() -> None:
     harness = Harness()
     harness.arrive(0, 1)
-    harness.hand.stock()
+    harness.records.stock()
     harness.lease.ended = "another leader"
-    assert (harness.offsets(), harness.hand.dropped, harness.hand.expired) == ([], 2, 0)
+    assert (harness.offsets(), harness.records.dropped, harness.records.expired) == ([], 2, 0)
 
 
 def test_records_of_other_topics_are_released_by_a_subscription() -> None:
@@ -122,14 +122,14 @@ def test_records_of_other_topics_are_released_by_a_subscription() -> None:
     first = harness.arrive(0, 2)
     (record,) = harness.take(1)
     late = harness.arrive(3, 4)
-    harness.hand.keep(("u",))
+    harness.records.keep(("u",))
     later = harness.arrive(5, 5)
     there = harness.arrive(0, 0, "u")
     assert [(each.topic, each.offset) for each in harness.take()] == [("u", 0)]
-    assert harness.hand.collect_aside().types == {first: {1: RELEASE, 2: RELEASE}, late: {3: RELEASE, 4: RELEASE}, later: {5: RELEASE}}
-    harness.hand.acknowledge(record, ACCEPT)  # the application has it
-    assert harness.hand.collect().types[first] == {0: ACCEPT, 1: RELEASE, 2: RELEASE}
-    assert there not in harness.hand.collect().types
+    assert harness.records.collect_aside().types == {first: {1: RELEASE, 2: RELEASE}, late: {3: RELEASE, 4: RELEASE}, later: {5: RELEASE}}
+    harness.records.acknowledge(record, ACCEPT)  # the application has it
+    assert harness.records.collect().types[first] == {0: ACCEPT, 1: RELEASE, 2: RELEASE}
+    assert there not in harness.records.collect().types
 
 
 def test_a_subscription_releases_records_whose_locks_were_renewed() -> None:
@@ -139,17 +139,17 @@ def test_a_subscription_releases_records_whose_locks_were_renewed() -> None:
     harness.now += 0.9 * LOCK
     acquired.renewed.update({1: harness.now + LOCK, 2: harness.now + LOCK})
     harness.now += 0.2 * LOCK  # the lock of record 3 has ended
-    harness.hand.keep(("u",))
-    assert harness.hand.collect_aside().types == {acquired: {1: RELEASE, 2: RELEASE}}
+    harness.records.keep(("u",))
+    assert harness.records.collect_aside().types == {acquired: {1: RELEASE, 2: RELEASE}}
 
 
 def test_what_a_poll_has_not_returned_is_not_accepted() -> None:
     harness = Harness()
     acquired = harness.arrive(0, 2)
     harness.take(1)
-    harness.hand.take(1)  # this poll has not returned
-    harness.hand.accept_all()
-    assert harness.hand.collect().types == {acquired: {0: ACCEPT}}
+    harness.records.take(1)  # this poll has not returned
+    harness.records.accept_all()
+    assert harness.records.collect().types == {acquired: {0: ACCEPT}}
 
 
 @pytest.mark.parametrize("loop_first", [True, False])
@@ -157,17 +157,17 @@ def test_acknowledgements_that_ctrl_c_has_interrupted_are_sent_once(loop_first: 
     harness = Harness()
     acquired = harness.arrive(0, 1)
     first, second = harness.take()
-    harness.hand.acknowledge(first, ACCEPT)
-    harness.hand.acknowledge(second, RENEW)
-    outgoing = harness.hand.collect()
-    harness.hand.sending(outgoing)  # Ctrl-C: `sent` is not called
+    harness.records.acknowledge(first, ACCEPT)
+    harness.records.acknowledge(second, RENEW)
+    outgoing = harness.records.collect()
+    harness.records.sending(outgoing)  # Ctrl-C: `sent` is not called
     if loop_first:
         assert outgoing.take(LOOP)
-    again = harness.hand.collect()
+    again = harness.records.collect()
     assert again.types == ({} if loop_first else {acquired: {0: ACCEPT, 1: RENEW}})
     assert not outgoing.take(APPLICATION if loop_first else LOOP)
-    assert list(harness.hand.held) == ([second] if loop_first else [first, second])
-    assert harness.hand.unacknowledged() == []
+    assert list(harness.records.held) == ([second] if loop_first else [first, second])
+    assert harness.records.unacknowledged() == []
 
 
 @pytest.mark.parametrize("loop_first", [True, False])
@@ -177,24 +177,24 @@ def test_ctrl_c_at_any_place_of_sent_forgets_nothing_and_sends_nothing_twice(loo
         harness = Harness()
         acquired = harness.arrive(0, 2)
         first, second, third = harness.take()
-        harness.hand.acknowledge(first, ACCEPT)
-        harness.hand.acknowledge(second, RENEW)
-        harness.hand.acknowledge(third, ACCEPT)
-        outgoing = harness.hand.collect()
+        harness.records.acknowledge(first, ACCEPT)
+        harness.records.acknowledge(second, RENEW)
+        harness.records.acknowledge(third, ACCEPT)
+        outgoing = harness.records.collect()
         if loop_first:
             outgoing.take(LOOP)
-        harness.hand.sending(outgoing)
+        harness.records.sending(outgoing)
 
     harness: Harness
     acquired: Acquired
     second: ShareRecord
     outgoing: Outgoing
     prepare()
-    for place in interrupts(lambda: harness.hand.sent(outgoing)):
-        again = harness.hand.collect().types  # by the next call
+    for place in interrupts(lambda: harness.records.sent(outgoing)):
+        again = harness.records.collect().types  # by the next call
         if outgoing.take(LOOP):
             assert again == {}, place
-            assert list(harness.hand.held) == [second], place
+            assert list(harness.records.held) == [second], place
         else:
             assert again == {acquired: {0: ACCEPT, 1: RENEW, 2: ACCEPT}}, place
         prepare()
@@ -209,10 +209,10 @@ def test_ctrl_c_at_any_place_of_decoding_loses_nothing() -> None:
     harness: Harness
     acquired: Acquired
     prepare()
-    for place in interrupts(lambda: harness.hand.stock()):
+    for place in interrupts(lambda: harness.records.stock()):
         assert harness.offsets() == [0, 1, 2, 3], place
-        assert harness.hand.collect_aside().types == {acquired: {4: GAP, 5: GAP}}, place
-        assert harness.hand._renew_from == acquired.until, place
+        assert harness.records.collect_aside().types == {acquired: {4: GAP, 5: GAP}}, place
+        assert harness.records._renew_from == acquired.until, place
         prepare()
 
 
@@ -226,13 +226,13 @@ def test_ctrl_c_at_any_place_of_a_subscription_loses_nothing_and_returns_nothing
     harness: Harness
     acquired: Acquired
     prepare()
-    for place in interrupts(lambda: harness.hand.keep(("u",))):
-        ready = [record.offset for record in harness.hand.ready]
-        aside = harness.hand.collect_aside().types[acquired]
+    for place in interrupts(lambda: harness.records.keep(("u",))):
+        ready = [record.offset for record in harness.records.ready]
+        aside = harness.records.collect_aside().types[acquired]
         assert (ready, aside) in (([1, 2, 3], {4: GAP}), ([], {1: RELEASE, 2: RELEASE, 3: RELEASE, 4: GAP})), place
-        harness.hand.keep(("u",))
+        harness.records.keep(("u",))
         assert harness.offsets() == [], place
-        assert harness.hand.collect_aside().types == {acquired: {1: RELEASE, 2: RELEASE, 3: RELEASE, 4: GAP}}, place
+        assert harness.records.collect_aside().types == {acquired: {1: RELEASE, 2: RELEASE, 3: RELEASE, 4: GAP}}, place
         prepare()
 
 
@@ -241,20 +241,20 @@ def test_ctrl_c_at_any_place_of_a_poll_and_of_its_end_loses_no_record() -> None:
     got: list[ShareRecord] = []
 
     def act() -> None:
-        if harness.hand.out:
-            harness.hand.take_back()
+        if harness.records.out:
+            harness.records.take_back()
         try:
-            found = harness.hand.take(2)
-            harness.hand.out = []
+            found = harness.records.take(2)
+            harness.records.out = []
         except Interrupted:
-            harness.hand.take_back()
+            harness.records.take_back()
             raise
         got.extend(found)
 
     harness.arrive(0, 3)
-    harness.hand.stock()
+    harness.records.stock()
     for place in interrupts(act):
-        harness.hand.take_back()
-        assert [record.offset for record in harness.hand.ready] == [0, 1, 2, 3], place
-        assert (harness.hand.held, harness.hand.delivered) == ({}, 0)
+        harness.records.take_back()
+        assert [record.offset for record in harness.records.ready] == [0, 1, 2, 3], place
+        assert (harness.records.held, harness.records.delivered) == ({}, 0)
     assert [record.offset for record in got] == [0, 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykafka4.core.consumer.fetch_buffer import FetchBuffer
+from pykafka4.consumer.reading.fetch_buffer import FetchBuffer
 
 
 class Reading:
