@@ -5,11 +5,14 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import lz4.frame
 import pytest
 
 from pykafka4.records import TopicPartition
 from pykafka4.testing.storage.log import DuplicateAnswer, PartitionLog, UnknownProducer
 from pykafka4.wire.records.batch import WireRecord, build_batch
+from pykafka4.wire.records.checksum import crc32c
+from pykafka4.wire.records.compression import compress
 
 TP = TopicPartition("t", 0)
 
@@ -44,6 +47,26 @@ def test_a_repeated_batch_gets_the_offset_of_its_first_copy() -> None:
     assert [a.base_offset for a in again] == first
     assert all(a.duplicate for a in again)
     assert one.end_offset == 5
+
+
+def with_body(codec: int, body: bytes) -> bytes:
+    """A batch of one record, with `body` as its compressed records and a good checksum."""
+    made = bytearray(batch(0, codec=codec)[:61] + body)
+    struct.pack_into(">i", made, 8, len(made) - 12)
+    struct.pack_into(">I", made, 17, crc32c(memoryview(made)[21:]))
+    return bytes(made)
+
+
+def test_compressed_data_is_valid_if_javas_reader_takes_it() -> None:
+    one, large = log(), build_batch([WireRecord(value=bytes(100_000))])[61:]
+    skippable = struct.pack("<II", 0x184D2A50, 3) + b"abc"
+    frames = skippable + compress(4, large[:9]) + compress(4, large[9:]) + skippable
+    assert one.append(with_body(4, frames), 0).error == "NONE"
+    independent, dependent = (
+        lz4.frame.compress(large, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=flag) for flag in (False, True)
+    )
+    assert one.append(with_body(3, independent), 0).error == "NONE"
+    assert one.append(with_body(3, dependent), 0).error == "INVALID_RECORD"
 
 
 def test_a_repeated_batch_can_be_refused_instead() -> None:

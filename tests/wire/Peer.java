@@ -34,6 +34,7 @@ public class Peer {
             case "request", "response", "data" -> again(words);
             case "records" -> records(bytes(words[1]));
             case "partition" -> "=" + BuiltInPartitioner.partitionForKey(HEX.parseHex(words.length > 2 ? words[2] : ""), Integer.parseInt(words[1]));
+            case "unpack" -> unpack(CompressionType.forId(Integer.parseInt(words[1])), bytes(words.length > 2 ? words[2] : ""));
             case "build" -> build(Byte.parseByte(words[1]), CompressionType.forName(words[2]));
             default -> throw new IllegalArgumentException(words[0]);
         };
@@ -86,6 +87,14 @@ public class Peer {
 
     static String hex(ByteBuffer data) {
         return data == null ? "null" : HEX.formatHex(Utils.toArray(data));
+    }
+
+    static String unpack(CompressionType type, ByteBuffer data) {
+        try (InputStream in = Compression.of(type).build().wrapForInput(data, (byte) 2, BufferSupplier.NO_CACHING)) {
+            return "=" + HEX.formatHex(in.readAllBytes());
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     static String build(byte magic, CompressionType type) {

@@ -20,6 +20,7 @@ BODY_AT: Final = 21
 SIZE_AT_LEAST: Final = 17  # bytes up to the magic, which every batch has
 LENGTH_AT_LEAST: Final = 14  # of the smallest message of magic 0
 CODEC: Final = 0x07
+LZ4, LZ4_FLAGS_AT, LZ4_INDEPENDENT = 3, HEADER.size + 4, 0x20  # codec; Java reads no frames with dependent blocks
 ZSTD, ZSTD_SINCE = 4, 7  # codec, version of Produce
 TIMESTAMP_TYPE: Final = 0x08
 TRANSACTIONAL: Final = 0x10
@@ -118,6 +119,8 @@ def batch_refusal(header: Header | None, data: bytes, max_bytes: int) -> str | N
         return "CORRUPT_MESSAGE"
     if header.attributes & CODEC > ZSTD:
         return "UNKNOWN_SERVER_ERROR"
+    if header.attributes & CODEC == LZ4 and len(data) > LZ4_FLAGS_AT and not data[LZ4_FLAGS_AT] & LZ4_INDEPENDENT:
+        return "INVALID_RECORD"
     if header.records < 1 or header.last_offset_delta != header.records - 1 or header.control:
         return "INVALID_RECORD"
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):

@@ -23,9 +23,11 @@ LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}  # as Kafka's 
 _PIECE = 256 * 1024  # input or output size of one step
 _CRUMB = 4096
 _POOLED = 8
-_MEMBERS = 1000  # of one gzip stream; each costs a copy of the remaining data, and producers write only one
-_GZIP = 16 + zlib.MAX_WBITS
+_MEMBERS = 50_000  # of one gzip stream: empty ones would only cost time
+_GZIP, _GZIP_MAGIC = 16 + zlib.MAX_WBITS, b"\x1f\x8b"
 _BLOCKS = 1_000_000  # of one zstd frame; each is up to 128 KiB, and a frame of empty ones would only cost time
+_FRAMES = 50_000  # of one zstd stream: empty ones would only cost time
+_ZSTD_MAGIC, _SKIPPABLE_MAGIC = 0xFD2FB528, 0x184D2A5  # without the last four bits, which are free
 _REPEATED = 1  # type of a zstd block that is one byte, so many times
 
 _XERIAL = struct.Struct(">8sii")
@@ -184,10 +186,14 @@ class _Output:
     @property
     def room(self) -> int:
         """How much to request from a decompressor: at most a piece, and at most one byte over the limit, to see whether it is exceeded."""
-        return min(_PIECE, self.max_size - self._size + 1)
+        return min(_PIECE, self.left + 1)
+
+    @property
+    def left(self) -> int:
+        return self.max_size - self._size
 
     def reserve(self, size: int) -> None:
-        if size > self.max_size - self._size:
+        if size > self.left:
             raise _too_large(self.max_size)
 
     def add(self, piece: bytes) -> None:
@@ -221,31 +227,41 @@ def _read_none(view: memoryview, max_size: int) -> bytes:
 
 
 def _read_gzip(view: memoryview, max_size: int) -> bytes:
-    out, inflate, members = _Output(max_size), zlib.decompressobj(_GZIP), 1
-    for piece in _pieces(view):
-        left: Any = piece
-        while left:
-            if inflate.eof:
-                inflate, members = zlib.decompressobj(_GZIP), members + 1
-            if members > _MEMBERS:
-                raise DecodeError(f"more than {_MEMBERS} gzip members in one batch")
-            out.add(inflate.decompress(left, out.room))
-            left = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
-    while not inflate.eof and (more := inflate.decompress(b"", out.room)):
-        out.add(more)
-    if not inflate.eof:
-        raise DecodeError("the gzip data is truncated")
-    return out.bytes()
+    """All members. Bytes after them that begin no member (padding) are ignored, as in Java."""
+    out, at = _Output(max_size), 0
+    for _ in range(_MEMBERS):
+        at = _gzip_member(view, at, out)
+        if view[at : at + len(_GZIP_MAGIC)] != _GZIP_MAGIC:
+            return out.bytes()
+    raise DecodeError(f"more than {_MEMBERS} gzip members in one batch")
+
+
+def _gzip_member(view: memoryview, at: int, out: _Output) -> int:
+    """Decompress the member at `at`; returns its end. The input pieces grow: `unused_data` copies the rest of the last one."""
+    inflate, size, begin = zlib.decompressobj(_GZIP), _CRUMB, at
+    while not inflate.eof:
+        piece: Any = inflate.unconsumed_tail or view[at : at + size]
+        if not inflate.unconsumed_tail:
+            at, size = at + len(piece), min(2 * size, _PIECE)
+        made = inflate.decompress(piece, out.room)
+        out.add(made)
+        if not piece and not made and not inflate.eof:
+            raise DecodeError(f"the gzip member at byte {begin} is truncated")
+    return at - len(inflate.unused_data)
 
 
 def _read_snappy(view: memoryview, max_size: int) -> bytes:
-    """With the framing of snappy-java, or one raw block, as librdkafka writes it."""
+    """With the framing of snappy-java, or one raw block, as librdkafka writes it. As in Java, streams with a header each may follow one
+    another, and fewer than four bytes at the end are ignored."""
     if view[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _snappy_block(view, _Output(max_size))
     out, pos = _Output(max_size), _XERIAL.size
     if len(view) < pos:
         raise DecodeError("the snappy header is truncated")
-    while pos < len(view):
+    while len(view) - pos >= 4:
+        if view[pos : pos + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
+            pos += _XERIAL.size
+            continue
         size = int.from_bytes(view[pos : pos + 4], "big")
         pos += 4
         if not 0 < size <= len(view) - pos:
@@ -272,39 +288,53 @@ def _snappy_block(block: memoryview, out: _Output) -> bytes:
 
 
 def _read_lz4(view: memoryview, max_size: int) -> bytes:
+    """The first frame. Bytes after it are ignored, as in Java, with which brokers check a batch before they append it."""
+    if view[: len(_LZ4_MAGIC)] != _LZ4_MAGIC:
+        raise DecodeError("not an lz4 frame")
     out, frame = _Output(max_size), _lz4().LZ4FrameDecompressor()
-    for place, piece in enumerate(_pieces(view)):
-        if frame.eof:
-            raise DecodeError(f"extra bytes after the end of the lz4 frame, from {place * _PIECE} on")
+    for piece in _pieces(view):
         out.add(frame.decompress(piece, max_length=out.room))
         while not frame.eof and not frame.needs_input:
             out.add(frame.decompress(b"", max_length=out.room))
-    if not frame.eof:
-        raise DecodeError("the lz4 frame is truncated")
-    if frame.unused_data:
-        raise DecodeError(f"{len(frame.unused_data)} extra bytes after the end of the lz4 frame")
-    return out.bytes()
+        if frame.eof:
+            return out.bytes()
+    raise DecodeError("the lz4 frame is truncated")
 
 
 def _read_zstd(view: memoryview, max_size: int) -> bytes:
-    """In one call, with the output as the window: streaming would need memory for both."""
-    frame = _zstd().get_frame_parameters(view)
-    size = frame.content_size
-    if (more := len(view) - _zstd_end(view, frame.has_checksum)) > 0:
-        raise DecodeError(f"{more} extra bytes after the end of the zstd frame")
-    context = _take(_ZSTD_READERS) or _zstd().ZstdDecompressor()
+    """All frames, each in one call with the output as the window: streaming would need memory for both."""
+    out, context = _Output(max_size), _take(_ZSTD_READERS) or _zstd().ZstdDecompressor()
     try:
-        if size == _zstd().CONTENTSIZE_UNKNOWN:
-            return _zstd_of_unknown_size(context, view, max_size)
-        _Output(max_size).reserve(size)
-        made: bytes = context.decompress(view, max_output_size=max(size, 1), allow_extra_data=False)
-        return made
+        for frame in _zstd_frames(view):
+            out.add(_zstd_frame(context, frame, out))
     finally:
         _ZSTD_READERS.append(context)
+    return out.bytes()
 
 
-def _zstd_end(view: memoryview, has_checksum: bool) -> int:
-    """The end of the frame, computed from its block sizes; the library checks it only if the content size is known and not 0."""
+def _zstd_frames(view: memoryview) -> Iterator[memoryview]:
+    """The frames with data; skippable ones are passed over."""
+    at = 0
+    for _ in range(_FRAMES):
+        if at == len(view):
+            return
+        magic = int.from_bytes(view[at : at + 4], "little")
+        if magic == _ZSTD_MAGIC:
+            end = at + _zstd_size(view[at:])
+            yield view[at:end]
+        elif magic >> 4 == _SKIPPABLE_MAGIC and len(view) - at >= 8:
+            end = at + 8 + int.from_bytes(view[at + 4 : at + 8], "little")
+        else:
+            raise DecodeError(f"{len(view) - at} extra bytes after the end of the zstd frame" if at else "not a zstd frame")
+        if end > len(view):
+            raise DecodeError("the zstd frame is truncated")
+        at = end
+    raise DecodeError(f"more than {_FRAMES} zstd frames in one batch")
+
+
+def _zstd_size(view: memoryview) -> int:
+    """The size of the frame that `view` begins with, computed from its block sizes."""
+    has_checksum: bool = _zstd().get_frame_parameters(view).has_checksum
     at: int = _zstd().frame_header_size(view)
     last = 0
     for _ in range(_BLOCKS):
@@ -316,24 +346,30 @@ def _zstd_end(view: memoryview, has_checksum: bool) -> int:
     raise DecodeError(f"more than {_BLOCKS} blocks in one zstd frame")
 
 
-def _zstd_of_unknown_size(context: Any, view: memoryview, max_size: int) -> bytes:
-    """Try a likely size before the limit: allocating and freeing a large block costs more than most batches."""
-    for room in (8 * len(view) + _PIECE, max_size):
-        if room <= max_size:
+def _zstd_frame(context: Any, frame: memoryview, out: _Output) -> bytes:
+    """The data of one frame. Of unknown size: a likely size comes before the limit, because a large block of memory costs time."""
+    size = _zstd().get_frame_parameters(frame).content_size
+    known = size != _zstd().CONTENTSIZE_UNKNOWN
+    if known:
+        out.reserve(size)
+    for room in (size,) if known else (8 * len(frame) + _PIECE, out.left):
+        if room <= out.left:
             try:
-                made: bytes = context.decompress(view, max_output_size=max(room, 1))
+                made: bytes = context.decompress(frame, max_output_size=max(room, 1))
             except _zstd().ZstdError:
+                if known:
+                    raise
                 continue
             return made
-    # The library raises the same error for a truncated frame and for one that is too long: count the bytes without keeping them.
+    # The library raises the same error for a damaged frame and for one that is too long: count the bytes without keeping them.
     counted = 0
-    with context.stream_reader(view, read_size=_PIECE) as stream:
-        while counted <= max_size:
+    with context.stream_reader(frame, read_size=_PIECE) as stream:
+        while counted <= out.left:
             piece = stream.read(_PIECE)
             if not piece:
                 raise DecodeError("the zstd frame is damaged or truncated")
             counted += len(piece)
-    raise _too_large(max_size)
+    raise _too_large(out.max_size)
 
 
 def repair_lz4(data: Readable) -> bytes:

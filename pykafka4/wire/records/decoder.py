@@ -173,7 +173,9 @@ class RawRecord(NamedTuple):
 
 
 def open_batch(batch: RecordBatch, unpack: Callable[[int, bytes, int], bytes], max_size: int) -> memoryview:
-    """The records of `batch` as decompressed bytes; DecodeError if their count is impossible."""
+    """The records of `batch` as decompressed bytes; DecodeError if their count is impossible. Without records the bytes have no meaning."""
+    if batch.count == 0:
+        return memoryview(b"")
     if batch.codec not in _CODEC_NUMBERS:
         raise DecodeError(f"compression codec {batch.codec} is unknown")
     body = batch.data[HEADER_SIZE:]
@@ -215,7 +217,7 @@ def _read_record(view: memoryview, at: int) -> RawRecord:
 def _skip_headers(body: memoryview, at: int, count: int) -> int:
     """The position after `count` headers at `at`; DecodeError if a length exceeds their record."""
     for _ in range(count):
-        for what, least in (("name", 0), ("value", -1)):
+        for what, least in (("name", 0), ("value", -(2**31))):
             size, at = read_varint(body, at)
             if not least <= size <= len(body) - at:
                 raise DecodeError(f"the length of a header's {what} exceeds its record")
@@ -236,7 +238,7 @@ def read_headers(count: int, data: bytes) -> Headers:
 
 def _read_bytes(body: memoryview, at: int) -> tuple[bytes | None, int]:
     size, at = read_varint(body, at)
-    if not -1 <= size <= len(body) - at:
+    if size > len(body) - at:
         raise DecodeError("a length exceeds its record")
     return (None, at) if size < 0 else (bytes(body[at : at + size]), at + size)
 
@@ -252,7 +254,8 @@ def read_varint(view: memoryview, pos: int, bits: int = 32) -> tuple[int, int]:
         byte = view[pos]
         pos += 1
         n |= (byte & 0x7F) << shift
-        if byte < 0x80 and n < 1 << bits:
+        if byte < 0x80:
+            n &= (1 << bits) - 1  # as Java, which drops the bits of the last byte that have no room
             return n >> 1 ^ -(n & 1), pos
         shift += 7
     raise DecodeError(f"a varint of more than {bits} bits")

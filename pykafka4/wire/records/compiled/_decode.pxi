@@ -25,13 +25,13 @@ cdef const char* read_record(const char* p, const char* end, Raw* r) noexcept no
         p = get_varint(p, end, &r.offset)
     if p != NULL:
         p = get_varint(p, end, &r.key_size)
-    if p == NULL or r.key_size < -1 or r.key_size > end - p:
+    if p == NULL or r.key_size > end - p:
         return "a key's length exceeds its record"
     r.key = p
     if r.key_size > 0:
         p += r.key_size
     p = get_varint(p, end, &r.value_size)
-    if p == NULL or r.value_size < -1 or r.value_size > end - p:
+    if p == NULL or r.value_size > end - p:
         return "a value's length exceeds its record"
     r.value = p
     if r.value_size > 0:
@@ -301,6 +301,10 @@ cdef class Chunk:
             if bits & CONTROL_BIT:
                 self.end_aborted(batch, bits & CODEC_BITS)
         if bits & CONTROL_BIT or (bits & TRANSACTIONAL_BIT and self.to_abort is not None and get64(batch + 43) in self.aborting):
+            self.pass_over(batch)
+            self.leave()
+            return 1
+        if get32(batch + 57) == 0:     # compaction has removed all records
             self.pass_over(batch)
             self.leave()
             return 1

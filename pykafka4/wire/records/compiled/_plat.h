@@ -173,7 +173,7 @@ static inline const char *get_varint_of(const char *p, const char *end, int bits
         uint64_t byte = (unsigned char)*p++;
         z |= (byte & 127) << shift;
         if (byte < 128) {
-            if (shift + 7 > bits && byte >> (bits - shift)) return NULL; /* a last byte with more bits than there are */
+            if (bits < 64) z &= ((uint64_t)1 << bits) - 1; /* as Java, which drops the bits of the last byte that have no room */
             *value = (int64_t)(z >> 1) ^ -(int64_t)(z & 1);
             return p;
         }

@@ -54,7 +54,7 @@ static inline const char *headers_check(const char *p, const char *end, int64_t 
         p = get_varint(p, end, &size);
         if (!p || size < 0 || size > end - p) return "the length of a header's name exceeds its record";
         p = get_varint(p + size, end, &size);
-        if (!p || size < -1 || size > end - p) return "the length of a header's value exceeds its record";
+        if (!p || size > end - p) return "the length of a header's value exceeds its record";
         if (size > 0) p += size;
     }
     return p == end ? NULL : "a record is longer than its parts";

@@ -155,14 +155,10 @@ BODIES = {
     "length of eleven bytes": b"\xff" * 10 + b"\0" + FINE,
     "length without end": b"\xff" * 30,
     "timestamp of eleven bytes": record_of(b"\0" + b"\xff" * 10 + b"\0\0\1\1\0"),
-    "timestamp of 65 bits": record_of(b"\0" + b"\xff" * 9 + b"\x02" + b"\0\1\1\0"),
     "offset below the base": record_of(b"\0\0" + varint(-1) + b"\1\1\0"),
     "offset past the last": record_of(b"\0\0" + varint(1) + b"\1\1\0"),
-    "offset of 2^31": record_of(b"\0\0" + varint(2**31) + b"\1\1\0"),
-    "key of -2": record_of(b"\0\0\0" + varint(-2) + b"\1\0"),
     "key beyond the record": record_of(b"\0\0\0" + varint(4) + b"\1\0"),
     "key of 2^31 - 1": record_of(b"\0\0\0" + varint(2**31 - 1) + b"\1\0"),
-    "value of -2": record_of(b"\0\0\0\1" + varint(-2) + b"\0"),
     "value beyond the record": record_of(b"\0\0\0\1" + varint(2) + b"\0"),
     "no headers": record_of(b"\0\0\0\1\1"),
     "headers of -1": record_of(b"\0\0\0\1\1" + varint(-1)),
@@ -170,7 +166,6 @@ BODIES = {
     "2^31 - 1 headers": record_of(b"\0\0\0\1\1" + varint(2**31 - 1) + b"\0\1\0"),
     "header name of -1": record_of(b"\0\0\0\1\1" + varint(1) + b"\1\1"),
     "header name beyond the record": record_of(b"\0\0\0\1\1" + varint(1) + varint(5) + b"\1"),
-    "header value of -2": record_of(b"\0\0\0\1\1" + varint(1) + b"\0" + varint(-2)),
     "header value beyond the record": record_of(b"\0\0\0\1\1" + varint(1) + b"\0" + varint(5)),
     "bytes behind the headers": record_of(b"\0\0\0\1\1\0\0"),
     "bytes behind the record": record_of(FINE) + b"\0",
@@ -185,6 +180,28 @@ def test_a_damaged_record_is_corrupt_and_nothing_else(core: ModuleType, name: st
     assert isinstance(error, CorruptRecord)
     assert error.next_offset == 1
     assert len(out) == (name == "bytes behind the record")
+
+
+SLOPPY = {
+    "timestamp of 65 bits": record_of(b"\0" + b"\x80" * 9 + b"\x02" + b"\0\1\1\0"),
+    "offset of 2^31": record_of(b"\0\0" + varint(2**31) + b"\1\1\0"),
+    "key of -2": record_of(b"\0\0\0" + varint(-2) + b"\1\0"),
+    "value of -2": record_of(b"\0\0\0\1" + varint(-2) + b"\0"),
+}
+
+
+@each_core
+@pytest.mark.parametrize("name", SLOPPY)
+def test_a_record_that_kafka_appends_is_read_as_java_reads_it(core: ModuleType, name: str) -> None:
+    (record,), error, _ = decoded(core, batch_of(SLOPPY[name]))
+    assert error is None
+    assert (record.offset, record.timestamp_ms, record.key, record.value) == (0, -1, None, None)
+
+
+@each_core
+def test_bytes_of_a_batch_without_records_have_no_meaning(core: ModuleType) -> None:
+    out, error, chunk = decoded(core, batch_of(record_of(FINE), count=0, last=4))
+    assert (out, error, chunk.position) == ([], None, 5)
 
 
 @each_core

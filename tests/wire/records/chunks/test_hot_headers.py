@@ -84,17 +84,15 @@ def test_a_damaged_header_is_found_when_its_record_is_decoded(core: ModuleType, 
     data[data.index(b"\x04ab\x04cd") + at] = byte
     records, error, _ = decoded(core, resealed(data))
     assert records == []
-    assert "header" in str(error) or "longer than its parts" in str(error)
+    assert "header" in str(error) or "longer than its" in str(error)
 
 
-@pytest.mark.parametrize("size", [b"\x03", b"\x05", b"\x7f"])
-def test_only_minus_one_is_the_size_of_no_value(core: ModuleType, size: bytes) -> None:
+@pytest.mark.parametrize("size", [b"\x01", b"\x03", b"\x05", b"\x7f"])
+def test_every_negative_size_means_no_value_as_in_java(core: ModuleType, size: bytes) -> None:
     data = bytearray(build_batch([WireRecord(headers=(("ab", None), ("cd", None)))]))
     at = data.index(b"\x04ab\x01")
     data[at + 3 : at + 4] = size
-    records, error, _ = decoded(core, resealed(data))
-    assert records == []
-    assert "the length of a header's value exceeds its record" in str(error)
+    assert one_of(core, resealed(data)).headers == (("ab", None), ("cd", None))
 
 
 def test_headers_of_many_records_survive_the_collector_and_the_chunk(core: ModuleType) -> None:
