@@ -82,9 +82,9 @@ compat: kafka ## old brokers: produce, consume and groups on 0.11 to 3.9, readin
 	$(PYTEST) -s --timeout 0 -m compat
 
 
-mutants: base ## deliberate bugs, and a sample of mutations of core/; a test must notice each (WORDS=… SAMPLE=… SEED=…); the simulation's own without their bugs
+mutants: base ## deliberate bugs, and a sample of mutations of core/ or OF=pykafka4/…; a test must notice each (WORDS=… SAMPLE=… SEED=…); the simulation's own without their bugs
 	$(PYTEST) -m controls tests/simulation
-	$(PY) -m tools.mutants --sample $(SAMPLE) $(if $(SEED),--seed $(SEED)) $(WORDS)
+	$(PY) -m tools.mutants --sample $(SAMPLE) $(if $(SEED),--seed $(SEED)) $(if $(OF),--of $(OF)) $(WORDS)
 
 check: base ## ruff, format, mypy --strict, import contracts, what is rendered from options and state tables, the documentation site; long files and functions are reported
 	@$(PY) -m tools.sizes

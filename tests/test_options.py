@@ -1,7 +1,7 @@
 """Every option reaches the wire or the behaviour of a real producer, consumer or client. Invariant: an option without a row fails.
 
-A row is a test of this module (`@shows`), with the client on a model cluster that keeps what it was asked, or, for the timers of machines
-that only a fake clock can test, a mutant of `tools.mutants` that ignores the option: `make mutants` fails unless a unit test notices it.
+A row is a test of this module (`@shows`), with the client on a model cluster that keeps the requests, or the name of a test in another
+module, for the timers of machines that only a fake clock can test.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -27,45 +28,43 @@ from pykafka4.wire.records.compression import CODECS
 from pykafka4.wire.records.hot import murmur2
 from tests.net.net_helpers import SECONDS, closed_port, until
 from tests.net.proxy_servers import SERVERS
-from tools.mutants.catalogue import MUTANTS
 
-# The mutant "OPTION is ignored" of each is killed by a unit test.
 TLS_HANDSHAKE = b"\x16"  # the type of the first record of a connection
-ELSEWHERE = (
-    "ssl_cafile",
-    "ssl_ca_pem",
-    "ssl_certfile",
-    "ssl_cert_pem",
-    "ssl_keyfile",
-    "ssl_key_pem",
-    "ssl_password",
-    "ssl_check_hostname",
-    "ssl_ciphers",
-    "ssl_context",
-    "sasl_mechanism",
-    "sasl_username",
-    "sasl_password",
-    "sasl_oauth_token",
-    "sasl_kerberos_service_name",
-    "sasl_kerberos_principal",
-    "sasl_kerberos_keytab",
-    "retry_backoff_ms",
-    "retry_backoff_max_ms",
-    "reconnect_backoff_ms",
-    "reconnect_backoff_max_ms",
-    "socket_connection_setup_timeout_ms",
-    "socket_connection_setup_timeout_max_ms",
-    "connections_max_idle_ms",
-    "metadata_max_age_ms",
-    "metadata_max_idle_ms",
-    "retries",
-    "max_failed_attempts",
-    "receive_message_max_bytes",
-    "max_decompressed_bytes",
-    "prefetch_bytes",
-    "heartbeat_interval_ms",
-)
-IGNORED = {mutant.breaks.removesuffix(" is ignored"): mutant for mutant in MUTANTS if mutant.breaks.endswith(" is ignored")}
+# The test of each option that needs more than a model cluster, wherever that test is.
+ELSEWHERE = {
+    "ssl_cafile": "test_authorities_come_from_a_file_or_a_text",
+    "ssl_ca_pem": "test_authorities_come_from_a_file_or_a_text",
+    "ssl_certfile": "test_a_client_certificate_is_taken_in_every_form",
+    "ssl_cert_pem": "test_a_client_certificate_is_taken_in_every_form",
+    "ssl_keyfile": "test_a_client_certificate_is_taken_in_every_form",
+    "ssl_key_pem": "test_a_client_certificate_is_taken_in_every_form",
+    "ssl_password": "test_what_is_wrong_with_a_password_is_said",
+    "ssl_check_hostname": "test_options_reach_the_context",
+    "ssl_ciphers": "test_options_reach_the_context",
+    "ssl_context": "test_a_given_context_is_used_as_it_is",
+    "sasl_mechanism": "test_the_nonces_of_two_connections_differ",
+    "sasl_username": "test_both_callables_are_asked_for_each_connection_and_their_answers_are_used_together",
+    "sasl_password": "test_both_callables_are_asked_for_each_connection_and_their_answers_are_used_together",
+    "sasl_oauth_token": "test_a_token_is_used_again_until_four_fifths_of_its_life_are_over",
+    "sasl_kerberos_service_name": "test_the_options_say_whose_ticket_for_which_service",
+    "sasl_kerberos_principal": "test_the_options_say_whose_ticket_for_which_service",
+    "sasl_kerberos_keytab": "test_with_a_keytab_the_library_gets_the_tickets_and_keeps_them_in_memory",
+    "retry_backoff_ms": "test_a_refused_batch_goes_out_again_after_a_pause_that_grows_and_that_an_acknowledgement_resets",
+    "retry_backoff_max_ms": "test_the_pause_before_another_try_grows_to_its_maximum",
+    "reconnect_backoff_ms": "test_a_wanted_connection_is_retried_with_a_growing_back_off",
+    "reconnect_backoff_max_ms": "test_a_wanted_connection_is_retried_with_a_growing_back_off",
+    "socket_connection_setup_timeout_ms": "test_a_silent_address_is_given_up_at_the_setup_timeout_which_grows_to_its_maximum",
+    "socket_connection_setup_timeout_max_ms": "test_a_silent_address_is_given_up_at_the_setup_timeout_which_grows_to_its_maximum",
+    "connections_max_idle_ms": "test_an_unused_connection_is_closed_and_one_in_use_is_not",
+    "metadata_max_age_ms": "test_metadata_is_refreshed_before_its_maximum_age_and_not_in_step_with_other_clients",
+    "metadata_max_idle_ms": "test_topics_unused_for_long_are_dropped_and_can_be_used_again",
+    "retries": "test_without_retries_a_lost_connection_fails_the_batch_as_maybe_written_and_the_next_record_goes_on",
+    "max_failed_attempts": "test_max_failed_attempts_counts_error_responses_and_not_lost_connections",
+    "receive_message_max_bytes": "test_a_batch_over_the_fetch_limit_is_reported_and_delays_no_other_partition",
+    "max_decompressed_bytes": "test_a_batch_that_unpacks_to_too_much_is_refused_by_name_and_can_be_passed",
+    "prefetch_bytes": "test_one_answer_is_asked_to_fit_into_the_room_that_is_left",
+    "heartbeat_interval_ms": "test_heartbeats_follow_each_other_at_their_interval",
+}
 ROWS: dict[str, Callable[[Wire], None]] = {}
 
 
@@ -597,8 +596,6 @@ def test_every_option_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("option", ELSEWHERE)
-def test_a_mutant_that_ignores_the_option_is_in_the_catalogue(option: str) -> None:
-    mutant = IGNORED[option]
-    assert f"config.{option}" in mutant.old
-    assert option not in mutant.new
-    assert mutant.tests
+def test_an_option_without_a_row_has_a_test_in_another_module(option: str) -> None:
+    sources = [path.read_text() for path in Path(__file__).parent.rglob("test_*.py")]
+    assert any(f"def {ELSEWHERE[option]}(" in source and option in source for source in sources)

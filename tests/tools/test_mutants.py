@@ -1,4 +1,4 @@
-"""The runner of mutants: killed means that a test failed, and nothing else does."""
+"""The runner of mutants: killed means that a test fails with the bug and passes without it."""
 
 from __future__ import annotations
 
@@ -9,111 +9,170 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tools.mutants.catalogue import MODULES, MUTANTS
-from tools.mutants.mutant import Mutant, Stale
-from tools.mutants.run import EXTENSIONS, ROOT, Fate, Tree, control, judged, run_one, switched
+from tools.mutants.catalogue import Entry, entries, mutants_of
+from tools.mutants.mutant import ROOT, Mutant, mirrored
+from tools.mutants.places import Stale, edited, places
+from tools.mutants.run import Fate, Tree, judged, run_one
 
-MUTANT = Mutant("code.py", "return a + b", "return a - b", "sums are differences", ("test_code.py::test_sum",))
+CODE = """class Total:
+    def __init__(self):
+        self.sum = 0
+
+    def add(self, *parts):
+        if not parts:
+            return self.sum
+        for part in parts:  # a comment
+            self.sum += part
+            self.last = part
+        return self.sum + 0
+
+
+def other():
+    return 1
+"""
+COMPILED = """cdef class Ring:
+    cdef int put(self, int value) noexcept nogil:
+        self.last = value
+        return self.size + value
+
+    def get(self):
+        return self.last
+"""
+TESTS = """from total import Total, other
+
+
+def test_sum():
+    assert Total().add(2, 1) == 3
+
+
+def test_other():
+    assert other()
+"""
+KILLER, BLIND = "tests/test_total.py::test_sum", "tests/test_total.py::test_other"
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
     pytest.importorskip("pytest_timeout", reason="mutants are tried under pytest-timeout; pip install -e '.[test]'")
-    (tmp_path / "mycode.py").write_text("def add(a, b):\n    return a + b\n\n\ndef other():\n    return 1\n")
-    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
-    tests = "from mycode import add, other\n\n\ndef test_sum():\n    assert add(2, 1) == 3\n\n\ndef test_other():\n    assert other()\n"
-    (tmp_path / "test_code.py").write_text(tests)
+    (tmp_path / "pykafka4").mkdir()
+    (tmp_path / "pykafka4" / "total.py").write_text(CODE)
+    (tmp_path / "pykafka4" / "_ring.pyx").write_text(COMPILED)
+    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = pykafka4\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_total.py").write_text(TESTS)
     return Tree(tmp_path)
 
 
-def with_file(**changes: object) -> Mutant:
-    return attrs.evolve(MUTANT, file="mycode.py", **changes)
+def change(tree: Tree, symbol: str, was: str, becomes: str, on: str = "") -> str:
+    (place,) = places(tree.folder)[symbol]
+    return edited((tree.folder / place.file).read_text(), place, was, becomes, on)
+
+
+def mutant(tree: Tree, becomes: str, test: str = "") -> Mutant:
+    (made,), stale = mutants_of([Entry("Total.add", "self.sum += part", becomes, "sums are wrong", test)], tree.folder)
+    assert not stale
+    return made
+
+
+# -- the place of an edit
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "line"),
+    [
+        ("self.sum + 0", "self.sum + 1", "return self.sum + 1"),
+        ("self.last=part", "", "self.sum += part"),
+        ("self.sum += part; self.last = part", "self.last = part; self.sum += part", "self.last = part\n            self.sum += part"),
+        ("if not parts: ...", "", "def add(self, *parts):\n        pass\n        for"),
+    ],
+)
+def test_an_edit_finds_its_code_whatever_its_formatting(tree: Tree, was: str, becomes: str, line: str) -> None:
+    changed = change(tree, "Total.add", was, becomes)
+    assert line in changed
+    assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(CODE))
+
+
+@pytest.mark.parametrize("was", ["self.sum", "self.sum * 2", "if parts: ..."])
+def test_code_that_is_not_there_once_is_stale(tree: Tree, was: str) -> None:
+    with pytest.raises(Stale, match="times"):
+        change(tree, "Total.add", was, "x")
+
+
+def test_a_compiled_edit_is_switched_on_at_run_time(tree: Tree) -> None:
+    assert "return ((value) if (on == 7) else (self.size + value))" in change(tree, "Ring.put", "self.size + value", "value", "(on == 7)")
+    assert "if not (on == 7): self.last = value\n" in change(tree, "Ring.put", "self.last = value", "", "(on == 7)")
+    with pytest.raises(Stale):
+        change(tree, "Ring.get", "value", "0", "on")
+
+
+def test_a_stale_entry_costs_a_line_and_no_failure(tree: Tree) -> None:
+    listed = [
+        Entry("Total.gone", "a", "b", "the first"),
+        Entry("Total.add", "gone()", "", "the second"),
+        Entry("Total.add", "self.last = part", "", "the third", "tests/test_gone.py"),
+    ]
+    made, stale = mutants_of(listed, tree.folder)
+    assert not made
+    assert len(stale) == 3
+    assert "0 functions or classes" in stale[0]
+    assert "the second" in stale[1]
+    assert "tests/test_gone.py" in stale[2]
+
+
+def test_the_compiled_mutants_of_a_file_are_built_together(tree: Tree) -> None:
+    both, _ = mutants_of([Entry("Ring.put", "self.last = value", "", "one"), Entry("Ring.get", "self.last", "0", "two")], tree.folder)
+    assert [made.number for made in both] == [1, 2]
+    assert "mutant_on == 1" in both[1].new
+    assert "mutant_on == 2" in both[1].new
+
+
+def test_the_tests_that_mirror_a_module_run_first_and_then_those_of_its_folder() -> None:
+    near, folder = mirrored("pykafka4/core/group/classic.py")
+    assert near == ("tests/core/group/test_classic.py",)
+    assert folder == ("tests/core/group",)
+
+
+# -- the catalogue
+
+
+def test_the_catalogue_has_at_most_250_different_bugs() -> None:
+    listed = entries()
+    assert len(listed) <= 250
+    assert len({(entry.symbol, entry.was, entry.becomes) for entry in listed}) == len(listed)
+    assert all(entry.breaks and entry.was != entry.becomes for entry in listed)
+
+
+# -- the verdict
 
 
 def test_a_mutant_that_its_test_notices_is_killed_and_the_source_is_as_before(tree: Tree) -> None:
-    before = (tree.folder / "mycode.py").read_text()
-    verdict = run_one(tree, with_file(), MUTANT.tests, 1)
-    assert (verdict.fate, verdict.detail) == (Fate.KILLED, "test_code.py::test_sum")
-    assert (tree.folder / "mycode.py").read_text() == before
-    assert control(tree, [with_file()]) == ""
+    verdict = run_one(tree, mutant(tree, ""))
+    assert (verdict.fate, verdict.detail) == (Fate.KILLED, KILLER)
+    assert (tree.folder / "pykafka4" / "total.py").read_text() == CODE
 
 
 def test_a_mutant_that_no_test_notices_survives(tree: Tree) -> None:
-    assert run_one(tree, with_file(), ("test_code.py::test_other",), 1).fate is Fate.SURVIVED
+    assert run_one(tree, mutant(tree, "", BLIND)).fate is Fate.SURVIVED
 
 
-@pytest.mark.parametrize("old", ["return a * b", "return"])
-def test_a_text_that_is_not_there_once_is_stale(tree: Tree, old: str) -> None:
-    verdict = run_one(tree, with_file(old=old), MUTANT.tests, 1)
-    assert verdict.fate is Fate.STALE
-    assert old in verdict.detail
+def test_a_test_that_fails_without_the_mutant_shows_nothing(tree: Tree) -> None:
+    made = mutant(tree, "self.sum -= part")
+    (tree.folder / "pykafka4" / "total.py").write_text(CODE.replace("self.sum = 0", "self.sum = 5"))
+    verdict = run_one(tree, made)
+    assert verdict.fate is Fate.BROKEN
+    assert "without it, too" in verdict.detail
 
 
-@pytest.mark.parametrize("tests", [("test_code.py::test_gone",), ("test_gone.py",)])
-def test_a_test_that_is_not_there_kills_nothing(tree: Tree, tests: tuple[str, ...]) -> None:
-    assert run_one(tree, with_file(), tests, 1).fate is Fate.BROKEN
-
-
-def test_a_module_that_cannot_be_imported_kills_nothing(tree: Tree) -> None:
-    assert run_one(tree, with_file(old="def add", new="import nothing_of_that_name\n\n\ndef add"), MUTANT.tests, 1).fate is Fate.BROKEN
-
-
-def test_tests_that_fail_without_a_mutant_show_nothing(tree: Tree) -> None:
-    (tree.folder / "mycode.py").write_text("def add(a, b):\n    return 0\n\n\ndef other():\n    return 1\n")
-    assert "test_sum" in control(tree, [with_file()])
+def test_a_module_that_cannot_be_imported_shows_nothing(tree: Tree) -> None:
+    made = attrs.evolve(mutant(tree, ""), new="import nothing_of_that_name\n")
+    assert run_one(tree, made).fate is Fate.BROKEN
 
 
 def test_a_crash_of_the_interpreter_counts_as_noticed() -> None:
-    assert judged(MUTANT, subprocess.CompletedProcess([], -11, "", ""), 0.0).fate is Fate.KILLED
+    made = Mutant("a.py", "", "a crash", ())
+    assert judged(made, subprocess.CompletedProcess([], -11, "", ""), 0.0).fate is Fate.KILLED
 
 
-def test_a_compiled_mutant_is_switched_on_by_its_number() -> None:
-    mutant = Mutant("core.pyx", "if a:", "if a and not {on}:", "it is never so", ())
-    assert mutant.apply("if a:\n", on="(mutant_on == 7)") == "if a and not (mutant_on == 7):\n"
-    with pytest.raises(Stale):
-        mutant.apply("if b:\n")
-
-
-def test_every_compiled_module_can_switch_mutants_and_has_those_of_its_folder() -> None:
-    assert {str(path.relative_to(ROOT)) for path in (ROOT / "pykafka4").rglob("*.pyx")} == set(EXTENSIONS)
-    for name, anchor in EXTENSIONS.items():
-        source = switched(name, (ROOT / name).read_text(), anchor)
-        assert source.index("int mutant_on") < source.index(anchor)
-    folders = {Path(name).parent for name in EXTENSIONS}
-    assert {Path(mutant.file).parent for mutant in MUTANTS if mutant.compiled} <= folders
-
-
-def test_a_compiled_module_without_a_place_for_the_number_is_refused() -> None:
-    with pytest.raises(SystemExit, match=r"core\.pyx lacks the line 'here'"):
-        switched("core.pyx", "nothing", "here")
-
-
-def test_the_catalogue_holds_different_bugs_each_with_its_tests() -> None:
-    assert len({(mutant.file, mutant.old, mutant.new) for mutant in MUTANTS}) == len(MUTANTS)
-    for mutant in MUTANTS:
-        assert mutant.old != mutant.new
-        assert mutant.tests, mutant.breaks
-        assert not mutant.compiled or "{on}" in mutant.new, mutant.breaks
-
-
-def test_the_mutants_of_a_file_are_in_one_module_and_its_folder_mirrors_that_of_the_file() -> None:
-    modules = {(mutant.file, module) for module, mutants in MODULES.items() for mutant in mutants}
-    assert len(modules) == len({file for file, _ in modules})
-    for file, module in modules:
-        assert Path(file).is_relative_to(Path("pykafka4", *module.split(".")[:-1])), f"{file} is in {module}"
-
-
-def test_every_mutant_of_the_catalogue_fits_the_source_and_names_tests_that_are_there() -> None:
-    texts = {path: (ROOT / path).read_text() for path in {mutant.file for mutant in MUTANTS}}
-    texts |= {
-        path: (ROOT / path).read_text()
-        for path in {test.partition("::")[0] for mutant in MUTANTS for test in mutant.tests}
-        if path.endswith(".py")
-    }
-    for mutant in MUTANTS:
-        changed = mutant.apply(texts[mutant.file], on="1")
-        if not mutant.compiled:
-            ast.parse(changed, f"{mutant.file}, {mutant.breaks}")
-        for test in mutant.tests:
-            path, _, name = test.partition("::")
-            assert not name or f"def {name.partition('[')[0]}(" in texts[path], f"{test} is gone: {mutant.breaks}"
+def test_every_compiled_module_has_a_place_for_the_number_of_the_mutant() -> None:
+    for path in (ROOT / "pykafka4").rglob("*.pyx"):
+        assert "\ncdef extern from " in path.read_text()

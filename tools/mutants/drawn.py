@@ -1,6 +1,6 @@
 """Judges drawn mutations: those inside functions in the children of one process (`tools.mutants.host`), the others one by one.
 
-Invariant: as for the mutants of the catalogue, a verdict is given only when the same tests pass without a mutation.
+Invariant: there is a verdict only when the same tests pass without a mutation.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tools.mutants.mutant import Mutant
-from tools.mutants.run import ROOT, Fate, Tree, Verdict, survey
+from tools.mutants.mutant import ROOT, Mutant
+from tools.mutants.run import Fate, Tree, Verdict, survey
 
 __all__ = ["judge_all"]
 
@@ -46,7 +46,7 @@ def judge_all(mutants: Sequence[Mutant], tell: Callable[[Verdict], None]) -> lis
                 settle(Verdict(mutants[number], Fate.KILLED, detail, seconds))
             else:
                 settle(Verdict(mutants[number], Fate.SURVIVED, f"{ran} tests passed with it", seconds))
-    return verdicts + (survey(refused, tell, controlled=False) if refused else [])
+    return verdicts + (survey(refused, tell) if refused else [])
 
 
 def hosted(tree: Tree, mutants: Sequence[Mutant], folder: Path) -> Iterator[list[Any]]:

@@ -1,12 +1,13 @@
 """Runs tests against many mutations of functions in one process: pytest collects once, and each mutation is put into a forked child.
 
-Invariant: a child runs what a new process would run. A mutation inside a function changes the code of that function object and nothing else, so
-replacing `__code__` is the same as importing the changed module; every other mutation is refused (`None`), and belongs to a new process.
+Invariant: a child runs the same code as a new process would. A mutation inside a function changes the code of that function object and
+nothing else, so replacing `__code__` is the same as importing the changed module; every other mutation is refused (`None`), and belongs
+to a new process.
 
-`python -m tools.mutants.host JOBS OUT TEST…`: JOBS is a JSON list of [file, changed source, tests near it]; OUT gets one JSON line for each job as it ends:
-[number, fate, test or reason, tests that were run, seconds]. The first line is about number -1: all tests without a mutation, each with the
-functions that it calls. A mutation is judged by the tests that call its function, those near it first, and by all those marked `simulation`,
-until one fails.
+`python -m tools.mutants.host JOBS OUT TEST…`: JOBS is a JSON list of [file, changed source, tests near it]; OUT gets one JSON line for
+each job as it ends: [number, fate, test or reason, number of tests, seconds]. The first line is about number -1: all tests without a
+mutation, each with the functions that it calls. The judges of a mutation are the tests that call its function, those near it first, and
+then all tests marked `simulation`, until one fails.
 """
 
 from __future__ import annotations

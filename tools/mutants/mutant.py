@@ -1,49 +1,39 @@
-"""What a deliberate bug is, and how it is put into a source text. Invariant: a bug whose text is not there exactly once is refused."""
+"""A deliberate bug: a changed source, and the tests that run with it."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import attrs
 
-__all__ = ["Mutant", "Stale"]
+__all__ = ["ROOT", "Mutant", "mirrored"]
 
-COMPILED = (".pyx", ".pxi", ".h")
-
-
-class Stale(Exception):
-    """The source has changed: the text that the mutant replaces is not there, or not once."""
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @attrs.frozen
 class Mutant:
-    """One deliberate bug. `tests`: node ids, at least one of which must fail with it; all of them pass without it.
+    """`new` is the whole source with the bug. `otherwise` runs when all of `tests` pass.
 
-    `otherwise`: what is run when all of `tests` pass. Only mutations drawn by a tool have it: nobody has said which test notices them, and one
-    with which the package cannot even be imported counts as noticed.
-
-    In compiled sources the bug is chosen at run time, so that all are built at once: `new` is written with `{on}`, which stands for a C
-    expression that is true when this mutant is on.
+    Bugs of compiled sources are built together, and `number` switches one of them on at run time: `new` then has the bugs before it, too.
+    `drawn` by the mutation tool: a package that cannot be imported counts as killed.
     """
 
     file: str
-    old: str
     new: str
     breaks: str
     tests: tuple[str, ...]
     otherwise: tuple[str, ...] = ()
+    number: int = 0
+    drawn: bool = False
 
-    @property
-    def drawn(self) -> bool:
-        """Whether a tool made it."""
-        return bool(self.otherwise)
 
-    @property
-    def compiled(self) -> bool:
-        """Whether the extension has to be built for it."""
-        return self.file.endswith(COMPILED)
-
-    def apply(self, source: str, on: str = "") -> str:
-        """`source` with the bug in it. Raises Stale when it does not apply."""
-        found = source.count(self.old)
-        if found != 1:
-            raise Stale(f"{self.file}: the text to replace is there {found} times: {self.old!r}")
-        return source.replace(self.old, self.new.replace("{on}", on))
+def mirrored(file: str, root: Path = ROOT) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The test modules that are named after a source, and the folder of tests that mirrors its folder."""
+    path = Path(file).relative_to("pykafka4")
+    stem = (path.parent.name if path.stem == "__init__" else path.stem).strip("_")
+    folder = root / "tests" / path.parent
+    while not folder.is_dir():
+        folder = folder.parent
+    names = {path.relative_to(root).as_posix() for path in folder.rglob(f"test_*{stem}*.py")}
+    return tuple(sorted(names)), () if folder == root / "tests" else (folder.relative_to(root).as_posix(),)

@@ -1,6 +1,6 @@
 """Runs mutants in copies of the tree, two at a time.
 
-Invariant: a mutant of the catalogue counts as killed only if one of its own tests failed, not if pytest could not run.
+Invariant: a mutant counts as killed only if a test fails with it and passes without it.
 """
 
 from __future__ import annotations
@@ -16,29 +16,23 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import attrs
 
-from tools.mutants.mutant import Mutant, Stale
+from tools.mutants.mutant import ROOT, Mutant
 
-ROOT = Path(__file__).resolve().parents[2]
 WORKERS = 2
 LONGEST = 900.0  # seconds for the tests of one mutant
 ONE_TEST = 120  # seconds; a test that hangs with a mutant fails
-PATIENCE = "8"  # seconds that a test waits for what should come at once; a bug often shows by nothing coming
+PATIENCE = "8"  # seconds that a test waits for an event that should come at once; a bug often shows by nothing coming
 SCHEDULES = "100"  # of the simulation, for a drawn mutation that no unit test noticed; a tenth as many of consumers
 MEMORY = 6 << 30  # bytes of address space for the tests of one mutant: a bug may allocate without end
 BUILD = 900.0
 SWITCH = "PYKAFKA4_MUTANT"  # which compiled mutant is on, by number
-# Compiled modules, each with the line before which the number is declared: its own headers come later, and may have mutants, too.
-EXTENSIONS = {
-    "pykafka4/gil/_gil.pyx": 'cdef extern from "_gil.h" nogil:',
-    "pykafka4/net/pump/_pump.pyx": 'cdef extern from "_pump.h" nogil:',
-    "pykafka4/wire/records/compiled/_hot.pyx": 'cdef extern from "_plat.h" nogil:',
-}
+HEADERS = re.compile(r"^cdef extern from ", re.MULTILINE)  # the number is declared before the headers, which may have mutants, too
 NUMBER = f'''cdef extern from *:
     """
     #include <stdlib.h>
@@ -51,21 +45,20 @@ NUMBER = f'''cdef extern from *:
     int mutant_on
 
 '''
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
 
 class Fate(enum.Enum):
-    """What became of a mutant."""
+    """The end of a mutant."""
 
     KILLED = "killed"
     SURVIVED = "SURVIVED"
-    STALE = "STALE"
-    BROKEN = "BROKEN"  # pytest ran no test, or could not import: nothing was shown
+    BROKEN = "BROKEN"  # pytest ran no test, or the test fails without the mutant, too
 
 
 @attrs.frozen
 class Verdict:
-    """A mutant's fate, and what there is to say about it."""
+    """A mutant's fate, with its evidence."""
 
     mutant: Mutant
     fate: Fate
@@ -92,12 +85,11 @@ class Tree:
         return cls(folder)
 
     def copy(self, folder: Path) -> Tree:
-        """The same once more."""
         shutil.copytree(self.folder, folder)
         return Tree(folder)
 
     def write(self, name: str, text: str) -> None:
-        """Change a source; its compiled form may have the same size and second, so it goes."""
+        """Change a source. Its compiled form goes: it may have the same size and second."""
         path = self.folder / name
         path.write_text(text)
         for cached in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
@@ -116,8 +108,7 @@ class Tree:
             "--tb=line",
             f"--timeout={ONE_TEST}",
         ]
-        command = [sys.executable, "-m", "pytest", *options, *tests]
-        return self.run(command, **environment)
+        return self.run([sys.executable, "-m", "pytest", *options, *tests], **environment)
 
     def environment(self) -> dict[str, str]:
         """Variables for commands in this tree. Its own package comes before the installed one."""
@@ -152,67 +143,55 @@ class Tree:
 
 
 def judged(mutant: Mutant, done: subprocess.CompletedProcess[str], seconds: float) -> Verdict:
-    """What pytest's exit code means."""
-    if done.returncode in (1, -11, -6) or (
-        done.returncode == 2 and mutant.drawn and FAILED.search(done.stdout)
-    ):  # a test failed, hung (pytest-timeout ends the process so), or the interpreter died of it
-        failed = FAILED.findall(done.stdout)
-        if done.returncode == 1 and not failed and "Timeout" not in done.stdout + done.stderr:
-            return Verdict(mutant, Fate.BROKEN, tail(done), seconds)
-        return Verdict(mutant, Fate.KILLED, failed[0] if failed else "a test that hung or crashed", seconds)
+    """The meaning of pytest's exit code."""
+    failed = FAILED.findall(done.stdout)
     if done.returncode == 0:
         return Verdict(mutant, Fate.SURVIVED, f"{len(mutant.tests)} tests or modules passed with it", seconds)
-    return Verdict(mutant, Fate.BROKEN, tail(done), seconds)
+    died = done.returncode in (-11, -6) or (done.returncode == 1 and "Timeout" in done.stdout + done.stderr)
+    if failed and (done.returncode == 1 or (done.returncode == 2 and mutant.drawn)):
+        return Verdict(mutant, Fate.KILLED, failed[0], seconds)
+    if died:  # pytest-timeout ends the process, or the interpreter died of the bug
+        return Verdict(mutant, Fate.KILLED, "a test that hung or crashed", seconds)
+    last = (done.stdout + done.stderr).strip().splitlines()[-6:]
+    return Verdict(mutant, Fate.BROKEN, f"pytest ended with {done.returncode}: " + " | ".join(last), seconds)
 
 
-def tail(done: subprocess.CompletedProcess[str]) -> str:
-    lines = (done.stdout + done.stderr).strip().splitlines()[-6:]
-    return f"pytest ended with {done.returncode}: " + " | ".join(lines)
-
-
-def run_one(tree: Tree, mutant: Mutant, tests: Sequence[str], on: int) -> Verdict:
+def run_one(tree: Tree, mutant: Mutant) -> Verdict:
     """Put the mutant in, run its tests, take it out. A compiled one is in already, and only switched on."""
     began = time.monotonic()
-    if mutant.compiled:
-        return judged(mutant, tree.test(tests, **{SWITCH: str(on)}), time.monotonic() - began)
     source = (tree.folder / mutant.file).read_text()
+    switch = {SWITCH: str(mutant.number)} if mutant.number else {}
+    if not mutant.number:
+        tree.write(mutant.file, mutant.new)
     try:
-        changed = mutant.apply(source)
-    except Stale as error:
-        return Verdict(mutant, Fate.STALE, str(error), 0.0)
-    compile(changed, mutant.file, "exec")
-    tree.write(mutant.file, changed)
-    try:
-        verdict = judged(mutant, tree.test(tests), time.monotonic() - began)
+        verdict = judged(mutant, tree.test(mutant.tests, **switch), time.monotonic() - began)
         if verdict.fate is Fate.SURVIVED and mutant.otherwise:
-            verdict = judged(mutant, tree.test(mutant.otherwise), time.monotonic() - began)
+            verdict = judged(mutant, tree.test(mutant.otherwise, **switch), time.monotonic() - began)
         if verdict.fate is Fate.BROKEN and mutant.drawn and not tree.imports():
             return attrs.evolve(verdict, fate=Fate.KILLED, detail="every test: the package cannot be imported")
-        return verdict
     except subprocess.TimeoutExpired:
         fate = Fate.KILLED if mutant.drawn else Fate.BROKEN
         return Verdict(mutant, fate, f"its tests took more than {LONGEST:g} s", LONGEST)
     finally:
-        tree.write(mutant.file, source)
+        if not mutant.number:
+            tree.write(mutant.file, source)
+    if verdict.fate is Fate.KILLED and "::" in verdict.detail and tree.test([verdict.detail]).returncode:
+        return attrs.evolve(verdict, fate=Fate.BROKEN, detail=f"{verdict.detail} fails without it, too")
+    return verdict
 
 
-def build(tree: Tree, compiled: Sequence[tuple[int, Mutant]]) -> list[Verdict]:
-    """Build the extensions once with all compiled mutants in them; those that do not apply are left out and returned."""
-    stale = []
-    for number, mutant in compiled:
-        try:
-            tree.write(mutant.file, mutant.apply((tree.folder / mutant.file).read_text(), on=f"(mutant_on == {number})"))
-        except Stale as error:
-            stale.append(Verdict(mutant, Fate.STALE, str(error), 0.0))
-    for name, anchor in EXTENSIONS.items():
-        tree.write(name, switched(name, (tree.folder / name).read_text(), anchor))
+def build(tree: Tree, compiled: Sequence[Mutant]) -> None:
+    """Build the extensions once, with all compiled mutants in them."""
+    for mutant in compiled:  # the last one of a file has all of them
+        tree.write(mutant.file, mutant.new)
+    for path in (tree.folder / "pykafka4").rglob("*.pyx"):
+        path.write_text(HEADERS.sub(lambda head: NUMBER + head[0], path.read_text(), count=1))
     for old in (tree.folder / "pykafka4").rglob("*.so"):
         old.unlink()
-    environment = {**os.environ, "PYKAFKA4_BUILD_EXTENSION": "yes"}
     done = subprocess.run(
         [sys.executable, "setup.py", "build_ext", "--inplace"],
         cwd=tree.folder,
-        env=environment,
+        env={**os.environ, "PYKAFKA4_BUILD_EXTENSION": "yes"},
         capture_output=True,
         text=True,
         timeout=BUILD,
@@ -220,52 +199,26 @@ def build(tree: Tree, compiled: Sequence[tuple[int, Mutant]]) -> list[Verdict]:
     )
     if done.returncode:
         raise SystemExit(f"the extensions with the compiled mutants do not build:\n{(done.stdout + done.stderr)[-3000:]}")
-    return stale
 
 
-def switched(name: str, source: str, anchor: str) -> str:
-    """The source of a compiled module, with the number of the mutant that is on. Its C code reads it, too."""
-    if source.count(anchor) != 1:
-        raise SystemExit(f"{name} lacks the line {anchor!r}, before which the number of the mutant is declared")
-    return source.replace(anchor, NUMBER + anchor)
-
-
-def control(tree: Tree, mutants: Iterable[Mutant]) -> str:
-    """What fails without any mutant; empty when all the tests that mutants name pass."""
-    tests = sorted({test for mutant in mutants for test in (*mutant.tests, *mutant.otherwise)})
-    if not tests:
-        return ""
-    done = tree.test(tests)
-    return "" if done.returncode == 0 else done.stdout[-2000:] + done.stderr[-1000:]
-
-
-def survey(
-    mutants: Sequence[Mutant], tell: Callable[[Verdict], None], find: Sequence[str] = (), *, controlled: bool = True
-) -> list[Verdict]:
-    """The verdict on every mutant. `find`: run these tests instead of each mutant's own."""
-    numbers = {id(mutant): number for number, mutant in enumerate(mutants, 1)}
-    compiled = [(numbers[id(mutant)], mutant) for mutant in mutants if mutant.compiled]
+def survey(mutants: Sequence[Mutant], tell: Callable[[Verdict], None]) -> list[Verdict]:
+    """The verdict on every mutant."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         first = Tree.of(ROOT, Path(folder, "0"))
-        stale = build(first, compiled) if compiled else []
-        trees = [first, *(first.copy(Path(folder, str(n))) for n in range(1, WORKERS))]
-        if controlled and (failing := control(first, mutants)):
-            raise SystemExit(f"tests fail without any mutant, so they show nothing (PYKAFKA4_TEST_SECONDS={PATIENCE}):\n{failing}")
-        free, lock = list(trees), threading.Lock()
-        skip = {id(verdict.mutant) for verdict in stale}
+        if compiled := [mutant for mutant in mutants if mutant.number]:
+            build(first, compiled)
+        free, lock = [first, *(first.copy(Path(folder, str(n))) for n in range(1, WORKERS))], threading.Lock()
 
         def work(mutant: Mutant) -> Verdict:
             with lock:
                 tree = free.pop()
             try:
-                verdict = run_one(tree, mutant, find or mutant.tests, numbers[id(mutant)])
+                verdict = run_one(tree, mutant)
             finally:
                 with lock:
                     free.append(tree)
             tell(verdict)
             return verdict
 
-        for verdict in stale:
-            tell(verdict)
         with ThreadPoolExecutor(WORKERS) as pool:
-            return stale + list(pool.map(work, [mutant for mutant in mutants if id(mutant) not in skip]))
+            return list(pool.map(work, mutants))

@@ -1,12 +1,12 @@
-"""Draws mutations of `pykafka4/core` with the operators of cosmic-ray.
+"""Draws mutations of a folder of the package with the operators of cosmic-ray.
 
-Invariant: the sample is a function of the seed and the source. Every place of the source has a rank that depends on the seed, the name of its
-file and the text of its line only, and the lowest ranks are taken: a change of one line leaves the rest of the sample as it is, and so does a
-file that moves to another folder.
+Invariant: the sample is a function of the seed and the source. Every place of the source has a rank that depends on the seed, the name of
+its file and the text of its line only, and the lowest ranks are taken: a change of one line leaves the rest of the sample as it is, and
+so does a file that moves to another folder.
 
 Not drawn, because no test could notice them or because every test does: annotations (never evaluated), comparisons by identity replaced by
-the equality of the same sign and the reverse (the same for None, enums and small integers), `|` between types, and what is listed in
-`tools.mutants.equivalent` with a reason.
+the equality of the same sign and the reverse (the same for None, enums and small integers), `|` between types, and the lines of
+`equivalent.tsv`: mutations without an effect that anybody can observe, with the reason. A line that fits no source any more is deleted.
 """
 
 from __future__ import annotations
@@ -17,57 +17,41 @@ import hashlib
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from tools.mutants.equivalent import EQUIVALENT, Equivalent
-from tools.mutants.mutant import Mutant
+from tools.mutants.mutant import ROOT, Mutant, mirrored
 
-__all__ = ["SEED", "SIZE", "Candidate", "candidates", "draw", "forgotten"]
+__all__ = ["EQUIVALENT", "FOLDER", "REST", "SEED", "Candidate", "Equivalent", "candidates", "draw"]
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDER = "pykafka4/core"
 SEED = 1
-SIZE = 150
 SAME = ("_Is_Eq", "_IsNot_NotEq", "_Eq_Is", "_NotEq_IsNot")
 COMMENT = re.compile(r"  # .*")
 UNION = "ReplaceBinaryOperator_BitOr_"
-# The tests of a file that has none of its name.
-NEAR = {
-    "__init__": ("tests/core/test_engine.py",),
-    "answers": (
-        "tests/core/producer/test_sender_codes.py",
-        "tests/core/producer/test_sender_refused.py",
-        "tests/core/producer/test_sender_split.py",
-    ),
-    "chooser": ("tests/core/metadata/test_cluster_requests.py", "tests/core/network/test_network_any.py"),
-    "deadlines": ("tests/core/producer/test_sender_timeout.py", "tests/core/producer/test_sender.py"),
-    "endpoint": ("tests/core/network/test_network.py", "tests/core/metadata/test_cluster_requests.py"),
-    "obstacles": ("tests/core/producer/test_sender_timeout.py", "tests/core/network/test_network_words.py"),
-    "outcomes": ("tests/core/producer/test_sender.py", "tests/core/producer/test_sender_timeout.py"),
-    "membership": ("tests/core/group/test_membership.py", "tests/core/group/test_incremental.py"),
-    "protocol": ("tests/core/group/test_classic.py", "tests/core/group/test_membership.py"),
-    "ready": ("tests/core/producer/test_sender.py", "tests/core/network/test_network_words.py"),
-    "requests": (
-        "tests/core/producer/test_sender_options.py",
-        "tests/core/producer/test_sender_versions.py",
-        "tests/core/consumer/test_consumer_options.py",
-        "tests/core/group/test_membership.py",
-    ),
-    "topic": ("tests/core/producer/test_sender_topics.py", "tests/core/metadata/test_cluster_answers.py"),
-}
-# What is run when the tests near a file notice nothing: the other machines, then the whole client in the simulation.
+# The tests that run when those of the mutated folder have noticed nothing: the whole client in the simulation.
 REST = (
-    "tests/core",
-    "tests/wire/protocol/test_json.py::test_the_client_throttles_from_the_versions_on_that_kafka_names",
     "tests/simulation/test_schedules.py::test_every_promise_holds_in_every_schedule",
     "tests/simulation/test_consumer_schedules.py::test_every_promise_holds_in_every_schedule",
 )
 
 Span = tuple[tuple[int, int], tuple[int, int]]
+
+
+@attrs.frozen
+class Equivalent:
+    """The operator may make `becomes` of `line`: both without indentation and comments."""
+
+    operator: str
+    line: str
+    becomes: str
+    reason: str
+
+
+EQUIVALENT = tuple(Equivalent(*line.split("\t")) for line in Path(__file__).with_name("equivalent.tsv").read_text().splitlines()[1:])
 
 
 @attrs.frozen
@@ -80,15 +64,15 @@ class Candidate:
     span: Span
 
 
-def candidates(file: str, source: str, only: Collection[str] = ()) -> Iterator[Candidate]:
-    """All mutations of a source that may be drawn; `only`: those of these operators."""
+def candidates(file: str, source: str) -> Iterator[Candidate]:
+    """All mutations of a source that may be drawn."""
     from cosmic_ray.ast import ast_nodes, get_ast  # a package of the extra "dev"
     from cosmic_ray.plugins import get_operator, operator_names
 
     nodes, ignored = list(ast_nodes(get_ast(source))), list(unevaluated(source))
     for name in operator_names():
         operator = get_operator(name)
-        if name.endswith(SAME) or operator.arguments() or (only and name.partition("/")[2] not in only):
+        if name.endswith(SAME) or operator.arguments():
             continue
         spans = (span for node in nodes for span in operator().mutation_positions(node))
         for occurrence, span in enumerate(spans):
@@ -136,13 +120,13 @@ def draw(size: int, seed: int, listed: Sequence[Equivalent] = EQUIVALENT, folder
     for path in sorted(folder.rglob("*.py")):
         ranked += places(path.relative_to(root).as_posix(), path.read_text(), seed)
     drawn: list[Mutant] = []
-    exempt = {(entry.file, entry.operator, entry.line, entry.becomes) for entry in listed}
+    exempt = {(entry.operator, entry.line, entry.becomes) for entry in listed}
     for rank, choices in sorted(ranked, key=lambda place: place[0]):
         if len(drawn) == size:
             break
         chosen = choices[rank % len(choices)]
         mutant, change = mutant_of(chosen, (root / chosen.file).read_text())
-        if (chosen.file, chosen.operator, *change) not in exempt and compiles(mutant.new):
+        if (chosen.operator, *change) not in exempt and compiles(mutant.new):
             drawn.append(mutant)
     return drawn
 
@@ -163,7 +147,7 @@ def places(file: str, source: str, seed: int) -> list[tuple[int, list[Candidate]
     at: dict[Span, list[Candidate]] = defaultdict(list)
     for candidate in candidates(file, source):
         at[candidate.span].append(candidate)
-    home = f"{FOLDER}/{Path(file).name}"  # whichever folder in there it is in
+    home = f"{FOLDER}/{Path(file).name}"  # in whichever folder
     lines, seen = source.splitlines(), defaultdict[tuple[object, ...], int](int)
     ranked = []
     for (start, end), choices in sorted(at.items()):
@@ -180,18 +164,10 @@ def mutant_of(candidate: Candidate, source: str) -> tuple[Mutant, tuple[str, str
 
     changed = mutate_code(source, get_operator(f"core/{candidate.operator}")(), candidate.occurrence)
     change = difference(source, changed)
-    stem = Path(candidate.file).stem
-    return (
-        Mutant(
-            file=candidate.file,
-            old=source,
-            new=changed,
-            breaks=f"line {candidate.span[0][0]}, {candidate.operator}: {change[0]!r} becomes {change[1]!r}",
-            tests=near(stem),
-            otherwise=REST,
-        ),
-        change,
-    )
+    breaks = f"line {candidate.span[0][0]}, {candidate.operator}: {change[0]!r} becomes {change[1]!r}"
+    near, folder = mirrored(candidate.file)
+    top = {"/".join(name.split("/")[:2]) for name in folder}
+    return Mutant(candidate.file, changed, breaks, near or folder, (*top, *REST), drawn=True), change
 
 
 def difference(before: str, after: str) -> tuple[str, str]:
@@ -201,28 +177,3 @@ def difference(before: str, after: str) -> tuple[str, str]:
     changed = ((old[a:b], new[c:d]) for _, a, b, c, d in blocks)
     sides = [[" ".join(COMMENT.sub("", line).strip() for line in side) for side in pair] for pair in changed]
     return " … ".join(pair[0] for pair in sides), " … ".join(pair[1] for pair in sides)
-
-
-def near(stem: str) -> tuple[str, ...]:
-    """The modules of tests that are named after a file of the core."""
-    modules = sorted((ROOT / "tests" / "core").rglob(f"test_{stem}*.py"))
-    return NEAR.get(stem, ()) + tuple(path.relative_to(ROOT).as_posix() for path in modules)
-
-
-def forgotten(listed: Iterable[Equivalent] = EQUIVALENT, root: Path = ROOT) -> list[Equivalent]:
-    """The entries of the list that are no mutation of the source any more."""
-    by_file: dict[str, list[Equivalent]] = defaultdict(list)
-    for entry in listed:
-        by_file[entry.file].append(entry)
-    stale: list[Equivalent] = []
-    for file, entries in by_file.items():
-        source = (root / file).read_text()
-        lines = [COMMENT.sub("", line).strip() for line in source.splitlines()]
-        wanted = [row for row, line in enumerate(lines, 1) if line and any(line in entry.line for entry in entries)]
-        found = {
-            (candidate.operator, *mutant_of(candidate, source)[1])
-            for candidate in candidates(file, source, {entry.operator for entry in entries})
-            if any(candidate.span[0][0] <= row <= candidate.span[1][0] for row in wanted)
-        }
-        stale += [entry for entry in entries if (entry.operator, entry.line, entry.becomes) not in found]
-    return stale

@@ -1,1 +1,0 @@
-"""Bugs behind `pykafka4.consumer`."""

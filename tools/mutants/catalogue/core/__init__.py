@@ -1,1 +1,0 @@
-"""Bugs of the machines of `pykafka4.core`."""

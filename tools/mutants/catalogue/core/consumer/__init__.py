@@ -1,1 +1,0 @@
-"""Bugs of the consumer's machine."""

@@ -1,1 +1,0 @@
-"""Bugs of `pykafka4.wire`."""
