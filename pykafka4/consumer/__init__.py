@@ -232,7 +232,10 @@ class Consumer:
         return self._session.lag(topic_partition(partition))
 
     def pause(self, partitions: Partitions) -> None:
-        """Return no records of these partitions until `resume`; assignment and position do not change."""
+        """Return no records of these partitions until `resume`; assignment and position do not change.
+
+        A rebalance that gives a partition straight back keeps its pause; a partition that another member had in between is not paused.
+        """
         self._session.pause(partitions)
 
     def resume(self, partitions: Partitions) -> None:

@@ -8,7 +8,7 @@ not repeat what was done. What waits is `Steps`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from pykafka4.client.attachment import SHORT, Attachment
@@ -64,6 +64,7 @@ class Assignment:
         self._taken_up: Assigned | None = None  # the last; its listener may not have been called yet
         self.last_commit: Promise[KafkaError | None] | None = None  # the auto-commit that a revocation waits for
         self._alone_until = 0.0  # see `alone`
+        self._paused_before: set[TopicPartition] = set()  # paused and released partitions: still paused if the next assignment has them
         self.change: Change | None = None  # an unfinished `assign` or `release_all`: the next poll or call completes it
 
     # ---------------------------------------------------------------- calls of the application
@@ -161,6 +162,7 @@ class Assignment:
             self._reader.drain()
             for event in self._reader.events:
                 event.reported = True  # the listener of the next subscription has nothing to do with it
+            self._paused_before.clear()
             selection, self._reader.fatal = self._selection, None
             selection.topics, selection.filter, selection.listener, selection.lost = (), None, None, ""
 
@@ -173,12 +175,21 @@ class Assignment:
             # Too late for those that ended before this poll (the event of their end follows), and for those that `assign` has now.
             late = {claim for claim in assigned.claims if claim.ended or claim.tp in by_hand}
             reader.refuse(late)
+            self._pause_again({claim.tp: claim for claim in assigned.claims if claim not in late})
             reader.adopt(claim for claim in assigned.claims if claim not in late)
+            self._paused_before &= {claim.tp for claim in late}  # not read yet: the partition may come with the assignment after this one
             self._selection.lost = ""
             self._taken_up = assigned
         current = reader.current(assigned.claims)
         if current or not assigned.claims:
             yield from self._call_listener("on_partitions_assigned", assigned, current)
+
+    def _pause_again(self, claims: Mapping[TopicPartition, Claim]) -> None:
+        """A rebalance that gives a partition straight back (every eager one) does not undo the `pause` of the application."""
+        if paused := self._paused_before & claims.keys():
+            self._reader.paused |= paused  # before `adopt`, which lets `poll` return the records of others
+            again = [claims[tp] for tp in paused]
+            self._attachment.post(lambda _: self._attachment.machine.fetcher.pause(*again))
 
     def begin_release(self, ended: Ended) -> bool:
         """Partitions end: drop their buffered records and start the last commit. False: they are not read, and are released now."""
@@ -218,6 +229,7 @@ class Assignment:
             yield from self._report_end(ended)
         finally:
             if not self._waits.listening:  # otherwise this poll was cancelled, and the next one releases them
+                self._paused_before |= self._reader.paused.intersection(claim.tp for claim in self._reader.current(ended.claims))
                 self._reader.release(ended.claims)
                 self._attachment.post(lambda _: self._attachment.machine.membership.released(ended))
                 self.last_commit = None

@@ -26,6 +26,7 @@ class Running:
         self._how, self._handle, self._stop = how, handle, threading.Event()
         options = {"bootstrap_servers": server.bootstrap_servers, **QUICK, **options}
         self.drain, self._listener = options.pop("drain_timeout", LONG), options.pop("listener", None)
+        self._limits = {"drain_timeout": self.drain, "max_in_hand": options.pop("max_in_hand", 1_000)}
         self.consumer: Any = (aio.Consumer if how == "tasks" else Consumer)(**options)
         self.handled: list[Record] = []
         self.error: BaseException | None = None
@@ -94,7 +95,7 @@ class Running:
                 asyncio.run(self._run_tasks())
             elif self._how == "process":
                 self.consumer.subscribe(["t"], self._listener)
-                self.consumer.process(self._note, "partition", stop=self._stop, drain_timeout=self.drain)
+                self.consumer.process(self._note, "partition", stop=self._stop, **self._limits)
             else:
                 self._stream()
         except BaseException as error:
@@ -104,9 +105,9 @@ class Running:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         async with self.consumer as consumer:
             consumer.subscribe(["t"], self._listener)
-            await consumer.process(self._note, "partition", stop=self._stop, drain_timeout=self.drain)
+            await consumer.process(self._note, "partition", stop=self._stop, **self._limits)
 
     def _stream(self) -> None:
-        with self.consumer.streams({"t": 1}, listener=self._listener, drain_timeout=self.drain) as streams:
+        with self.consumer.streams({"t": 1}, listener=self._listener, **self._limits) as streams:
             threading.Thread(target=lambda: [self._note(record) for record in streams[0]], daemon=True).start()
             self._stop.wait(LONG)

@@ -14,7 +14,7 @@ from pykafka4.errors import ClosedError, ConfigError
 from pykafka4.net.handoff.waiting import Signal
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
-from pykafka4.wire.protocol.messages_group import OffsetCommitRequest
+from pykafka4.wire.protocol.messages_group import HeartbeatRequest, OffsetCommitRequest
 from tests.consumer.consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 from tests.net.net_helpers import until
 
@@ -237,6 +237,52 @@ def test_partitions_assigned_by_hand_are_read_on_when_the_group_takes_its_share_
     assert [f for f in found if f[0] == 0] == [(0, i) for i in range(8) if (0, i) in found]
     assert all(partition == 0 for partition, _ in found)
     assert consumer.assignment() == {("t", 0), ("u", 0)}
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["rebalance", "member expelled"])
+def test_a_paused_partition_that_comes_straight_back_is_still_paused(server: ModelServer, make: Maker, lost: bool) -> None:
+    topic(server, 3, 3)
+    told = Listener()
+    consumer = make.member(told)
+    read(consumer, 6)
+    consumer.commit()
+    consumer.pause(consumer.assignment())
+    assigned = told.kinds.count("assigned")
+    if lost:
+        server.do(lambda cluster: cluster.push_error(HeartbeatRequest, "ILLEGAL_GENERATION"))
+    else:
+        other = make.member()
+    poll_until(consumer, lambda: (lost or other.poll(0) is not None) and told.kinds.count("assigned") > assigned)
+    assert consumer.paused() == consumer.assignment() != set()
+    for partition in (0, 1):
+        fill(server, "t", partition, numbers(3, 6))
+    held = consumer.assignment()
+    assert consumer.poll(0.3) == []
+    consumer.resume(held)
+    assert {record.partition for record in read(consumer, 3 * len(held))} == {tp.partition for tp in held}
+
+
+def test_a_partition_that_comes_back_after_another_assignment_is_not_paused(server: ModelServer, make: Maker) -> None:
+    topic(server, 3, 3)
+    consumer = make.member()
+    read(consumer, 6)
+    consumer.pause(consumer.assignment())
+    other = make.member()
+    poll_until(consumer, lambda: other.poll(0) is not None and len(consumer.assignment()) == 1 and len(other.assignment()) == 1)
+    other.close()
+    poll_until(consumer, lambda: len(consumer.assignment()) == 2)
+    assert len(consumer.paused()) == 1
+
+
+def test_unsubscribe_forgets_pauses(server: ModelServer, make: Maker) -> None:
+    topic(server, 3)
+    consumer = make.member()
+    read(consumer, 3)
+    consumer.pause(consumer.assignment())
+    consumer.unsubscribe()
+    consumer.subscribe(["t"])
+    poll_until(consumer, consumer.assignment)
+    assert consumer.paused() == set()
 
 
 def commit_without_response(server: ModelServer, make: Maker) -> Consumer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +13,9 @@ from integration.waiting import until
 from pykafka4 import KafkaError, Producer
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
+from pykafka4.wire.protocol.messages_group import HeartbeatRequest
 from pykafka4.wire.records.batch import WireRecord
-from tests.consumer.consuming import LONG, fill, numbers, topic
+from tests.consumer.consuming import LONG, Listener, fill, numbers, topic
 from tests.consumer.running import HOWS, Running
 
 LATEST = {"auto_offset_reset": "latest"}
@@ -191,3 +193,22 @@ def test_after_a_run_the_place_to_go_on_is_that_of_the_next_run_too(server: Mode
         running.consumer.process(print, stop=stop)
         assert running.consumer.position(T0) == 3
     assert committed(server) == {0: 3}
+
+
+@every_how
+def test_a_partition_that_the_run_has_paused_is_read_after_a_rebalance(server: ModelServer, how: str) -> None:
+    topic(server, 3, 3)
+    go_on, told = threading.Event(), Listener()
+
+    def handle(record: Any) -> Any:
+        if how != "tasks":
+            go_on.wait(LONG)
+            return None
+        return asyncio.to_thread(go_on.wait, LONG)
+
+    with Running(server, how, handle, max_in_hand=2, listener=told, **EARLIEST) as running:
+        until(lambda: len(running.consumer.paused()) == 2, LONG, "the run pauses both partitions")
+        server.do(lambda cluster: cluster.push_error(HeartbeatRequest, "ILLEGAL_GENERATION"))
+        until(lambda: told.kinds.count("assigned") == 2, LONG, "the partitions come back")
+        go_on.set()
+        until(lambda: {(r.partition, r.offset) for r in running.handled} >= {(p, i) for p in (0, 1) for i in range(3)}, LONG, "all records")

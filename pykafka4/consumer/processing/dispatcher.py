@@ -256,7 +256,7 @@ class Dispatcher:
         """These partitions are another member's."""
         self._safe.end(tps)
         self._allotment.drop(tps)
-        self._pauses.forget(tps)
+        self._pauses.release(tps)
 
     def _tell(self, partitions: list[TopicPartition], *methods: str) -> None:
         tell(self._reads.selection.listener, partitions, *methods)

@@ -75,8 +75,14 @@ class Pauses:
             self._consumer.resume(mine)
         watch(dict.fromkeys(self._paused, half))
 
+    def release(self, tps: Collection[TopicPartition]) -> None:
+        """Resume these partitions, which the consumer releases next: pauses that remain are kept if a partition comes straight back."""
+        if mine := (self._paused | self._left_out) & self._consumer.assignment() & set(tps):
+            self._consumer.resume(mine)
+        self.forget(tps)
+
     def forget(self, tps: Collection[TopicPartition]) -> None:
-        """These partitions go to another member, or the application pauses them."""
+        """These partitions are not assigned any more, or the application pauses them."""
         self._paused.difference_update(tps)
         self._left_out.difference_update(tps)
 

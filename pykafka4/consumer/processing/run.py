@@ -311,7 +311,7 @@ class Rounds:
         """These partitions are another member's."""
         self._safe.end(tps)
         self._work.drop(tps)
-        self._pauses.forget(tps)
+        self._pauses.release(tps)
 
     def _go_back(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Go back to the first record of each partition that is not finished; returns what is to be committed."""
