@@ -16,7 +16,7 @@ Modules; each line imports only from lines below it:
     strategies    the assignors of a member, and the user data that they send
     assignors     subscriptions and assignments as bytes
     topic_filter  which topics a subscription by pattern means
-    patterns      whether a name matches, in a bounded number of steps
+    patterns      refuses patterns that may take `re` too long
     offsets       commits, and lookups of committed offsets
     coordinator   finds the group's coordinator; the table of what each error code means for a member
 """

@@ -1,4 +1,4 @@
-"""Discovery. Rule: the loop neither reads the list of all topics nor compares it with a pattern; a helper thread does both.
+"""Looks up the topics that a pattern selects. Invariant: a helper thread decodes and matches the list of all topics, never the loop.
 
 While there is a subscription by pattern, all topics are requested at once, then every `metadata_max_age_ms`, and when a topic is missing.
 """
@@ -19,8 +19,8 @@ from pykafka4.errors import DecodeError, KafkaError, broker_error
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.wire.buffers import Buffer
+from pykafka4.wire.protocol.frame import decode_response
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
-from pykafka4.wire.protocol.topic_names import read_topic_names
 
 __all__ = ["AGAIN", "Discovery"]
 
@@ -34,7 +34,7 @@ Selected = Mapping[str, bool]  # every topic that exists, and whether the filter
 class Discovery:
     """The existing topics that a filter selects."""
 
-    __slots__ = ("_call", "_config", "_due", "_filter", "_random", "_selected", "_send", "_start", "_under_way", "failure", "found")
+    __slots__ = ("_call", "_config", "_due", "_filter", "_random", "_selected", "_send", "_start", "_under_way", "found")
 
     def __init__(
         self, config: ConsumerConfig, network: Network, random: Random, send: Callable[[Request], None], start: Callable[[Job], None]
@@ -50,12 +50,11 @@ class Discovery:
         self._due = INFINITY
         self._under_way: object = None  # the job that reads a response
         self.found: frozenset[str] | None = None  # the topics that the filter selects; None: not known yet
-        self.failure: KafkaError | None = None  # the pattern takes too long
 
     def begin(self, filter: TopicFilter | None) -> None:
         """Look for the topics of `filter` from now on, and for none before the first response."""
         self._filter, self._selected, self._under_way = filter, {}, None
-        self.found, self.failure = None, None
+        self.found = None
         self._due = INFINITY if filter is None else -INFINITY
 
     def hurry(self, when: float) -> None:
@@ -65,7 +64,7 @@ class Discovery:
 
     def poll(self, now: float) -> float:
         """Send the request if it is due; returns when to be polled again."""
-        if self._filter is None or self._under_way is not None or self.failure is not None:
+        if self._filter is None or self._under_way is not None:
             return INFINITY
         return self._call.poll(now, self._send) if self._due <= now else self._due
 
@@ -92,8 +91,6 @@ class Discovery:
         if isinstance(result, _Unusable):
             self._due = now + AGAIN
             log.warning("%s: group %s: cannot look for topics: %s", self._config.client_id, self._config.group_id, result)
-        elif isinstance(result, KafkaError):
-            self.failure = result
         elif isinstance(result, BaseException):
             raise result
         else:
@@ -109,14 +106,14 @@ class _Unusable(Exception):
 def _select(filter: TopicFilter, before: Selected, version: int, frame: bytes) -> Selected:
     """On the helper executor."""
     try:
-        names = read_topic_names(version, frame)
+        _, response = decode_response(MetadataRequest, version, frame)
     except DecodeError as error:
         raise _Unusable(str(error)) from error
-    if names.error_code:
-        raise _Unusable(str(broker_error(names.error_code, "Metadata")))
-    if not names.brokers:  # a broker that has just started has no metadata yet: to it, no topic exists
+    if response.error_code:
+        raise _Unusable(str(broker_error(response.error_code, "Metadata")))
+    if not response.brokers:  # a broker that has just started has no metadata yet: to it, no topic exists
         raise _Unusable("the response contains no brokers")
-    return filter.select(names.topics, before)
+    return filter.select({topic.name: topic.is_internal for topic in response.topics if topic.name and not topic.error_code}, before)
 
 
 def _everything() -> MetadataRequest:

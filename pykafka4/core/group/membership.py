@@ -127,7 +127,7 @@ class Membership:
 
     def subscribe(self, topics: tuple[str, ...], filter: TopicFilter | None = None) -> None:
         """Be a member with a subscription to `topics`, and to those that `filter` selects."""
-        if self._rejected or self._subscribed.failed:
+        if self._rejected:
             self._rejected = False
             self._application.put(Subscribed())
         self._subscribed.replace(topics, filter)

@@ -6,12 +6,12 @@ The whole name has to match, as in the Java client (`Matcher.matches`). Internal
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 import attrs
 
-from pykafka4.core.group.patterns import Matcher, matcher
+from pykafka4.core.group.patterns import check_pattern
 from pykafka4.errors import ConfigError
 from pykafka4.misuse import LEGAL_TOPIC
 
@@ -20,35 +20,27 @@ __all__ = ["INTERNAL", "TopicFilter"]
 INTERNAL: Final = frozenset(("__consumer_offsets", "__transaction_state"))  # brokers before 0.10.1 do not mark them
 
 
-def _matchers(patterns: Collection[re.Pattern[str]]) -> tuple[Matcher, ...]:
-    return tuple(matcher(pattern) for pattern in patterns)
+def _any_matches(patterns: Iterable[re.Pattern[str]], topic: str) -> bool:
+    return any(pattern.fullmatch(topic) is not None for pattern in patterns)
 
 
 @attrs.frozen(eq=False)
 class TopicFilter:
-    """The patterns of a subscription. Compared by identity. Raises ConfigError for a pattern that cannot be matched in bounded time."""
+    """The patterns of a subscription. Compared by identity. Raises ConfigError for a pattern that could take `re` exponential time."""
 
     patterns: tuple[re.Pattern[str], ...]
     exclude: tuple[re.Pattern[str], ...] = ()
     excluded_names: frozenset[str] = frozenset()
     with_internal: bool = False
     regex: str | None = None  # the coordinator matches topics with it (KIP-848); this client has to know which, to have their metadata
-    _matches: tuple[Matcher, ...] = attrs.field(init=False)
-    _excludes: tuple[Matcher, ...] = attrs.field(init=False)
 
-    @_matches.default
-    def _match(self) -> tuple[Matcher, ...]:
-        return _matchers(self.patterns)
-
-    @_excludes.default
-    def _exclude(self) -> tuple[Matcher, ...]:
-        return _matchers(self.exclude)
+    def __attrs_post_init__(self) -> None:
+        for pattern in (*self.patterns, *self.exclude):
+            check_pattern(pattern)
 
     def matches(self, topic: str) -> bool:
         """Whether `topic`, if it exists and is not internal, belongs to the subscription."""
-        if topic in self.excluded_names or not any(matches(topic) for matches in self._matches):
-            return False
-        return not any(excludes(topic) for excludes in self._excludes)
+        return topic not in self.excluded_names and _any_matches(self.patterns, topic) and not _any_matches(self.exclude, topic)
 
     def select(self, topics: Mapping[str, bool], before: Mapping[str, bool]) -> dict[str, bool]:
         """Whether each of `topics` is selected, given whether it is internal. `before` is the last result: patterns take time."""
@@ -64,7 +56,7 @@ class TopicFilter:
 
     def check_names(self, names: Collection[str]) -> None:
         """Reject topics that are subscribed to by name and excluded."""
-        both = [name for name in names if name in self.excluded_names or any(excludes(name) for excludes in self._excludes)]
+        both = [name for name in names if name in self.excluded_names or _any_matches(self.exclude, name)]
         if both:
             raise ConfigError(f"topic {both[0]!r} is both subscribed to by name and excluded; drop one of the two")
 

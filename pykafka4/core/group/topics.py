@@ -49,7 +49,6 @@ class SubscribedTopics:
         "_cluster",
         "_config",
         "_discovery",
-        "_failure",
         "_fresh",
         "_ids",
         "_listener",
@@ -70,7 +69,6 @@ class SubscribedTopics:
         self.matching: frozenset[str] | None = None  # the last list of topics that the filter selects; None: not known yet
         self.deleted: set[str] = set()  # found topics that are gone
         self.listed: tuple[str, ...] = ()  # topics subscribed to by name
-        self._failure: KafkaError | None = None  # the last that was passed on
         self._sizes: dict[str, int] = {}  # partitions per topic when it was first looked at
         self._ids: dict[str, UUID | None] = {}  # of these topics
         self._asked: dict[str, int] = {}  # the last Metadata request before the subscription to each topic
@@ -86,11 +84,6 @@ class SubscribedTopics:
     def known(self) -> bool:
         """Whether `names` are the topics of this subscription, and their metadata is requested."""
         return not self._fresh and (self.filter is None or self.matching is not None)
-
-    @property
-    def failed(self) -> bool:
-        """Whether the pattern takes too long."""
-        return self._discovery.failure is not None
 
     def replace(self, names: tuple[str, ...], filter: TopicFilter | None = None) -> None:
         """Subscribe to `names`, and to the topics that `filter` selects, from now on."""
@@ -124,9 +117,6 @@ class SubscribedTopics:
         if self.filter is None:
             return INFINITY
         wake_at, found = self._discovery.poll(now), self._discovery.found
-        if (failure := self._discovery.failure) is not None and failure is not self._failure:
-            self._failure = failure
-            self._listener.put(Trouble(None, failure))
         if found is not None and (found is not self.matching or not gone.issubset(found)):
             self._take(now, found)
         elif gone:

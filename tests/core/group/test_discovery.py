@@ -154,21 +154,6 @@ def test_a_request_without_a_response_is_sent_again(harness: ConsumerHarness, fa
     assert topics(harness) == ("t1",)
 
 
-def test_a_pattern_that_takes_too_long_is_raised_until_there_is_another(harness: ConsumerHarness) -> None:
-    subscribe(harness, "t(((((a?){200}){200}){200}){200})b")
-    listed(harness, "t" + "a" * 200)
-    harness.reader.drain()
-    assert isinstance(harness.reader.fatal, KafkaError)
-    assert "takes too long" in str(harness.reader.fatal)
-    harness.run(1000)
-    assert not harness.pending(MetadataRequest)
-    subscribe(harness)
-    listed(harness, "t1")
-    assert topics(harness) == ("t1",)
-    harness.reader.drain()
-    assert harness.reader.fatal is None
-
-
 # ---- changes
 
 
