@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
-from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
@@ -63,26 +62,22 @@ class TaskWork(Work):
         super().__init__(plan.handle, plan.order, plan.retries, plan.dead_letters, None, wake)
         self._loop, self._thread, self._workers = asyncio.get_running_loop(), system.get_ident(), plan.workers
         self._context = contextvars.copy_context()  # of the call: a handler may start in a callback, or when another one ends
-        self._queue: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()  # what no worker has begun
         self._tasks: set[asyncio.Task[Any]] = set()  # the workers
         self._none_runs = asyncio.Event()  # of records in hand
 
     # ---------------------------------------------------------------- workers
 
-    def _submit(self, what: Callable[..., Any], *arguments: Any) -> None:
+    def _start_worker(self) -> None:
         if system.get_ident() == self._thread:
-            self._enqueue(what, arguments)
+            self._fill()
         else:
             with contextlib.suppress(RuntimeError):  # the event loop is closed
-                self._loop.call_soon_threadsafe(self._enqueue, what, arguments)
-
-    def _enqueue(self, what: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        self._queue.append((what, arguments))
-        self._fill()
+                self._loop.call_soon_threadsafe(self._fill)
 
     def _fill(self) -> None:
-        while self._queue and len(self._tasks) < self._workers:
-            what, arguments = self._queue.popleft()
+        while self._turns and len(self._tasks) < self._workers:
+            with self._lock:
+                what, arguments = self._turns.take()
             task = self._context.copy().run(self._loop.create_task, what(*arguments))
             self._tasks.add(task)
             task.add_done_callback(self._worker_ended)
@@ -161,7 +156,7 @@ class TaskWork(Work):
         """Start no more handlers, and cancel those that run."""
         with self._lock:
             self._stopping = True
-        self._queue.clear()
+            self._turns.clear()
         for task in self._tasks:
             task.cancel()
 

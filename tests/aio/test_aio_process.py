@@ -600,3 +600,24 @@ def test_a_producer_that_would_block_the_event_loop_is_refused(server: ModelServ
                     await consumer.process(print, dead_letter="dead", producer=producer)  # type: ignore[arg-type]
 
     run(main())
+
+
+def test_partitions_take_turns_with_handlers_in_tasks(server: ModelServer) -> None:
+    keyed(server, 3, 4, 4)
+
+    async def main() -> None:
+        go_on, handled = asyncio.Event(), list[int]()
+
+        async def handle(record: Record) -> None:
+            handled.append(record.partition)
+            await go_on.wait()
+
+        async with member(server) as consumer:
+            processing = asyncio.create_task(consumer.process(handle, workers=1))
+            await eventually(lambda: [offset for offset, _ in consumer._session.taken_places().values()] == [4, 4, 4])
+            go_on.set()
+            await eventually(lambda: len(handled) == 12)
+            processing.cancel()
+        assert [sorted(handled[at : at + 3]) for at in (1, 4, 7)] == [[0, 1, 2]] * 3
+
+    run(main())

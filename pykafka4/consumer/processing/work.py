@@ -22,6 +22,7 @@ import attrs
 
 from pykafka4.consumer.processing.dead_letters import DeadLetters
 from pykafka4.consumer.processing.own_threads import NEVER
+from pykafka4.consumer.processing.partition_turns import PartitionTurns
 from pykafka4.consumer.processing.progress import Progress, Task
 from pykafka4.core.subscription import Place
 from pykafka4.errors import KafkaError, shown
@@ -87,6 +88,7 @@ class Work:
         self._lock = system.RLock()  # of everything below
         self._ends = Signal()  # when nothing of a partition runs any more
         self._lanes: dict[Hashable, Lane] = {}
+        self._turns = PartitionTurns()  # calls that no worker has begun
         self._waiting: list[tuple[float, int, Lane]] = []  # a heap: lanes whose first record is tried again at that time
         self._numbers = itertools.count()
         self._running = 0
@@ -182,15 +184,27 @@ class Work:
 
     # ---------------------------------------------------------------- on workers and callbacks
 
-    def _submit(self, what: Callable[..., object], *arguments: Any) -> None:
+    def _submit(self, what: Callable[..., object], lane: Lane, *arguments: Any) -> None:
+        """Queue a call for the first record of `lane`; a worker takes it when it is the turn of the record's partition."""
+        with self._lock:
+            self._turns.add(lane.tasks[0].progress.tp, (what, (lane, *arguments)))
+        self._start_worker()
+
+    def _start_worker(self) -> None:
+        """Have a worker take one of the queued calls."""
         assert self._executor is not None
         try:
-            future = self._executor.submit(self._whole, what, *arguments)
+            future = self._executor.submit(self._take_turn)
         except Exception as error:  # it was shut down, for example
             self._fail(error)
             return
         if future is not NEVER and isinstance(future, Future):
             future.add_done_callback(self._look_after)
+
+    def _take_turn(self) -> None:
+        with self._lock:
+            what, arguments = self._turns.take()
+        self._whole(what, *arguments)
 
     def _look_after(self, future: Future[Any]) -> None:
         """The application's executor is done with it."""

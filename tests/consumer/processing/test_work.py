@@ -41,9 +41,9 @@ def test_records_of_a_key_are_handled_in_order_and_others_in_any() -> None:
     todo, executor = work(lambda one: handled.append(one.offset))
     todo.add([record(0, b"a"), record(1, b"a"), record(2, b"b"), record(3), record(4)])
     assert len(executor.waiting) == 4  # the second of a waits for the first
-    executor.run(3)
-    executor.run(1)
-    assert handled == [4, 2]
+    executor.run()
+    executor.run()
+    assert handled == [0, 2]
     executor.run_all()
     assert handled.index(0) < handled.index(1)
     assert sorted(handled) == list(range(5))
@@ -58,6 +58,16 @@ def test_records_of_a_partition_are_handled_in_order() -> None:
     assert len(executor.waiting) == 2
     executor.run_all()
     assert [at for p, at in handled if p == 0] == [0, 1, 2]
+
+
+def test_partitions_take_turns() -> None:
+    handled: list[tuple[int, int]] = []
+    todo, executor = work(lambda one: handled.append((one.partition, one.offset)))
+    todo.add([record(n, None, 2) for n in range(4)])
+    executor.run()
+    todo.add([record(n, None, 0) for n in range(2)] + [record(n, b"one key", 1) for n in range(2)])
+    executor.run_all()
+    assert handled == [(2, 0), (2, 1), (0, 0), (1, 0), (2, 2), (0, 1), (1, 1), (2, 3)]
 
 
 def test_a_callable_says_what_is_handled_in_order() -> None:

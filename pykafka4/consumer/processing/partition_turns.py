@@ -1,0 +1,44 @@
+"""Chooses the next call for a free worker. Rule: partitions with waiting calls take turns; calls of one partition keep their order.
+
+A backlog of one partition delays a record of another partition by one call at most, not by the whole backlog.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any
+
+from pykafka4.records import TopicPartition
+
+__all__ = ["PartitionTurns"]
+
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+class PartitionTurns:
+    """Calls that wait for a worker. Its owner synchronizes."""
+
+    __slots__ = ("_calls",)
+
+    def __init__(self) -> None:
+        self._calls: OrderedDict[TopicPartition, deque[Call]] = OrderedDict()  # the partition whose turn it is comes first
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def add(self, tp: TopicPartition, call: Call) -> None:
+        """Queue a call for this partition."""
+        self._calls.setdefault(tp, deque()).append(call)
+
+    def take(self) -> Call:
+        """Remove and return the next call; raises KeyError if none waits."""
+        tp, calls = self._calls.popitem(last=False)
+        call = calls.popleft()
+        if calls:
+            self._calls[tp] = calls
+        return call
+
+    def clear(self) -> None:
+        """Drop all calls."""
+        self._calls.clear()
