@@ -142,6 +142,27 @@ def test_a_static_member_comes_back_without_a_rebalance(server: ModelServer, mak
     assert len(told.told) == before
 
 
+@pytest.mark.parametrize("leads", [False, True], ids=["follower", "leader"])
+def test_a_static_member_that_unsubscribes_and_subscribes_again_causes_no_rebalance(server: ModelServer, make: Maker, leads: bool) -> None:
+    topic(server, 0, 0)
+    told = Listener()
+    if leads:
+        static = make.member(group_instance_id="s1")
+        poll_until(static, static.assignment)
+    other = make.member(told)
+    if not leads:
+        poll_until(other, other.assignment)
+        static = make.member(group_instance_id="s1")
+    poll_until(static, lambda: other.poll(0.01) is not None and len(static.assignment()) == 1 and len(other.assignment()) == 1)
+    had, before = static.assignment(), list(told.told)
+    for _ in range(2):
+        static.unsubscribe()
+        static.subscribe(["t"])
+        poll_until(static, lambda: other.poll(0.01) is not None and static.assignment())
+    poll_until(static, lambda: other.poll(0.1) is not None)
+    assert (static.assignment(), told.told) == (had, before)
+
+
 def test_subscribed_and_assigned_partitions_live_side_by_side(server: ModelServer, make: Maker) -> None:
     topic(server, 0)
     server.create_topic("u", 1)

@@ -584,9 +584,9 @@ class ClassicProtocol:
     def _left(self) -> None:
         if self.state is MemberState.LEAVING:
             self._move(MemberState.UNJOINED)
-        if self._config.group_instance_id is None:
-            self.member_id = ""
-        self.generation = -1
+        # A static member returns as a restarted one does: without its id, and without a generation in its metadata. The coordinator gives
+        # its partitions back; a JoinGroup with the id and other metadata than before would make the whole group rebalance.
+        self.member_id, self.generation, self._held_since = "", -1, -1
         self._leave_by, self._rest_until = INFINITY, 0.0
         self._assignee.left()
 
