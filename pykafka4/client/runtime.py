@@ -27,7 +27,7 @@ from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved
 from pykafka4.core.metadata.recovery import Offline, PartitionOffline, PartitionOnline
 from pykafka4.errors import ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
-from pykafka4.net import logs, system
+from pykafka4.net import logs, system, threads
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.handoff.workers import Callbacks, Feed
 from pykafka4.net.loop import CALLER_GONE, Loop
@@ -93,6 +93,8 @@ class Runtime:
         """Use `shared` or `private`, which also start the loop."""
         if executor is not None and not isinstance(executor, Executor):
             raise ConfigError(f"callback_executor={executor!r}: must be a concurrent.futures.Executor, or None for the client's own thread")
+        if (library := threads.greenlets()) and executor is not None:
+            raise ConfigError(f"callback_executor: {library} would run callbacks on greenlets; leave it out for the client's own thread")
         self.config = config
         self.callbacks = Callbacks(executor, config.client_id)
         self.events = Events(self.callbacks)

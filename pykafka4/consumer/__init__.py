@@ -6,7 +6,6 @@ heartbeats and commits on the loop (`core.consumer.machine`). They meet in `cons
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
@@ -40,6 +39,7 @@ from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import ConfigError
 from pykafka4.errors.frames import guarded
 from pykafka4.misuse import api_timeout, check_timeout, hint, refuse_pickling, topic_partition
+from pykafka4.net import system
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.options.typed import ConsumerOptions
 from pykafka4.peers import CONSUMER_METHODS
@@ -432,7 +432,7 @@ class Consumer:
             seconds(drain_timeout, "drain_timeout"),
             config.max_poll_interval_ms / 1000,
         )
-        session.guard.iterate(threading.current_thread(), None, "streams")
+        session.guard.iterate(system.current_thread(), None, "streams")
         return open_streams(self, counts, plan, session, lambda: session.assignment.subscribe(subscribed, listener, exclude))
 
     # -- the rest

@@ -10,7 +10,6 @@ Every public method in `session`, `assignment` and `commits` is marked `@call` a
 from __future__ import annotations
 
 import contextlib
-import sys
 import weakref
 from collections.abc import Callable, Iterator
 from threading import Thread
@@ -163,7 +162,7 @@ class Guard:
     def _inside(self, thread: Thread) -> bool:
         """Whether `thread` is in a call of this consumer; for the current thread: in another call besides the running one."""
         found = 0
-        frame = sys._current_frames().get(thread.ident or 0) if thread.is_alive() else None  # another thread may have its number by now
+        frame = system.frame_of(thread)
         while frame is not None:
             found += frame.f_code in CALLS and getattr(frame.f_locals.get("self"), "guard", None) is self
             frame = frame.f_back

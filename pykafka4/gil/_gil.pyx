@@ -40,6 +40,7 @@ cdef enum:
     PACE_US = 400                  # for a thread that computes, after each time that it gave way
     BURST = 4                      # hand-overs that may come in a row
     IN_VAIN_US = 3000              # a thread that gave way and has the GIL back later than this gave it to other threads
+    SLICE_S = 1                    # of a wait in a lock
     UNHEARD_US = 100000            # for this long nobody gives way then
 
 cdef int wanted = 0
@@ -144,10 +145,13 @@ cdef class Lock:
     cdef int held, sleepers
 
     def acquire(self, bint blocking=True, double timeout=-1.0) -> bool:
-        """Whether the lock was acquired; `timeout` in seconds, negative for no limit. Raises what a signal handler raises meanwhile."""
+        """Whether the lock was acquired; `timeout` in seconds, negative for no limit. Raises what a signal handler raises meanwhile.
+
+        It sleeps for a second at most: a signal that comes between the check and the sleep is handled after it.
+        """
         global paced_until
         cdef int64_t end = 0
-        cdef double left = -1.0
+        cdef double left = SLICE_S
         cdef bint acquired
         if not exchange(&self.held, 1):
             return True
@@ -159,7 +163,7 @@ cdef class Lock:
             end = monotonic_us() + <int64_t>(min(timeout, 1e12) * 1e6)
         while True:
             if timeout > 0:
-                left = (end - monotonic_us()) / 1e6
+                left = min(SLICE_S, (end - monotonic_us()) / 1e6)
                 if left <= 0:
                     return False
             self.sleepers += 1

@@ -6,15 +6,37 @@
 from __future__ import annotations
 
 import sys
-import threading
-from selectors import BaseSelector
-from typing import Any
+from typing import Any, Final
 
 from pykafka4.gil.flag import compiled
+from pykafka4.native import allocate_lock, monotonic
 
 __all__ = ["Lock", "Turn"]
 
-Lock: Any = compiled.Lock if compiled is not None and sys.platform == "linux" else threading.Lock
+SLICE_S: Final = 1.0  # of a wait: a signal that arrives just before the system call is handled after it
+
+
+class PlainLock:
+    """A lock of the standard library that waits in slices."""
+
+    __slots__ = ("_lock", "locked", "release")
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self.locked, self.release = self._lock.locked, self._lock.release
+
+    def acquire(self, blocking: bool = True, timeout: float = -1.0) -> bool:
+        """As a lock of `threading`."""
+        if not blocking:
+            return bool(self._lock.acquire(False))
+        until = monotonic() + timeout if timeout >= 0 else float("inf")
+        while (left := until - monotonic()) > 0:
+            if self._lock.acquire(True, min(left, SLICE_S)):
+                return True
+        return False
+
+
+Lock: Any = compiled.Lock if compiled is not None and sys.platform == "linux" else PlainLock
 
 
 class Turn:
@@ -25,7 +47,7 @@ class Turn:
     def __init__(self) -> None:
         self._up = False
 
-    def wait(self, selector: BaseSelector, timeout: float) -> float:
+    def wait(self, selector: Any, timeout: float) -> float:
         """Wait until `selector` has something, up to `timeout` seconds. Returns the timeout for its `select`."""
         if compiled is None or not hasattr(selector, "fileno"):
             return timeout

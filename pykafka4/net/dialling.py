@@ -15,12 +15,14 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from selectors import EVENT_READ, EVENT_WRITE
-from time import monotonic
 from typing import Any, Final, TypeAlias
 
 import attrs
 
 from pykafka4.errors import ConnectionLost
+from pykafka4.native import getaddrinfo, monotonic
+from pykafka4.native import socket as native_socket
+from pykafka4.net import threads
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.proxies import LIMIT, Handshake, begin_handshake
 from pykafka4.net.transport import Post, explain
@@ -275,12 +277,13 @@ def _ip_address(host: str, port: int) -> Address | None:
 
 
 def _look_up(host: str, port: int) -> list[Address]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    look_up = getaddrinfo if threads.greenlets() else socket.getaddrinfo
+    found = look_up(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys((family, sockaddr) for family, _, _, _, sockaddr in found))
 
 
-def _socket(family: int) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM)
+def _socket(family: int) -> Any:
+    sock = native_socket(family, socket.SOCK_STREAM)
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

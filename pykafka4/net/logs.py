@@ -11,15 +11,14 @@ import atexit
 import logging
 import os
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable
-from queue import SimpleQueue
 from typing import Final, NamedTuple
 
 from pykafka4.logs import Entry, get_log, set_divert
-from pykafka4.net import system
+from pykafka4.native import RLock, SimpleQueue
+from pykafka4.net import system, threads
 
 __all__ = ["FLUSH_SECONDS", "LIMIT", "LogThread", "current"]
 
@@ -52,9 +51,9 @@ class LogThread:
     __slots__ = ("_dropped", "_ending", "_guard", "_loops", "_queue", "_reported", "_thread", "_users")
 
     def __init__(self) -> None:
-        self._guard = threading.RLock()  # for starting and ending; held for a few instructions, and never by a thread that logs
+        self._guard = RLock()  # for starting and ending; held for a few instructions, and never by a thread that logs
         self._queue: SimpleQueue[Waiting | Callable[[], object] | None] = SimpleQueue()  # `put` never waits
-        self._thread: threading.Thread | None = None
+        self._thread: threads.Thread | None = None
         self._users: set[object] = set()
         self._ending = False  # the last loop has ended: the thread ends when it has handled what waits
         self._loops: dict[int, str] = {}  # idents of the loop threads, and their names
@@ -69,7 +68,7 @@ class LogThread:
             if self._thread is not None and not self._ending:
                 return
             queue: SimpleQueue[Waiting | Callable[[], object] | None] = SimpleQueue()  # the previous thread may still be busy with its own
-            thread = threading.Thread(target=self._run, args=(queue,), name="pykafka4-log", daemon=True)
+            thread = threads.Thread(target=self._run, args=(queue,), name="pykafka4-log", daemon=True)
             try:
                 thread.start()
                 self._queue, self._thread, self._ending = queue, thread, False
@@ -100,15 +99,16 @@ class LogThread:
 
     def flush(self, timeout: float = FLUSH_SECONDS) -> bool:
         """Wait until what was logged so far is handled, and return whether it is. Does not wait on a loop's thread or the log thread."""
-        handled = threading.Event()
+        handled = threads.new_lock()
+        handled.acquire()
         with self._guard:
             thread, ending = self._thread, self._ending
-            if thread is None or threading.current_thread() is thread or system.get_ident() in self._loops:
+            if thread is None or threads.caller() is thread or system.get_ident() in self._loops:
                 return False
             if not ending:
-                self._queue.put(handled.set)
+                self._queue.put(handled.release)
         if not ending:
-            return handled.wait(timeout)
+            return bool(handled.acquire(True, timeout))
         thread.join(timeout)
         return not thread.is_alive()
 

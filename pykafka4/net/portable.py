@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
-import selectors
 import socket
 from collections import deque
 from collections.abc import Sequence
 
 from pykafka4.errors import ConnectionLost, DecodeError, KafkaError
 from pykafka4.gil.asking import Turn
+from pykafka4.native import selectors
 from pykafka4.net.dialling import Dialled, Dialler
 from pykafka4.net.handoff.wakeup import Wakeup
 from pykafka4.net.handoff.workers import Helper

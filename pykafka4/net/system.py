@@ -1,14 +1,17 @@
 """The client's threads, locks and clock. Rule: code that waits, or asks for the current thread, looks the name up here when it runs.
 
-Use these names as `system.Condition()`, never `from … import Condition`: the simulation replaces them to run the same client in
-virtual time, where a thread schedule can be replayed from its seed.
+Use these names as `system.Lock()`, never `from … import Lock`: the simulation replaces them to run the same client in virtual time, where a
+thread schedule can be replayed from its seed.
 """
 
 from __future__ import annotations
 
-from threading import TIMEOUT_MAX, Condition, RLock, Thread, current_thread, get_ident
-from time import monotonic
+from threading import TIMEOUT_MAX, Condition
 
-from pykafka4.gil.asking import Lock
+from pykafka4.native import RLock, monotonic
+from pykafka4.net.threads import Thread, frame_of
+from pykafka4.net.threads import caller as current_thread
+from pykafka4.net.threads import caller_ident as get_ident
+from pykafka4.net.threads import new_lock as Lock  # noqa: N812  as in threading
 
-__all__ = ["TIMEOUT_MAX", "Condition", "Lock", "RLock", "Thread", "current_thread", "get_ident", "monotonic"]
+__all__ = ["TIMEOUT_MAX", "Condition", "Lock", "RLock", "Thread", "current_thread", "frame_of", "get_ident", "monotonic"]

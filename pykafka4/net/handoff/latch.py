@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Protocol
+from typing import Any, Protocol
 
 from pykafka4.net import system
 
@@ -20,7 +20,7 @@ class Latch(Protocol):
         """Open it."""
 
 
-def new_latch() -> system.Lock:
+def new_latch() -> Any:
     """A lock that is acquired now, and released to wake the thread."""
     latch = system.Lock()
     latch.acquire()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pykafka4.errors import KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
@@ -225,7 +225,7 @@ class Gate:
         finally:  # a ticket that stayed at the front would block every thread behind it
             self._leave(ticket)
 
-    def _queue(self, ticket: _Ticket, latch: system.Lock, try_again: Callable[[], bool], deadline: float | None) -> bool:
+    def _queue(self, ticket: _Ticket, latch: Any, try_again: Callable[[], bool], deadline: float | None) -> bool:
         while not self._attempt(ticket, try_again):
             if not latch.acquire(True, _left(deadline)):  # also opened by a release before this line
                 return False

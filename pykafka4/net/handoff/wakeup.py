@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
+
+from pykafka4.native import socketpair
 
 __all__ = ["Inbox", "Wakes", "Wakeup"]
 
@@ -51,7 +52,7 @@ class Wakeup:
     __slots__ = ("_reader", "_writer", "asleep", "news")
 
     def __init__(self) -> None:
-        self._reader, self._writer = socket.socketpair()
+        self._reader, self._writer = socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
         self.asleep = False

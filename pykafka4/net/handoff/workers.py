@@ -39,7 +39,7 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
-_inside: dict[system.Thread, int] = {}  # how many callbacks a thread is in; only that thread touches its entry
+_inside: dict[Any, int] = {}  # how many callbacks a thread is in; only that thread touches its entry
 
 
 class Workers:
@@ -54,7 +54,7 @@ class Workers:
         self._name, self._most, self._client_id = name, most, client_id
         self._queue: deque[Callable[[], Any]] = deque()
         self._lock = system.RLock()
-        self._idle: list[system.Lock] = []  # what the idle threads sleep on
+        self._idle: list[Any] = []  # what the idle threads sleep on
         self._threads = 0
         self._ended = False
 
@@ -188,7 +188,7 @@ class Callbacks:
         self._executor, self.client_id = executor, client_id
         self._workers = Workers("pykafka4-callbacks", 1, client_id)
         self._pending: dict[_Callback, None] = {}  # submitted to the executor and not begun
-        self._blocked: dict[system.Thread, None] = {}  # executor threads that are in `waiting`
+        self._blocked: dict[Any, None] = {}  # executor threads that are in `waiting`
         self._posted: deque[Callable[[], Any]] = deque()
         self._wakeup: Wakes | None = None  # of the loop that submits posted callbacks
 

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
-import time
 from collections.abc import Callable
 from random import Random
 from types import TracebackType
@@ -24,6 +22,8 @@ from typing import Any, Final, TypeVar
 
 from pykafka4.errors import ClosedError, KafkaTimeoutError
 from pykafka4.misuse import check_timeout, check_topic
+from pykafka4.net import system
+from pykafka4.net.handoff.waiting import Signal
 from pykafka4.records import TopicPartition
 from pykafka4.testing.faults.checks import known, whole
 from pykafka4.testing.faults.names import Api, nearest
@@ -34,6 +34,7 @@ from pykafka4.testing.server.sockets import Sockets
 from pykafka4.testing.storage.partition import Topic
 from pykafka4.testing.timeline import Timeline
 from pykafka4.wire.records.batch import WireRecord
+from pykafka4.wire.records.hot import now_ms
 
 __all__ = ["ModelServer"]
 
@@ -66,17 +67,17 @@ class ModelServer:
     def __init__(self, brokers: int = 3, *, release: str = "4.4", **options: Any) -> None:
         known(options, OPTIONS, "an option of ModelServer")
         self._process = os.getpid()
-        self._timeline = Timeline(time.monotonic())
+        self._timeline = Timeline(system.monotonic())
         options.setdefault("random", Random(0))
         self.cluster = ModelCluster(brokers, timeline=self._timeline, release=release, **options)
-        self.cluster.wall_ms = lambda: time.time_ns() // 1_000_000
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        self.cluster.wall_ms = now_ms
+        self._lock = system.RLock()
+        self._changed = Signal()
         self._sockets = Sockets(self.cluster)
         self._stopping = False
         self._crash: BaseException | None = None
         self._orders: list[Order] = []
-        self._thread = threading.Thread(target=self._run, name="pykafka4-model", daemon=True)
+        self._thread = system.Thread(target=self._run, name="pykafka4-model", daemon=True)
         self._thread.start()
 
     # ---- for applications
@@ -91,7 +92,7 @@ class ModelServer:
         self._check_process()
         with self._lock:
             self._check_running()
-            self._timeline.now = max(self._timeline.now, time.monotonic())
+            self._timeline.now = max(self._timeline.now, system.monotonic())
             result = act(self.cluster)
             self._sockets.follow_brokers()
         self._sockets.wake()
@@ -101,14 +102,16 @@ class ModelServer:
         """Return once `condition(cluster)` holds; KafkaTimeoutError after `timeout` seconds (None: never)."""
         limit = check_timeout(timeout)
         self._check_process()
-        deadline = float("inf") if limit is None else time.monotonic() + limit
-        with self._changed:
-            while not condition(self.cluster):
+
+        def holds() -> bool:
+            with self._lock:
+                if condition(self.cluster):
+                    return True
                 self._check_running()
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise KafkaTimeoutError(f"the condition did not hold within {timeout} s")
-                self._changed.wait(min(left, TOO_LONG))
+                return False
+
+        if not self._changed.wait(holds, limit):
+            raise KafkaTimeoutError(f"the condition did not hold within {timeout} s")
 
     def create_topic(self, name: str, partitions: int | None = None, **settings: Any) -> None:
         """See `ModelCluster.create_topic`. ValueError for a topic that exists and for names and numbers that Kafka does not allow."""
@@ -243,19 +246,19 @@ class ModelServer:
 
     def _turn(self) -> bool:
         with self._lock:
-            pause = min(self._timeline.next_at - time.monotonic(), TOO_LONG)
+            pause = min(self._timeline.next_at - system.monotonic(), TOO_LONG)
         ready = self._sockets.select(max(0.0, pause))
-        with self._changed:
+        with self._lock:
             if self._stopping:
                 return False
-            self._timeline.advance(time.monotonic())
+            self._timeline.advance(system.monotonic())
             self._sockets.serve(ready)
             self._sockets.follow_brokers()
-            self._changed.notify_all()
+        self._changed.notify()
         return True
 
     def _release(self) -> None:
-        with self._changed:
+        with self._lock:
             self._stopping = True
             self._sockets.close()
-            self._changed.notify_all()
+        self._changed.notify()

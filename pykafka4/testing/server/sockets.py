@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import selectors
 import socket
-from typing import Final
+from typing import Any, Final
 
+from pykafka4.native import selectors, socketpair
 from pykafka4.testing.model import ModelCluster
 from pykafka4.testing.requests.session import Session
 
@@ -94,7 +94,7 @@ class Sockets:
     def __init__(self, cluster: ModelCluster) -> None:
         self._cluster = cluster
         self._selector = selectors.DefaultSelector()
-        self._wake_out, self._wake_in = socket.socketpair()
+        self._wake_out, self._wake_in = socketpair()
         self._wake_out.setblocking(False)
         self._wake_in.setblocking(False)
         self._selector.register(self._wake_out, selectors.EVENT_READ, self._drain)
@@ -113,11 +113,12 @@ class Sockets:
     def _drain(self, events: int) -> None:
         self._wake_out.recv(4096)
 
-    def select(self, timeout: float) -> list[tuple[selectors.SelectorKey, int]]:
+    def select(self, timeout: float) -> list[tuple[Any, int]]:
         """Wait for events; may be called at any time."""
-        return self._selector.select(timeout)
+        ready: list[tuple[Any, int]] = self._selector.select(timeout)
+        return ready
 
-    def serve(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
+    def serve(self, ready: list[tuple[Any, int]]) -> None:
         """Act on the events that `select` found."""
         for key, events in ready:
             if self._selector.get_map().get(key.fd) is key:  # an event before it in this list may have closed that socket

@@ -15,7 +15,7 @@ from pykafka4.wire.records.common import holds_pointers
 from pykafka4.wire.records.encoder import encode_content, encode_record
 from pykafka4.wire.records.layout import HEADER_SIZE
 
-__all__ = ["UNDECIDED", "Item", "bytes_of", "exact_name", "header_pairs", "integer", "wall_ms"]
+__all__ = ["UNDECIDED", "Item", "bytes_of", "exact_name", "header_pairs", "integer", "now_ms"]
 
 UNDECIDED: Final = -1  # the partition of a record that has none yet
 
@@ -72,7 +72,7 @@ def integer(topic: str, what: str, value: object, most: int) -> int:
     return int(value)
 
 
-def wall_ms() -> int:
+def now_ms() -> int:
     """The wall clock in milliseconds."""
     return int(datetime.datetime.now(datetime.UTC).timestamp() * 1000)
 

@@ -29,6 +29,7 @@ __all__ = [
     "crc32c",
     "murmur2",
     "send_method",
+    "now_ms",
 ]
 
 _HOW_TO_BUILD = "install a C compiler, then: pip install --force-reinstall --no-cache-dir pykafka4 (pip keeps a wheel built without one)"
@@ -87,10 +88,11 @@ if TYPE_CHECKING:
         RecordIterator,
         crc32c,
         murmur2,
+        now_ms,
         send_method,
     )
 else:
     OPEN, SEALED, ACKED, FAILED, SPLIT = _module.OPEN, _module.SEALED, _module.ACKED, _module.FAILED, _module.SPLIT
     Accumulator, Batch, Delivery = _module.Accumulator, _module.Batch, _module.Delivery
     Chunk, Record, RecordIterator = _module.Chunk, _module.Record, _module.RecordIterator
-    crc32c, murmur2, send_method = _module.crc32c, _module.murmur2, _module.send_method
+    crc32c, murmur2, now_ms, send_method = _module.crc32c, _module.murmur2, _module.now_ms, _module.send_method

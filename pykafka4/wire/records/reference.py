@@ -21,7 +21,7 @@ from pykafka4.partitioners import DEFAULT, NAMED, Hash, Partitioner, Spread
 from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata, Written
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.records._plain_account import Callbacks, Hooks
-from pykafka4.wire.records._plain_arguments import UNDECIDED, Item, bytes_of, exact_name, header_pairs, integer, wall_ms
+from pykafka4.wire.records._plain_arguments import UNDECIDED, Item, bytes_of, exact_name, header_pairs, integer, now_ms
 from pykafka4.wire.records._plain_batch import ACKED, CALLBACK_COST, FAILED, OPEN, SEALED, SPLIT, Batch
 from pykafka4.wire.records._plain_choice import HASHES, ask_function, in_turn, next_online, rotate
 from pykafka4.wire.records._plain_decode import Chunk, Record, RecordIterator
@@ -50,6 +50,7 @@ __all__ = [
     "crc32c",
     "murmur2",
     "send_method",
+    "now_ms",
 ]
 
 PARKED_COST: Final = 128  # bytes reserved for a parked record in addition to its data
@@ -125,7 +126,7 @@ class Accumulator(Room):
         self._find_partition, self._find_topic = find_partition, find_topic
         self._plan = partitioner if partitioner is not None else attrs.evolve(NAMED[DEFAULT], adaptive=False)
         self._call_dropped, self._drop_error, self._limits = call_dropped, drop_error, limits
-        self._wall = wall if wall is not None else wall_ms
+        self._wall = wall if wall is not None else now_ms
         self._topics: dict[str, Topic[Batch]] = {}
         self._sealed: list[Batch] = []
         self._seed = int.from_bytes(os.urandom(4), "big") if seed is None else seed & MAX_INT

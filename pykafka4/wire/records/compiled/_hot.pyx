@@ -281,6 +281,11 @@ cdef int64_t _integer(str topic, str what, object value, int64_t most) except -1
 
 # ---------------------------------------------------------------- functions for other modules
 
+def now_ms() -> int:
+    """The timestamp of records that get none: the wall clock in milliseconds."""
+    return wall_ms()
+
+
 def murmur2(data) -> int:
     """Kafka's hash of a key, as in the Java client (a signed 32-bit int)."""
     cdef Py_buffer view

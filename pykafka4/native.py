@@ -1,0 +1,61 @@
+"""Gives the client threads, locks, the clock, sockets and selectors as the interpreter has them.
+
+Invariant: nothing that gevent, eventlet or freezegun replace is used by the loop. They assign to attributes of modules, and freezegun looks
+for the functions of `time` in all modules; so these names come from copies of the modules, which nobody else knows.
+"""
+
+from __future__ import annotations
+
+import _socket
+import importlib.util
+import sys
+from collections.abc import Callable
+from importlib.machinery import BuiltinImporter, PathFinder
+from types import ModuleType
+from typing import Any
+
+__all__ = [
+    "RLock",
+    "SimpleQueue",
+    "allocate_lock",
+    "get_ident",
+    "getaddrinfo",
+    "monotonic",
+    "selectors",
+    "socket",
+    "socketpair",
+    "start_new_thread",
+]
+
+
+def _copy_of(name: str, **replaced: ModuleType) -> Any:
+    """A new instance of the module `name`, which finds the modules `replaced` when it imports these names."""
+    spec = BuiltinImporter.find_spec(name) or PathFinder.find_spec(name)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    before = {other: sys.modules.get(other) for other in replaced}
+    sys.modules.update(replaced)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        for other, found in before.items():
+            if found is None:
+                del sys.modules[other]
+            else:
+                sys.modules[other] = found
+    return module
+
+
+_thread = _copy_of("_thread")
+RLock: Any = _thread.RLock
+allocate_lock: Any = _thread.allocate_lock
+get_ident: Callable[[], int] = _thread.get_ident
+start_new_thread: Any = _thread.start_new_thread
+monotonic: Callable[[], float] = _copy_of("time").monotonic
+selectors: Any = _copy_of("selectors", select=_copy_of("select"))
+SimpleQueue: Any = _copy_of("_queue").SimpleQueue
+# Neither gevent nor eventlet replaces these: their own sockets are built on them. Windows has no `socketpair` there.
+socket = _socket.socket
+getaddrinfo: Any = _socket.getaddrinfo
+socketpair: Callable[[], tuple[_socket.socket, _socket.socket]] = getattr(_socket, "socketpair", None) or _copy_of("socket").socketpair

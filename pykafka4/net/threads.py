@@ -1,0 +1,213 @@
+"""Threads and locks of the client, and the identity of callers. Invariant: the client's own threads are threads of the system.
+
+Under `gevent.monkey.patch_all()` and `eventlet.monkey_patch()` a caller is a greenlet. A greenlet that waits in a lock of the client gives
+the others a turn: it tries again and again, and sleeps in between as its library does. Otherwise a caller is a thread, and really sleeps.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+import weakref
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Final
+
+from pykafka4.gil import asking
+from pykafka4.native import allocate_lock, get_ident, monotonic, start_new_thread
+
+__all__ = ["GreenletThread", "Thread", "caller", "caller_ident", "frame_of", "greenlets", "new_lock"]
+
+SLICE_S: Final = 1.0  # of a wait: a signal that arrives just before the system call is handled after it
+FIRST_NAP_S: Final = 0.0005  # of a greenlet that waits
+LONGEST_NAP_S: Final = 0.01
+
+_own: dict[int, Thread] = {}  # the running threads of the client, by their idents
+_library = ""  # "gevent" or "eventlet", if it has replaced the threads of this process
+
+
+def greenlets() -> str:
+    """The library whose greenlets take the place of threads; an empty string without one.
+
+    Called when a client is created, or a thread of it starts: by then an application has patched its process.
+    """
+    global _library
+    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
+    if gevent is not None and gevent.is_module_patched("threading"):
+        _library = "gevent"
+    elif eventlet is not None and eventlet.is_monkey_patched("thread"):
+        _library = "eventlet"
+    return _library
+
+
+class Thread(threading.Thread):
+    """As `threading.Thread`, but a thread of the system even if a library has replaced these."""
+
+    def __init__(self, target: Callable[..., Any], args: tuple[Any, ...] = (), name: str = "", daemon: bool = True) -> None:
+        super().__init__(target=target, args=args, name=name, daemon=daemon)
+        self._begun: Any = None  # held from the start to the end of a thread that was started beside such a library
+        self._number: int | None = None
+
+    def start(self) -> None:
+        """Start it."""
+        if not greenlets():
+            super().start()
+            return
+        begun = self._begun = allocate_lock()
+        begun.acquire()
+        try:
+            start_new_thread(self._serve, ())
+        except BaseException:
+            begun.release()
+            raise
+
+    def run(self) -> None:
+        """Call the target."""
+        self._number = get_ident()
+        _own[self._number] = self
+        try:
+            super().run()
+        finally:
+            _own.pop(self._number, None)
+
+    def _serve(self) -> None:
+        try:
+            self.run()
+        except BaseException:  # there is nobody to raise it to
+            traceback.print_exc()
+        finally:
+            self._begun.release()
+
+    @property
+    def ident(self) -> int | None:
+        """The system's number of the thread."""
+        return super().ident if self._begun is None else self._number
+
+    def is_alive(self) -> bool:
+        """Whether it was started and has not ended."""
+        return super().is_alive() if self._begun is None else bool(self._begun.locked())
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until it has ended, up to `timeout` seconds."""
+        until = None if timeout is None else monotonic() + timeout
+        while self.is_alive() and (until is None or monotonic() < until):
+            left = SLICE_S if until is None else max(0.0, min(until - monotonic(), SLICE_S))
+            if self._begun is None:
+                super().join(left)
+            elif _acquire(self._begun, left):
+                self._begun.release()
+
+
+class GreenletThread:
+    """A greenlet, as a caller."""
+
+    __slots__ = ("_greenlet", "ident", "name")
+
+    def __init__(self, greenlet: Any) -> None:
+        self._greenlet = weakref.ref(greenlet)
+        self.ident = id(greenlet)
+        self.name: str = getattr(greenlet, "name", None) or f"greenlet {self.ident:x}"
+
+    def is_alive(self) -> bool:
+        """Whether the greenlet has not ended."""
+        greenlet = self._greenlet()
+        return greenlet is not None and not greenlet.dead
+
+    def frame(self) -> FrameType | None:
+        """The frame in which it runs or will go on."""
+        greenlet = self._greenlet()
+        if greenlet is None or greenlet.dead:
+            return None
+        return sys._getframe() if greenlet is _current_greenlet() else greenlet.gr_frame
+
+
+def caller() -> Any:
+    """The calling thread of the application or of the client, or the calling greenlet."""
+    if not _library:
+        return threading.current_thread()
+    if (own := _own.get(get_ident())) is not None:
+        return own
+    greenlet = _current_greenlet()
+    found = greenlet.__dict__.get("_pykafka4")
+    if found is None:
+        found = greenlet.__dict__["_pykafka4"] = GreenletThread(greenlet)
+    return found
+
+
+def caller_ident() -> int:
+    """The number of the calling thread or greenlet."""
+    ident: int = get_ident()
+    return id(_current_greenlet()) if _library and ident not in _own else ident
+
+
+def frame_of(thread: Any) -> FrameType | None:
+    """The innermost frame of `thread`, None after its end. `thread` is from `caller`."""
+    if isinstance(thread, GreenletThread):
+        return thread.frame()
+    return sys._current_frames().get(thread.ident or 0) if thread.is_alive() else None  # another thread may have its number by now
+
+
+def new_lock() -> Any:
+    """A lock to wait in, for the calling thread or greenlet."""
+    return GreenletLock() if _library and get_ident() not in _own else asking.Lock()
+
+
+class GreenletLock:
+    """A lock whose wait lets other greenlets run."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = asking.Lock()
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """As a lock of `threading`."""
+        return _acquire(self._lock, timeout if blocking else 0.0)
+
+    def release(self) -> None:
+        """As a lock of `threading`. For any thread."""
+        self._lock.release()
+
+    def locked(self) -> bool:
+        """Whether somebody holds it."""
+        return bool(self._lock.locked())
+
+
+def _acquire(lock: Any, timeout: float) -> bool:
+    """Wait for `lock`, up to `timeout` seconds (negative: without a limit), as greenlets do unless the thread is the client's."""
+    if get_ident() in _own or _in_hub():
+        return bool(lock.acquire(True, timeout))
+    until = monotonic() + timeout if timeout >= 0 else float("inf")
+    nap = FIRST_NAP_S
+    while not lock.acquire(False):
+        left = until - monotonic()
+        if left <= 0:
+            return False
+        sys.modules[_library].sleep(min(nap, left))
+        nap = min(2 * nap, LONGEST_NAP_S)
+    return True
+
+
+def _current_greenlet() -> Any:
+    return sys.modules["greenlet"].getcurrent()
+
+
+def _in_hub() -> bool:
+    """Whether the calling greenlet is the one that runs the others: it cannot sleep (a destructor may be called there)."""
+    if _library == "gevent":
+        return _current_greenlet() is sys.modules["gevent"].get_hub()
+    return _current_greenlet() is sys.modules["eventlet.hubs"].get_hub().greenlet
+
+
+def _after_fork() -> None:
+    """Only the thread that forked exists in the child."""
+    me = _own.get(get_ident())
+    _own.clear()
+    if me is not None:
+        _own[get_ident()] = me
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
