@@ -18,9 +18,10 @@ from pykafka4.admin.values import GroupLag
 from pykafka4.cli.arguments import Seconds
 from pykafka4.cli.offsets import create, delete, delete_offsets, rewind
 from pykafka4.cli.session import DONE, FAILED, Session, complain, complain_of, note
-from pykafka4.cli.show import as_json, console, error_json, group_json, lag_json, lag_table, legible, member_table, plain, table
+from pykafka4.cli.show import as_json, console, error_json, group_json, lag_json, lag_table, member_table, plain, table
 from pykafka4.core.admin.values import CLASSIC, CONSUMER
 from pykafka4.errors import ConfigError, KafkaError
+from pykafka4.errors.words import escaped
 
 __all__ = ["groups", "watch"]
 
@@ -194,7 +195,7 @@ def export(session: Session, group: tuple[str, ...], all_: bool, format_: str, o
     if output.name != "-" and not any(good.values()):  # which may have those of an earlier export
         return complain(f"there are no offsets to write, so {output.name} is left as it is")
     text = to_csv(good, named=len(names) > 1) if format_ == "csv" else to_json(good)
-    if output.isatty() and (safe := "\n".join(map(legible, text.split("\n")))) != text:
+    if output.isatty() and (safe := "\n".join(map(escaped, text.split("\n")))) != text:
         note("control characters are shown as escapes; --output FILE writes them as they are")
         text = safe
     output.write(text)

@@ -15,10 +15,11 @@ from pykafka4.admin.values import GroupLag, OffsetPlan, PartitionLag
 from pykafka4.cli.tables import Table
 from pykafka4.core.admin.values import GroupDescription, GroupListing
 from pykafka4.errors import KafkaError, short_name
+from pykafka4.errors.words import escaped
 from pykafka4.records import MemberDescription, TopicPartition
 
 __all__ = [
-    *("as_json", "console", "error_json", "group_json", "lag_json", "lag_table", "legible", "member_table", "plain"),
+    *("as_json", "console", "error_json", "group_json", "lag_json", "lag_table", "member_table", "plain"),
     *("plan_json", "plan_table", "table"),
 ]
 
@@ -37,12 +38,7 @@ def plain(value: object) -> str:
     """A value in a cell or message."""
     if value is None or value == "":
         return NOTHING
-    return legible(str(value))
-
-
-def legible(text: str) -> str:
-    """A text without control characters, which could change a terminal."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return escaped(str(value))
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:

@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar
 
 from pykafka4.errors.codes import BY_NAME, ErrorCode, error_code
 from pykafka4.errors.rights import Right, needed
+from pykafka4.errors.words import SHOWN, visible
 from pykafka4.records import MemberDescription, ProducerRecord, TopicPartition, Written
 
 __all__ = [
@@ -49,7 +50,6 @@ SEEK = "auto_offset_reset=none; seek to an offset to continue"
 
 
 SHOWN_MEMBERS = 10  # members of a group, and partitions of each, that a message lists
-SHOWN = 200  # characters of a wrong value that a message repeats
 
 
 def shown(value: object) -> str:
@@ -327,7 +327,8 @@ class GroupNotEmpty(GroupError):
 def _named(member: MemberDescription) -> str:
     partitions = ", ".join(map(str, member.partitions[:SHOWN_MEMBERS])) or "no partitions"
     more = f" and {len(member.partitions) - SHOWN_MEMBERS} more" if len(member.partitions) > SHOWN_MEMBERS else ""
-    return f"{member.member_id} (client {member.client_id}, host {member.host}) with {partitions}{more}"
+    name, client, host = visible(member.member_id), visible(member.client_id), visible(member.host)
+    return f"{name} (client {client}, host {host}) with {partitions}{more}"
 
 
 class RecordLockLost(KafkaError):

@@ -13,8 +13,9 @@ import importlib
 from typing import Any, Final
 
 from pykafka4.core.sasl.gssapi import Gssapi
-from pykafka4.core.sasl.mechanism import failed, harmless
+from pykafka4.core.sasl.mechanism import failed
 from pykafka4.errors import AuthenticationError, ConfigError
+from pykafka4.errors.words import visible
 from pykafka4.net.handoff.turns import turn_of
 
 __all__ = ["INSTALL", "Kerberos"]
@@ -140,4 +141,4 @@ def _said(error: Any) -> str:
     words = error.get_all_statuses(error.min_code, False)
     if _kerberos_code(error) not in KERBEROS_CODES:
         words = [*error.get_all_statuses(error.maj_code, True), *words]
-    return harmless("; ".join(words), ())
+    return f"'{visible('; '.join(words))}'"

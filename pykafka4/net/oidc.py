@@ -22,10 +22,10 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 import attrs
 
 from pykafka4.core.sasl.credentials import text_of
-from pykafka4.core.sasl.mechanism import harmless
 from pykafka4.core.sasl.oauthbearer import Token
 from pykafka4.errors import AuthenticationError, ConfigError
 from pykafka4.errors.frames import guarded
+from pykafka4.errors.words import filtered
 from pykafka4.options.secret import Secret, hidden
 
 __all__ = ["OidcToken"]
@@ -238,7 +238,7 @@ class OidcToken(Secret):
         """The error for a status other than 200. The issuer's words are shown unless they repeat a part of the secret."""
         secrets = (secret, quote_plus(secret), self._basic(secret))
         told = [found.get(name) for name in ("error", "error_description")]
-        words = "".join(f", {harmless(text, secrets)}" for text in told if isinstance(text, str))
+        words = "".join(f", '{filtered(text, secrets)}'" for text in told if isinstance(text, str))
         hint = ""
         if 300 <= status < 400:
             hint = "; redirects are not followed: set token_url to where it leads"

@@ -12,6 +12,7 @@ from typing import Final
 
 from pykafka4.assignors.interface import GroupMember
 from pykafka4.errors import ConfigError, DecodeError
+from pykafka4.errors.words import visible
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
 from pykafka4.records import TopicPartition
@@ -56,7 +57,7 @@ def group_member(member_id: str, instance_id: str | None, metadata: bytes, where
     try:
         sent = decode_data(ConsumerProtocolSubscription, metadata)
     except DecodeError as error:
-        log.warning("%s: group member %s: cannot decode its subscription, so it is assigned no partitions (%s)", where, member_id, error)
+        log.warning("%s: group member %s: cannot decode its subscription, so it gets no partitions (%s)", where, visible(member_id), error)
         return GroupMember(member_id, frozenset(), instance_id)
     return GroupMember(
         member_id,
@@ -98,7 +99,7 @@ def _is_valid(member_id: str, topic: str, where: str) -> bool:
     try:
         check_topic(topic)
     except ConfigError as error:
-        log.warning("%s: group member %s subscribes to an invalid topic name: %s", where, member_id, error)
+        log.warning("%s: group member %s subscribes to an invalid topic name: %s", where, visible(member_id), error)
         return False
     return True
 

@@ -17,6 +17,7 @@ from pykafka4.core.group.assignors import assignment_bytes
 from pykafka4.core.group.strategies import is_builtin
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.errors import KafkaError, caused_by, shown
+from pykafka4.errors.words import visible
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 
@@ -90,12 +91,12 @@ class Deal:
     def _check(self, tp: TopicPartition, member: GroupMember, owners: Mapping[TopicPartition, str]) -> None:
         """Compares with `placements`: an assignor may have taken the partitions that it assigned out of the lists that it was given."""
         if tp.topic not in member.topics:
-            raise _Nonsense(f"returned {tp} for member {member.member_id}, which is not subscribed to that topic")
+            raise _Nonsense(f"returned {tp} for member {visible(member.member_id)}, which is not subscribed to that topic")
         placement = self.placements.get(tp.topic)
         if placement is None or not 0 <= tp.partition < len(placement.leaders):
-            raise _Nonsense(f"returned {tp} for member {member.member_id}, and that partition does not exist")
+            raise _Nonsense(f"returned {tp} for member {visible(member.member_id)}, and that partition does not exist")
         if tp in owners:
-            raise _Nonsense(f"returned {tp} for two members, {owners[tp]} and {member.member_id}")
+            raise _Nonsense(f"returned {tp} for two members, {visible(owners[tp])} and {visible(member.member_id)}")
 
     def _check_owned(self, owners: Mapping[TopicPartition, str]) -> None:
         """A cooperative member releases a partition only when it sees that it was not assigned it. As in Java, the built-in assignor is
@@ -105,7 +106,7 @@ class Deal:
         for member in self.members:
             for tp in member.owned:
                 if owners.get(tp, member.member_id) != member.member_id:
-                    owned = f"gave {tp} to member {owners[tp]} while {member.member_id} owns it"
+                    owned = f"gave {tp} to member {visible(owners[tp])} while {visible(member.member_id)} owns it"
                     raise _Nonsense(f"is cooperative, and {owned}; it has to leave it out first")
 
 

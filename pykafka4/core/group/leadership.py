@@ -24,6 +24,7 @@ from pykafka4.core.group.strategies import Strategies, is_builtin
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.errors import DecodeError, KafkaError
+from pykafka4.errors.words import visible
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest, DescribeGroupsResponse, JoinGroupResponse
@@ -108,7 +109,7 @@ class Leadership:
             return None
         self._assignor = self._strategies.by_name.get(response.protocol_name or "")
         if self._assignor is None:
-            return response.protocol_name or "(none)"
+            return visible(response.protocol_name or "(none)")
         self._deals = not response.skip_assignment
         if self._changes is None:
             self._changes = TopicChanges(self._cluster)

@@ -7,8 +7,17 @@ from collections.abc import Mapping
 import attrs
 
 from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved
+from pykafka4.errors.words import LONGEST_HOST, visible
 
 __all__ = ["Broker", "changes_of"]
+
+
+def _host(host: str) -> str:
+    return visible(host, LONGEST_HOST)
+
+
+def _rack(rack: str | None) -> str | None:
+    return None if rack is None else visible(rack)
 
 
 @attrs.frozen
@@ -16,9 +25,9 @@ class Broker:
     """A broker and its address."""
 
     node: int
-    host: str
+    host: str = attrs.field(converter=_host)
     port: int
-    rack: str | None = None
+    rack: str | None = attrs.field(converter=_rack, default=None)
 
     @property
     def address(self) -> tuple[str, int]:

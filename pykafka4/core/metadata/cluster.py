@@ -24,6 +24,7 @@ from pykafka4.core.network.call import PATIENCE
 from pykafka4.core.network.network import Network
 from pykafka4.errors import BrokerError, KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME, ErrorCode
+from pykafka4.errors.words import visible
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
 from pykafka4.options.config import ClientConfig
@@ -265,8 +266,9 @@ class Cluster:
         known = self._topics.get(tp.topic)
         if known is None or not 0 <= tp.partition < len(known.leaders) or epoch <= known.epochs[tp.partition]:
             return
-        if endpoint is not None and self._address(node) != endpoint:
-            before, self.brokers = self.brokers, {**self.brokers, node: Broker(node, *endpoint)}
+        told = None if endpoint is None else Broker(node, self._network.words.host(endpoint[0]), endpoint[1])
+        if told is not None and self._address(node) != told.address:
+            before, self.brokers = self.brokers, {**self.brokers, node: told}
             self._announce(before)
             self._unplaced, self._wake_at = True, -INFINITY
         if node not in self.brokers:
@@ -433,7 +435,9 @@ class Cluster:
                 self._changed(self._unseat(), True)
             self._failed(now, names, broker_error(message.error_code, "Metadata"))
             return
-        brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in message.brokers if b.node_id >= 0}
+        brokers = {
+            b.node_id: Broker(b.node_id, self._network.words.host(b.host), b.port, b.rack) for b in message.brokers if b.node_id >= 0
+        }
         if not brokers:  # a broker that has just started has no metadata yet: to it, no topic exists
             self._network.avoid(now, outcome.node)
             self._failed(now, names, KafkaError("Metadata: the response contains no brokers"))
@@ -505,6 +509,7 @@ class Cluster:
             self._ask_for(name, known.not_before)
 
     def _check_cluster(self, cluster_id: str | None) -> None:
+        cluster_id = None if cluster_id is None else visible(cluster_id)
         if cluster_id is None or cluster_id == self.cluster_id:
             return
         if self.cluster_id is not None:

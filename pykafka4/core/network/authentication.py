@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+from pykafka4.core.network.words import Words
 from pykafka4.core.sasl.mechanism import Mechanism
 from pykafka4.errors import AuthenticationError, ConfigError, KafkaError
 from pykafka4.errors.codes import BY_NAME, error_code
 from pykafka4.errors.frames import place_of
+from pykafka4.errors.words import visible
 from pykafka4.wire.protocol.messages_sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -31,16 +33,20 @@ UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_SASL_MECHANISM"].code
 REFUSED: Final = BY_NAME["SASL_AUTHENTICATION_FAILED"].code
 CALLABLE: Final = "the application's callable for the credentials"
 KERBEROS: Final = {"GSSAPI": "the Kerberos library"}  # whom the jobs of a mechanism wait for
-SHOWN: Final = 500  # characters of a broker's list
+SHOWN_MECHANISMS: Final = 500  # characters of a broker's list
 
 
 class Authentication:
     """One exchange on one connection."""
 
-    __slots__ = ("_address", "_awaited", "_mechanism", "_name", "_prepare", "is_talking", "lifetime")
+    __slots__ = ("_address", "_awaited", "_mechanism", "_name", "_prepare", "_words", "is_talking", "lifetime")
 
-    def __init__(self, name: str, address: str, prepare: Callable[[], Mechanism]) -> None:
-        """`prepare` makes a mechanism with the current credentials; it may block. `address` and `name` are for messages."""
+    def __init__(self, name: str, address: str, prepare: Callable[[], Mechanism], words: Words) -> None:
+        """`prepare` makes a mechanism with the current credentials; it may block. `address` and `name` are for messages.
+
+        `words` learns the credentials.
+        """
+        self._words = words
         self._name, self._address, self._prepare = name, address, prepare
         self._mechanism: Mechanism | None = None
         self._awaited = f"{KERBEROS.get(name, CALLABLE)} has not returned"
@@ -78,6 +84,7 @@ class Authentication:
             return self._answered(result)
         if self._mechanism is None:
             self._mechanism, self.is_talking = result, True
+            self._words.learn(result.secrets(), result.username)
             self._awaited = "no response to SaslHandshake"
             return SaslHandshakeRequest(mechanism=self._name)
         return self._message(result)
@@ -88,7 +95,7 @@ class Authentication:
 
     def _shaken(self, response: SaslHandshakeResponse) -> Step:
         if response.error_code == UNSUPPORTED:
-            offered = _printable(", ".join(sorted(response.mechanisms))) or "none"
+            offered = visible(", ".join(sorted(response.mechanisms)), SHOWN_MECHANISMS) or "none"
             raise AuthenticationError(f"the broker does not support this mechanism on this listener; it offers {offered}")
         if response.error_code:
             raise _coded(response.error_code, "the broker refuses to authenticate this client; check security_protocol and the port")
@@ -132,8 +139,3 @@ def _coded(code: int, reason: str) -> AuthenticationError:
     error = AuthenticationError(f"{row.name}: {reason}")
     error.code, error.certain = row, not row.retriable
     return error
-
-
-def _printable(words: str) -> str:
-    """A broker's words for a message."""
-    return "".join(c if " " <= c <= "~" else "?" for c in words[:SHOWN]) + ("…" if len(words) > SHOWN else "")

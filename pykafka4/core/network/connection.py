@@ -13,6 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pykafka4.core import INFINITY, Failed, Outcome, Reply, Request, Transitions
+from pykafka4.core.network.words import Words
 from pykafka4.errors import (
     AuthenticationError,
     ConnectionLost,
@@ -144,6 +145,7 @@ class Connection:
         "_queued",
         "_setup_deadline",
         "_silent",
+        "_words",
         "address",
         "answers",
         "features",
@@ -166,11 +168,14 @@ class Connection:
         setup_deadline: float,
         address: str = "broker",
         prepare: Callable[[], Mechanism] | None = None,
+        words: Words | None = None,
     ) -> None:
         """`setup_deadline`: when the connection must be READY; `address` is for messages.
 
         `prepare` makes a SASL mechanism with the current credentials, and may block; None: the client need not authenticate itself.
+        `words` filters the error messages in responses.
         """
+        self._words = words or Words(config)
         self.node, self.link, self.address = node, link, address
         self.state = S.CONNECTING
         self.reason: KafkaError | None = None  # why it is CLOSED
@@ -402,7 +407,7 @@ class Connection:
         from pykafka4.core.network.authentication import Authentication  # imported here: few clients need it
 
         assert self._prepare is not None
-        self._authentication = Authentication(self._config.sasl_mechanism or "", self.address, self._prepare)
+        self._authentication = Authentication(self._config.sasl_mechanism or "", self.address, self._prepare, self._words)
         self._authenticate_at = INFINITY
         if self.state is S.READY:
             self._restart_setup(now)
@@ -503,7 +508,7 @@ class Connection:
         if flight.request.decode is not None:
             return flight.request.decode(flight.version, frame)
         try:
-            return frames.decode_response(type(flight.request.message), flight.version, frame)[1]
+            return frames.decode_response(type(flight.request.message), flight.version, frame, self._words.said)[1]
         except DecodeError:
             if self.state is S.NEGOTIATING and self._asked_version > 0:
                 return ApiVersionsResponse(error_code=UNSUPPORTED, api_keys=[])

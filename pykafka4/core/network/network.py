@@ -27,6 +27,7 @@ from pykafka4.core.network.endpoint import LANE, Endpoint, LinkStatus, broker_of
 from pykafka4.core.network.jobs import Jobs, Task
 from pykafka4.core.network.journal import Journal
 from pykafka4.core.network.refusals import Refusals
+from pykafka4.core.network.words import Words
 from pykafka4.errors import ConnectionLost, KafkaError
 from pykafka4.options.config import ClientConfig
 from pykafka4.records import Written
@@ -64,6 +65,7 @@ class Network:
         self.controller: int | None = None  # set by the cluster
         self.on_lost: list[Callable[[float, int], None]] = []  # (now, broker): a connection or an attempt failed
         self._config, self._random, self._prepare = config, random, prepare
+        self.words = Words(config)
         self._jobs = Jobs(self._authenticated)
         self._max_idle = config.connections_max_idle_ms / 1000
         self._endpoints: dict[int, Endpoint] = {}
@@ -454,7 +456,9 @@ class Network:
         self._last_link += 1
         link = self._last_link
         prepare = None if self._prepare is None else partial(self._prepare, endpoint.host)
-        connection = Connection(broker_of(endpoint.node), link, self._config, now + endpoint.setup.next(), endpoint.address, prepare)
+        connection = Connection(
+            broker_of(endpoint.node), link, self._config, now + endpoint.setup.next(), endpoint.address, prepare, self.words
+        )
         endpoint.connection, endpoint.dialled_at = connection, now
         for request in endpoint.waiting:
             connection.submit(now, request)

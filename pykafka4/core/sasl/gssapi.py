@@ -76,7 +76,7 @@ class Gssapi(Exchange):
         self._has_chosen = True
         return self._context.wrap(bytes([NO_LAYER, 0, 0, 0]))
 
-    def _secrets(self) -> tuple[str, ...]:
+    def secrets(self) -> tuple[str, ...]:
         return ()
 
     def _advice(self) -> str:

@@ -7,19 +7,18 @@ A mechanism serves one exchange: each connection, and each renewed authenticatio
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from enum import Enum
 from typing import ClassVar, Final, Protocol
 
 from pykafka4.core import Transitions
-from pykafka4.errors import SHOWN, AuthenticationError
+from pykafka4.errors import AuthenticationError
 from pykafka4.errors.codes import BY_NAME, ErrorCode
+from pykafka4.errors.words import filtered
 
-__all__ = ["Exchange", "Mechanism", "Step", "failed", "harmless"]
+__all__ = ["Exchange", "Mechanism", "Step", "failed"]
 
 FAILED: Final = BY_NAME["SASL_AUTHENTICATION_FAILED"]
 OUT_OF_ORDER: Final = BY_NAME["ILLEGAL_SASL_STATE"]
-TELLING: Final = 12  # characters in a row that a secret and a broker's words must not share
 
 
 class Mechanism(Protocol):
@@ -40,6 +39,13 @@ class Mechanism(Protocol):
 
     def refused(self, message: str | None) -> AuthenticationError:
         """The error for a broker that answered with an error code, and `message`, instead of a challenge."""
+
+    def secrets(self) -> tuple[str, ...]:
+        """The secrets of this exchange: no message repeats them."""
+
+    @property
+    def username(self) -> str:
+        """The SASL user name, which messages do not show; empty: there is none."""
 
 
 class Step(Enum):
@@ -79,17 +85,6 @@ def _error(code: ErrorCode, reason: str) -> AuthenticationError:
     return error
 
 
-def harmless(words: str, secrets: Iterable[str]) -> str:
-    """What a broker said, quoted for a message: short, printable ASCII, and nothing at all if it repeats a part of a secret."""
-    start = words[: SHOWN + TELLING]
-    parts = {start[at : at + TELLING] for at in range(len(start) - TELLING + 1)}
-    for secret in filter(None, secrets):
-        if any(part in secret for part in parts) if len(secret) >= TELLING else secret in start:
-            return "(its words are not shown, as they repeat a secret)"
-    plain = "".join(c if " " <= c <= "~" else "?" for c in words[:SHOWN])
-    return f"'{plain}'" if len(words) <= SHOWN else f"'{plain}…' ({len(words):,} characters)"
-
-
 class Exchange(ABC):
     """The states of a mechanism. Its messages are in `_opening` and `_answer`."""
 
@@ -108,8 +103,11 @@ class Exchange(ABC):
         """The answer to the broker's message, as `next` returns it."""
 
     @abstractmethod
-    def _secrets(self) -> tuple[str, ...]:
-        """What no message may repeat."""
+    def secrets(self) -> tuple[str, ...]: ...
+
+    @property
+    def username(self) -> str:
+        return ""
 
     @abstractmethod
     def _advice(self) -> str:
@@ -153,7 +151,7 @@ class Exchange(ABC):
         return failed(f"the broker refused the credentials: {said}; {self._advice()}")
 
     def _quoted(self, words: str) -> str:
-        return harmless(words, self._secrets())
+        return f"'{filtered(words, self.secrets(), self.username)}'"
 
     def _out_of_order(self, reason: str) -> AuthenticationError:
         self._move(Step.FAILED)

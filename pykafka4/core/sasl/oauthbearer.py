@@ -144,7 +144,7 @@ class OAuthBearer(Exchange):
         reasons = [f"{key} {self._quoted(value)}" for key, value in said.items() if isinstance(value, str)]
         return ", ".join(reasons) or "without a status"
 
-    def _secrets(self) -> tuple[str, ...]:
+    def secrets(self) -> tuple[str, ...]:
         return (self._token.value,)
 
     def _advice(self) -> str:

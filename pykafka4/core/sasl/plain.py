@@ -27,8 +27,12 @@ class Plain(Exchange):
         if challenge:
             raise failed(f"the broker sent {len(challenge):,} bytes where PLAIN has none; check what listens there")
 
-    def _secrets(self) -> tuple[str, ...]:
+    def secrets(self) -> tuple[str, ...]:
         return (self._credentials.password,)
+
+    @property
+    def username(self) -> str:
+        return self._credentials.username
 
     def _advice(self) -> str:
         return "check user name and password"

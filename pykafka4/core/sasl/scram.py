@@ -142,8 +142,12 @@ class Scram(Exchange):
         if not hmac.compare_digest(signature, expected):
             raise failed("the broker's signature is wrong: it does not know the password, so do not trust it; check the address, use TLS")
 
-    def _secrets(self) -> tuple[str, ...]:
+    def secrets(self) -> tuple[str, ...]:
         return (self._credentials.password, self._nonce, *self._sent)
+
+    @property
+    def username(self) -> str:
+        return self._credentials.username
 
     def _advice(self) -> str:
         advice = f"check user name and password, and the user's {self.name} credential (kafka-configs.sh --describe --entity-type users)"

@@ -26,7 +26,7 @@ from pykafka4.wire.protocol.weight import SLOT, WIDEST, is_number, least_size, w
 __all__ = ["Decoder", "Encoder", "decoder", "encoder", "field_at_fault"]
 
 Encoder: TypeAlias = Callable[[Any], list[Buffer]]
-Decoder: TypeAlias = Callable[[Any, "memoryview | None", int, int, int], tuple[Any, int]]
+Decoder: TypeAlias = Callable[..., tuple[Any, int]]
 
 
 # -- emitting --------------------------------------------------------------------
@@ -262,14 +262,15 @@ class _Encode:
 
 
 class _Decode:
-    """Emits `decode(buf, view, pos, end, room) -> (object, position after it)`; `view` is a memoryview if there are records."""
+    """Emits `decode(buf, view, pos, end, room, say=str) -> (object, position after it)`; `view` is a memoryview if there are records."""
 
     def __init__(self, cls: type, version: int, *, flexible: bool) -> None:
         self.version, self.flexible = version, flexible
         self.plain_bytes = not _holds_records(cls)
+        self.words = False  # whether the field is text for people
         self.run: list[tuple[str, str]] = []
         self.run_label = ""
-        self.src = _Source("def decode(buf, view, pos, end, room):")
+        self.src = _Source("def decode(buf, view, pos, end, room, say=str):")
         for fmt in sorted(_numbers_in(cls)):
             self.src(f"known_{fmt} = {{}}")
         self.struct("obj", cls)
@@ -303,6 +304,7 @@ class _Decode:
         for field in inline:
             with self.src.about(f"{cls.__qualname__}.{field.name}"):
                 spec = spec_of(field)
+                self.words = spec.words
                 self.value(f"{target}{field.name}", spec.type, nullable=self.version in spec.nullable)
         if self.flexible:
             with self.src.about(f"{cls.__qualname__} tagged fields"):
@@ -340,6 +342,7 @@ class _Decode:
         spec = spec_of(field)
         with self.src.about(f"{cls.__qualname__}.{field.name}"), self.src.block(f"if {tag} == {spec.tag}:"):
             self.src(f"if (room := room - {weight(spec.type, self.version)}) < 0: too_heavy()")
+            self.words = spec.words
             self.value(target, spec.type, nullable=self.version in spec.nullable)
             self.flush()
             self.src(f"if pos != {stop}: bad_tag_size({tag}, pos - {stop})")
@@ -401,7 +404,8 @@ class _Decode:
             self.src(f"{stop} = pos + {n}")
             heavy = "" if kind is records else f" or (room := room - {n}{f' * {WIDEST}' if kind is string else ''}) < 0"
             self.src(f"if not pos <= {stop} <= end{heavy}: bad_length({n}, end - pos)")
-            self.src(f"{var} = {self.piece(kind, f'pos:{stop}')}; pos = {stop}")
+            text = self.piece(kind, f"pos:{stop}")
+            self.src(f"{var} = {f'say({text})' if self.words else text}; pos = {stop}")
 
     def piece(self, kind: Kind, where: str) -> str:
         if kind is records:

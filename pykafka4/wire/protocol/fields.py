@@ -101,6 +101,7 @@ class Spec:
     tag: int | None
     tagged: Versions
     ignorable: bool
+    words: bool = False
 
 
 def _default(type: WireType) -> Any:
@@ -123,17 +124,18 @@ def wire(
     tagged: str | None = None,
     ignorable: bool = False,
     secret: bool = False,
+    words: bool = False,
 ) -> Any:
     """Declare a field: its wire type, the versions that have it, those that allow null, its tag and the versions that tag it.
 
-    A `secret` one is not shown by `repr`.
+    A `secret` one is not shown by `repr`. `words` are text for people: `decode` passes them through its `say`.
 
     Without `default`, Kafka's default: 0, false, "", no elements, the zero uuid, null for records, the struct's own defaults.
     The type of a field that is one struct must be a `@value` class, because its default is shared by all messages that lack the field.
     """
     has = Versions.parse(versions)
     tags = Versions.parse(tagged) if tagged is not None else has if tag is not None else Versions.parse(None)
-    spec = Spec(type, has, Versions.parse(nullable), tag, tags, ignorable)
+    spec = Spec(type, has, Versions.parse(nullable), tag, tags, ignorable, words)
     given = _default(type) if default is attrs.NOTHING else default
     return attrs.field(default=given, metadata={"wire": spec}, repr=_short if type is records else not secret)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -127,15 +128,17 @@ def correlation_of(frame: Buffer) -> int:
     return int(_unpack(SIZE, frame, 0)[0])
 
 
-def decode_response(request_class: type[Request[ResponseT]], version: int, frame: Buffer) -> tuple[int, ResponseT]:
-    """Correlation id and response in `frame` (without its size prefix). DecodeError for anything else."""
+def decode_response(
+    request_class: type[Request[ResponseT]], version: int, frame: Buffer, say: Callable[[str], str] = str
+) -> tuple[int, ResponseT]:
+    """Correlation id and response in `frame` (without its size prefix). DecodeError for anything else. `say`: see `schema.decode`."""
     correlation_id = correlation_of(frame)
     response: Any = request_class.response
     if response is ApiVersionsResponse:
         body = bytes(memoryview(frame)[SIZE.size :])
         return correlation_id, (_known_api_versions if len(body) <= USUAL_VERSIONS else _decode_api_versions)(version, body)  # type: ignore[return-value]
     start = _skip_tags(frame, SIZE.size) if _response_has_tags(response, version) else SIZE.size
-    return correlation_id, decode(response, version, frame, start)
+    return correlation_id, decode(response, version, frame, start, say=say)
 
 
 def _decode_api_versions(version: int, body: bytes) -> ApiVersionsResponse:

@@ -37,7 +37,7 @@ class DescribeAclsResponse(Response):
 
     throttle_time_ms: int = wire(int32)
     error_code: int = wire(int16)
-    error_message: str | None = wire(string, nullable="0+")
+    error_message: str | None = wire(string, nullable="0+", words=True)
     resources: list[Resource] = wire(array(Resource))
 
 
@@ -61,7 +61,7 @@ class CreateAclsResponse(Response):
     @struct
     class Result:
         error_code: int = wire(int16)
-        error_message: str | None = wire(string, nullable="0+")
+        error_message: str | None = wire(string, nullable="0+", words=True)
 
     throttle_time_ms: int = wire(int32)
     results: list[Result] = wire(array(Result))
@@ -93,7 +93,7 @@ class DeleteAclsResponse(Response):
         @struct
         class MatchingAcl:
             error_code: int = wire(int16)
-            error_message: str | None = wire(string, nullable="0+")
+            error_message: str | None = wire(string, nullable="0+", words=True)
             resource_type: int = wire(int8)
             resource_name: str = wire(string)
             pattern_type: int = wire(int8, "1+", default=3)
@@ -103,7 +103,7 @@ class DeleteAclsResponse(Response):
             permission_type: int = wire(int8)
 
         error_code: int = wire(int16)
-        error_message: str | None = wire(string, nullable="0+")
+        error_message: str | None = wire(string, nullable="0+", words=True)
         matching_acls: list[MatchingAcl] = wire(array(MatchingAcl))
 
     throttle_time_ms: int = wire(int32)
@@ -135,7 +135,7 @@ class AlterUserScramCredentialsResponse(Response):
     class Result:
         user: str = wire(string)
         error_code: int = wire(int16)
-        error_message: str | None = wire(string, nullable="0+")
+        error_message: str | None = wire(string, nullable="0+", words=True)
 
     throttle_time_ms: int = wire(int32)
     results: list[Result] = wire(array(Result))

@@ -70,7 +70,7 @@ class CreateTopicsResponse(Response):
         name: str = wire(string)
         topic_id: UUID = wire(uuid, "7+", ignorable=True)
         error_code: int = wire(int16)
-        error_message: str | None = wire(string, "1+", nullable="0+", ignorable=True)
+        error_message: str | None = wire(string, "1+", nullable="0+", ignorable=True, words=True)
         topic_config_error_code: int = wire(int16, "5+", tag=0, ignorable=True)
         num_partitions: int = wire(int32, "5+", default=-1, ignorable=True)
         replication_factor: int = wire(int16, "5+", default=-1, ignorable=True)
@@ -116,7 +116,7 @@ class DeleteTopicsResponse(Response):
         name: str | None = wire(string, nullable="6+")
         topic_id: UUID = wire(uuid, "6+", ignorable=True)
         error_code: int = wire(int16)
-        error_message: str | None = wire(string, "5+", nullable="5+", default=None, ignorable=True)
+        error_message: str | None = wire(string, "5+", nullable="5+", default=None, ignorable=True, words=True)
 
     throttle_time_ms: int = wire(int32, "1+", ignorable=True)
     responses: list[Topic] = wire(array(Topic))
@@ -144,7 +144,7 @@ class CreatePartitionsResponse(Response):
     class Result:
         name: str = wire(string)
         error_code: int = wire(int16)
-        error_message: str | None = wire(string, nullable="0+", default=None)
+        error_message: str | None = wire(string, nullable="0+", default=None, words=True)
 
     throttle_time_ms: int = wire(int32)
     results: list[Result] = wire(array(Result))
@@ -179,7 +179,7 @@ class ElectLeadersResponse(Response):
         class Partition:
             partition_id: int = wire(int32)
             error_code: int = wire(int16)
-            error_message: str | None = wire(string, nullable="0+")
+            error_message: str | None = wire(string, nullable="0+", words=True)
 
         topic: str = wire(string)
         partition_result: list[Partition] = wire(array(Partition))
@@ -213,7 +213,7 @@ class AlterPartitionReassignmentsResponse(Response):
         class Partition:
             partition_index: int = wire(int32)
             error_code: int = wire(int16)
-            error_message: str | None = wire(string, nullable="0+")
+            error_message: str | None = wire(string, nullable="0+", words=True)
 
         name: str = wire(string)
         partitions: list[Partition] = wire(array(Partition))
@@ -221,7 +221,7 @@ class AlterPartitionReassignmentsResponse(Response):
     throttle_time_ms: int = wire(int32)
     allow_replication_factor_change: bool = wire(boolean, "1+", default=True, ignorable=True)
     error_code: int = wire(int16)
-    error_message: str | None = wire(string, nullable="0+")
+    error_message: str | None = wire(string, nullable="0+", words=True)
     responses: list[Topic] = wire(array(Topic))
 
 
@@ -262,7 +262,7 @@ class ListPartitionReassignmentsResponse(Response):
 
     throttle_time_ms: int = wire(int32)
     error_code: int = wire(int16)
-    error_message: str | None = wire(string, nullable="0+")
+    error_message: str | None = wire(string, nullable="0+", words=True)
     topics: list[Topic] = wire(array(Topic))
 
 
@@ -286,7 +286,7 @@ class IncrementalAlterConfigsResponse(Response):
     @struct
     class Resource:
         error_code: int = wire(int16)
-        error_message: str | None = wire(string, nullable="0+")
+        error_message: str | None = wire(string, nullable="0+", words=True)
         resource_type: int = wire(int8)
         resource_name: str = wire(string)
 
@@ -365,7 +365,7 @@ class DescribeClusterResponse(Response):
 
     throttle_time_ms: int = wire(int32)
     error_code: int = wire(int16)
-    error_message: str | None = wire(string, nullable="0+", default=None)
+    error_message: str | None = wire(string, nullable="0+", default=None, words=True)
     endpoint_type: int = wire(int8, "1+", default=1)
     cluster_id: str = wire(string)
     controller_id: int = wire(int32, default=-1)
@@ -414,7 +414,7 @@ class DeleteGroupsResponse(Response):
     class Result:
         group_id: str = wire(string)
         error_code: int = wire(int16)
-        error_message: str | None = wire(string, "3+", nullable="3+", default=None, ignorable=True)
+        error_message: str | None = wire(string, "3+", nullable="3+", default=None, ignorable=True, words=True)
 
     throttle_time_ms: int = wire(int32)
     results: list[Result] = wire(array(Result))
@@ -458,7 +458,7 @@ class ConsumerGroupDescribeResponse(Response):
             member_type: int = wire(int8, "1+", default=-1, ignorable=True)
 
         error_code: int = wire(int16)
-        error_message: str | None = wire(string, nullable="0+", default=None)
+        error_message: str | None = wire(string, nullable="0+", default=None, words=True)
         group_id: str = wire(string)
         group_state: str = wire(string)
         group_epoch: int = wire(int32)

@@ -142,11 +142,11 @@ class FindCoordinatorResponse(Response):
         host: str = wire(string, "4+")
         port: int = wire(int32, "4+")
         error_code: int = wire(int16, "4+")
-        error_message: str | None = wire(string, "4+", nullable="4+", ignorable=True)
+        error_message: str | None = wire(string, "4+", nullable="4+", ignorable=True, words=True)
 
     throttle_time_ms: int = wire(int32, "1+", ignorable=True)
     error_code: int = wire(int16, "0-3")
-    error_message: str | None = wire(string, "1-3", nullable="1-3", ignorable=True)
+    error_message: str | None = wire(string, "1-3", nullable="1-3", ignorable=True, words=True)
     node_id: int = wire(int32, "0-3")
     host: str = wire(string, "0-3")
     port: int = wire(int32, "0-3")

@@ -44,7 +44,7 @@ class DescribeConfigsResponse(Response):
             documentation: str | None = wire(string, "3+", nullable="0+", ignorable=True)
 
         error_code: int = wire(int16)
-        error_message: str | None = wire(string, nullable="0+")
+        error_message: str | None = wire(string, nullable="0+", words=True)
         resource_type: int = wire(int8)
         resource_name: str = wire(string)
         configs: list[Config] = wire(array(Config))

@@ -295,7 +295,7 @@ class DescribeGroupsResponse(Response):
             member_assignment: bytes = wire(bytestring)
 
         error_code: int = wire(int16)
-        error_message: str | None = wire(string, "6+", nullable="6+", default=None)
+        error_message: str | None = wire(string, "6+", nullable="6+", default=None, words=True)
         group_id: str = wire(string)
         group_state: str = wire(string)
         protocol_type: str = wire(string)
@@ -330,7 +330,7 @@ class ConsumerGroupHeartbeatResponse(Response):
 
     throttle_time_ms: int = wire(int32)
     error_code: int = wire(int16)
-    error_message: str | None = wire(string, nullable="0+", default=None)
+    error_message: str | None = wire(string, nullable="0+", default=None, words=True)
     member_id: str | None = wire(string, nullable="0+", default=None)
     member_epoch: int = wire(int32)
     heartbeat_interval_ms: int = wire(int32)

@@ -39,7 +39,7 @@ class ProduceResponse(Response):
             @struct
             class RecordError:
                 batch_index: int = wire(int32, "8+")
-                batch_index_error_message: str | None = wire(string, "8+", nullable="8+", default=None)
+                batch_index_error_message: str | None = wire(string, "8+", nullable="8+", default=None, words=True)
 
             @value
             class Leader:
@@ -52,7 +52,7 @@ class ProduceResponse(Response):
             log_append_time_ms: int = wire(int64, "2+", default=-1, ignorable=True)
             log_start_offset: int = wire(int64, "5+", default=-1, ignorable=True)
             record_errors: list[RecordError] = wire(array(RecordError), "8+", ignorable=True)
-            error_message: str | None = wire(string, "8+", nullable="8+", default=None, ignorable=True)
+            error_message: str | None = wire(string, "8+", nullable="8+", default=None, ignorable=True, words=True)
             current_leader: Leader = wire(Leader, "10+", tag=0)
 
         name: str = wire(string, "0-12", ignorable=True)

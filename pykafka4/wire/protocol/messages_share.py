@@ -54,7 +54,7 @@ class ShareGroupHeartbeatResponse(Response):
 
     throttle_time_ms: int = wire(int32)
     error_code: int = wire(int16)
-    error_message: str | None = wire(string, nullable="0+", default=None)
+    error_message: str | None = wire(string, nullable="0+", default=None, words=True)
     member_id: str | None = wire(string, nullable="0+", default=None)
     member_epoch: int = wire(int32)
     heartbeat_interval_ms: int = wire(int32)
@@ -115,9 +115,9 @@ class ShareFetchResponse(Response):
 
             partition_index: int = wire(int32)
             error_code: int = wire(int16)
-            error_message: str | None = wire(string, nullable="0+", default=None)
+            error_message: str | None = wire(string, nullable="0+", default=None, words=True)
             acknowledge_error_code: int = wire(int16)
-            acknowledge_error_message: str | None = wire(string, nullable="0+", default=None)
+            acknowledge_error_message: str | None = wire(string, nullable="0+", default=None, words=True)
             current_leader: LeaderIdAndEpoch = wire(LeaderIdAndEpoch)
             records: Buffer | None = wire(records, nullable="0")
             acquired_records: list[AcquiredRecords] = wire(array(AcquiredRecords))
@@ -127,7 +127,7 @@ class ShareFetchResponse(Response):
 
     throttle_time_ms: int = wire(int32)
     error_code: int = wire(int16)
-    error_message: str | None = wire(string, nullable="0+", default=None)
+    error_message: str | None = wire(string, nullable="0+", default=None, words=True)
     acquisition_lock_timeout_ms: int = wire(int32, "1+")
     responses: list[Topic] = wire(array(Topic))
     node_endpoints: list[NodeEndpoint] = wire(array(NodeEndpoint))
@@ -177,7 +177,7 @@ class ShareAcknowledgeResponse(Response):
         class Partition:
             partition_index: int = wire(int32)
             error_code: int = wire(int16)
-            error_message: str | None = wire(string, nullable="0+", default=None)
+            error_message: str | None = wire(string, nullable="0+", default=None, words=True)
             current_leader: LeaderIdAndEpoch = wire(LeaderIdAndEpoch)
 
         topic_id: UUID = wire(uuid)
@@ -185,7 +185,7 @@ class ShareAcknowledgeResponse(Response):
 
     throttle_time_ms: int = wire(int32)
     error_code: int = wire(int16)
-    error_message: str | None = wire(string, nullable="0+", default=None)
+    error_message: str | None = wire(string, nullable="0+", default=None, words=True)
     acquisition_lock_timeout_ms: int = wire(int32, "2+", ignorable=True)
     responses: list[Topic] = wire(array(Topic))
     node_endpoints: list[NodeEndpoint] = wire(array(NodeEndpoint))

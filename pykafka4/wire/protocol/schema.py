@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct as _struct
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, dataclass_transform
 from uuid import UUID
 
 import attrs
@@ -110,6 +110,7 @@ ResponseT = TypeVar("ResponseT", bound=Response)
 T = TypeVar("T")
 MessageT = TypeVar("MessageT", bound=Message)
 DataT = TypeVar("DataT", bound=Data)
+Say: TypeAlias = Callable[[str], str]
 
 
 class Request(Message, Generic[ResponseT]):
@@ -302,8 +303,10 @@ _CHECKS: dict[str, Callable[[Any, Kind], str | None]] = {
 # -- decoding ------------------------------------------------------------------------
 
 
-def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0, *, whole: bool = True) -> MessageT:
+def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0, *, whole: bool = True, say: Say = str) -> MessageT:
     """The message in `buffer[start:]`: all of it if `whole`. `records` fields are memoryviews into `buffer`, everything else is copied.
+
+    `say` filters text for people, such as an error message: what it returns is in the message.
 
     Raises DecodeError, naming `Class.field`, for anything that is not this message at this version.
     """
@@ -321,7 +324,7 @@ def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0, *,
     end = len(plain)
     message: MessageT
     try:
-        message, pos = function(plain, view, start, end, room)
+        message, pos = function(plain, view, start, end, room, say)
     except _BROKEN as error:
         raise _broken(cls, version, error) from error
     if pos != end and whole:

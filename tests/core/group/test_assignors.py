@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pykafka4.assignors import GroupMember
 from pykafka4.core.group.assignors import assigned_partitions, assignment_bytes, group_member, group_members, subscription_bytes
 from pykafka4.records import TopicPartition
@@ -68,3 +70,11 @@ def test_members_with_the_same_topics_are_read_as_if_each_were_the_only_one() ->
 
 def test_a_member_whose_subscription_cannot_be_read_gets_nothing() -> None:
     assert group_member("m", None, b"\x00", "c: group g").topics == frozenset()
+
+
+def test_a_member_id_cannot_forge_log_lines(caplog: pytest.LogCaptureFixture) -> None:
+    group_member("id\x1b[2J\nforged", None, b"no subscription", "c: group g")
+    group_member("id\x1b[2J\nforged", None, subscription_bytes(["a\nb"]), "c: group g")
+    logged = [record.getMessage() for record in caplog.records]
+    assert len(logged) == 2
+    assert all(line.isprintable() for line in logged)

@@ -317,3 +317,15 @@ def test_racks_of_replicas_are_known_once_brokers_have_racks_and_a_move_is_a_cha
     assert cluster.version == version + 1
     assert cluster.racks("t") == [frozenset("ab"), frozenset("a")]
     assert cluster.racks("unknown") == cluster.leaders("unknown") == []
+
+
+def test_advertised_hosts_racks_and_the_cluster_id_reach_events_and_log_lines_without_control_characters(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = knowing()
+    answer_metadata(world, metadata({}, {1: ("h1\x1b[2J\nforged", 1), 2: ("h" * 30_000, 2)}, cluster_id="other\r\nforged"))
+    assert world.engine.cluster.brokers[1].host == r"h1\x1b[2J\nforged"
+    assert len(world.engine.cluster.brokers[2].host) < 300
+    logged = [record.getMessage() for record in caplog.records]
+    assert logged
+    assert all(line.isprintable() for line in logged)

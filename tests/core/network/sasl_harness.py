@@ -9,8 +9,9 @@ from typing import Any
 from pykafka4.core import Connect, Job
 from pykafka4.core.network.connection import Connection, ConnectionState
 from pykafka4.core.network.network import Network, NetworkEffects
-from pykafka4.core.sasl.mechanism import failed, harmless
+from pykafka4.core.sasl.mechanism import failed
 from pykafka4.errors import AuthenticationError, ConnectionLost
+from pykafka4.errors.words import filtered
 from pykafka4.options.config import ClientConfig
 from pykafka4.wire.protocol.messages_sasl import (
     SaslAuthenticateRequest,
@@ -35,6 +36,7 @@ class Puppet:
     """A mechanism whose next step the broker's message names."""
 
     name = "PLAIN"
+    username = "me"
 
     def first(self) -> bytes:
         return SECRET.encode()
@@ -50,7 +52,10 @@ class Puppet:
         return b"more" if challenge else None
 
     def refused(self, message: str | None) -> AuthenticationError:
-        return failed(f"the broker refused the credentials: {harmless(message or '', [SECRET])}")
+        return failed(f"the broker refused the credentials: '{filtered(message or '', [SECRET])}'")
+
+    def secrets(self) -> tuple[str, ...]:
+        return (SECRET,)
 
 
 def accepted(lifetime: float = 0.0, challenge: bytes = b"") -> SaslAuthenticateResponse:

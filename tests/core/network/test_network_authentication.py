@@ -15,12 +15,13 @@ from pykafka4.core.network.authentication import Authentication
 from pykafka4.core.network.connection import Connection, ConnectionState
 from pykafka4.core.network.network import via
 from pykafka4.core.network.refusals import DOUBT
+from pykafka4.core.network.words import Words
 from pykafka4.errors import AuthenticationError, ConnectionLost
 from pykafka4.net.tls import explain_tls
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_sasl import SaslAuthenticateResponse
 from tests.core.network.sasl_harness import SETUP, Cluster, Puppet, accepted, refusal, shaken
-from tests.core.scripted_brokers import metadata, versions
+from tests.core.scripted_brokers import config, metadata, versions
 
 # -- one connection
 
@@ -66,7 +67,7 @@ def test_a_mechanism_is_made_for_the_host_of_its_connection() -> None:
 
 
 def test_who_waits_for_the_kerberos_library_is_told_so() -> None:
-    exchange = Authentication("GSSAPI", "b1:1", Puppet)
+    exchange = Authentication("GSSAPI", "b1:1", Puppet, Words(config()))
     waiting = "b1:1: SASL GSSAPI: the Kerberos library has not returned in time (socket_connection_setup_timeout_ms)"
     assert str(exchange.timed_out()) == waiting
     exchange.step(exchange.begin())

@@ -47,7 +47,7 @@ def test_an_empty_answer_completes_it() -> None:
             b'{"status":"insufficient_scope","scope":"kafka","openid-configuration":"http://x"}',
             "(status 'insufficient_scope', scope 'kafka')",
         ),
-        (b'{"status":"\\u001b[31m"}', "(status '?[31m')"),
+        (b'{"status":"\\u001b[31m"}', "(status '\\x1b[31m')"),
         (b'{"status":7,"scope":["x"]}', "(without a status)"),
         (b'["status"]', "(without a status)"),
         (b"null", "(without a status)"),

@@ -209,7 +209,7 @@ def test_an_error_that_the_broker_reports_is_quoted(is_last: bool) -> None:
     if not is_last:
         client.first()
     said = reason(refusal(client, b"e=unknown-user\x1b,x=y"))
-    assert said.startswith("the broker reports an error: 'unknown-user?'; check user name and password, and ")
+    assert said.startswith("the broker reports an error: 'unknown-user\\x1b'; check user name and password, and ")
     assert "SCRAM-SHA-256 credential" in said
 
 

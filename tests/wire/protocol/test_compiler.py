@@ -71,7 +71,7 @@ def test_only_messages_with_records_want_a_view() -> None:
 def test_the_source_of_emitted_code_stays_in_the_line_cache() -> None:
     decoder(MetadataResponse, 5)
     linecache.checkcache()
-    assert linecache.getline("<pykafka4 MetadataResponse v5 decode>", 1) == "def decode(buf, view, pos, end, room):\n"
+    assert linecache.getline("<pykafka4 MetadataResponse v5 decode>", 1) == "def decode(buf, view, pos, end, room, say=str):\n"
 
 
 def test_the_field_at_fault_is_found_and_a_stranger_has_none() -> None:
