@@ -118,6 +118,7 @@ class Engine:
         """Poll every machine, pass on their requests, poll the network."""
         version, changes = self.cluster.version, self.recovery.changes
         requests, self._submitted = self._submitted, []
+        self.network.close_stale(now)
         jobs: list[Job] = []
         wake_at = INFINITY
         for slot in self._slots:

@@ -54,6 +54,32 @@ def test_a_machines_request_leaves_in_the_turn_it_was_asked_for(world: World) ->
     assert [link for link, _ in turn.write] == [world.link_to("h1")]
 
 
+def test_a_request_after_a_freeze_uses_a_new_connection(world: World) -> None:
+    """The machine is polled before the network, in the first turn after the freeze."""
+    before = world.link_to("h1")
+    world.now += world.engine.config.connections_max_idle_ms / 1000 + 1.0
+    asked, _ = request(1, DescribeClusterRequest())
+    world.engine.add(Script([Effects((asked,))]))
+    turn = world.engine.turn(world.now)
+    assert before in [close.link for close in turn.close]
+    assert "h1" in [connect.host for connect in turn.connect]
+    assert turn.write == ()
+
+
+def test_no_node_is_ready_for_the_machines_after_a_freeze(world: World) -> None:
+    world.now += world.engine.config.connections_max_idle_ms / 1000 + 1.0
+    ready: list[bool] = []
+
+    class Asking(Script):
+        def poll(self, now: float) -> Effects:
+            ready.append(world.engine.network.ready(1))
+            return Effects()
+
+    world.engine.add(Asking())
+    world.engine.turn(world.now)
+    assert ready == [False]
+
+
 def test_what_machines_ask_of_the_loop_is_passed_on_in_order(world: World) -> None:
     results: list[object] = []
     first, second, job = lambda: None, lambda: None, Job(lambda: 7, lambda now, result: results.append(result))

@@ -148,6 +148,7 @@ class Connection:
         "_words",
         "address",
         "answers",
+        "authenticated_until",
         "features",
         "features_epoch",
         "idle_since",
@@ -193,6 +194,7 @@ class Connection:
         self._authentication: Authentication | None = None  # the exchange under way
         self._proven = False  # whether a request was answered
         self._authenticate_at = INFINITY  # when the client has to authenticate itself again
+        self.authenticated_until = INFINITY  # when the broker ends the connection unless the client has done so
         self.jobs: list[Callable[[], Any]] = []  # steps of the exchange that may block; the result goes to `authenticated`
         self._queued: deque[Request] = deque()
         self._flying: deque[Flight] = deque()
@@ -446,6 +448,7 @@ class Connection:
         assert self._authentication is not None
         lifetime, self._authentication = self._authentication.lifetime, None
         self._authenticate_at = now + max(lifetime * AGAIN_AFTER, SOONEST) if lifetime > 0 else INFINITY
+        self.authenticated_until = now + max(lifetime, 2 * SOONEST) if lifetime > 0 else INFINITY
         if self.state is S.AUTHENTICATING:
             self._be_ready(now)
         self._set_alarm()

@@ -288,6 +288,16 @@ class Network:
         connection.written_to(now)
         return self._answer(now, connection.answers) > 0
 
+    def close_stale(self, now: float) -> None:
+        """Close the connections that nobody may use any more. The engine calls this before machines are polled.
+
+        A process may have been frozen since the last turn: then firewalls have forgotten idle connections, and a request on one of them
+        would wait for its whole timeout. `poll` closes such a connection as well, but too late if a request was submitted before it.
+        """
+        if now >= self._wake_at:
+            for node, connection in list(self._ready.items()):
+                self._close_unused(now, self._endpoints[node], connection)
+
     def poll(self, now: float) -> NetworkEffects:
         """Do what is due. If requests ended, machines may have something to send again: then `wake_at` is `now`."""
         if now < self._wake_at and not self._dirty and not self._answers:
@@ -429,10 +439,7 @@ class Network:
         if connection.state is CLOSED:
             self._ended(now, endpoint, connection)
             return None
-        if (reason := self._unused(now, endpoint, connection)) is not None:
-            connection.poison(ConnectionLost(f"{endpoint.address}: {reason}"))
-            endpoint.wanted = False
-            self._part(endpoint, connection)
+        if self._close_unused(now, endpoint, connection):
             return None
         buffers = connection.outgoing(now) if connection.has_output else []
         self._answers += connection.answers
@@ -478,6 +485,15 @@ class Network:
             self._dirty[endpoint.node] = endpoint
             self._follow(now, endpoint, connection, before)
 
+    def _close_unused(self, now: float, endpoint: Endpoint, connection: Connection) -> bool:
+        reason = self._unused(now, endpoint, connection)
+        if reason is None:
+            return False
+        connection.poison(ConnectionLost(f"{endpoint.address}: {reason}"))
+        endpoint.wanted = False
+        self._part(endpoint, connection)
+        return True
+
     def _unused(self, now: float, endpoint: Endpoint, connection: Connection) -> str | None:
         """The reason to close the connection; None: keep it, at least while requests are in flight."""
         if connection.state is not READY:
@@ -488,6 +504,8 @@ class Network:
             return LEFT
         if now >= connection.idle_since + endpoint.max_idle:
             return f"unused for {endpoint.max_idle:g} s"
+        if now >= connection.authenticated_until:
+            return "its authentication has expired"
         if endpoint.node < 0 and any(0 <= node < LANE for node in self._ready):
             return "replaced by connections to the cluster's own addresses"
         return None

@@ -133,6 +133,18 @@ def test_an_idle_connection_authenticates_again_and_again_until_it_is_closed_as_
     assert (closed, now) == ([link], 250.0)
 
 
+def test_a_connection_whose_authentication_expired_during_a_freeze_is_not_used() -> None:
+    """The broker would close it in place of an answer."""
+    cluster = Cluster().placed()
+    link = cluster.open(0.0, 1, 100.0)
+    cluster.network.close_stale(101.0)
+    assert not cluster.network.ready(1)
+    cluster.submit(1, 101.0)
+    cluster.poll(101.0)
+    assert [close.link for close in cluster.effects.close] == [link]
+    assert [connect.host for connect in cluster.effects.connect] == ["h1"]
+
+
 def test_a_throttle_that_lasts_longer_than_the_exchange_still_counts() -> None:
     cluster, link, now = again()
     cluster.submit(1, now)
