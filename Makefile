@@ -4,7 +4,6 @@
 SHELL := /bin/sh
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
-SOCKETS := tests/net tests/secrets
 REAL := cluster or spark or chaos or storm or docker or vagrant or compat or harness or kerberos
 SIM_SCHEDULES ?= 20000
 CHAOS_RUNS ?= 10
@@ -14,7 +13,7 @@ FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo demo-model test unit simulated sockets compiled plain integration secured test-secure test-long test-all test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure storm fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-groups bench-outage bench-scale bench-isolation bench-sending options states clean
+.PHONY: help base kafka demo demo-model test test-ci test-all unit some-schedules simulated controls plain portable main-job main-job-secured integration integration-portable secured test-secure test-long test-long-secured test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure storm fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-groups bench-outage bench-scale bench-isolation bench-sending options states clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,39 +30,71 @@ demo: kafka ## Spark writes 336,776 flights, a broker is killed, three consumers
 demo-model: base ## the same story in ten seconds without a JVM: model brokers in one process, one is killed, nothing is lost
 	@$(PY) -m pykafka4 demo
 
-test: kafka ## all tests of the client: unit and simulation first, then the real cluster (half an hour to three quarters on two cores)
-	@$(MAKE) --no-print-directory --keep-going unit integration secured
+# Lanes run targets side by side (tools/lanes.py); MORE is added to each call of pytest. Each target keeps the names of its failed tests in a
+# folder of its own: `make unit MORE=--last-failed` runs them again.
+LANES := $(PY) -m tools.lanes
+KEPT = -o cache_dir=build/pytest/$@ $(MORE)
+SLOWEST := --durations=40 --durations-min=2
+SPREAD := -n 2 --dist loadfile  # two processes, each with clusters of its own; a file stays together
+OFFLINE := not ($(REAL) or simulation)
+ON_BROKERS := (cluster or spark) and not (chaos or storm or harness or lengthy)
 
-unit: base ## simulation, and unit tests with the compiled and the plain-Python implementation of the hot part; two at a time
-	@echo "simulation, unit tests, those of sockets, those of the plain-Python core: each shows its output when it ends"
-	@$(MAKE) --no-print-directory --keep-going -j2 --output-sync=target simulated sockets compiled plain
-simulated: base ; $(PYTEST) -m 'simulation and not controls'
-# Tests of sockets wait most of the time, so they run beside the others. With three at a time, tests of the GIL's timing fail.
-sockets: base ; $(PYTEST) -m 'not ($(REAL) or simulation)' $(SOCKETS)
-compiled: base ; $(PYTEST) -m 'not ($(REAL) or simulation)' $(SOCKETS:%=--ignore=%)
+test: kafka ## unit tests and a share of the simulation, beside them the main job on a real cluster, at last over TLS and SASL; a quarter of an hour on two cores
+	$(LANES) unit+some-schedules main-job+main-job-secured
+
+test-ci: kafka ## `test`, with all tests on the real cluster instead of the main job, by two clusters at a time: half an hour on two cores
+	$(LANES) unit+some-schedules integration+secured
+
+test-all: kafka ## everything: `test-ci`, all schedules, the plain-Python core, the portable loop, lengthy tests, those of the harness: two hours on two cores
+	$(LANES) unit+plain+portable+simulated+controls integration+secured+test-long+test-long-secured+integration-portable
+	$(LANES) test-harness
+
+unit: base ## unit tests with the compiled implementation of the hot part, in two processes
+	$(PYTEST) $(SPREAD) $(SLOWEST) -m '$(OFFLINE)' $(KEPT)
+
+some-schedules: base ## a fifth of the schedules of `simulated`, and every seed that once failed
+	PYKAFKA4_SIM_SCHEDULES=400 $(PYTEST) $(SLOWEST) -m 'simulation and not controls' $(KEPT)
+
+simulated: base ## 2,000 simulated schedules of producers, and what a tenth of the simulation's own mutants find
+	$(PYTEST) -m 'simulation and not controls' $(KEPT)
+
+controls: base ## the searches of the simulation for bugs, without the bug
+	$(PYTEST) -m controls $(KEPT) tests/simulation
+
 # What does not depend on the core is tested once, with the compiled one: no module of the other folders of core/ imports it.
-plain: base
-	PYKAFKA4_IMPL=python $(PYTEST) -m 'not ($(REAL) or simulation)' --ignore=tests/producer/test_memory_bound.py --ignore=tests/consumer/test_crashes.py tests/wire tests/core/producer tests/core/consumer tests/producer tests/consumer tests/spark tests/test_client.py tests/test_isolation.py
+plain: base ## the unit tests that use the hot part, with its plain-Python implementation
+	PYKAFKA4_IMPL=python $(PYTEST) $(SPREAD) -m '$(OFFLINE)' $(KEPT) --ignore=tests/producer/test_memory_bound.py --ignore=tests/consumer/test_crashes.py tests/wire/records tests/core/producer tests/core/consumer tests/producer tests/consumer tests/spark tests/test_client.py tests/test_isolation.py
 
-integration: kafka ## tests of the client against the real 3-broker cluster, Spark included
-	$(PYTEST) -m '(cluster or spark) and not (chaos or storm or harness or lengthy)'
+portable: base ## the unit tests that use the transport, with the portable one
+	PYKAFKA4_LOOP=portable $(PYTEST) $(SPREAD) -m '$(OFFLINE)' $(KEPT) tests/net tests/producer tests/consumer tests/test_client.py tests/test_isolation.py
 
-test-long: kafka ## tests that `make test` leaves out because they take long: every way of first use without authentication, Kafka's answers again, certificates that are replaced under load, proxies, Spark with TLS
-	$(PYTEST) -m '(cluster or spark) and lengthy and not (chaos or storm or harness)'
+main-job: kafka ## the client's main job on the real cluster: each codec, kills, freezes, a group of each protocol, transactions, a share group, Spark
+	$(PYTEST) -v -m main_job $(KEPT)
 
-secured: kafka ## the core of these tests again, over TLS and SASL: produce, consume, groups, kills, restarts, cut connections, and a short chaos
+main-job-secured: kafka ## the part of it that is about connections, over TLS and SASL
+	$(PYTEST) -v --security SASL_SSL -m 'main_job and secured' $(KEPT)
+
+integration: kafka ## tests of the client against real 3-broker clusters, Spark included, two at a time
+	$(PYTEST) -v $(SPREAD) $(SLOWEST) -m '$(ON_BROKERS)' $(KEPT)
+
+integration-portable: kafka ## the same over the portable transport
+	PYKAFKA4_LOOP=portable $(PYTEST) $(SPREAD) -m '$(ON_BROKERS)' $(KEPT)
+
+test-long: kafka ## tests that `make test-ci` leaves out because they take long: every way of first use without authentication, Kafka's answers again, certificates that are replaced under load, proxies, Spark with TLS
+	$(PYTEST) $(SPREAD) -m '(cluster or spark) and lengthy and not (chaos or storm or harness)' $(KEPT)
+
+secured: kafka ## the core of the tests on the real cluster again, over TLS and SASL: produce, consume, groups, kills, restarts, cut connections, and a short chaos
+	$(PYTEST) -v --security SASL_SSL -m 'secured and not harness' $(KEPT)
+
+test-long-secured: kafka ## the lengthy tests over TLS and SASL
+	$(PYTEST) $(SPREAD) --security SASL_SSL -m '(cluster or spark) and lengthy and not (chaos or storm or harness or secured)' $(KEPT)
+
+test-secure: kafka ## all tests on the real cluster over TLS and SASL; and what takes minutes: certificates that are replaced under load, proxies, Spark with TLS
+	$(PYTEST) $(SPREAD) --security SASL_SSL -m '(cluster or spark) and not (chaos or storm or harness or secured)' $(KEPT)
 	$(PYTEST) --security SASL_SSL -m 'secured and not harness'
-
-test-secure: kafka ## all of them over TLS and SASL; and what takes minutes: certificates that are replaced under load, proxies, Spark with TLS
-	$(PYTEST) --security SASL_SSL -m '(cluster or spark) and not (chaos or storm or harness or secured)'
-	$(PYTEST) --security SASL_SSL -m 'secured and not harness'
-
-test-all: test ## `test`, and the tests of the transport's users over the portable transport as well
-	PYKAFKA4_LOOP=portable $(PYTEST) -m 'not ($(REAL) or simulation)' tests/net tests/producer tests/consumer tests/test_client.py tests/test_isolation.py
-	PYKAFKA4_LOOP=portable $(PYTEST) -m '(cluster or spark) and not (chaos or storm or harness)'
 
 test-harness: kafka ## tests of the harness: clusters, ports, proxies, jars; and a smoke of Docker and provisioning where this machine can
-	$(PYTEST) -m 'harness and (smoke or not (docker or vagrant))'
+	$(PYTEST) -m 'harness and (smoke or not (docker or vagrant))' $(KEPT)
 
 test-docker: kafka ## the same integration tests on three containers, and what only Docker can do; the core of them over TLS and SASL, too
 	$(PYTEST) --cluster=docker -m '(cluster or spark or docker) and not (chaos or storm)'
@@ -83,7 +114,7 @@ compat: kafka ## old brokers: produce, consume and groups on 0.11 to 3.9, readin
 
 
 mutants: base ## deliberate bugs, and a sample of mutations of core/ or OF=pykafka4/…; a test must notice each (WORDS=… SAMPLE=… SEED=…); the simulation's own without their bugs
-	$(PYTEST) -m controls tests/simulation
+	@$(MAKE) --no-print-directory controls
 	$(PY) -m tools.mutants --sample $(SAMPLE) $(if $(SEED),--seed $(SEED)) $(if $(OF),--of $(OF)) $(WORDS)
 
 check: base ## ruff, format, mypy --strict, import contracts, what is rendered from options and state tables, the documentation site; long files and functions are reported

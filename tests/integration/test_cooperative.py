@@ -147,6 +147,7 @@ def assert_each_once(workers: Iterable[Worker], load: Load) -> None:
     assert {value: n for value, n in counts.items() if n > 1} == {}
 
 
+@pytest.mark.main_job
 def test_partitions_that_stay_are_read_without_a_pause_while_members_come_and_go(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 6)
     load = Load(cluster, topic, 6).start()

@@ -150,6 +150,7 @@ def offsets_of(consumer: Consumer, tps: list[TopicPartition]) -> dict[TopicParti
     return {tp: stored.offset for tp, stored in consumer.committed(tps, LONG).items()}
 
 
+@pytest.mark.main_job
 @pytest.mark.secured
 def test_three_members_share_six_partitions_and_each_record_is_owned_once(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 6)
@@ -247,6 +248,7 @@ def doom() -> Iterator[Callable[..., Doomed]]:
         process.communicate(timeout=SECONDS)
 
 
+@pytest.mark.main_job
 def test_a_killed_members_partitions_are_taken_over_and_only_what_it_had_not_committed_is_read_again(
     cluster: Cluster, topic: str, doom: Callable[..., Doomed]
 ) -> None:

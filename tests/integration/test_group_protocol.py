@@ -124,6 +124,7 @@ class Writer(threading.Thread):
 # ---- members that come and go
 
 
+@pytest.mark.main_job
 @pytest.mark.secured
 def test_members_come_and_go_and_partitions_that_stay_are_read_on(cluster: Cluster, topic: str, group: Members) -> None:
     cluster.create_topic(topic, 6)

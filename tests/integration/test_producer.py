@@ -63,6 +63,7 @@ def test_nulls_and_empty_values_stay_what_they_are(cluster: Cluster, topic: str)
     assert [(r.key, r.value) for r in cluster.log(topic)[0]] == [(b"deleted", None), (b"", b""), (None, "grüße".encode())]
 
 
+@pytest.mark.main_job
 @pytest.mark.secured
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_codec_carries_900_kb_and_small_records(cluster: Cluster, topic: str, codec: str) -> None:
@@ -106,6 +107,7 @@ def test_many_threads_keep_their_order(cluster: Cluster, topic: str) -> None:
         assert per_thread == {t: list(range(rounds)) for t in range(size)}
 
 
+@pytest.mark.main_job
 @pytest.mark.secured
 def test_sending_goes_on_while_a_leader_is_down(cluster: Cluster, topic: str) -> None:
     """200 records; a broker is killed at record 30 with records in flight to it: acknowledged = sent = length of the topic, in order."""
@@ -179,6 +181,7 @@ def test_a_clean_restart_costs_the_application_nothing(cluster: Cluster, topic: 
     assert verdict.acked == verdict.sent
 
 
+@pytest.mark.main_job
 @pytest.mark.secured
 def test_a_frozen_leader_neither_loses_nor_repeats(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 6)

@@ -54,6 +54,7 @@ def employ(cluster: Cluster, topic: str) -> Iterator[Callable[..., Worker]]:
         worker.stop()
 
 
+@pytest.mark.main_job
 def test_records_of_one_partition_are_shared_by_several_members(cluster: Cluster, topic: str, employ: Callable[..., Worker]) -> None:
     cluster.create_topic(topic, 1)
     configure(cluster, topic)
@@ -118,6 +119,7 @@ def test_a_for_loop_accepts_a_record_when_the_next_one_is_requested(cluster: Clu
     assert values(again) == list(range(12, 20))
 
 
+@pytest.mark.main_job
 def test_released_records_come_again_and_rejected_ones_do_not(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1)
     configure(cluster, topic)

@@ -1,6 +1,6 @@
 """Rebalance storms: members of ours and of other clients are killed, frozen, added and asked to leave, one every few seconds.
 
-`make storm` runs each for 15 minutes (STORM_SECONDS), `make test` two of them for a few seconds. Journals and the coordinator's log are
+`make storm` runs each for 15 minutes (STORM_SECONDS), `make test-ci` two of them for a few seconds. Journals and the coordinator's log are
 judged afterwards: nothing skipped, no two owners, Kafka's own validator rules, and every member of ours ends soon when it is asked to.
 """
 

@@ -1,7 +1,7 @@
 """Records are copied in transactions, a third of them aborted, while the copier and brokers are killed: the copy is the original, in order.
 
 Read three times: from the brokers' logs by the markers in them, by a consumer of ours with read_committed that reads all the time, and by
-Java's. `make chaos LONG=1` copies 100,000 records under 24 faults; `make test` a few thousand under three.
+Java's. `make chaos LONG=1` copies 100,000 records under 24 faults; `make test-ci` a few thousand under three.
 """
 
 from __future__ import annotations

@@ -45,6 +45,7 @@ def committed(cluster: Cluster, topic: str) -> dict[int, list[bytes | None]]:
     return until(ended, LONG, "the markers of the transactions")
 
 
+@pytest.mark.main_job
 def test_commits_are_read_and_aborts_are_not(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 3)
     with transactional(cluster, topic) as producer:
@@ -81,6 +82,7 @@ def test_a_second_producer_fences_the_first(cluster: Cluster, topic: str) -> Non
     assert committed(cluster, topic) == {0: [b"second"]}
 
 
+@pytest.mark.main_job
 def test_offsets_are_committed_with_the_records_and_rewound_with_an_abort(cluster: Cluster, topic: str) -> None:
     out = f"{topic}-out"
     cluster.create_topic(topic, 2)

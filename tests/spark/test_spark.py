@@ -53,6 +53,7 @@ def test_forty_tasks_make_at_most_one_producer_per_worker(spark: SparkSession, c
     assert len(producers) == len(workers)
 
 
+@pytest.mark.main_job
 def test_every_column_reaches_the_log_as_it_was(spark: SparkSession, cluster: Cluster, topic: str, config) -> None:
     cluster.create_topic(topic, 3)
     frame = spark.createDataFrame([Row(number=n) for n in range(30)]).select(
@@ -76,6 +77,7 @@ def test_every_column_reaches_the_log_as_it_was(spark: SparkSession, cluster: Cl
         assert [tuple(header) for header in record.headers] == [("name", b"one"), ("name", None)]
 
 
+@pytest.mark.main_job
 def test_a_worker_killed_midway_loses_nothing_and_repeats_at_most_what_it_had_taken(spark, cluster: Cluster, topic: str, config) -> None:
     cluster.create_topic(topic, 3)
     rows = spark.sparkContext.parallelize(range(6000), 3).mapPartitionsWithIndex(DieMidway(partition=1, after=1500))

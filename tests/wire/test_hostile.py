@@ -117,7 +117,7 @@ def test_there_are_kept_inputs_for_every_reader() -> None:
 
 
 def test_what_fails_is_kept_as_small_as_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hostile_bytes.CORPUS", tmp_path / "corpus")
+    monkeypatch.setattr("tests.wire.hostile_bytes.CORPUS", tmp_path / "corpus")
 
     def broken(data: bytes) -> None:
         if b"\x7f\xff\xff\xff" in data:

@@ -1,0 +1,55 @@
+"""Lanes: targets side by side; a failed one runs again alone, and both runs are reported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MAKEFILE = """
+good: ; @echo all well
+first: ; @touch first
+second: ; @test -e first
+bad: ; @echo "FAILED tests/test_a.py::test_b - assert 1 == 2"; false
+busy: ; @case "$(MORE)" in *--last-failed*) echo 1 passed ;; *) echo "FAILED tests/test_c.py::test_d[x y] - TimeoutError"; false ;; esac
+"""
+
+
+@pytest.fixture
+def lanes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+    def run(*arguments: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "tools.lanes", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout
+
+    return run
+
+
+def test_each_line_says_from_which_lane_it_is_and_targets_of_one_lane_follow_each_other(lanes) -> None:
+    code, out = lanes("good", "first+second")
+    assert code == 0
+    assert "good   | all well\n" in out
+    assert "passed  second" in out
+
+
+def test_a_target_that_fails_alone_as_well_fails_the_run_and_names_its_tests(lanes) -> None:
+    code, out = lanes("bad+good")
+    assert code == 1
+    assert "passed  good" in out
+    assert out.count("FAILED  bad") == 2
+    assert "    tests/test_a.py::test_b\n" in out
+
+
+def test_a_test_that_fails_beside_others_only_is_named_but_does_not_fail_the_run(lanes) -> None:
+    code, out = lanes("busy", "good")
+    assert code == 0
+    report = out[out.index("of CPU") :]
+    assert "FAILED  busy" in report
+    assert "    tests/test_c.py::test_d[x y]\n" in report
+    assert "passed  busy, 0 s: alone, after the others" in report

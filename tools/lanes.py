@@ -1,0 +1,99 @@
+"""Runs targets of the Makefile side by side. Rule: the run fails if a target fails in its lane and then fails again alone.
+
+    python -m tools.lanes unit simulated+secured      # two lanes; the second lane runs its two targets one after the other
+
+Beside other lanes a test can fail because the processor was busy. So the failed tests of a target run again when all lanes have ended. The
+report names them in both cases: a test that is named again and again has a fault.
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+ALONE = "-n 0 --last-failed --last-failed-no-failures none"
+FAILED = re.compile(r"^(?:FAILED|ERROR) (?P<test>.+?)(?: - .*)?$")
+OUTPUT = threading.Lock()
+
+
+@dataclass
+class Run:
+    """One target and its outcome."""
+
+    target: str
+    passed: bool = False
+    seconds: float = 0.0
+    failed: list[str] = field(default_factory=list)
+
+    def __call__(self, prefix: str, more: str = "") -> bool:
+        began = time.monotonic()
+        command = ["make", "--no-print-directory", self.target, f"MORE={more}"]
+        done = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        )
+        assert done.stdout is not None
+        for line in done.stdout:
+            if found := FAILED.match(line):
+                self.failed.append(found["test"].strip())
+            with OUTPUT:
+                print(f"{prefix} | {line}", end="", flush=True)
+        self.passed = done.wait() == 0
+        self.seconds = time.monotonic() - began
+        return self.passed
+
+    def line(self) -> str:
+        return f"{'passed' if self.passed else 'FAILED'}  {self.target}, {self.seconds:.0f} s"
+
+
+def lane(runs: Sequence[Run], width: int) -> None:
+    for run in runs:
+        run(run.target.ljust(width))
+
+
+def side_by_side(lanes: Sequence[Sequence[Run]], width: int) -> None:
+    threads = [threading.Thread(target=lane, args=(runs, width), daemon=True) for runs in lanes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(1.0)
+
+
+def report(first: Sequence[Run], second: Sequence[Run], seconds: float) -> None:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"\n== {seconds:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of CPU")
+    for run in first:
+        print(run.line())
+        for test in run.failed:
+            print(f"    {test}")
+    for run in second:
+        print(f"{run.line()}: alone, after the others")
+        for test in run.failed:
+            print(f"    {test}")
+
+
+def main(arguments: Sequence[str]) -> int:
+    began = time.monotonic()
+    lanes = [[Run(target) for target in argument.split("+")] for argument in arguments]
+    first = [run for runs in lanes for run in runs]
+    width = max(len(run.target) for run in first)
+    side_by_side(lanes, width)
+    second = [Run(run.target) for run in first if not run.passed]
+    for run in second:
+        print(f"\n== {run.target}: its failed tests run again, alone", flush=True)
+        run(run.target.ljust(width), ALONE)
+    report(first, second, time.monotonic() - began)
+    return 0 if all(run.passed for run in second) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:  # the terminal sends it to the lanes, too
+        sys.exit(130)
