@@ -361,7 +361,7 @@ _RUNTIMES: weakref.WeakSet[Runtime] = weakref.WeakSet()
 
 
 @atexit.register
-def _drain_all() -> None:
+def _drain_all(**signal: Any) -> None:
     deadline = system.monotonic() + EXIT_SECONDS
     for runtime in list(_RUNTIMES):
         runtime.drain(deadline)
@@ -371,9 +371,17 @@ _watched: set[int] = set()  # processes
 
 
 def _watch_exit_of_child() -> None:
-    """A child of `multiprocessing` exits through `os._exit`, which skips `atexit`; multiprocessing's own finalizers run before that."""
-    util, process = sys.modules.get("multiprocessing.util"), sys.modules.get("multiprocessing.process")
-    if util is None or process is None or process.parent_process() is None or os.getpid() in _watched:
+    """Have this process drain its clients also where it ends through `os._exit`, which skips `atexit`.
+
+    Children of `multiprocessing` and of `billiard` run finalizers before, a replaced worker of Celery a signal.
+    """
+    if os.getpid() in _watched:
         return
     _watched.add(os.getpid())
-    util.Finalize(None, _drain_all, exitpriority=0)
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None and (util := sys.modules.get("multiprocessing.util")) is not None:
+        util.Finalize(None, _drain_all, exitpriority=0)
+    if (util := sys.modules.get("billiard.util")) is not None:
+        util.Finalize(None, _drain_all, exitpriority=0)
+    if (signals := sys.modules.get("celery.signals")) is not None:
+        signals.worker_process_shutdown.connect(_drain_all, weak=False, dispatch_uid=__name__)

@@ -307,9 +307,10 @@ def test_what_a_forgotten_producer_loses_is_logged(server: ModelServer, caplog: 
 
 @pytest.mark.filterwarnings("ignore:a Producer was not closed")
 @pytest.mark.parametrize("dropped", [True, False])
-def test_exiting_a_multiprocessing_child_delivers(server: ModelServer, dropped: bool) -> None:
+@pytest.mark.parametrize("library", ["multiprocessing", "billiard"])
+def test_exiting_a_child_of_multiprocessing_or_billiard_delivers(server: ModelServer, library: str, dropped: bool) -> None:
     code = [
-        "import multiprocessing",
+        f"import {library} as multiprocessing",
         "kept = []",
         "def work():",
         "    p = Producer(bootstrap_servers=servers, linger_ms=1000)",
@@ -320,6 +321,31 @@ def test_exiting_a_multiprocessing_child_delivers(server: ModelServer, dropped: 
     ]
     assert "exit 0" in script(server, *code)
     assert values(server) == [b"v"] * 10
+
+
+def test_a_celery_worker_process_that_is_replaced_delivers(server: ModelServer) -> None:
+    """It ends with `os._exit`. The test takes some seconds, as Celery does."""
+    code = [
+        "import celery",
+        "from pykafka4 import Consumer",
+        "import time",
+        "from celery.contrib.testing.worker import start_worker",
+        "app = celery.Celery(broker='memory://', backend='cache+memory://', set_as_current=True)",
+        "app.conf.worker_hijack_root_logger = False",
+        "kept = []",
+        "@app.task(name='send')",
+        "def send(number):",
+        "    kept or kept.append(Producer(bootstrap_servers=servers, linger_ms=20_000))",
+        "    kept[0].send('t', b'v')",
+        "for number in range(4): send.delay(number)",
+        "with start_worker(app, pool='prefork', concurrency=1, max_tasks_per_child=2, perform_ping_check=False, shutdown_timeout=30):",
+        "    reader = Consumer(bootstrap_servers=servers, group_id='r', auto_offset_reset='earliest')",
+        "    reader.subscribe(['t'])",
+        "    read, until = 0, time.monotonic() + 15",
+        "    while read < 4 and time.monotonic() < until: read += len(reader.poll(timeout=1))",
+        "print('read', read)",
+    ]
+    assert "read 4" in script(server, *code)
 
 
 def test_exiting_a_multiprocessing_child_without_delivery_logs_how_much_was_lost(server: ModelServer) -> None:
