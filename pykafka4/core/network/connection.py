@@ -13,6 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pykafka4.core import INFINITY, Failed, Outcome, Reply, Request, Transitions
+from pykafka4.core.network.answered import Answered
 from pykafka4.core.network.words import Words
 from pykafka4.errors import (
     AuthenticationError,
@@ -130,6 +131,7 @@ class Connection:
     """
 
     __slots__ = (
+        "_answered",
         "_asked_version",
         "_authenticate_at",
         "_authentication",
@@ -170,13 +172,14 @@ class Connection:
         address: str = "broker",
         prepare: Callable[[], Mechanism] | None = None,
         words: Words | None = None,
+        answered: Answered | None = None,
     ) -> None:
         """`setup_deadline`: when the connection must be READY; `address` is for messages.
 
         `prepare` makes a SASL mechanism with the current credentials, and may block; None: the client need not authenticate itself.
-        `words` filters the error messages in responses.
+        `words` filters the error messages in responses; `answered` has the addresses that this client knows.
         """
-        self._words = words or Words(config)
+        self._words, self._answered = words or Words(config), Answered() if answered is None else answered
         self.node, self.link, self.address = node, link, address
         self.state = S.CONNECTING
         self.reason: KafkaError | None = None  # why it is CLOSED
@@ -272,14 +275,15 @@ class Connection:
         if exchange is not None and exchange.is_talking and reason.__cause__ is None and not isinstance(reason, AuthenticationError):
             reason = exchange.cut_off(reason)
         elif not self._proven and type(reason) is ConnectionLost and reason.__cause__ is None:
-            reason = self._suspect(reason)
+            self.poison(self._suspect(reason), reason)
+            return
         self.poison(reason)
 
     def _suspect(self, reason: KafkaError) -> KafkaError:
         """A broker that closes a connection before it has answered a request may want another `security_protocol`."""
-        if self.state is S.NEGOTIATING and not self._config.encrypts:
+        if self.state is S.NEGOTIATING and not self._config.encrypts and self.address not in self._answered.negotiated:
             why = "its listener may demand TLS: set security_protocol to SSL or SASL_SSL"
-        elif self.state is S.READY and self._flying and not self._config.authenticates:
+        elif self.state is S.READY and self._flying and not self._config.authenticates and self.address not in self._answered.served:
             why = f"its listener may demand SASL: set security_protocol to {'SASL_SSL' if self._config.encrypts else 'SASL_PLAINTEXT'}"
         else:
             return reason
@@ -287,8 +291,12 @@ class Connection:
         suspected.certain, suspected.suspicion = False, why
         return suspected
 
-    def poison(self, reason: KafkaError) -> None:
-        """End the connection. Requests that were handed out fail as MAYBE, the others as NO."""
+    def poison(self, reason: KafkaError, fact: KafkaError | None = None) -> None:
+        """End the connection. Requests that were handed out fail as MAYBE, the others as NO.
+
+        `fact`: the reason for these requests, where `reason` is a guess. One lost connection must not fail a record as not authenticated:
+        `Refusals` believes a guess after several attempts, and then fails what waits.
+        """
         if self.state is S.CLOSED:
             return
         self.state, self.reason = TABLE.move(self.state, S.CLOSED), reason
@@ -300,8 +308,9 @@ class Connection:
         self.jobs.clear()
         self._authentication = None
         handed_out = [request for request in handed_out if request.on_reply is not _ignore]
-        self.answers += [(request, Failed(reason, Written.MAYBE)) for request in handed_out]
-        self.answers += [(request, Failed(reason, Written.NO)) for request in queued]
+        outcome = reason if fact is None else fact
+        self.answers += [(request, Failed(outcome, Written.MAYBE)) for request in handed_out]
+        self.answers += [(request, Failed(outcome, Written.NO)) for request in queued]
         self.wake_at = INFINITY
 
     def poll(self, now: float) -> None:
@@ -347,6 +356,7 @@ class Connection:
         if message.error_code:
             self.poison(broker_error(message.error_code, f"{self.address}: ApiVersions"))
             return
+        self._answered.negotiated.add(self.address)
         self._offered = {api.api_key: (api.min_version, api.max_version) for api in message.api_keys}
         self.features = {feature.name: feature.max_version_level for feature in message.finalized_features}
         self.features_epoch = message.finalized_features_epoch
@@ -374,7 +384,7 @@ class Connection:
             return ConnectionLost(f"{self.address}: {what} within the setup timeout{through}")
         if self._authentication is not None:
             return self._authentication.timed_out()
-        return ConnectionLost(f"{self.address}: connected, but no ApiVersions response within the setup timeout; is it a Kafka broker?")
+        return ConnectionLost(f"{self.address}: connected, but no ApiVersions response within the setup timeout{self._doubt()}")
 
     # -- authentication
 
@@ -502,7 +512,9 @@ class Connection:
         if self.is_engaged:
             self._restart_setup(now)
         self.answers.append((flight.request, Reply(message, flight.version, self.node)))
-        self._proven = True
+        if not self._proven:
+            self._proven = True
+            self._answered.served.add(self.address)
         if not self._flying:
             self._mark_idle(now)
 
@@ -538,8 +550,11 @@ class Connection:
     def _undecodable(self, error: DecodeError) -> ConnectionLost:
         """Its request fails like after a lost connection, too: what the broker did is unknown, and a retry will show."""
         request = f" to {type(self._flying[0].request.message).__name__}" if self._flying else ""
-        hint = "; is it a Kafka broker?" if self.state is S.NEGOTIATING else ""
+        hint = self._doubt() if self.state is S.NEGOTIATING else ""
         return caused_by(ConnectionLost(f"{self.address}: cannot decode the response{request}: {error}{hint}"), error)
+
+    def _doubt(self) -> str:
+        return "" if self.address in self._answered.negotiated else "; is it a Kafka broker?"
 
     def _drop_late_unwritten(self, now: float) -> None:
         late = [request for request in self._queued if request.deadline <= now]

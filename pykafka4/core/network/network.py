@@ -21,6 +21,7 @@ import attrs
 from pykafka4.core import ANY, CONTROLLER, INFINITY, Close, Connect, Failed, Job, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.alarms import Alarms
+from pykafka4.core.network.answered import Answered
 from pykafka4.core.network.chooser import BrokerChooser, least_failed
 from pykafka4.core.network.connection import Answer, Connection, ConnectionState
 from pykafka4.core.network.endpoint import LANE, Endpoint, LinkStatus, broker_of, via
@@ -65,7 +66,7 @@ class Network:
         self.controller: int | None = None  # set by the cluster
         self.on_lost: list[Callable[[float, int], None]] = []  # (now, broker): a connection or an attempt failed
         self._config, self._random, self._prepare = config, random, prepare
-        self.words = Words(config)
+        self.words, self._answered = Words(config), Answered()
         self._jobs = Jobs(self._authenticated)
         self._max_idle = config.connections_max_idle_ms / 1000
         self._endpoints: dict[int, Endpoint] = {}
@@ -199,8 +200,13 @@ class Network:
         return -INFINITY if connection is None else connection.muted_until
 
     def status(self, now: float) -> tuple[LinkStatus, ...]:
-        """Every node and the state of its connection."""
-        return tuple(e.status(now) for e in self._endpoints.values())
+        """Every broker and lane, and the state of its connection; a bootstrap address while it is no known broker's, and of use."""
+        brokers = {e.address for e in self._endpoints.values() if e.node >= 0}
+        return tuple(
+            e.status(now)
+            for e in self._endpoints.values()
+            if e.node >= 0 or not brokers or (e.address not in brokers and (e.connection is not None or e.error is not None))
+        )
 
     # -- for the cluster
 
@@ -464,7 +470,7 @@ class Network:
         link = self._last_link
         prepare = None if self._prepare is None else partial(self._prepare, endpoint.host)
         connection = Connection(
-            broker_of(endpoint.node), link, self._config, now + endpoint.setup.next(), endpoint.address, prepare, self.words
+            broker_of(endpoint.node), link, self._config, now + endpoint.setup.next(), endpoint.address, prepare, self.words, self._answered
         )
         endpoint.connection, endpoint.dialled_at = connection, now
         for request in endpoint.waiting:

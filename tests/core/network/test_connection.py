@@ -12,6 +12,7 @@ import pytest
 
 from pykafka4.core import INFINITY, Outcome, Request
 from pykafka4.core.network import connection as connection_module
+from pykafka4.core.network.answered import Answered
 from pykafka4.core.network.connection import LONGEST_MUTE, SOFTWARE_VERSION, Connection, ConnectionState, usable
 from pykafka4.errors import AuthenticationError, ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.records import Written
@@ -516,10 +517,11 @@ def test_a_broker_that_closes_instead_of_answering_the_first_request_may_demand_
     connection.outgoing(0.0)
     connection.lost(1.0, LOST)
     settle(connection)
-    reason = request.failure.reason
+    reason = connection.reason
     assert isinstance(reason, AuthenticationError)
     assert not reason.certain
     assert says in str(reason)
+    assert request.failure.reason is LOST, "a guess is no reason to fail: `Refusals` believes it after several attempts"
     assert request.failure.written is Written.MAYBE
 
 
@@ -591,3 +593,41 @@ def test_what_is_written_of_a_batch_is_a_view_so_that_the_batch_may_be_given_bac
     written = connection.outgoing(0.0)
     assert b"records" in b"".join(written)
     assert {type(buffer) for buffer in written} == {bytes, memoryview}
+
+
+# -- addresses that have answered before
+
+
+def again(before: Connection, answered: Answered) -> Connection:
+    """The next connection to the same address."""
+    connection = Connection(1, 8, config(), 10.0, before.address, answered=answered)
+    connection.connected(0.0)
+    connection.outgoing(0.0)
+    return connection
+
+
+def known() -> tuple[Connection, Answered]:
+    answered = Answered()
+    connection = Connection(1, 7, config(), 10.0, "b1:9092", answered=answered)
+    connection.connected(0.0)
+    ((header, _),) = read(connection.outgoing(0.0))
+    connection.receive(0.0, frame(versions(), header.version, header.correlation_id))
+    submit(connection)
+    ((header, _),) = read(connection.outgoing(0.0))
+    connection.receive(0.0, frame(metadata({}), header.version, header.correlation_id))
+    return connection, answered
+
+
+@pytest.mark.parametrize("cut", ["stopped", "frozen", "garbled"])
+def test_an_outage_of_an_address_that_has_answered_gives_no_advice_about_its_listener(cut: str) -> None:
+    connection = again(*known())
+    if cut == "stopped":
+        connection.lost(1.0, LOST)
+    elif cut == "frozen":
+        connection.poll(10.0)
+    else:
+        connection.receive(1.0, b"HTTP/1.1 502 Bad Gateway")
+    assert isinstance(connection.reason, ConnectionLost)
+    assert not isinstance(connection.reason, AuthenticationError)
+    assert "may demand" not in str(connection.reason)
+    assert "Kafka broker?" not in str(connection.reason)

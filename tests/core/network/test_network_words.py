@@ -27,6 +27,19 @@ def test_an_outage_is_logged_once_and_its_end_once(caplog: pytest.LogCaptureFixt
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
 
 
+def test_status_has_one_row_for_a_broker_that_is_also_a_bootstrap_address() -> None:
+    harness = NetworkHarness(bootstrap_servers="h1:1,h2:2,lb:9")
+    assert [row.node for row in harness.network.status(0.0)] == [-1, -2, -3], "no broker is known yet"
+    harness.placed()
+    assert [row.node for row in harness.network.status(0.0)] == [1, 2, 3]
+    harness.network.want(ANY)
+    harness.poll(0.0)
+    harness.network.lost(0.0, harness.connects[-1].link, REFUSED)
+    harness.outage(0.1, 20.0)
+    rows = {(row.host, row.port): row.node for row in harness.network.status(20.0)}
+    assert rows == {("h1", 1): 1, ("h2", 2): 2, ("h3", 3): 3, ("lb", 9): -3}, "why the bootstrap server cannot be reached"
+
+
 def test_why_down_names_the_address_of_a_node_and_its_error() -> None:
     harness = NetworkHarness(bootstrap_servers="b1:1").placed()
     harness.open(1)
@@ -65,13 +78,13 @@ def test_why_unreachable_names_the_addresses_that_have_not_responded() -> None:
     assert "yet" not in harness.network.why_unreachable(), "one that failed says more"
 
 
-def test_status_names_every_node_its_state_and_its_last_error() -> None:
+def test_status_names_every_broker_its_state_and_its_last_error() -> None:
     harness = NetworkHarness(bootstrap_servers="b1:1").placed()
     harness.open(1)
     harness.network.want(2)
     harness.poll(0.0)
     harness.network.lost(0.0, harness.connects[-1].link, REFUSED)
     shown = {link.node: (link.state, link.error) for link in harness.network.status(0.0)}
-    assert shown == {-1: ("idle", None), 1: ("ready", None), 2: ("idle", str(REFUSED)), 3: ("idle", None)}
+    assert shown == {1: ("ready", None), 2: ("idle", str(REFUSED)), 3: ("idle", None)}
     assert {link.in_flight for link in harness.network.status(0.0)} == {0}
     assert harness.network.why_unreachable() == ""

@@ -1,0 +1,15 @@
+"""Remembers which addresses have answered this client. Errors of such an address give no advice about its listener: it was right before."""
+
+from __future__ import annotations
+
+__all__ = ["Answered"]
+
+
+class Answered:
+    """The addresses, as in messages. The connections of one client share it."""
+
+    __slots__ = ("negotiated", "served")
+
+    def __init__(self) -> None:
+        self.negotiated: set[str] = set()  # answered ApiVersions: a Kafka broker, without TLS if the client uses none
+        self.served: set[str] = set()  # answered another request: without SASL, if the client uses none
