@@ -140,7 +140,7 @@ class Consumer:
         self._plain().seek_to(partitions, Start.EARLIEST, "seek_to_beginning")
 
     def seek_to_end(self, partitions: Partitions | None = None) -> None:
-        """See pykafka4.Consumer.seek_to_end."""
+        """See pykafka4.Consumer.seek_to_end; `await position(…)` waits for the look-up."""
         self._plain().seek_to(partitions, Start.LATEST, "seek_to_end")
 
     def seek_to_time(self, time: int | datetime, partitions: Partitions | None = None) -> None:

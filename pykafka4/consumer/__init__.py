@@ -207,7 +207,11 @@ class Consumer:
         self._session.seek_to(partitions, Start.EARLIEST, "seek_to_beginning")
 
     def seek_to_end(self, partitions: Partitions | None = None) -> None:
-        """Continue at the end of the log. None: of all assigned partitions. Raises ConfigError for one that is not assigned."""
+        """Continue at the end of the log. None: of all assigned partitions. Raises ConfigError for one that is not assigned.
+
+        The end is looked up in the background, as with the other clients. A record that is written before the look-up is skipped: call
+        `position` of each partition first, which waits for the look-up.
+        """
         self._session.seek_to(partitions, Start.LATEST, "seek_to_end")
 
     def seek_to_time(self, time: int | datetime, partitions: Partitions | None = None) -> None:

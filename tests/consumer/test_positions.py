@@ -82,6 +82,17 @@ def test_seek_drops_what_was_buffered(server: ModelServer, make: Maker) -> None:
     assert consumer.position(("t", 0), LONG) == 100
 
 
+def test_a_record_written_after_position_has_told_the_end_is_returned(server: ModelServer, make: Maker) -> None:
+    topic(server, 3)
+    consumer = make.assigned(0)
+    read(consumer, 3)
+    for end in (3, 4, 5):
+        consumer.seek_to_end()
+        assert consumer.position(("t", 0), LONG) == end
+        fill(server, "t", 0, [b"%d" % end])
+        assert [r.offset for r in read(consumer, 1)] == [end]
+
+
 def test_seek_moves_several_partitions_with_one_call_of_the_loop(server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     topic(server, 100, 100, 100)
     consumer = make.assigned(0, 1, 2)

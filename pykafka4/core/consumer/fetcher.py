@@ -35,6 +35,7 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["Fetcher"]
 
+PAUSE_BESIDE_S: Final = 0.05  # between two Fetches without records beside a held one
 SHORT_WAIT: Final = 0.05  # seconds; while a partition without room is left out: it may have room soon
 
 
@@ -274,9 +275,13 @@ class Fetcher:
 
     def _answered(self, now: float, source: Source, fetch: InFlightFetch, outcome: Outcome) -> None:
         source.finish(fetch)
+        self.positions.located += source.take_left_out()
         self._reserved -= fetch.reserved
         self._due.update(self._short_of_room)  # they may use the room of this one before it reserves as much again
-        self._due[source] = None
+        if source.found_nothing(fetch, outcome):
+            self._timers.at(now + PAUSE_BESIDE_S, lambda _: self._due.setdefault(source))
+        else:
+            self._due[source] = None
         self._short_of_room.clear()
         self.answers.apply(now, source, fetch, outcome)
         self._intake.news()  # the records are handed out while this turn requests the next ones

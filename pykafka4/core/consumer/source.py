@@ -78,6 +78,7 @@ class Source:
         self.served = 0  # partitions that returned records since the last full Fetch
         self.in_flight: InFlightFetch | None = None
         self.left_behind: InFlightFetch | None = None  # the next Fetch does not wait for it
+        self._left_out: list[Position] = []  # sought while both connections had a Fetch
         self.usual_wait = config.fetch_max_wait_ms / 1000
         longest = LONGEST if config.fetch_min_bytes <= 1 else 1
         self._longest_wait = max(self.usual_wait, min(longest * self.usual_wait, MOST))
@@ -145,7 +146,12 @@ class Source:
 
     @property
     def next_wait(self) -> float:
-        """Seconds for which the broker may hold the next Fetch back: not long while another is in flight, for the sake of the next seek."""
+        """Seconds for which the broker may hold the next Fetch back: a Fetch beside a held one not at all.
+
+        With two held Fetches both connections would be busy, and the next seek would wait for one of them.
+        """
+        if self._held is not None:
+            return 0.0
         return self.wait if self.left_behind is None else self.usual_wait
 
     @property
@@ -165,13 +171,21 @@ class Source:
                 yield position
 
     def leave_behind(self, position: Position) -> bool:
-        """Leave the Fetch in flight behind if it does not include `position`, one at a time; False if none can be sent beside it."""
+        """Leave the Fetch in flight behind if it does not include `position`; False if `position` waits for a Fetch to end."""
         waiting = self.in_flight
         if waiting is not None:
-            if self.left_behind is not None or waiting.asks_for(position):
+            if waiting.asks_for(position):
+                return False
+            if self.left_behind is not None:
+                self._left_out.append(position)
                 return False
             self.left_behind, self.in_flight = waiting, None
         return True
+
+    def take_left_out(self) -> list[Position]:
+        """The positions that waited because both connections had a Fetch."""
+        left_out, self._left_out = self._left_out, []
+        return left_out
 
     # ---------------------------------------------------------------- requests
 
@@ -282,6 +296,10 @@ class Source:
             self.wait = self.usual_wait
         elif self.in_flight is None and self.left_behind is None:
             self.wait = min(2 * self.wait, self._longest_wait)
+
+    def found_nothing(self, fetch: InFlightFetch, outcome: Outcome) -> bool:
+        """Whether a Fetch beside a held one came back without records: the next one follows after a pause, unless something is sought."""
+        return fetch.beside and not isinstance(outcome, Failed) and not any(map(_has_records, outcome.message.responses))
 
     def conclude(self, now: float, fetch: InFlightFetch, outcome: Outcome) -> bool:
         """Update the session. True if `outcome` concerns only the session, so that the next Fetch repeats the request."""

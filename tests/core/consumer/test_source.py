@@ -125,7 +125,7 @@ def test_a_position_found_later_does_not_wait_either() -> None:
 
 
 def test_a_search_does_not_wait_behind_the_fetch_under_way(harness: ConsumerHarness) -> None:
-    """The broker holds that back until there is data; of two it has, the one sent first is answered first."""
+    """The broker holds that back until there is data, and answers the Fetch beside it at once."""
     harness.assign(tp(0), start=0)
     held = harness.fetch_at(1)
     harness.reader.seek(tp(0), Start.LATEST)
@@ -138,7 +138,7 @@ def test_a_search_does_not_wait_behind_the_fetch_under_way(harness: ConsumerHarn
     assert [request.node // LANE for request in beside] == [4]
     harness.reader.seek(tp(0), Start.EARLIEST)
     harness.run()
-    assert harness.one(ListOffsetsRequest).node // LANE == 2
+    assert harness.one(ListOffsetsRequest).node // LANE == 4
     harness.fetched(held, {})
     harness.ends(0)
     assert {request.node // LANE for request in harness.pending(FetchRequest)} == {2, 4}
@@ -204,7 +204,7 @@ def test_a_resumed_partition_does_not_wait_for_a_fetch_that_is_held_back_for_lon
     harness.machine.fetcher.resume(claim)
     harness.run()
     held, beside = harness.pending(FetchRequest)
-    assert (held.message.max_wait_ms, beside.message.max_wait_ms) == (2_000, 500)
+    assert (held.message.max_wait_ms, beside.message.max_wait_ms) == (2_000, 0)
     assert harness.asked(beside) == {tp(0): 0}
     assert beside.node != held.node
 
@@ -225,12 +225,12 @@ def test_a_partition_whose_leader_moved_does_not_wait_for_a_fetch_that_is_held_b
     harness.cluster.set("t", [2, 2, 1])
     harness.run()
     held, beside = (request for request in harness.pending(FetchRequest) if request.node % LANE == 2)
-    assert (held.message.max_wait_ms, beside.message.max_wait_ms) == (2_000, 500)
+    assert (held.message.max_wait_ms, beside.message.max_wait_ms) == (2_000, 0)
     assert harness.asked(beside) == {tp(0): 0}
 
 
-def test_beside_a_fetch_that_was_left_behind_none_is_held_back_for_longer(harness: ConsumerHarness) -> None:
-    """A second seek has to wait for the younger of them."""
+def test_a_fetch_beside_one_that_was_left_behind_is_not_held_back_but_repeated(harness: ConsumerHarness) -> None:
+    """A second seek would have to wait for it."""
     harness.assign(tp(0), start=0)
     held_back(harness, 1)
     held = harness.fetch_at(1)
@@ -238,14 +238,44 @@ def test_beside_a_fetch_that_was_left_behind_none_is_held_back_for_longer(harnes
     harness.run()
     for _ in range(3):
         beside = harness.pending(FetchRequest)[-1]
-        assert beside.message.max_wait_ms == 500
+        assert beside.message.max_wait_ms == 0
         harness.fetched(beside, {})
+        assert harness.pending(FetchRequest) == [held], "the next one follows after a pause"
+        harness.run(0.06)
+    beside = harness.pending(FetchRequest)[-1]
     harness.fetched(held, {}, session=7)
     beside, request = harness.pending(FetchRequest)
     assert request.message.max_wait_ms == 500
     harness.fetched(beside, {})
     harness.fetched(request, {}, session=7)
     assert held_back(harness, 1) == [2_000]  # twice as long as the last one that was alone
+
+
+def test_a_second_seek_does_not_wait_for_the_fetch_that_was_left_behind(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), start=0)
+    held = harness.fetch_at(1)
+    for offset in (40, 50, 60):
+        harness.reader.seek(tp(0), offset)
+        harness.run()
+        beside = harness.pending(FetchRequest)[-1]
+        assert harness.asked(beside) == {tp(0): offset}
+        harness.fetched(beside, {})
+    assert harness.pending(FetchRequest) == [held]
+
+
+def test_a_seek_while_both_connections_have_a_fetch_is_sent_when_one_has_ended(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), start=0)
+    held = harness.fetch_at(1)
+    harness.reader.seek(tp(0), 40)
+    harness.run()
+    beside = harness.pending(FetchRequest)[-1]
+    harness.fetched(held, {}, session=7)
+    harness.reader.seek(tp(0), 50)
+    harness.run()
+    assert len(harness.pending(FetchRequest)) == 2
+    harness.fetched(beside, {})
+    held, beside = harness.pending(FetchRequest)
+    assert (harness.asked(held), harness.asked(beside)) == ({tp(0): 40}, {tp(0): 50})
 
 
 def test_a_search_does_not_wait_behind_a_fetch_that_is_held_back_for_long(harness: ConsumerHarness) -> None:
