@@ -76,7 +76,8 @@ class Session(Attachment[ConsumerMachine]):
         self.config = read_config(ConsumerConfig, client, executor, options)
         self.connect(client, self.config, executor)
         self.signal = Signal()
-        self.reader = Reader(self.runtime.loop.now, self.signal.notify, self._reseek, self.config.client_id)
+        config = self.config
+        self.reader = Reader(self.runtime.loop.now, self.signal.notify, self._reseek, config.client_id, config.max_decompressed_bytes)
         self.guard = self._new_guard()
         self.waits = self._new_waits()
         self.selection = Selection()

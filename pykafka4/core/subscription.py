@@ -273,6 +273,7 @@ class Position:
         "by_policy",
         "claim",
         "corruption_reported",
+        "cut_off",
         "epoch",
         "fallback",
         "limit",
@@ -308,6 +309,7 @@ class Position:
         self.reported = False  # whether the partition was reported to recovery as offline
         self.rest: Rest | None = None
         self.corruption_reported = False  # whether the application knows that the leader's log is corrupt here
+        self.cut_off = 0  # consecutive responses without one complete batch
         self.topic_id: object = None
         self.asked = 0  # the last Metadata request before this position
         self.by_policy = start is Start.COMMITTED  # the application did not say where to start

@@ -437,7 +437,12 @@ class ConsumerConfig(ClientConfig):
     )
     prefetch_bytes: int = number(64 * MIB, "bytes", "Maximum bytes of fetched data that wait for `poll`; fetching pauses above it.", low=1)
     max_poll_records: int = number(500, "records", "Maximum number of records that one `poll` returns.", low=1)
-    max_decompressed_bytes: int = number(64 * MIB, "bytes", "A batch whose decompressed size is larger is rejected.", low=1024)
+    max_decompressed_bytes: int = number(
+        64 * MIB,
+        "bytes",
+        "A batch whose decompressed size is larger is rejected. A `poll` ends at the record with which its records take as much memory.",
+        low=1024,
+    )
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()

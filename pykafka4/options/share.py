@@ -34,7 +34,12 @@ class ShareConsumerConfig(ClientConfig):
         500, "How long a broker may wait for fetch_min_bytes; acknowledgements for the same broker wait meanwhile."
     )
     fetch_max_bytes: int = number(50 * MIB, "bytes", "Maximum size of a fetch response; at most receive_message_max_bytes.", low=1)
-    max_decompressed_bytes: int = number(64 * MIB, "bytes", "A batch whose decompressed size is larger is rejected.", low=1024)
+    max_decompressed_bytes: int = number(
+        64 * MIB,
+        "bytes",
+        "A batch whose decompressed size is larger is rejected. Polls decode until the records that wait for them take as much memory.",
+        low=1024,
+    )
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()

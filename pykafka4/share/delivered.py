@@ -68,6 +68,54 @@ class Outgoing:
         return bool(self.types or self.lost)
 
 
+@attrs.frozen
+class Part:
+    """A part of a response, decoded."""
+
+    records: list[ShareRecord]
+    aside: dict[int, AcknowledgeType]  # offsets in it without such a record, and how they are acknowledged
+    next: int  # the offset behind it
+    size: int  # of the records, in memory
+
+
+@attrs.define(eq=False)
+class Reading:
+    """A response that is being decoded. After an interrupt it is decoded again from `next` on."""
+
+    acquired: Acquired
+    counts: dict[int, int]  # of each acquired offset: how often it was delivered
+    next: int  # records before it are decoded
+    last: int
+    aside: dict[int, AcknowledgeType] = attrs.Factory(dict)
+    _chunk: Chunk | None = None
+
+    @classmethod
+    def begin(cls, acquired: Acquired) -> Reading:
+        """Nothing of `acquired` is decoded yet."""
+        counts = {offset: count for first, last, count in acquired.spans for offset in range(first, last + 1)}
+        return cls(acquired, counts, acquired.spans[0][0], acquired.spans[-1][1])
+
+    def open(self, max_decompressed: int) -> Chunk:
+        """The chunk, which continues at `next`."""
+        tp, data = self.acquired.tp, self.acquired.data
+        if self._chunk is None or self._chunk.position != self.next:
+            assert data is not None
+            self._chunk = Chunk(tp.topic, tp.partition, data, self.next, decompress=_decompress, max_decompressed=max_decompressed)
+        return self._chunk
+
+    def part(self, next: int, kind: AcknowledgeType, records: Iterable[Record] = (), size: int = 0, since: int = 0) -> Part:
+        """The records before the offset `next`. Acquired offsets without a record are acknowledged as `kind`, before `since` as gaps."""
+        counts, found = self.counts, [record for record in records if record.offset in self.counts]
+        aside = {offset: kind if offset >= since else AcknowledgeType.GAP for offset in counts if self.next <= offset < next}
+        for record in found:
+            aside.pop(record.offset, None)
+        return Part([ShareRecord(record, counts[record.offset], self.acquired) for record in found], aside, max(next, self.next), size)
+
+    def rest(self, kind: AcknowledgeType) -> Part:
+        """All acquired offsets that are not decoded yet, as in `part`."""
+        return self.part(self.last + 1, kind)
+
+
 class DeliveredRecords:
     """The records that the application has, and those that wait for it."""
 
@@ -81,7 +129,8 @@ class DeliveredRecords:
         self.expired = 0  # of these, those whose time was over
         self.delivered = 0
         self._aside: dict[Acquired, dict[int, AcknowledgeType]] = {}  # gaps, and what cannot be read
-        self._last: Acquired | None = None  # was decoded last
+        self._reading: Reading | None = None  # the first of the arrivals
+        self._stocked = 0  # bytes in memory of the records decoded since `ready` was empty
         self.out: list[ShareRecord] = []  # of the running poll: taken, not returned
         self._leaving: Outgoing | None = None  # `sent` has not been called, or not to its end
         self._renew_from = INFINITY  # when the first lock of a record in `ready` ends; it may be too early
@@ -89,18 +138,29 @@ class DeliveredRecords:
     # ---------------------------------------------------------------- taking
 
     def stock(self) -> None:
-        """Decode what has arrived."""
+        """Decode what has arrived, until the records that wait for a poll take `max_decompressed` bytes of memory."""
         arrivals = self._mailbox.arrivals
-        while arrivals:
+        if not self.ready:
+            self._stocked = 0
+        while arrivals and self._stocked < self._max_decompressed:
             acquired = arrivals[0]
-            if acquired is not self._last:  # otherwise Ctrl-C came before it was removed
-                records, aside = self._decode(acquired) if acquired.tp.topic in self._topics else self._release(acquired)
-                self._renew_from = min(self._renew_from, acquired.until)
-                self._last = acquired  # no call from here to `popleft`: Ctrl-C is raised in calls
-                self.ready += records
+            if acquired.data is not None:  # otherwise Ctrl-C came before it was removed
+                reading = self._reading
+                if reading is None or reading.acquired is not acquired:
+                    self._renew_from = min(self._renew_from, acquired.until)
+                    reading = self._reading = Reading.begin(acquired)
+                part = self._read(reading)
+                aside = reading.aside | part.aside
+                kept = self._aside.get(acquired, {}) | aside  # `keep` may have released records of it
+                # No call from here to the end of this block: Ctrl-C is raised in calls.
+                self.ready += part.records
+                self._stocked += part.size
+                reading.aside, reading.next = aside, part.next
+                if reading.next <= reading.last:
+                    continue
                 if aside:
-                    self._aside[acquired] = aside
-                acquired.data = b""
+                    self._aside[acquired] = kept
+                acquired.data = self._reading = None
             arrivals.popleft()
 
     def keep(self, topics: tuple[str, ...]) -> None:
@@ -115,58 +175,32 @@ class DeliveredRecords:
         ready = deque(record for record in self.ready if record.topic in topics)
         self.ready, self._aside = ready, aside  # both or, after Ctrl-C, none
 
-    def _release(self, acquired: Acquired) -> tuple[list[ShareRecord], dict[int, AcknowledgeType]]:
-        """As `_decode`, for a topic that is no longer subscribed."""
-        offsets = (offset for first, last, _ in acquired.spans for offset in range(first, last + 1))
-        return [], dict.fromkeys(offsets, AcknowledgeType.RELEASE)
-
-    def _decode(self, acquired: Acquired) -> tuple[list[ShareRecord], dict[int, AcknowledgeType]]:
-        """The acquired records, and what becomes of the other acquired offsets."""
-        counts = {offset: count for first, last, count in acquired.spans for offset in range(first, last + 1)}
-        rest = dict.fromkeys(counts, AcknowledgeType.GAP)
-        found: list[ShareRecord] = []
-        for record in self._read(acquired, rest):
-            count = counts.get(record.offset)
-            if count is not None:
-                found.append(ShareRecord(record, count, acquired))
-                del rest[record.offset]
-        return found, rest
-
-    def _read(self, acquired: Acquired, rest: dict[int, AcknowledgeType]) -> Iterable[Record]:
-        """All records of the response from the first acquired one on. Batches that cannot be read are rejected, and `poll` says so once."""
-        tp, out = acquired.tp, list[Record]()
-        first, last = acquired.spans[0][0], acquired.spans[-1][1]
+    def _read(self, reading: Reading) -> Part:
+        """The next records of a response. Batches that cannot be read are rejected, and `poll` says so once."""
+        if reading.acquired.tp.topic not in self._topics:
+            return reading.rest(AcknowledgeType.RELEASE)
         try:
-            chunk = Chunk(tp.topic, tp.partition, acquired.data, first, decompress=_decompress, max_decompressed=self._max_decompressed)
+            chunk = reading.open(self._max_decompressed)
         except KafkaError as error:  # not even the first header can be read
-            self._reject(rest, first, last, CorruptRecord(tp.topic, tp.partition, first, str(error)))
-            return out
-        while not chunk.exhausted:
-            try:
-                if not chunk.decode(out, AT_ONCE):
-                    break
-            except (CorruptRecord, RecordTooLarge) as error:
-                unread = last if error.next_offset is None else error.next_offset - 1
-                self._reject(rest, chunk.position, unread, error)
-                if error.next_offset is None:
-                    break
-                chunk.skip()
-            except ConfigError as error:  # the library of its codec is missing: another consumer may have it
-                self._set_aside(rest, chunk.position, last, AcknowledgeType.RELEASE)
+            tp = reading.acquired.tp
+            self._mailbox.tell(CorruptRecord(tp.topic, tp.partition, reading.next, str(error)))
+            return reading.rest(AcknowledgeType.REJECT)
+        out: list[Record] = []
+        try:
+            chunk.decode(out, AT_ONCE, self._max_decompressed - self._stocked)
+        except (CorruptRecord, RecordTooLarge) as error:
+            behind = reading.last + 1 if error.next_offset is None else error.next_offset
+            if behind > reading.next:  # otherwise it was told before an interrupt
                 self._mailbox.tell(error)
-                break
-        if chunk.incomplete:
-            self._set_aside(rest, chunk.position, last, AcknowledgeType.RELEASE)
-        return out
-
-    def _reject(self, rest: dict[int, AcknowledgeType], first: int, last: int, error: KafkaError) -> None:
-        self._set_aside(rest, first, last, AcknowledgeType.REJECT)
-        self._mailbox.tell(error)
-
-    def _set_aside(self, rest: dict[int, AcknowledgeType], first: int, last: int, kind: AcknowledgeType) -> None:
-        for offset in rest:
-            if first <= offset <= last:
-                rest[offset] = kind
+            rejected = reading.part(behind, AcknowledgeType.REJECT, since=chunk.position)
+            chunk.skip()
+            return rejected
+        except ConfigError as error:  # the library of its codec is missing: another consumer may have it
+            self._mailbox.tell(error)
+            return reading.rest(AcknowledgeType.RELEASE)
+        if not out and (chunk.exhausted or chunk.position == reading.next):
+            return reading.rest(AcknowledgeType.RELEASE if chunk.incomplete else AcknowledgeType.GAP)
+        return reading.part(chunk.position, AcknowledgeType.GAP, out, chunk.decoded)
 
     def take(self, limit: int) -> list[ShareRecord]:
         """DeliveredRecords out up to `limit` records whose locks hold."""

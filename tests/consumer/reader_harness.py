@@ -14,10 +14,10 @@ from tests.core.consumer_harness import batch, tp
 class ReaderHarness:
     """A reader, its claims, and the seeks that it requested from the loop."""
 
-    def __init__(self, partitions: int = 1) -> None:
+    def __init__(self, partitions: int = 1, max_bytes: int = 64 << 20) -> None:
         self.seeks: list[tuple[Claim, Claim, Start | int]] = []
         self.now = 50.0
-        self.reader = Reader(lambda: self.now, lambda: None, self.seeks.extend)
+        self.reader = Reader(lambda: self.now, lambda: None, self.seeks.extend, max_bytes=max_bytes)
         self.claims = [Claim(tp(p)) for p in range(partitions)]
         self.reader.adopt(self.claims)
 

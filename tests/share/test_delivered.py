@@ -258,3 +258,55 @@ def test_ctrl_c_at_any_place_of_a_poll_and_of_its_end_loses_no_record() -> None:
         assert [record.offset for record in harness.records.ready] == [0, 1, 2, 3], place
         assert (harness.records.held, harness.records.delivered) == ({}, 0)
     assert [record.offset for record in got] == [0, 1]
+
+
+# ---------------------------------------------------------------- memory
+
+
+def large(harness: Harness, first: int, last: int) -> Acquired:
+    """Records of 300,000 bytes, each in a batch of its own, of a few bytes on the wire."""
+    one = [WireRecord(timestamp_ms=1, value=b"x" * 300_000)]
+    data = b"".join(bytes(build_batch(one, base_offset=offset, codec=1)) for offset in range(first, last + 1))
+    acquired = Acquired(harness.lease, ((first, last, 1),), data, harness.now + LOCK)
+    harness.lease.deliver(acquired, harness.now)
+    harness.mailbox.put(acquired)
+    return acquired
+
+
+def test_polls_decode_until_the_records_that_wait_take_the_limit() -> None:
+    harness = Harness()
+    large(harness, 0, 5)
+    large(harness, 6, 7)
+    harness.records.stock()
+    assert len(harness.records.ready) == 4, "1 MiB"
+    assert [harness.offsets() for _ in range(3)] == [[0, 1, 2, 3], [4, 5, 6, 7], []]
+    assert not harness.mailbox.arrivals
+
+
+def test_records_that_wait_for_a_poll_count_until_all_are_returned() -> None:
+    harness = Harness()
+    large(harness, 0, 5)
+    assert [harness.offsets(limit=3) for _ in range(4)] == [[0, 1, 2], [3], [4, 5], []]
+
+
+def test_ctrl_c_at_any_place_of_decoding_a_part_loses_nothing() -> None:
+    def prepare() -> None:
+        nonlocal harness
+        harness = Harness()
+        large(harness, 0, 5)
+
+    harness: Harness
+    prepare()
+    for place in interrupts(lambda: harness.records.stock()):
+        assert [offset for _ in range(4) for offset in harness.offsets()] == [0, 1, 2, 3, 4, 5], place
+        assert harness.records.collect_aside().types == {}, place
+        prepare()
+
+
+def test_a_topic_that_is_no_longer_subscribed_while_a_part_waits_is_released() -> None:
+    harness = Harness()
+    acquired = large(harness, 0, 5)
+    assert harness.offsets(limit=3) == [0, 1, 2]
+    harness.records.keep(("u",))
+    harness.records.stock()
+    assert harness.records.collect_aside().types == {acquired: dict.fromkeys((3, 4, 5), RELEASE)}

@@ -62,9 +62,13 @@ class Reader:
         notify: Callable[[], None],
         reseek: Callable[[Collection[Move]], None],
         client_id: str = "",
+        max_bytes: int = 64 << 20,
     ) -> None:
-        """`clock` is monotonic; `notify` wakes the polling thread; `reseek(moves)` makes the loop fetch from other offsets."""
-        self._clock, self._notify, self._reseek, self._client_id = clock, notify, reseek, client_id
+        """`clock` is monotonic; `notify` wakes the polling thread; `reseek(moves)` makes the loop fetch from other offsets.
+
+        A poll ends when the records that it returns take `max_bytes` of memory.
+        """
+        self._clock, self._notify, self._reseek, self._client_id, self._max_bytes = clock, notify, reseek, client_id, max_bytes
         # written by the loop
         self.arrivals: deque[Any] = deque()
         self.resume_at: float = INFINITY
@@ -89,6 +93,7 @@ class Reader:
         self._iterator: RecordIterator | None = None  # those records, if they are returned one by one
         self._held = IN_LIST
         self._out: list[Record] | None = None  # what the running poll has decoded
+        self._room = max_bytes  # for further records of the running poll
         self._decoding: tuple[Chunk, int] | None = None  # from what it decodes at the moment, behind how many records
         self._replacement: list[Move] = []  # an unfinished seek
         self._islice_from = -1  # how many records the iterator had returned when the running poll took a list from it
@@ -239,6 +244,7 @@ class Reader:
             return records
         out: list[Record] = []
         self._out = out
+        self._room = self._max_bytes
         while (item := self._buffer.first) is not None:
             if item.__class__ is not Chunk:
                 if not TAKE[item.__class__](self, item, bool(out)):
@@ -254,7 +260,7 @@ class Reader:
         claim: Claim = chunk.serial
         self._decoding = chunk, len(out)  # first: Ctrl-C during `decode` is raised when that returns
         try:
-            chunk.decode(out, limit - len(out))
+            chunk.decode(out, limit - len(out), self._room)
         except (CorruptRecord, RecordTooLarge, ConfigError) as error:
             self._decoding = None
             claim.position = chunk.position
@@ -266,7 +272,8 @@ class Reader:
                 self._buffer.stick(claim, Trouble(claim, error.again()))
             raise
         self._note_decoded(out)
-        return len(out) < limit  # a chunk that stopped before a corrupt batch raises at the next call
+        self._room -= chunk.decoded
+        return len(out) < limit and self._room > 0  # a chunk that stopped before a corrupt batch raises at the next call
 
     def _note_decoded(self, out: list[Record]) -> None:
         """The poll has what was just decoded. Each step may be done twice, until `_decoding` is None."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from pykafka4.core import Failed, Outcome
 from pykafka4.core.backoff import Backoff
@@ -30,8 +30,11 @@ from pykafka4.wire.protocol.frame import FrameTooLarge
 from pykafka4.wire.protocol.messages_fetch import FetchResponse
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk
+from pykafka4.wire.records.layout import INT64_MAX
 
-__all__ = ["FetchAnswers"]
+__all__ = ["MOST_CUT_OFF", "FetchAnswers"]
+
+MOST_CUT_OFF: Final = 2  # responses without one complete batch: two Fetches may be in flight when the first of them tells its size
 
 
 class FetchAnswers:
@@ -168,17 +171,32 @@ class FetchAnswers:
                 decompress=_decompress,
                 max_decompressed=self._config.max_decompressed_bytes,
                 aborted=[(transaction.producer_id, transaction.first_offset) for transaction in aborted],
+                high_watermark=answer.high_watermark if answer.high_watermark >= 0 else INT64_MAX,
             )
         except DecodeError as error:
             self._positions.stop(position, CorruptRecord(tp.topic, tp.partition, position.offset, str(error)))
             return
         if chunk.exhausted:
-            # Even the first batch is incomplete: request all of it next time.
-            position.limit = max(position.limit, min(chunk.incomplete, self._config.receive_message_max_bytes))
-            self._positions.touch(tp)
+            self._cut_off(position, chunk.incomplete)
             return
+        position.cut_off = 0
         position.limit = self._config.max_partition_fetch_bytes  # after a single large batch
         self._positions.deliver(position, chunk)
+
+    def _cut_off(self, position: Position, size: int) -> None:
+        """Even the first batch is incomplete: request all of it next time. A broker that goes on like that would never be noticed."""
+        (topic, partition), limit = position.tp, self._config.receive_message_max_bytes
+        if size > limit:
+            reason = f"the next batch has {size:,} bytes, which exceeds receive_message_max_bytes={limit}; raise that option to read it"
+            self._positions.stop(position, RecordTooLarge.fetched(topic, partition, position.offset, reason))
+            return
+        position.cut_off += 1
+        if position.cut_off > MOST_CUT_OFF:
+            reason = f"the broker returns only a part of a batch of {size:,} bytes, again and again"
+            self._positions.stop(position, CorruptRecord(topic, partition, position.offset, reason))
+            return
+        position.limit = max(position.limit, size)
+        self._positions.touch(position.tp)
 
     # ---------------------------------------------------------------- error codes
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from pykafka4.core.subscription import Claim, Lasting, Located, Position, Stage, Trouble, Truncated
-from pykafka4.errors import KafkaError
+from pykafka4.errors import CorruptRecord, KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Chunk
 
@@ -100,8 +100,9 @@ class Positions(dict[TopicPartition, Position]):
             position.move(Stage.STOPPED)
             self.touch(position.tp)
             return
-        if chunk.next_offset <= position.offset:
-            position.move(Stage.STOPPED)  # nothing can be decoded: `poll` raises the reason
+        stays = chunk.next_offset <= position.offset
+        if stays:
+            position.move(Stage.STOPPED)
         position.offset = chunk.next_offset
         if chunk.last_leader_epoch >= 0:
             position.epoch = chunk.last_leader_epoch
@@ -109,6 +110,10 @@ class Positions(dict[TopicPartition, Position]):
         self.delivered += chunk.size
         self.touch(position.tp)
         self._intake.put(chunk)
+        if stays:  # what the chunk raises itself comes first: its first batch has an invalid header
+            tp = position.tp
+            error = CorruptRecord(tp.topic, tp.partition, position.offset, "the broker returned only records before that offset")
+            self._intake.put(Trouble(position.claim, error))
 
     def truncate(self, position: Position, offset: int, epoch: int, *, raises: bool) -> None:
         """The log was truncated to `offset`. The reader steps back, or raises: it knows the offset of the next record to return."""

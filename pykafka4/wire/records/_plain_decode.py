@@ -17,14 +17,19 @@ from pykafka4.records import Headers
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.records.decoder import Message, RecordBatch, open_batch, read_header, read_headers, read_messages, read_records
 from pykafka4.wire.records.layout import (
+    COUNT,
     CREATE_TIME,
     HEADER_SIZE,
+    HEADER_WEIGHT,
+    INT64_MAX,
     LAST_OFFSET_DELTA,
     LEAST_BATCH,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC,
+    MANY_HEADERS,
     NO_TIMESTAMP,
+    RECORD_WEIGHT,
 )
 
 __all__ = ["Chunk", "Record", "RecordIterator"]
@@ -117,6 +122,8 @@ class Chunk:
 
     The constructor reads batch headers only. `next_offset` follows the last whole batch; `position` is the next offset to hand out;
     `incomplete` is the size of the first batch if even that one is incomplete, else 0.
+    `decoded` is the size in memory of the records that the last `decode` appended.
+    `high_watermark`: a batch that ends behind it is too new to be compacted, so it has a record for each of its offsets, or is invalid.
     `aborted` has (producer id, first offset) of each aborted transaction: its records are passed over, up to its marker.
     """
 
@@ -131,13 +138,15 @@ class Chunk:
         decompress: Callable[[int, Buffer, int], bytes],
         max_decompressed: int,
         aborted: Iterable[tuple[int, int]] = (),
+        high_watermark: int = INT64_MAX,
     ) -> None:
         self._view: memoryview | None = memoryview(data).cast("B")
         self.topic, self.partition, self.serial = str.__str__(topic), partition, serial
         self.position = self.next_offset = fetch_offset
         self.size = len(self._view)
         self.last_leader_epoch, self.incomplete = -1, 0
-        self._decompress, self._max = decompress, max_decompressed
+        self._decompress, self._max, self._high_watermark = decompress, max_decompressed, high_watermark
+        self.decoded = self._weight = 0  # `_weight`: of the last record read
         self._at = self._end = 0
         self._broken = False
         self._batch: RecordBatch | None = None  # the batch entered
@@ -157,7 +166,7 @@ class Chunk:
             if self._broken or size > len(view) - at:
                 break
             after = offset + 1 + (struct.unpack_from(">i", view, at + LAST_OFFSET_DELTA)[0] if magic == 2 else 0)
-            self._broken = after <= offset or offset > 0x7FFFFFFF00000000
+            self._broken = after <= offset or offset > 0x7FFFFFFF00000000 or (after > self._high_watermark and self._is_sparse(view, at))
             if self._broken:
                 break
             self.next_offset = max(self.next_offset, after)
@@ -168,6 +177,13 @@ class Chunk:
         self._end = at
         if at == 0 and not self._broken:
             self._drop()
+
+    @staticmethod
+    def _is_sparse(view: memoryview, at: int) -> bool:
+        """Whether the batch at `at` has fewer or more records than offsets."""
+        if view[at + MAGIC] != 2:
+            return False
+        return bool(struct.unpack_from(">i", view, at + COUNT)[0] != struct.unpack_from(">i", view, at + LAST_OFFSET_DELTA)[0] + 1)
 
     def own(self) -> None:
         """Copy the bytes if most of the response belongs to other partitions, so that a chunk that waits does not keep it in memory.
@@ -267,30 +283,40 @@ class Chunk:
             self._aborted = self._aborted[0], self._aborted[1] - {batch.producer_id}
 
     def _walk(self, batch: RecordBatch, view: memoryview) -> Iterator[Record]:
-        previous = -1
+        previous, at = -1, 0
         appended = batch.timestamp_type == LOG_APPEND_TIME
         for raw in read_records(view, batch.count):
             if not previous < raw.offset_delta <= batch.last_offset_delta:
                 raise DecodeError("the offsets of a batch are not increasing within its range")
             previous = raw.offset_delta
+            self._weight = RECORD_WEIGHT + raw.end - at + raw.header_count * HEADER_WEIGHT
+            at = raw.end
             timestamp = batch.max_timestamp_ms if appended else batch.base_timestamp_ms + raw.timestamp_delta
             timestamp = (timestamp + 2**63) % 2**64 - 2**63  # wraps around, as in Java
             offset = batch.base_offset + raw.offset_delta
             kind = TIMESTAMP_TYPES[batch.timestamp_type]
             record = Record(self.topic, self.partition, offset, timestamp, kind, raw.key, raw.value, (), batch.leader_epoch)
             if raw.header_count:
+                self._check_weight(batch, offset, raw.header_count)
                 _set(record, "_encoded", (raw.header_count, raw.encoded_headers))
                 _delete(record, "headers")
             yield record
+
+    def _check_weight(self, batch: RecordBatch, offset: int, headers: int) -> None:
+        """RecordTooLarge if the headers of one record would take more memory than a batch may."""
+        if offset >= self.position and headers > MANY_HEADERS and self._weight > self._max:
+            reason = f"its {headers:,} headers would take more than max_decompressed_bytes={self._max} as objects"
+            raise RecordTooLarge.fetched(self.topic, self.partition, offset, reason, self._behind(batch))
 
     def _old_records_of(self, batch: RecordBatch) -> Iterator[Record]:
         return map(self._old_record, read_messages(batch, self._max))
 
     def _old_record(self, r: Message) -> Record:
+        self._weight = RECORD_WEIGHT + len(r.key or b"") + len(r.value or b"")
         return Record(self.topic, self.partition, r.offset, r.timestamp_ms, TIMESTAMP_TYPES[r.timestamp_type], r.key, r.value, (), -1)
 
-    def decode(self, out: list[Record], limit: int) -> int:
-        """Append up to `limit` records to `out`; returns how many.
+    def decode(self, out: list[Record], limit: int, max_bytes: int = INT64_MAX) -> int:
+        """Append up to `limit` records to `out`, until their size in memory (`decoded`) is `max_bytes`; returns how many.
 
         Raises CorruptRecord for a damaged batch, RecordTooLarge for one that is too large once decompressed, and ConfigError for one whose
         codec's library is missing, but only if this call has appended nothing: the records before it are handed out first. `position`
@@ -300,7 +326,7 @@ class Chunk:
         count, view, position, at = len(out), self._view, self.position, self._at - (len(self._batch.data) if self._batch else 0)
         aborted = self._aborted
         try:
-            return self._decode(out, limit)
+            return self._decode(out, limit, max_bytes)
         except (CorruptRecord, RecordTooLarge, ConfigError):
             raise
         except BaseException:
@@ -309,13 +335,13 @@ class Chunk:
             self._batch = self._records = None  # an interrupted generator is finished: enter the batch again
             raise
 
-    def _decode(self, out: list[Record], limit: int) -> int:
-        n = 0
-        while n < limit:
+    def _decode(self, out: list[Record], limit: int, max_bytes: int) -> int:
+        n = self.decoded = 0
+        while n < limit and self.decoded < max_bytes:
             try:
                 if self._records is None and not self._enter():
                     break
-                n += self._take(out, limit - n)
+                n += self._take(out, limit - n, max_bytes)
             except (CorruptRecord, RecordTooLarge):
                 if n == 0:
                     raise
@@ -328,25 +354,31 @@ class Chunk:
                 break
         return n
 
-    def _take(self, out: list[Record], room: int) -> int:
-        """Append up to `room` records of the batch entered, if there is one."""
+    def _take(self, out: list[Record], room: int, max_bytes: int) -> int:
+        """Append up to `room` records of the batch entered, if there is one, until `decoded` is `max_bytes`."""
         n = 0
-        while n < room and self._records is not None:
+        while n < room and self._records is not None and self.decoded < max_bytes:
             try:
                 record = next(self._records, None)
-            except DecodeError as error:
+            except (DecodeError, RecordTooLarge) as error:
                 return self._damaged(n, error)
             if record is None:
                 self._leave()
             elif record.offset >= self.position:
                 out.append(record)
                 self.position = record.offset + 1
+                self.decoded += self._weight
                 n += 1
         return n
 
-    def _damaged(self, n: int, error: DecodeError) -> int:
+    def _damaged(self, n: int, error: DecodeError | RecordTooLarge) -> int:
         """An iterator that has raised is finished; replace it by one that raises again."""
         assert self._batch is not None
+        if isinstance(error, RecordTooLarge):
+            self._records = map(_raise, [error])
+            if n == 0:
+                raise error
+            return n
         reason = f"{error}, in the batch of offsets {self._batch.base_offset} to {self._batch.last_offset}"
         self._records = map(_raise, [error])
         if n == 0:
@@ -354,5 +386,5 @@ class Chunk:
         return n
 
 
-def _raise(error: DecodeError) -> Record:
+def _raise(error: Exception) -> Record:
     raise error

@@ -18,6 +18,8 @@ __all__ = [
     "CRC",
     "CREATE_TIME",
     "HEADER_SIZE",
+    "HEADER_WEIGHT",
+    "INT64_MAX",
     "LAST_OFFSET_DELTA",
     "LEADER_EPOCH",
     "LEAST_BATCH",
@@ -27,10 +29,12 @@ __all__ = [
     "LOG_APPEND_TIME",
     "LOG_OVERHEAD",
     "MAGIC",
+    "MANY_HEADERS",
     "MAX_TIMESTAMP",
     "NO_TIMESTAMP",
     "PRODUCER_EPOCH",
     "PRODUCER_ID",
+    "RECORD_WEIGHT",
     "TRANSACTIONAL_BIT",
 ]
 
@@ -44,3 +48,9 @@ LEAST_RECORD: Final = 7  # bytes: one each for length, attributes, timestamp, of
 
 CODEC_BITS, LOG_APPEND_BIT, TRANSACTIONAL_BIT, CONTROL_BIT = 0x07, 0x08, 0x10, 0x20  # of the attributes
 CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP = 0, 1, -1
+INT64_MAX: Final = 2**63 - 1
+
+# What a record takes as objects beside its bytes: bounds on encoded bytes alone would let small records and headers pass them.
+RECORD_WEIGHT: Final = 200
+HEADER_WEIGHT: Final = 160  # a tuple, a str and a bytes object
+MANY_HEADERS: Final = 1000  # as many are never refused

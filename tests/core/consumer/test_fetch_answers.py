@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
+from pykafka4.core.consumer.fetch_answers import MOST_CUT_OFF
 from pykafka4.core.subscription import Stage
-from pykafka4.errors import CorruptRecord, LogTruncated
+from pykafka4.errors import CorruptRecord, LogTruncated, RecordTooLarge
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse, ListOffsetsRequest
 from pykafka4.wire.records.batch import WireRecord, build_batch
 from tests.core.consumer_harness import Answer, ConsumerHarness, batch, fetched_epoch, fetching, partition, tp
+from tests.wire.records.chunk_bytes import resealed
 
 
 @pytest.fixture
@@ -72,6 +76,59 @@ def test_a_truncated_batch_is_fetched_again_whole(harness: ConsumerHarness) -> N
     whole = batch(0, 1, size=3_000_000)
     harness.fetched(harness.fetch_at(1), {tp(0): whole[:1_000_000]})
     assert harness.fetch_at(1).message.topics[0].partitions[0].partition_max_bytes == len(whole)
+
+
+def test_a_first_batch_that_is_cut_off_again_and_again_is_corrupt(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), start=5)
+    part = batch(5, 1, size=3_000)[:-1]
+    for _ in range(MOST_CUT_OFF + 1):
+        harness.fetched(harness.fetch_at(1), {tp(0): part})
+    assert harness.pending(FetchRequest) == []
+    for _ in range(2):
+        with pytest.raises(CorruptRecord, match=r"t-0 at offset 5: the broker returns only a part of a batch of 3,0\d\d bytes") as caught:
+            harness.poll()
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("t", 0, 5)
+    harness.reader.seek(tp(0), 5)
+    harness.run()
+    harness.fetched(harness.fetch_at(1), {tp(0): batch(5, 1, size=3_000)})
+    assert [record.offset for record in harness.poll()] == [5]
+
+
+def test_a_batch_that_is_cut_off_now_and_then_is_read(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), start=0)
+    for first in range(4):
+        for _ in range(MOST_CUT_OFF):
+            harness.fetched(harness.fetch_at(1), {tp(0): batch(first, 1)[:-1]})
+        harness.fetched(harness.fetch_at(1), {tp(0): batch(first, 1)})
+    assert [record.offset for record in harness.poll()] == [0, 1, 2, 3]
+
+
+def test_a_batch_larger_than_any_response_is_refused_at_once(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), start=0)
+    size = harness.config.receive_message_max_bytes
+    harness.fetched(harness.fetch_at(1), {tp(0): struct.pack(">qiib", 0, size, -1, 2) + bytes(100)})
+    with pytest.raises(RecordTooLarge, match=f"t-0 at offset 0: .* exceeds receive_message_max_bytes={size}; raise that option"):
+        harness.poll()
+    assert harness.pending(FetchRequest) == []
+
+
+def test_records_before_the_position_only_are_corrupt(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), start=5)
+    harness.fetched(harness.fetch_at(1), {tp(0): batch(0, 3)})
+    assert harness.pending(FetchRequest) == []
+    for _ in range(2):
+        with pytest.raises(CorruptRecord, match="t-0 at offset 5: the broker returned only records before that offset"):
+            harness.poll()
+
+
+def test_a_batch_that_claims_offsets_behind_the_log_does_not_move_the_position(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), start=0)
+    claims = batch(0, 2) + resealed(batch(2, 2), last=2**31 - 1)
+    harness.fetched(harness.fetch_at(1), {tp(0): Answer(partition_index=0, error_code=0, high_watermark=4, records=claims)})
+    assert [record.offset for record in harness.poll()] == [0, 1]
+    with pytest.raises(CorruptRecord, match="t-0 at offset 2: "):
+        harness.poll()
+    assert harness.reader.positions() == {tp(0): 2}
 
 
 def test_a_cut_last_batch_is_fetched_again(harness: ConsumerHarness) -> None:

@@ -51,6 +51,16 @@ cdef object read_headers(const char* p, const char* end, int64_t count, const ch
     return None if wrong[0] != NULL else headers_build(p, end, count)
 
 
+# What a record takes as objects beside its bytes: bounds on encoded bytes alone would let small records and headers pass them.
+cdef int64_t RECORD_WEIGHT = 200
+cdef int64_t HEADER_WEIGHT = 160   # a tuple, a str and a bytes object
+cdef int64_t MANY_HEADERS = 1000   # as many are never refused
+
+
+cdef str too_many_headers(int64_t count, int64_t limit):
+    return f"its {count:,} headers would take more than max_decompressed_bytes={limit} as objects"
+
+
 cdef int[3] LEAST_BATCH = [26, 34, HEADER]    # bytes, by format
 
 
@@ -100,6 +110,8 @@ cdef class Chunk:
 
     The constructor reads batch headers only. `next_offset` follows the last whole batch; `position` is the next offset to hand out;
     `incomplete` is the size of the first batch if even that one is incomplete, else 0.
+    `decoded` is the size in memory of the records that the last `decode` appended.
+    `high_watermark`: a batch that ends behind it is too new to be compacted, so it has a record for each of its offsets, or is invalid.
     `aborted` has (producer id, first offset) of each aborted transaction: its records are passed over, up to its marker.
     """
 
@@ -108,7 +120,7 @@ cdef class Chunk:
     cdef bint held
     cdef readonly str topic
     cdef readonly int partition
-    cdef readonly int64_t next_offset, position, size, incomplete
+    cdef readonly int64_t next_offset, position, size, incomplete, decoded
     cdef readonly int last_leader_epoch
     cdef readonly object serial
     cdef object decompress, py_partition, epoch, kind, unpacked, stamp
@@ -117,7 +129,7 @@ cdef class Chunk:
     cdef bint busy                 # in `decode` or `skip`: Python code that they run may call again
     cdef int64_t legacy_size       # of the message set entered
     cdef object legacy             # iterator over the records of a message set (formats v0, v1), while in one
-    cdef int64_t max_decompressed
+    cdef int64_t max_decompressed, high_watermark
     cdef const char* p             # next batch
     cdef const char* end           # of the whole batches
     cdef const char* broken        # why what follows `end` cannot be read
@@ -127,7 +139,8 @@ cdef class Chunk:
     cdef int64_t base, base_timestamp, last_delta, last_stamp, previous
     cdef bint appended             # its timestamps are the broker's
 
-    def __cinit__(self, topic, int partition, data, int64_t fetch_offset, *, serial=None, decompress, int64_t max_decompressed, aborted=()):
+    def __cinit__(self, topic, int partition, data, int64_t fetch_offset, *, serial=None, decompress, int64_t max_decompressed,
+                  aborted=(), int64_t high_watermark=INT64_MAX):
         self.topic = exact_name(topic)
         self.hold(data)
         self.partition = partition
@@ -135,6 +148,7 @@ cdef class Chunk:
         self.serial = serial
         self.decompress = decompress
         self.max_decompressed = max_decompressed
+        self.high_watermark = high_watermark
         self.position = self.next_offset = fetch_offset
         self.last_leader_epoch = -1
         self.left = -1             # in no batch
@@ -196,6 +210,8 @@ cdef class Chunk:
             after = 0              # if the offset makes no sense
             if get64(p) <= 0x7fffffff00000000:
                 after = get64(p) + 1 + (get32(p + 23) if p[16] == 2 else 0)
+            if after > self.high_watermark and p[16] == 2 and get32(p + 57) != get32(p + 23) + 1:
+                after = 0
             if after <= get64(p):
                 self.broken = "a batch header is invalid"
                 break
@@ -261,6 +277,10 @@ cdef class Chunk:
         """The offset after `batch`: seeking there skips it."""
         cdef int64_t after = get64(batch) + (get32(batch + 23) if batch[16] == 2 else 0) + 1
         return after if after > self.position else self.position
+
+    cdef object behind_entered(self):
+        """The offset after the batch entered."""
+        return max(self.base + self.last_delta + 1, self.position)
 
     cdef too_large(self, str reason, const char* batch):
         return RecordTooLarge.fetched(self.topic, self.partition, self.position, reason, self.behind(batch))
@@ -390,9 +410,9 @@ cdef class Chunk:
         self.left = 0
         return 1
 
-    cdef int take_legacy(self, list out, int room) except -1:
+    cdef int take_legacy(self, list out, int room, int64_t max_bytes) except -1:
         cdef int n = 0
-        while n < room:
+        while n < room and self.decoded < max_bytes:
             try:
                 r = next(self.legacy, None)
             except BaseException:  # Ctrl-C, or out of memory: the iterator has ended. Enter the message set again and continue at `position`
@@ -409,11 +429,12 @@ cdef class Chunk:
                 Record(self.topic, self.py_partition, r.offset, r.timestamp_ms, TIMESTAMP_TYPES[r.timestamp_type], r.key, r.value, (), -1)
             )
             self.position = r.offset + 1
+            self.decoded += RECORD_WEIGHT + len(r.key or b"") + len(r.value or b"")
             n += 1
         return n
 
-    def decode(self, list out not None, int limit) -> int:
-        """Append up to `limit` records to `out`; returns how many.
+    def decode(self, list out not None, int limit, int64_t max_bytes=INT64_MAX) -> int:
+        """Append up to `limit` records to `out`, until their size in memory (`decoded`) is `max_bytes`; returns how many.
 
         Raises CorruptRecord for a damaged batch, RecordTooLarge for one that is too large once decompressed, and ConfigError for one whose
         codec's library is missing, but only if this call has appended nothing: the records before it are handed out first. `position`
@@ -425,15 +446,16 @@ cdef class Chunk:
         if self.busy:
             raise RuntimeError(f"{self.topic}-{self.partition}: decode was called on a chunk that is being decoded")
         self.busy = True
+        self.decoded = 0
         try:
-            while n < limit:
+            while n < limit and self.decoded < max_bytes:
                 try:
                     if self.left < 0 and not self.enter():
                         break
                     if self.legacy is not None:
-                        n += self.take_legacy(out, limit - n)
+                        n += self.take_legacy(out, limit - n, max_bytes)
                     elif self.left >= 0:
-                        n += self.take(out, limit - n)
+                        n += self.take(out, limit - n, max_bytes)
                 except (CorruptRecord, RecordTooLarge):
                     if n == 0:
                         raise
@@ -446,14 +468,14 @@ cdef class Chunk:
             self.busy = False
         return n
 
-    cdef int take(self, list out, int room) except -1:
-        """Append up to `room` records of the batch entered."""
+    cdef int take(self, list out, int room, int64_t max_bytes) except -1:
+        """Append up to `room` records of the batch entered, until `decoded` is `max_bytes`."""
         cdef Raw r
         cdef const char* wrong = NULL
-        cdef int64_t stamp, offset
+        cdef int64_t stamp, offset, weight
         cdef int n = 0
         cdef object kind = self.kind, epoch = self.epoch, topic = self.topic, partition = self.py_partition
-        while n < room:
+        while n < room and self.decoded < max_bytes:
             if self.left == 0:
                 if self.at != self.stop:
                     wrong = "a batch is longer than its records"
@@ -472,6 +494,13 @@ cdef class Chunk:
                     break
             offset = self.base + r.offset
             if offset >= self.position:
+                weight = RECORD_WEIGHT + (r.end - self.at) + r.headers * HEADER_WEIGHT
+                if r.headers > MANY_HEADERS and weight > self.max_decompressed:
+                    if n:
+                        return n
+                    raise RecordTooLarge.fetched(
+                        self.topic, self.partition, offset, too_many_headers(r.headers, self.max_decompressed), self.behind_entered()
+                    )
                 stamp = self.base_timestamp if self.appended else <int64_t>(<unsigned long long>self.base_timestamp + <unsigned long long>r.timestamp)
                 if stamp != self.last_stamp:           # neighbours often share the millisecond
                     self.stamp = stamp
@@ -482,12 +511,13 @@ cdef class Chunk:
                 )
                 n += 1
                 self.position = offset + 1
+                self.decoded += weight
             self.previous = r.offset
             self.at = r.end
             self.left -= 1
         if wrong != NULL and n == 0:
             raise self.corrupt(
                 f"{(<bytes>wrong).decode()}, in the batch of offsets {self.base} to {self.base + self.last_delta}",
-                max(self.base + self.last_delta + 1, self.position),
+                self.behind_entered(),
             )
         return n

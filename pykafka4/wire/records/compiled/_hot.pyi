@@ -59,6 +59,7 @@ class Chunk:
     position: int
     size: int
     incomplete: int
+    decoded: int
     last_leader_epoch: int
     def __init__(
         self,
@@ -71,10 +72,11 @@ class Chunk:
         decompress: Callable[[int, Buffer, int], bytes],
         max_decompressed: int,
         aborted: Iterable[tuple[int, int]] = (),
+        high_watermark: int = ...,
     ) -> None: ...
     @property
     def exhausted(self) -> bool: ...
-    def decode(self, out: list[Record], limit: int) -> int: ...
+    def decode(self, out: list[Record], limit: int, max_bytes: int = ...) -> int: ...
     def skip(self) -> int: ...
     def own(self) -> None: ...
 

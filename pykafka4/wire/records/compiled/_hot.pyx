@@ -18,7 +18,7 @@ from cpython.exc cimport PyErr_Fetch, PyErr_Restore
 from cpython.long cimport PyLong_Check
 from cpython.ref cimport PyObject
 from cpython.unicode cimport PyUnicode_Check
-from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 

@@ -233,3 +233,37 @@ def test_offsets_that_fall_are_corrupt(core: ModuleType) -> None:
     out, error, _ = decoded(core, batch_of(body, 3, 2))
     assert offsets(out) == [0, 2]
     assert isinstance(error, CorruptRecord)
+
+
+# ---------------------------------------------------------------- offsets that no batch can have
+
+
+def ends_at(core: ModuleType, data: bytes, high_watermark: int) -> tuple[int, list[int], bool]:
+    """The offset behind the chunk, the offsets decoded, and whether the rest is corrupt."""
+    chunk = core.Chunk("t", 3, data, 0, decompress=decompress, max_decompressed=MIB, high_watermark=high_watermark)
+    out: list[Any] = []
+    try:
+        while chunk.decode(out, 10):
+            pass
+    except CorruptRecord:
+        return chunk.next_offset, offsets(out), True
+    return chunk.next_offset, offsets(out), False
+
+
+@each_core
+@pytest.mark.parametrize("last", [9, 2**31 - 1])
+def test_a_batch_with_fewer_records_than_offsets_ends_at_the_high_watermark_or_before(core: ModuleType, last: int) -> None:
+    data = bytes(build_batch(records(3))) + resealed(build_batch(records(2, start=3), base_offset=3), last=last)
+    assert ends_at(core, data, 3 + last + 1) == (3 + last + 1, [0, 1, 2, 3, 4], False), "compacted"
+    assert ends_at(core, data, 3 + last) == (3, [0, 1, 2], True)
+
+
+@each_core
+def test_a_whole_batch_may_be_newer_than_the_high_watermark_of_its_response(core: ModuleType) -> None:
+    assert ends_at(core, bytes(build_batch(records(3))), 0) == (3, [0, 1, 2], False)
+
+
+@each_core
+def test_a_batch_with_fewer_offsets_than_records_is_corrupt(core: ModuleType) -> None:
+    data = resealed(build_batch(records(3)), last=1)
+    assert ends_at(core, data, 100) == (2, [0, 1], True)

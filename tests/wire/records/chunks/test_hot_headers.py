@@ -105,13 +105,30 @@ def test_headers_of_many_records_survive_the_collector_and_the_chunk(core: Modul
     assert [r.headers for r in records] == [(("n", b"%d" % i),) for i in range(300)]
 
 
-def test_unread_headers_take_no_more_than_their_bytes(core: ModuleType) -> None:
-    data = build_batch([WireRecord(headers=((("", None),) * (MIB // 2)))], codec=4)
-    assert len(data) < 1000
-    kept: list[Any] = []
-    peak = traced(lambda: kept.extend(decoded(core, data, bound=2 * MIB)[0]))
-    assert peak < 6 * MIB  # the unpacked batch, the record's copy of its headers, and what unpacking takes
-    assert len(kept[0].headers) == MIB // 2
+def test_headers_that_would_take_more_memory_than_a_batch_may_are_refused(core: ModuleType) -> None:
+    bomb = build_batch([WireRecord(value=b"v"), WireRecord(headers=((("", None),) * (MIB // 2))), WireRecord(value=b"w")], codec=4)
+    assert len(bomb) < 1000
+    found: list[Any] = []
+    peak = traced(lambda: found.append(decoded(core, bomb, bound=2 * MIB)))
+    assert peak < 6 * MIB  # the unpacked batch, and what unpacking takes
+    (records, error, chunk) = found[0]
+    assert [r.value for r in records] == [b"v"]
+    assert isinstance(error, RecordTooLarge)
+    assert (error.offset, error.next_offset, chunk.position) == (1, 3, 1)
+    assert "its 524,288 headers would take more than max_decompressed_bytes=2097152" in str(error)
+    assert chunk.skip() == 3
+
+
+def test_as_many_headers_as_fit_are_read(core: ModuleType) -> None:
+    (record,), error, _ = decoded(core, build_batch([WireRecord(headers=((("", None),) * 10_000))], codec=4), bound=2 * MIB)
+    assert error is None
+    assert len(record.headers) == 10_000
+
+
+def test_small_bounds_refuse_no_usual_number_of_headers(core: ModuleType) -> None:
+    (record,), error, _ = decoded(core, build_batch([WireRecord(headers=((("a", b"b"),) * 1000))]), bound=10_000)
+    assert error is None
+    assert len(record.headers) == 1000
 
 
 @pytest.mark.parametrize("magic", [0, 1])
