@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import os
 import sys
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Sequence
@@ -362,9 +363,15 @@ _RUNTIMES: weakref.WeakSet[Runtime] = weakref.WeakSet()
 
 @atexit.register
 def _drain_all(**signal: Any) -> None:
-    deadline = system.monotonic() + EXIT_SECONDS
+    deadline, threading.excepthook = system.monotonic() + EXIT_SECONDS, partial(_tell, threading.excepthook)
     for runtime in list(_RUNTIMES):
         runtime.drain(deadline)
+
+
+def _tell(before: Callable[[threading.ExceptHookArgs], object], args: threading.ExceptHookArgs) -> None:
+    """Pass an error that ends a thread to the hook `before`, unless a client was closed under a daemon thread by the end of the process."""
+    if getattr(args.exc_value, "code", None) != ClosedError.code:
+        before(args)
 
 
 _watched: set[int] = set()  # processes

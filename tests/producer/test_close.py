@@ -215,6 +215,34 @@ def test_leaving_the_interpreter_delivers_what_lingers(server: ModelServer) -> N
     assert "not delivered" not in told
 
 
+def test_daemon_threads_that_use_a_client_when_the_interpreter_exits_print_nothing(server: ModelServer) -> None:
+    code = [
+        "import atexit, threading",
+        "threads = []",
+        "atexit.register(lambda: [thread.join(10) for thread in threads])  # before the import: runs after the clients are closed",
+        "from pykafka4 import Consumer, Producer, ShareConsumer",
+        f"servers = {server.bootstrap_servers!r}",
+        "where = {'bootstrap_servers': servers, 'group_id': 'g'}",
+        "producer, consumers, shares = Producer(bootstrap_servers=servers), [Consumer(**where), Consumer(**where)], ShareConsumer(**where)",
+        "for consumer in [*consumers, shares]: consumer.subscribe(['t'])",
+        "begun = threading.Barrier(5)",
+        "def again(call):",
+        "    begun.wait()",
+        "    while True: call()",
+        "for call in (",
+        "    lambda: producer.send('t', b'v', partition=0).result(timeout=10),",
+        "    lambda: consumers[0].poll(timeout=1),",
+        "    lambda: [None for record in consumers[1]],",
+        "    lambda: shares.poll(timeout=1),",
+        "): threads.append(threading.Thread(target=again, args=(call,), daemon=True))",
+        "for thread in threads: thread.start()",
+        "begun.wait()",
+        "atexit.register(lambda: print(*(thread.is_alive() for thread in threads)))",
+    ]
+    done = python("\n".join(code))
+    assert (done.stdout, done.stderr) == ("True True True True\n", "")
+
+
 def test_exiting_the_interpreter_without_delivery_logs_how_much_was_lost(server: ModelServer) -> None:
     stop_all(server)
     told = script(
