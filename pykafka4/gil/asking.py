@@ -27,13 +27,14 @@ class PlainLock:
 
     def acquire(self, blocking: bool = True, timeout: float = -1.0) -> bool:
         """As a lock of `threading`."""
-        if not blocking:
-            return bool(self._lock.acquire(False))
         until = monotonic() + timeout if timeout >= 0 else float("inf")
-        while (left := until - monotonic()) > 0:
+        while not self._lock.acquire(False):
+            left = until - monotonic() if blocking else 0.0
+            if left <= 0:
+                return False
             if self._lock.acquire(True, min(left, SLICE_S)):
-                return True
-        return False
+                break
+        return True
 
 
 Lock: Any = compiled.Lock if compiled is not None and sys.platform == "linux" else PlainLock

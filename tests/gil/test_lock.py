@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from pykafka4.gil.asking import SLICE_S, PlainLock
 from pykafka4.gil.flag import compiled
 from tests.net.net_helpers import SECONDS, in_thread, until
 
-LOCKS: dict[str, Any] = {"threading": threading.Lock}
+LOCKS: dict[str, Any] = {"threading": threading.Lock, "plain": PlainLock}
 if compiled is not None and sys.platform == "linux":
     LOCKS["compiled"] = compiled.Lock
 
@@ -222,3 +223,16 @@ def test_signals_neither_end_a_wait_nor_make_it_longer(lock: Any) -> None:
     assert came > 1
     assert got == [False]
     assert 0.2 <= time.monotonic() - began < SECONDS
+
+
+@pytest.mark.parametrize("kind", [kind for kind in LOCKS if kind != "threading"])
+def test_a_signal_that_interrupts_no_system_call_ends_a_wait_within_a_slice(kind: str) -> None:
+    """Another thread receives it, as if it came to this one just before the system call. Takes a second, the length of a slice."""
+    lock = LOCKS[kind]()
+    lock.acquire()
+    timer = threading.Timer(0.05, signal.raise_signal, [signal.SIGINT])
+    began = time.monotonic()
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        lock.acquire(True, SECONDS)
+    assert time.monotonic() - began < 1.5 * SLICE_S
