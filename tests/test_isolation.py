@@ -23,7 +23,7 @@ SENDER_CALLS = (
     "_collect",
     "_pick",
     "_requests.build",
-    "_requests._answered",
+    "_requests.request_ended",
     "_answers._act",
     "_outcomes.acknowledge",
     "want",

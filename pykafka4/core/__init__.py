@@ -40,6 +40,7 @@ __all__ = [
     "Job",
     "Machine",
     "Outcome",
+    "Owner",
     "Reply",
     "Request",
     "Threads",
@@ -78,11 +79,18 @@ class Failed:
 Outcome: TypeAlias = Reply | Failed
 
 
+class Owner(Protocol):
+    """The machine that sent a request, as the engine knows it."""
+
+    def pass_on(self, now: float, request: Request, outcome: Outcome) -> None:
+        """Call `request.on_reply`; an exception in it stops only this machine."""
+
+
 @attrs.define(eq=False)
 class Request:
-    """A request to a broker; `on_reply` is called exactly once, on the loop thread, never from inside `submit`.
+    """A request to a broker. Each kind of request is a subclass, whose `on_reply` names the method that reads the response.
 
-    The engine replaces `on_reply` when it takes the request, so that an exception in it stops only the machine that sent the request.
+    A subclass carries what that method needs to know of the request, so that no response is read by a function made for it.
 
     `deadline` is a monotonic time: a request that is not written by then fails. Once it is written, the broker has as long to respond as
     there was when the network took the request, however long the request waited for a connection; then its connection fails with it.
@@ -97,12 +105,16 @@ class Request:
     node: int
     message: Any
     deadline: float
-    on_reply: Callable[[float, Outcome], None]
     max_version: int | None = None
     fit: Callable[[Any, int], None] | None = None
     decode: Callable[[int, Any], Any] | None = None
     expects_reply: bool = True
     asked_at: float | None = None  # when the network took it
+    owner: Owner | None = None  # set by the engine; None: an exception in `on_reply` stops the client
+
+    def on_reply(self, now: float, outcome: Outcome) -> None:
+        """The request has its outcome. Called exactly once, on the loop thread, never from inside `submit`."""
+        raise NotImplementedError
 
 
 class Threads(Enum):

@@ -46,11 +46,20 @@ class Turn:
 
 @attrs.define(eq=False)
 class Slot:
-    """A machine in the engine. Handlers of its requests and jobs refer to this, to see whether the machine has failed."""
+    """A machine in the engine, and the owner of its requests: responses reach the machine only while it has not failed."""
 
+    engine: Engine
     machine: Machine
     what: str  # "producer" or "consumer", for messages
     failure: KafkaError | None = None
+
+    def pass_on(self, now: float, request: Request, outcome: Outcome) -> None:
+        """See `core.Owner`."""
+        if self.failure is None:
+            try:
+                request.on_reply(now, outcome)
+            except Exception as error:
+                self.engine.stop(self, error)
 
 
 class Engine:
@@ -72,23 +81,17 @@ class Engine:
         self._shared: tuple[Machine, ...] = (self.recovery, self.cluster)
         self._slots: tuple[Slot, ...] = ()  # the machines that are polled
         self._all: dict[Machine, Slot] = {}  # also failed ones, until they are removed
-        self._submitted: list[Request] = []
         self._deliver: list[Callable[[], None]] = []  # not returned yet; kept here, so that a crash in the middle of a turn loses none
 
     def add(self, machine: Machine, what: str = "machine") -> None:
         """Poll `machine` from the next turn on. `what` stands for it in messages."""
-        slot = self._all[machine] = Slot(machine, what)
+        slot = self._all[machine] = Slot(self, machine, what)
         self._slots = (slot, *self._slots)
 
     def remove(self, machine: Machine) -> None:
         """Stop polling `machine`. Responses to its requests still reach it."""
         self._all.pop(machine, None)
         self._slots = tuple(slot for slot in self._slots if slot.machine is not machine)
-
-    def submit(self, request: Request) -> None:
-        """Send a request that belongs to no machine, in the next turn. An exception in its `on_reply` is logged."""
-        request.on_reply = partial(self._reply_unowned, request.on_reply)
-        self._submitted.append(request)
 
     def call(self, now: float, fn: Callable[[float], object], machine: Machine | None) -> None:
         """Run `fn(now)` for `machine`, unless it has failed. Without a machine, an exception is only logged."""
@@ -102,7 +105,7 @@ class Engine:
                 empty_frames(error)
                 log.exception("%s: a call on the loop raised an exception", self.config.client_id)
             else:
-                self._fail(slot, error)
+                self.stop(slot, error)
 
     def failure(self, machine: Machine) -> KafkaError | None:
         """Why `machine` has failed; None if it has not. For any thread."""
@@ -112,25 +115,25 @@ class Engine:
     def fail(self, machine: Machine, error: Exception) -> None:
         """Stop `machine` because of `error`: fail what waits for it, and do not poll it any more."""
         if (slot := self._all.get(machine)) is not None:
-            self._fail(slot, error)
+            self.stop(slot, error)
 
     def turn(self, now: float) -> Turn:
         """Poll every machine, pass on their requests, poll the network."""
         version, changes = self.cluster.version, self.recovery.changes
-        requests, self._submitted = self._submitted, []
         self.network.close_stale(now)
+        requests: list[Request] = []
         jobs: list[Job] = []
         wake_at = INFINITY
         for slot in self._slots:
             effects = self._poll(slot, now)
             if effects.requests:
                 for request in effects.requests:
-                    request.on_reply = partial(self._answer, slot, request.on_reply)
+                    request.owner = slot
                 requests += effects.requests
             if effects.deliver:
                 self._deliver += effects.deliver
             if effects.jobs:
-                jobs += [Job(job.run, partial(self._answer, slot, job.then), job.threads) for job in effects.jobs]
+                jobs += [Job(job.run, partial(self._job_done, slot, job.then), job.threads) for job in effects.jobs]
             if effects.wake_at < wake_at:
                 wake_at = effects.wake_at
         for machine in self._shared:
@@ -162,25 +165,18 @@ class Engine:
         try:
             return slot.machine.poll(now)
         except Exception as error:
-            self._fail(slot, error)
+            self.stop(slot, error)
             return NOTHING
 
-    def _answer(self, slot: Slot, handler: Callable[[float, Any], None], now: float, result: Any) -> None:
-        """Pass the outcome of a request, or the result of a job, to its machine, unless the machine has failed."""
+    def _job_done(self, slot: Slot, handler: Callable[[float, Any], None], now: float, result: Any) -> None:
+        """Pass the result of a job to its machine, unless the machine has failed."""
         if slot.failure is None:
             try:
                 handler(now, result)
             except Exception as error:
-                self._fail(slot, error)
+                self.stop(slot, error)
 
-    def _reply_unowned(self, on_reply: Callable[[float, Outcome], None], now: float, outcome: Outcome) -> None:
-        try:
-            on_reply(now, outcome)
-        except Exception as error:
-            empty_frames(error)
-            log.exception("%s: a response handler raised an exception", self.config.client_id)
-
-    def _fail(self, slot: Slot, error: Exception) -> None:
+    def stop(self, slot: Slot, error: Exception) -> None:
         """Stop the machine as a crash of the loop would. Only its first failure counts; an exception while it is shut down is logged."""
         if slot.failure is not None:
             return

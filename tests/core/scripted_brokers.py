@@ -26,8 +26,18 @@ def config(**options: Any) -> ClientConfig:
     return ClientConfig.parse({"bootstrap_servers": "b1:9092,b2:9092", **options})
 
 
+@attrs.define(eq=False)
+class PlainRequest(Request):
+    """A request of no machine."""
+
+    answers: Any = attrs.field(kw_only=True)
+
+    def on_reply(self, now: float, outcome: Outcome) -> None:
+        self.answers(now, outcome)
+
+
 class Answers:
-    """An `on_reply` that remembers."""
+    """The outcomes of a `PlainRequest`."""
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
@@ -53,7 +63,7 @@ class Answers:
 
 def request(node: int = 1, message: Any = None, deadline: float = FAR, **options: Any) -> tuple[Request, Answers]:
     answers = Answers()
-    return Request(node, message or MetadataRequest(topics=[]), deadline, answers, **options), answers
+    return PlainRequest(node, message or MetadataRequest(topics=[]), deadline, answers=answers, **options), answers
 
 
 def read(buffers: Iterable[Any]) -> list[tuple[RequestHeader, Any]]:

@@ -140,6 +140,19 @@ class Entry:
     missing_since: float | None = None
 
 
+@attrs.define(eq=False)
+class QuestionInFlight(Request):
+    """A question to one broker about some of its keys."""
+
+    work: Work[Any, Any] = attrs.field(kw_only=True)
+    place: int = attrs.field(kw_only=True)  # the node, without its lane
+    keys: list[Any] = attrs.field(kw_only=True)
+
+    def on_reply(self, now: float, outcome: Outcome) -> None:
+        """See `Request`."""
+        self.work.answered(now, self.place, self.keys, outcome)
+
+
 class Work(Generic[K, V]):
     """One question under way. `settled(key, outcome)` is called once for each key, on the loop thread."""
 
@@ -254,12 +267,12 @@ class Work(Generic[K, V]):
             self._entries[key].due = again
             self._look(key, again)
         question, timeout = self._question, self._context.config.request_timeout_ms / 1000
-        on_reply = lambda at, outcome: self._answered(at, node, keys, outcome)  # noqa: E731
         address = node if node == ANY else via(self._context.lane, node)
         message, version = question.message(keys), question.max_version
-        self._context.send(Request(address, message, now + timeout, on_reply, version, question.fit))
+        self._context.send(QuestionInFlight(address, message, now + timeout, version, question.fit, work=self, place=node, keys=keys))
 
-    def _answered(self, now: float, node: int, keys: list[K], outcome: Outcome) -> None:
+    def answered(self, now: float, node: int, keys: list[K], outcome: Outcome) -> None:
+        """The question about `keys` to `node` has its outcome."""
         keys = [key for key in keys if key in self._entries]
         self._changed.update(dict.fromkeys(keys))
         if isinstance(outcome, Failed):

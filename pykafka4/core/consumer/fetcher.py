@@ -248,9 +248,9 @@ class Fetcher:
             wait = min(source.next_wait, SHORT_WAIT) if source.full else source.next_wait
             if wait > source.usual_wait:
                 budget = min(budget, worth)  # what it reserves is kept from the other sources for that long
-            request, fetch = source.fetch(now, budget, wait, self.positions.last_turn, self._answered)
+            fetch = source.fetch(now, budget, wait, self.positions.last_turn, self)
             self._reserved += fetch.reserved
-            self._send(request)
+            self._send(fetch)
 
     def _budget(self) -> int:
         """Bytes to request from one broker: its share of the room, as far as that is not reserved for responses."""
@@ -273,7 +273,9 @@ class Fetcher:
             self._look_at_all()
             self._timers.at(0.0, lambda now: None)
 
-    def _answered(self, now: float, source: Source, fetch: InFlightFetch, outcome: Outcome) -> None:
+    def fetch_ended(self, now: float, fetch: InFlightFetch, outcome: Outcome) -> None:
+        """`fetch` has its outcome: it is no longer in flight, and its positions follow from the response."""
+        source = fetch.source
         source.finish(fetch)
         self.positions.located += source.take_left_out()
         self._reserved -= fetch.reserved

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
+
+import attrs
 
 from pykafka4.core import Failed, Outcome, Request
 from pykafka4.core.metadata.cluster import Cluster
@@ -48,6 +50,18 @@ class Search(ABC):
     @abstractmethod
     def refused(self, now: float, error: KafkaError) -> None:
         """Called for each error that is not retriable; the look-up is repeated."""
+
+
+@attrs.define(eq=False)
+class ListOffsetsInFlight(Request):
+    """A ListOffsets request without a response."""
+
+    searches: Searches = attrs.field(kw_only=True)
+    asked: Mapping[TopicPartition, Search] = attrs.field(kw_only=True)
+
+    def on_reply(self, now: float, outcome: Outcome) -> None:
+        """See `Request`."""
+        self.searches.answered(now, self.asked, outcome)
 
 
 class Searches:
@@ -126,10 +140,10 @@ class Searches:
             timeout_ms=int(self._config.request_timeout_ms),
         )
         deadline = now + self._config.request_timeout_ms / 1000
-        on_reply = lambda at, outcome: self._answered(at, asked, outcome)  # noqa: E731
-        self._send(Request(self._address(node), message, deadline, on_reply, fit=_fit))
+        self._send(ListOffsetsInFlight(self._address(node), message, deadline, fit=_fit, searches=self, asked=asked))
 
-    def _answered(self, now: float, asked: dict[TopicPartition, Search], outcome: Outcome) -> None:
+    def answered(self, now: float, asked: Mapping[TopicPartition, Search], outcome: Outcome) -> None:
+        """The request for the offsets of these partitions has its outcome."""
         for search in asked.values():
             search.in_flight = False
             self._stirred[search] = None

@@ -13,9 +13,9 @@ for a while after the broker has rejected the session several times. In an open 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from uuid import UUID
 
 import attrs
@@ -46,19 +46,32 @@ FRAME, PER_PARTITION = 512, 320  # maximum bytes of a response besides records; 
 Answer: TypeAlias = FetchResponse.Topic.Partition
 
 
-@attrs.frozen(eq=False)
-class InFlightFetch:
+class FetchOwner(Protocol):
+    """The part of the consumer that sends Fetches."""
+
+    def fetch_ended(self, now: float, fetch: InFlightFetch, outcome: Outcome) -> None:
+        """`fetch` has its outcome."""
+
+
+@attrs.define(eq=False)
+class InFlightFetch(Request):
     """A Fetch without a response: what it requests, by itself or through its session, and the bytes reserved for the response."""
 
-    lane: int
-    reserved: int
-    wait: float  # seconds for which the broker may hold it back
-    held_until: float
-    asked: Mapping[TopicPartition, Asked]
-    session: FetchSession | None = None
-    incremental: bool = False  # names only changes
-    alone: bool = False  # for a single partition, after a response that was too large
-    beside: bool = False  # only for what the Fetch that was left behind does not include
+    fetcher: FetchOwner = attrs.field(kw_only=True)
+    source: Source = attrs.field(kw_only=True)
+    lane: int = attrs.field(kw_only=True)
+    reserved: int = attrs.field(kw_only=True)
+    wait: float = attrs.field(kw_only=True)  # seconds for which the broker may hold it back
+    held_until: float = attrs.field(kw_only=True)
+    asked: Mapping[TopicPartition, Asked] = attrs.field(kw_only=True)
+    session: FetchSession | None = attrs.field(kw_only=True)
+    incremental: bool = attrs.field(kw_only=True)  # names only changes
+    alone: bool = attrs.field(kw_only=True)  # for a single partition, after a response that was too large
+    beside: bool = attrs.field(kw_only=True)  # only for what the Fetch that was left behind does not include
+
+    def on_reply(self, now: float, outcome: Outcome) -> None:
+        """See `Request`."""
+        self.fetcher.fetch_ended(now, self, outcome)
 
     def asks_for(self, position: Position) -> bool:
         """Whether its response can count for `position`: not after a seek or reset, or if another broker has served it since."""
@@ -195,8 +208,8 @@ class Source:
         budget: int,
         wait: float,
         last_turn: int,
-        answered: Callable[[float, Source, InFlightFetch, Outcome], None],
-    ) -> tuple[Request, InFlightFetch]:
+        fetcher: FetchOwner,
+    ) -> InFlightFetch:
         """The next Fetch, if it `has_work`: at most `budget` bytes, held back for at most `wait` seconds.
 
         `last_turn` is the turn of the partition that was served last, by any source.
@@ -208,8 +221,27 @@ class Source:
         changes = self._changes(last_turn) if in_session and session.is_open else None
         named, forgotten = changes or (self._name_all(used, alone), [])
         budget = max(1, min(budget, self._config.receive_message_max_bytes - FRAME - PER_PARTITION * len(used.asked)))
+        message = FetchRequest(
+            replica_id=CONSUMER,
+            max_wait_ms=0 if alone is not None else int(wait * 1000),
+            min_bytes=self._config.fetch_min_bytes,
+            max_bytes=budget,
+            isolation_level=self._config.isolation,
+            session_id=used.number,
+            session_epoch=used.epoch,
+            topics=_topics(named),
+            forgotten_topics_data=_forgotten_topics(forgotten),
+        )
+        lane = self.lane
         self.in_flight = fetch = InFlightFetch(
-            lane=self.lane,
+            via(lane, self.node),
+            message,
+            now + self._config.request_timeout_ms / 1000 + wait,
+            BY_NAME_ONLY if used.unnamed else None,
+            _fit if changes is None else partial(_continue, session),
+            fetcher=fetcher,
+            source=self,
+            lane=lane,
             reserved=min(budget, used.limit),
             wait=wait,
             held_until=now + wait,
@@ -219,21 +251,7 @@ class Source:
             alone=alone is not None,
             beside=beside,
         )
-        message = FetchRequest(
-            replica_id=CONSUMER,
-            max_wait_ms=0 if fetch.alone else int(wait * 1000),
-            min_bytes=self._config.fetch_min_bytes,
-            max_bytes=budget,
-            isolation_level=self._config.isolation,
-            session_id=used.number,
-            session_epoch=used.epoch,
-            topics=_topics(named),
-            forgotten_topics_data=_forgotten_topics(forgotten),
-        )
-        deadline = now + self._config.request_timeout_ms / 1000 + wait
-        on_reply = lambda at, outcome: answered(at, self, fetch, outcome)  # noqa: E731
-        fit = partial(_continue, session) if fetch.incremental else _fit
-        return Request(via(fetch.lane, self.node), message, deadline, on_reply, BY_NAME_ONLY if used.unnamed else None, fit), fetch
+        return fetch
 
     def _next_alone(self) -> Position | None:
         return next((self.line[tp] for tp in self.alone if tp not in self.full), None)

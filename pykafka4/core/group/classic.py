@@ -21,6 +21,7 @@ from pykafka4.core.group.coordinator import GroupCoordinator, Reaction, reaction
 from pykafka4.core.group.heartbeats import HeartbeatTimer
 from pykafka4.core.group.leadership import Leadership
 from pykafka4.core.group.protocol import Assignee, CommitsInFlight
+from pykafka4.core.group.requests import ATTEMPTS, Fit, GroupInFlight, GroupRequest
 from pykafka4.core.group.states import MOVES, OUT, MemberState
 from pykafka4.core.group.strategies import Strategies, UserData
 from pykafka4.core.metadata.cluster import Cluster
@@ -80,7 +81,7 @@ class ClassicProtocol:
         self._led = True  # whether the group had a leader in the last generation
         self._asked_at: tuple[int, float]  # (coordinator, time) of the last join or sync
         self._assignor: str | None = None
-        self._attempt: object = None  # the join or sync in progress; responses to others are ignored
+        self._attempt: GroupInFlight | None = None  # the join or sync in progress; responses to others are ignored
         self._held = False  # the coordinator has not responded to the attempt yet
         self._rest_until = 0.0
         self._join_by = INFINITY  # join at that time, even if commits of the last generation are not complete
@@ -88,7 +89,7 @@ class ClassicProtocol:
         self._heartbeat = HeartbeatTimer(config.heartbeat_interval_ms / 1000)
         self._beating = False  # a heartbeat is in flight
         self._leave_by = INFINITY
-        self._leave: object = None  # the LeaveGroup in flight
+        self._leave: GroupInFlight | None = None  # the LeaveGroup in flight
 
     # ---------------------------------------------------------------- calls of the assignee
 
@@ -208,14 +209,12 @@ class ClassicProtocol:
         return min(self._live(now), ask_at if ask_at > now else INFINITY)
 
     def _request_assignment(self, now: float, node: int) -> None:
-        credentials = self.credentials
-
-        def answered(at: float, outcome: Outcome) -> None:
-            if credentials is self.credentials:
-                self.leadership.learn(at, outcome)
-
         message = self.leadership.question(now, self._config.group_id or "")
-        self._ask(node, message, now + self._config.request_timeout_ms / 1000, answered)
+        self._ask(now, node, message, now + self._config.request_timeout_ms / 1000, GroupRequest.ASSIGNMENT)
+
+    def _assignment_answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
+        if request.credentials is self.credentials:
+            self.leadership.learn(now, outcome)
 
     def _leaving(self, now: float) -> float:
         """Commits first: those of a member that has left are rejected."""
@@ -268,24 +267,37 @@ class ClassicProtocol:
         message = requests.heartbeat_request(self._config, self.member_id, self.generation)
         # A coordinator that hangs must be noticed while there is still time to find a new one.
         patience = min(self._config.request_timeout_ms / 1000, max(self._session / 3, self._heartbeat.interval))
-        sent_as = self.credentials, self.generation
-        self._ask(node, message, now + patience, lambda at, outcome: self._beat_answered(at, now, sent_as, node, outcome))
+        self._ask(now, node, message, now + patience, GroupRequest.HEARTBEAT)
         return INFINITY
 
-    def _ask(self, node: int, message: Any, deadline: float, on_reply: Callable[[float, Outcome], None]) -> None:
-        self._send(Request(via(self._coordinator.lane, node), message, deadline, on_reply))
+    def _ask(self, now: float, node: int, message: Any, deadline: float, kind: GroupRequest, fit: Fit | None = None) -> GroupInFlight:
+        lane = self._coordinator.join_lane if kind in ATTEMPTS else self._coordinator.lane
+        request = GroupInFlight(
+            via(lane, node),
+            message,
+            deadline,
+            fit=fit,
+            member=self,
+            kind=kind,
+            coordinator=node,
+            sent_at=now,
+            credentials=self.credentials,
+            generation=self.generation,
+        )
+        self._send(request)
+        return request
 
-    def _attempt_with(self, node: int, message: Any, deadline: float, on_answer: Callable[[float, Outcome], None]) -> None:
-        """Send a JoinGroup or SyncGroup; `on_answer` is called unless the attempt is abandoned before the response."""
-        attempt = self._attempt = object()
-        self._held = True
+    def _attempt_with(self, now: float, node: int, message: Any, deadline: float, kind: GroupRequest) -> None:
+        """Send a JoinGroup or SyncGroup; its response counts unless the attempt is abandoned before."""
+        self._attempt, self._held = self._ask(now, node, message, deadline, kind), True
 
-        def answered(now: float, outcome: Outcome) -> None:
-            if attempt is self._attempt:
-                self._held = False
-                on_answer(now, outcome)
-
-        self._send(Request(via(self._coordinator.join_lane, node), message, deadline, answered))
+    def answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
+        """A request of this member has its outcome."""
+        if request.kind in ATTEMPTS:
+            if request is not self._attempt:
+                return
+            self._held = False
+        READERS[request.kind](self, now, request, outcome)
 
     # ---------------------------------------------------------------- join and sync
 
@@ -304,9 +316,10 @@ class ClassicProtocol:
             self._config, self.member_id, self._joined_with, self._assignee.held, self._held_since, data, self._why
         )
         deadline = now + requests.join_patience(self._config)
-        self._attempt_with(node, message, deadline, lambda at, outcome: self._join_answered(at, node, outcome))
+        self._attempt_with(now, node, message, deadline, GroupRequest.JOIN)
 
-    def _join_answered(self, now: float, node: int, outcome: Outcome) -> None:
+    def _join_answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
+        node = request.coordinator
         if isinstance(outcome, Failed):
             self._unanswered(now, node, outcome)
             return
@@ -379,9 +392,10 @@ class ClassicProtocol:
         message = requests.sync_request(self._config, self.member_id, self.generation, self._assignor, shares)
         deadline = now + requests.sync_patience(self._config, leads=self.leadership.holds)
         self._asked_at = (node, now)
-        self._attempt_with(node, message, deadline, lambda at, outcome: self._sync_answered(at, now, node, outcome))
+        self._attempt_with(now, node, message, deadline, GroupRequest.SYNC)
 
-    def _sync_answered(self, now: float, sent_at: float, node: int, outcome: Outcome) -> None:
+    def _sync_answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
+        node = request.coordinator
         if isinstance(outcome, Failed):
             self._unanswered(now, node, outcome)
             return
@@ -396,7 +410,7 @@ class ClassicProtocol:
         except DecodeError as error:
             self._turned_away(now, node, Reaction.RETRY, error)
             return
-        self._enter(now, sent_at, tps)
+        self._enter(now, request.sent_at, tps)
 
     def _enter(self, now: float, sent_at: float, tps: list[TopicPartition]) -> None:
         """The generation starts, with these partitions for this member."""
@@ -473,17 +487,18 @@ class ClassicProtocol:
         self._strategies.abandon()
         self.leadership.abandon()
 
-    def _beat_answered(self, now: float, sent_at: float, sent_as: tuple[Credentials | None, int], node: int, outcome: Outcome) -> None:
+    def _beat_answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
         self._beating = False
-        if sent_as[0] is not self.credentials or sent_as[1] != self.generation:
+        if request.credentials is not self.credentials or request.generation != self.generation:
             return
+        node = request.coordinator
         if isinstance(outcome, Failed):
             self.error = outcome.reason
             self._heartbeat.start(now)
             self._coordinator.lost(now, node, outcome.reason)
             return
         code = outcome.message.error_code
-        self._verdict(now, sent_at, node, reaction(code), self._error(code, "heartbeat of", "Heartbeat"))
+        self._verdict(now, request.sent_at, node, reaction(code), self._error(code, "heartbeat of", "Heartbeat"))
 
     def _verdict(self, now: float, sent_at: float, node: int, verdict: Reaction, error: KafkaError) -> None:
         joins = self._joins_next(verdict)
@@ -570,15 +585,13 @@ class ClassicProtocol:
         return bool(self.member_id) and self._config.group_instance_id is None
 
     def _send_leave(self, now: float, node: int) -> None:
-        leave = self._leave = object()
         message, fit = requests.leave_request(self._config, self.member_id), partial(requests.fit_leave, self._why_leaving)
         deadline = now + self._config.request_timeout_ms / 1000  # not `_leave_by`: a time-out would close a connection that may be shared
-        on_reply = lambda at, outcome: self._leave_answered(leave)  # noqa: E731
-        self._send(Request(via(self._coordinator.lane, node), message, deadline, on_reply, fit=fit))
+        self._leave = self._ask(now, node, message, deadline, GroupRequest.LEAVE, fit)
 
-    def _leave_answered(self, leave: object) -> None:
+    def _leave_answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
         """Whatever the outcome: a coordinator that did not get the request removes the member after the session time-out."""
-        if self.state is MemberState.LEAVING and leave is self._leave:
+        if self.state is MemberState.LEAVING and request is self._leave:
             self._left()
 
     def _left(self) -> None:
@@ -607,4 +620,12 @@ STEPS: Mapping[MemberState, Callable[[ClassicProtocol, float], float]] = {
     MemberState.REJOINING: ClassicProtocol._rejoining,
     MemberState.LEAVING: ClassicProtocol._leaving,
     MemberState.FATAL: ClassicProtocol._idle,
+}
+
+READERS: Mapping[GroupRequest, Callable[[ClassicProtocol, float, GroupInFlight, Outcome], None]] = {
+    GroupRequest.JOIN: ClassicProtocol._join_answered,
+    GroupRequest.SYNC: ClassicProtocol._sync_answered,
+    GroupRequest.HEARTBEAT: ClassicProtocol._beat_answered,
+    GroupRequest.ASSIGNMENT: ClassicProtocol._assignment_answered,
+    GroupRequest.LEAVE: ClassicProtocol._leave_answered,
 }

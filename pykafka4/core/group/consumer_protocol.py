@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import attrs
@@ -123,6 +123,19 @@ class Ownership:
         self.closing.clear()
 
 
+@attrs.define(eq=False)
+class HeartbeatInFlight(Request):
+    """A ConsumerGroupHeartbeat without a response."""
+
+    member: ConsumerProtocol = attrs.field(kw_only=True)
+    coordinator: int = attrs.field(kw_only=True)
+    report: Report | None = attrs.field(kw_only=True)  # None: the member gives back its place
+
+    def on_reply(self, now: float, outcome: Outcome) -> None:
+        """See `Request`."""
+        self.member.heartbeat_ended(now, self, outcome)
+
+
 class ConsumerProtocol:
     """One member of a group, identified by a member id that it makes itself (KIP-1082), and a member epoch."""
 
@@ -155,14 +168,14 @@ class ConsumerProtocol:
         self._version = 0  # of the metadata, when it lacked one
         self._unknown_since: float | None = None  # since when it lacks one, or since that was last reported
         self._told: Report | None = None  # what the coordinator knows of this member; None: the next heartbeat is a full one
-        self._in_flight: object = None  # the heartbeat without a response; responses to others are ignored
+        self._in_flight: HeartbeatInFlight | None = None  # the heartbeat without a response; responses to others are ignored
         self._heartbeat = HeartbeatTimer(FIRST_INTERVAL)
         self._rest_until = 0.0  # of a member that is out
         self._known = False  # the coordinator may know this member
         self._release_first = False  # leave before joining: the coordinator has another member with this id or instance id
         self._unreleased_since: float | None = None
         self._leave_by = INFINITY
-        self._leave: object = None  # the last heartbeat, in flight
+        self._leave: HeartbeatInFlight | None = None  # the last heartbeat, in flight
 
     # ---------------------------------------------------------------- calls of the assignee
 
@@ -192,7 +205,7 @@ class ConsumerProtocol:
         self._heartbeat.interval = FIRST_INTERVAL
         self._move(S.JOINING)
         if self._release_first:
-            self._ask(now, node, self._last_epoch, None, self._released_id)
+            self._ask(now, node, self._last_epoch, None)
         else:
             self._known = True
             self._beat(now, node, 0)
@@ -407,21 +420,29 @@ class ConsumerProtocol:
         return INFINITY
 
     def _beat(self, now: float, node: int, epoch: int) -> None:
-        report = self._report()
-        self._ask(now, node, epoch, report, lambda at, outcome: self._answered(at, node, report, outcome))
+        self._ask(now, node, epoch, self._report())
 
-    def _ask(self, now: float, node: int, epoch: int, report: Report | None, answered: Callable[[float, Outcome], None]) -> None:
-        """Send a heartbeat; `answered` is called unless the member has dropped out before the response."""
-        in_flight = self._in_flight = object()
-
-        def on_reply(at: float, outcome: Outcome) -> None:
-            if in_flight is self._in_flight:
-                self._in_flight = None
-                answered(at, outcome)
-
+    def _ask(self, now: float, node: int, epoch: int, report: Report | None) -> None:
+        """Send a heartbeat; without a `report` it gives back the place of an earlier member, so that this one can join."""
         message = group_heartbeat(self._config, self.member_id, epoch, report, self._told)
         patience = min(self._config.request_timeout_ms / 1000, self._heartbeat.patience)
-        self._send(Request(via(self._coordinator.lane, node), message, now + patience, on_reply, fit=needs_version_1))
+        self._in_flight = self._heartbeat_to(node, message, now + patience, report)
+        self._send(self._in_flight)
+
+    def _heartbeat_to(self, node: int, message: Any, deadline: float, report: Report | None) -> HeartbeatInFlight:
+        address = via(self._coordinator.lane, node)
+        return HeartbeatInFlight(address, message, deadline, fit=needs_version_1, member=self, coordinator=node, report=report)
+
+    def heartbeat_ended(self, now: float, heartbeat: HeartbeatInFlight, outcome: Outcome) -> None:
+        """A heartbeat has its outcome, which counts unless the member has dropped out since."""
+        if heartbeat is self._leave:
+            self._leave_answered()
+        elif heartbeat is self._in_flight:
+            self._in_flight = None
+            if heartbeat.report is None:
+                self._released_id(now, outcome)
+            else:
+                self._answered(now, heartbeat.coordinator, heartbeat.report, outcome)
 
     def _answered(self, now: float, node: int, report: Report, outcome: Outcome) -> None:
         if isinstance(outcome, Failed):
@@ -581,15 +602,14 @@ class ConsumerProtocol:
         return LEAVES if self._config.group_instance_id is None else LEAVES_FOR_A_WHILE
 
     def _send_leave(self, now: float, node: int) -> None:
-        leave = self._leave = object()
         message = group_heartbeat(self._config, self.member_id, self._last_epoch, None, None)
         deadline = now + self._config.request_timeout_ms / 1000  # not `_leave_by`: a time-out would close a connection that may be shared
-        on_reply = lambda at, outcome: self._leave_answered(leave)  # noqa: E731
-        self._send(Request(via(self._coordinator.lane, node), message, deadline, on_reply, fit=needs_version_1))
+        self._leave = self._heartbeat_to(node, message, deadline, None)
+        self._send(self._leave)
 
-    def _leave_answered(self, leave: object) -> None:
+    def _leave_answered(self) -> None:
         """Whatever the outcome: a coordinator that did not get the request removes the member after the session time-out."""
-        if self.state is S.LEAVING and leave is self._leave:
+        if self.state is S.LEAVING:
             self._left()
 
     def _left(self) -> None:

@@ -9,6 +9,8 @@ import enum
 from collections.abc import Callable
 from random import Random
 
+import attrs
+
 from pykafka4.core import ANY, INFINITY, Failed, Outcome, Request
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.coordinators import GROUP, ONE_KEY, Coordinator
@@ -90,6 +92,18 @@ _WAYS_OUT: dict[str, Callable[[ConsumerConfig], str]] = {
 }
 
 
+@attrs.define(eq=False)
+class CheckInFlight(Request):
+    """A FindCoordinator request that asks another broker whether `checked` is still the coordinator."""
+
+    coordinator: GroupCoordinator = attrs.field(kw_only=True)
+    checked: int = attrs.field(kw_only=True)
+
+    def on_reply(self, now: float, outcome: Outcome) -> None:
+        """See `Request`."""
+        self.coordinator.checked(now, self.checked, outcome)
+
+
 class GroupCoordinator(Coordinator):
     """The coordinator of the group, with connections of its own."""
 
@@ -142,11 +156,13 @@ class GroupCoordinator(Coordinator):
             return due
         self._checked_at = now
         self._network.avoid(now, node)
-        on_reply = lambda at, outcome: self._checked(at, node, outcome)  # noqa: E731
-        self._send(Request(ANY, self._message(), now + self._config.request_timeout_ms / 1000, on_reply, ONE_KEY))
+        self._send(
+            CheckInFlight(ANY, self._message(), now + self._config.request_timeout_ms / 1000, ONE_KEY, coordinator=self, checked=node)
+        )
         return now + CHECK
 
-    def _checked(self, now: float, node: int, outcome: Outcome) -> None:
+    def checked(self, now: float, node: int, outcome: Outcome) -> None:
+        """A broker was asked whether `node` is still the coordinator."""
         if isinstance(outcome, Failed) or outcome.message.error_code or outcome.message.node_id == node or self.node != node:
             return
         found = outcome.message.node_id

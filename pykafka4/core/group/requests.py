@@ -6,16 +6,25 @@ would join again, which begins the next rebalance before the others have finishe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Any, Final, Protocol, TypeAlias
 
+import attrs
+
+from pykafka4.core import Outcome, Request
 from pykafka4.core.group.assignors import subscription_bytes
+from pykafka4.core.subscription import Credentials
 from pykafka4.errors import BrokerError, KafkaError
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
 __all__ = [
+    "ATTEMPTS",
+    "Fit",
+    "GroupInFlight",
+    "GroupRequest",
     "assign_patience",
     "failed_because",
     "fit_leave",
@@ -31,6 +40,45 @@ PROTOCOL: Final = "consumer"
 LEAVE_MANY_FROM: Final = 3  # LeaveGroup takes many members, in other fields, from v3 on
 GRACE: Final = 5.0  # seconds beyond the time for which a coordinator holds a response back (JoinGroup: as in Java)
 ASSIGN_SHARE: Final = 0.75  # of the session time-out
+
+
+Fit: TypeAlias = Callable[[Any, int], None]  # see `Request.fit`
+
+
+class GroupRequest(Enum):
+    """The kind of a request of a member."""
+
+    JOIN = "JoinGroup"
+    SYNC = "SyncGroup"
+    HEARTBEAT = "Heartbeat"
+    ASSIGNMENT = "DescribeGroups, of a leader that asks for the present assignment"
+    LEAVE = "LeaveGroup"
+
+
+ATTEMPTS: Final = (GroupRequest.JOIN, GroupRequest.SYNC)  # held back until all members have sent theirs
+
+
+class Member(Protocol):
+    """The member that sent a request."""
+
+    def answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
+        """`request` has its outcome."""
+
+
+@attrs.define(eq=False)
+class GroupInFlight(Request):
+    """A request of a member without a response, and the state of the member when it was sent."""
+
+    member: Member = attrs.field(kw_only=True)
+    kind: GroupRequest = attrs.field(kw_only=True)
+    coordinator: int = attrs.field(kw_only=True)
+    sent_at: float = attrs.field(kw_only=True)
+    credentials: Credentials | None = attrs.field(kw_only=True)
+    generation: int = attrs.field(kw_only=True)
+
+    def on_reply(self, now: float, outcome: Outcome) -> None:
+        """See `Request`."""
+        self.member.answered(now, self, outcome)
 
 
 def join_patience(config: ConsumerConfig) -> float:

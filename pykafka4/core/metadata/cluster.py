@@ -65,6 +65,18 @@ class Waiter:
     named: frozenset[str]  # those of them that the caller asked for, and whose denial it gets
 
 
+@attrs.define(eq=False)
+class MetadataInFlight(Request):
+    """A Metadata request without a response."""
+
+    cluster: Cluster = attrs.field(kw_only=True)
+    number: int = attrs.field(kw_only=True)  # the order in which they were sent
+
+    def on_reply(self, now: float, outcome: Outcome) -> None:
+        """See `Request`."""
+        self.cluster.answered(now, self.number, outcome)
+
+
 class Cluster:
     """The machine that keeps the metadata. Lookups are for the loop thread; they cost a dict access or two."""
 
@@ -417,11 +429,12 @@ class Cluster:
             allow_auto_topic_creation=bool(creating),
         )
         deadline = now + self._config.request_timeout_ms / 1000
-        return Request(ANY, message, deadline, lambda now, outcome: self._answered(now, number, outcome))
+        return MetadataInFlight(ANY, message, deadline, cluster=self, number=number)
 
     # -- responses
 
-    def _answered(self, now: float, number: int, outcome: Outcome) -> None:
+    def answered(self, now: float, number: int, outcome: Outcome) -> None:
+        """The Metadata request with that number has its outcome."""
         names, _ = self._asked.pop(number)
         self._wake_at = -INFINITY
         if isinstance(outcome, Failed):

@@ -78,6 +78,18 @@ class AnyBroker:
 
 
 @attrs.define(eq=False)
+class CallRequest(Request):
+    """One request of a call."""
+
+    call: Call = attrs.field(kw_only=True)
+    number: int = attrs.field(kw_only=True)
+
+    def on_reply(self, now: float, outcome: Outcome) -> None:
+        """See `Request`."""
+        self.call.request_ended(now, self, outcome)
+
+
+@attrs.define(eq=False)
 class Call:
     """Requests of one kind to one target. `poll` sends them; to cancel the call, stop polling.
 
@@ -115,9 +127,9 @@ class Call:
         if not self.in_flight:
             self._current, self.in_flight = self._latest, True
         self._repeat_at = now + PATIENCE if node == ANY else INFINITY
-        number = self._latest
-        on_reply = lambda at, outcome: self._ended(at, number, node, outcome)  # noqa: E731
-        send(Request(node, self._message(), now + self._timeout, on_reply, self.max_version, self._fit, self._decode))
+        message = self._message()  # which may set `max_version`
+        deadline = now + self._timeout
+        send(CallRequest(node, message, deadline, self.max_version, self._fit, self._decode, call=self, number=self._latest))
         return self._repeat_at
 
     def rest(self, now: float, reason: KafkaError) -> None:
@@ -137,7 +149,9 @@ class Call:
         """The error for a caller whose deadline is over. `what` says what has timed out."""
         return KafkaTimeoutError(f"{what} (last error: {self.last_error or self._target.last_error or 'none'})")
 
-    def _ended(self, now: float, number: int, node: int, outcome: Outcome) -> None:
+    def request_ended(self, now: float, request: CallRequest, outcome: Outcome) -> None:
+        """A request of this call has its outcome."""
+        number, node = request.number, request.node
         current = self.in_flight and number >= self._current
         if number < self._first or (isinstance(outcome, Failed) and not (current and number == self._latest)):
             return

@@ -65,6 +65,12 @@ TOO_OLD = "; the broker is older than Kafka 0.11, from which pykafka4 can only c
 Answer: TypeAlias = tuple[Request, Outcome]
 
 
+class HandshakeRequest(Request):
+    """A request of the handshake: the connection reads the response itself."""
+
+    __slots__ = ()
+
+
 class ConnectionState(Enum):
     """The state of a connection."""
 
@@ -307,7 +313,7 @@ class Connection:
         self._own.clear()
         self.jobs.clear()
         self._authentication = None
-        handed_out = [request for request in handed_out if request.on_reply is not _ignore]
+        handed_out = [request for request in handed_out if not isinstance(request, HandshakeRequest)]
         outcome = reason if fact is None else fact
         self.answers += [(request, Failed(outcome, Written.MAYBE)) for request in handed_out]
         self.answers += [(request, Failed(outcome, Written.NO)) for request in queued]
@@ -341,7 +347,7 @@ class Connection:
     def _negotiate(self, now: float, version: int) -> None:
         self._asked_version = version
         message = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
-        request = Request(self.node, message, self._setup_deadline, _ignore)
+        request = HandshakeRequest(self.node, message, self._setup_deadline)
         try:
             self._own += self._launch(now, request, version)
         except Exception as error:  # for instance a client_id that is too long: ends this connection, not the whole client
@@ -447,7 +453,7 @@ class Connection:
 
     def _say(self, now: float, message: Any) -> None:
         """Send a message of the exchange ahead of all requests."""
-        request = Request(self.node, message, INFINITY, _ignore)  # the setup deadline is that of the whole exchange
+        request = HandshakeRequest(self.node, message, INFINITY)  # the setup deadline is that of the whole exchange
         version = self.version(message.api_key)
         if version is None or (message.api_key == SASL_HANDSHAKE and version < 1):
             self.poison(AuthenticationError(f"{self.address}: the broker is older than Kafka 1.0, and cannot authenticate this client"))
@@ -590,7 +596,3 @@ def _name(request: Request) -> str:
 
 def _too_late(request: Request, what: str) -> KafkaTimeoutError:
     return KafkaTimeoutError(f"{_name(request)}: {what} within request_timeout_ms")
-
-
-def _ignore(now: float, outcome: Outcome) -> None:
-    """`on_reply` of the handshake's own requests: the connection reads their responses itself."""

@@ -614,5 +614,8 @@ class Network:
             answers.clear()
             given += len(batch)
             for request, outcome in batch:
-                request.on_reply(now, outcome)
+                if request.owner is None:
+                    request.on_reply(now, outcome)
+                else:
+                    request.owner.pass_on(now, request, outcome)
         return given

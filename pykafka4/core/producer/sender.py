@@ -10,7 +10,7 @@ from __future__ import annotations
 import random as _random
 from collections.abc import Callable
 
-from pykafka4.core import ANY, INFINITY, Effects, Job, Outcome, Request
+from pykafka4.core import ANY, INFINITY, Effects, Job, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
@@ -20,7 +20,7 @@ from pykafka4.core.network.network import Network
 from pykafka4.core.producer.outcomes.batch_outcomes import Callbacks, Events, Outcomes
 from pykafka4.core.producer.outcomes.deadlines import Deadlines
 from pykafka4.core.producer.outcomes.obstacles import Obstacles
-from pykafka4.core.producer.produce.requests import SILENCE, InFlightProduce, ProduceRequests
+from pykafka4.core.producer.produce.requests import SILENCE, ProduceRequests
 from pykafka4.core.producer.produce.responses import Answers
 from pykafka4.core.producer.queues.late import UNDESIGNATED, Late
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
@@ -84,7 +84,7 @@ class Sender:
             config, network, cluster, recovery, self._ready, self._deadlines, self._outcomes, self._compress, accumulator.limit_batches,
             self._limits,
         )  # fmt: skip
-        self._requests = ProduceRequests(config, network, cluster, self.ledger, self._answered)
+        self._requests = ProduceRequests(config, network, cluster, self.ledger, self._answers)
         self.standings = Standings(network, cluster, recovery, self._requests, self.ledger, self._numbering.missing)
         self._late = Late(
             accumulator, network, cluster, recovery, self._ready, self._requests.room, self._late_queue, self._late_batch, self._take_late
@@ -167,12 +167,6 @@ class Sender:
         if wake_at != self._nothing.wake_at:
             self._nothing = Effects(wake_at=wake_at)
         return self._nothing
-
-    def _answered(self, flight: InFlightProduce, now: float, outcome: Outcome) -> None:
-        """A request has ended. Threads that wait for its batches are woken here, while the rest of the turn still has to run."""
-        self._answers.answered(flight, now, outcome)
-        if self._outcomes.take_finished():
-            self._outcomes.progress()
 
     def crash(self, reason: KafkaError) -> tuple[Callbacks, ...]:
         """The loop or this sender crashed: fail all records with `reason`.

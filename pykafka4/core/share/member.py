@@ -13,6 +13,8 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
+import attrs
+
 from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.coordinator import Reaction, reaction
@@ -80,6 +82,19 @@ class ShareCoordinator(Coordinator):
         return reaction(code) in (Reaction.FATAL, Reaction.DENIED)
 
 
+@attrs.define(eq=False)
+class HeartbeatInFlight(Request):
+    """A ShareGroupHeartbeat without a response."""
+
+    member: ShareMember = attrs.field(kw_only=True)
+    coordinator: int = attrs.field(kw_only=True)
+    topics: tuple[str, ...] = attrs.field(kw_only=True)
+
+    def on_reply(self, now: float, outcome: Outcome) -> None:
+        """See `Request`."""
+        self.member.heartbeat_ended(now, self, outcome)
+
+
 class ShareMember:
     """One member, identified by a member id that it makes itself, and a member epoch."""
 
@@ -105,7 +120,7 @@ class ShareMember:
         self.topics: tuple[str, ...] = ()
         self._told: tuple[str, ...] | None = None  # the topics that the coordinator knows; None: the next heartbeat has everything
         self._polled = False  # the application polls: it may join
-        self._in_flight: object = None  # responses to other heartbeats are ignored
+        self._in_flight: HeartbeatInFlight | None = None  # responses to other heartbeats are ignored
         self._heartbeat = HeartbeatTimer(FIRST_INTERVAL)
         self._rest_until = 0.0
         self._known = False  # the coordinator may know this member
@@ -146,7 +161,7 @@ class ShareMember:
             if node is None:
                 self._coordinator.want()
             else:
-                self._beat(now, node, LEAVES, lambda at, outcome: self._gone())
+                self._beat(now, node, LEAVES)
         if not self._known or now >= self._leave_by:
             self._gone()
             return now
@@ -201,7 +216,7 @@ class ShareMember:
         self._told, self.epoch, self._known = None, JOINS, True
         self._heartbeat.interval = FIRST_INTERVAL
         self._move(S.JOINING)
-        self._beat(now, node, JOINS, lambda at, outcome: self._answered(at, node, outcome))
+        self._beat(now, node, JOINS)
         return INFINITY
 
     def _expire(self, now: float) -> None:
@@ -231,29 +246,34 @@ class ShareMember:
             self._coordinator.want()
             return INFINITY
         self._heartbeat.sent(now)
-        self._beat(now, node, self.epoch, lambda at, outcome: self._answered(at, node, outcome))
+        self._beat(now, node, self.epoch)
         return INFINITY
 
-    def _beat(self, now: float, node: int, epoch: int, answered: Callable[[float, Outcome], None]) -> None:
-        in_flight = self._in_flight = object()
-        topics = self.topics
-
-        def on_reply(at: float, outcome: Outcome) -> None:
-            if in_flight is self._in_flight:
-                self._in_flight = None
-                if not isinstance(outcome, Failed) and not outcome.message.error_code:
-                    self._told = topics
-                answered(at, outcome)
-
+    def _beat(self, now: float, node: int, epoch: int) -> None:
         message = ShareGroupHeartbeatRequest(group_id=self._config.group, member_id=self.member_id, member_epoch=epoch)
         if epoch != LEAVES and self._told is None:
             message.rack_id = self._config.client_rack
-        if epoch != LEAVES and self._told != topics:
-            message.subscribed_topic_names = list(topics)
+        if epoch != LEAVES and self._told != self.topics:
+            message.subscribed_topic_names = list(self.topics)
         seconds = self._config.request_timeout_ms / 1000
         if epoch != LEAVES:  # a time-out closes the connection
             seconds = min(seconds, self._heartbeat.patience)
-        self._send(Request(via(self._lane, node), message, now + seconds, on_reply))
+        self._in_flight = HeartbeatInFlight(
+            via(self._lane, node), message, now + seconds, member=self, coordinator=node, topics=self.topics
+        )
+        self._send(self._in_flight)
+
+    def heartbeat_ended(self, now: float, heartbeat: HeartbeatInFlight, outcome: Outcome) -> None:
+        """A heartbeat has its outcome, which counts unless the member has joined or left since."""
+        if heartbeat is not self._in_flight:
+            return
+        self._in_flight = None
+        if not isinstance(outcome, Failed) and not outcome.message.error_code:
+            self._told = heartbeat.topics
+        if heartbeat.message.member_epoch == LEAVES:
+            self._gone()
+        else:
+            self._answered(now, heartbeat.coordinator, outcome)
 
     def _answered(self, now: float, node: int, outcome: Outcome) -> None:
         if isinstance(outcome, Failed):

@@ -9,6 +9,7 @@ released by name: by `close`, or in the next session with the broker. If there i
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from enum import Enum
 from random import Random
 from typing import Any, Final
 from uuid import UUID
@@ -53,6 +54,27 @@ class Context:
     random: Random
     send: Callable[[Request], None]
     unsupported: Callable[[KafkaError], None]  # the brokers have no share groups
+
+
+class ShareRequest(Enum):
+    """The purpose of a request in a share session."""
+
+    FETCH = "acquire records, and acknowledge others"
+    ACKNOWLEDGE = "only acknowledge records"
+    RELEASE = "release by name the records that earlier sessions have left locked"
+    CLOSE = "end the session"
+
+
+@attrs.define(eq=False)
+class ShareInFlight(Request):
+    """The request of a share session that has no response yet."""
+
+    source: Source = attrs.field(kw_only=True)
+    kind: ShareRequest = attrs.field(kw_only=True)
+
+    def on_reply(self, now: float, outcome: Outcome) -> None:
+        """See `Request`."""
+        self.source.answered(now, self.kind, outcome)
 
 
 @attrs.define(eq=False)
@@ -145,7 +167,7 @@ class Source:
             return self._rest_until
         self._sent, self.queue = due, [each for each in self.queue if each.acquired.tp in held]
         if due and (not fetches or any(each.renews or each.acquired.tp not in targets for each in due)):
-            self._send_acknowledgements(now, self._epoch, self._acknowledged)
+            self._send_acknowledgements(now, self._epoch, ShareRequest.ACKNOWLEDGE)
         else:
             self._fetch(now, targets)
         return INFINITY
@@ -177,30 +199,30 @@ class Source:
             self._in_session = dict(targets)
             self._names = {(topic_id, tp.partition): tp for tp, topic_id in targets.items()}
         wait = self._config.fetch_max_wait_ms / 1000
-        self._submit(now, message, wait, self._fetched)
+        self._submit(now, message, wait, ShareRequest.FETCH)
 
-    def _send_acknowledgements(self, now: float, epoch: int, answered: Callable[[float, Outcome], None]) -> None:
+    def _send_acknowledgements(self, now: float, epoch: int, kind: ShareRequest) -> None:
         self._try(())
         message = share_acknowledge(self._config, self._context.member_id, epoch, self._sent)
-        self._submit(now, message, 0.0, answered, needs_renewals)
+        self._submit(now, message, 0.0, kind, needs_renewals)
 
     def _submit(
         self,
         now: float,
         message: Any,
         wait: float,
-        answered: Callable[[float, Outcome], None],
+        kind: ShareRequest,
         fit: Callable[[Any, int], None] | None = None,
     ) -> None:
         self.in_flight = True
-
-        def on_reply(at: float, outcome: Outcome) -> None:
-            self.in_flight = False
-            if not self._closed:
-                answered(at, outcome)
-
         deadline = now + self._config.request_timeout_ms / 1000 + wait
-        self._context.send(Request(via(self._context.lane, self.node), message, deadline, on_reply, fit=fit))
+        self._context.send(ShareInFlight(via(self._context.lane, self.node), message, deadline, fit=fit, source=self, kind=kind))
+
+    def answered(self, now: float, kind: ShareRequest, outcome: Outcome) -> None:
+        """The request in flight has its outcome."""
+        self.in_flight = False
+        if not self._closed:
+            READERS[kind](self, now, outcome)
 
     # ---------------------------------------------------------------- responses
 
@@ -394,7 +416,7 @@ class Source:
         due = [each for each in left if each[0].tp not in held]
         self._sent = [found for acquired, offsets in due for found in self._as_release(now, acquired, offsets)]
         if self._sent:
-            self._send_acknowledgements(now, self._epoch, self._left_released)
+            self._send_acknowledgements(now, self._epoch, ShareRequest.RELEASE)
         return bool(self._sent)
 
     def _left_released(self, now: float, outcome: Outcome) -> None:
@@ -424,10 +446,10 @@ class Source:
             return
         self._sent = self._locked_outside(now)
         if self._sent:  # alone: if the broker finds one of these locks over, it refuses all acknowledgements of the partition
-            self._send_acknowledgements(now, self._epoch, self._acknowledged)
+            self._send_acknowledgements(now, self._epoch, ShareRequest.ACKNOWLEDGE)
             return
         self._sent, self.queue = self.queue, []
-        self._send_acknowledgements(now, CLOSE, self._session_closed)
+        self._send_acknowledgements(now, CLOSE, ShareRequest.CLOSE)
 
     def _locked_outside(self, now: float) -> list[Acknowledgements]:
         """Release what the end of the session does not: records of partitions that are not in it now, unless something is said of them."""
@@ -459,3 +481,11 @@ class Source:
         done, self._closing = self._closing, None
         if done is not None:
             done()
+
+
+READERS: Final[Mapping[ShareRequest, Callable[[Source, float, Outcome], None]]] = {
+    ShareRequest.FETCH: Source._fetched,
+    ShareRequest.ACKNOWLEDGE: Source._acknowledged,
+    ShareRequest.RELEASE: Source._left_released,
+    ShareRequest.CLOSE: Source._session_closed,
+}

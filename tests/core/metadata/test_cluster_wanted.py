@@ -96,7 +96,7 @@ def test_an_answer_about_topics_that_are_no_longer_wanted_is_discarded() -> None
     cluster.want("t", ME)
     world.run(0.1)
     cluster.forget("t", ME)
-    cluster._answered(world.now, next(iter(cluster._asked)), Reply(metadata({"t": (ID, [(1, 5), (2, 7)])}), 12, 1))
+    cluster.answered(world.now, next(iter(cluster._asked)), Reply(metadata({"t": (ID, [(1, 5), (2, 7)])}), 12, 1))
     assert cluster.partitions("t") == 0
     assert set(cluster._topics) == {""}
 

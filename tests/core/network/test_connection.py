@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from pykafka4.core import INFINITY, Outcome, Request
+from pykafka4.core import INFINITY, Outcome
 from pykafka4.core.network import connection as connection_module
 from pykafka4.core.network.answered import Answered
 from pykafka4.core.network.connection import LONGEST_MUTE, SOFTWARE_VERSION, Connection, ConnectionState, usable
@@ -23,7 +23,7 @@ from pykafka4.wire.protocol.messages_group import OffsetFetchRequest
 from pykafka4.wire.protocol.messages_produce import ProduceRequest, ProduceResponse
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
 from pykafka4.wire.protocol.schema import REQUESTS
-from tests.core.scripted_brokers import FAR, Answers, config, frame, metadata, read, request, versions
+from tests.core.scripted_brokers import FAR, Answers, PlainRequest, config, frame, metadata, read, request, versions
 
 S = ConnectionState
 LOST = ConnectionLost("b1:9092: reset by peer")
@@ -540,7 +540,7 @@ def test_on_reply_is_never_called_from_inside() -> None:
         raise AssertionError("called from inside")
 
     connection = ready()
-    connection.submit(0.0, Request(1, MetadataRequest(topics=[]), FAR, loud))
+    connection.submit(0.0, PlainRequest(1, MetadataRequest(topics=[]), FAR, answers=loud))
     connection.outgoing(0.0)
     connection.lost(0.0, LOST)
     assert len(connection.answers) == 1

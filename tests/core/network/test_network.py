@@ -14,7 +14,7 @@ from pykafka4.core.network.network import via
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from tests.core.network.network_harness import HOSTS, NetworkHarness
-from tests.core.scripted_brokers import FAR, REFUSED, Answers, frame, metadata, request
+from tests.core.scripted_brokers import FAR, REFUSED, Answers, PlainRequest, frame, metadata, request
 
 # -- named nodes
 
@@ -183,7 +183,7 @@ def test_after_a_broken_answer_the_node_is_not_ready_when_the_requests_owner_hea
     link = harness.open(2)
     seen: list[bool] = []
     asked, _ = request(2)
-    asked = type(asked)(2, asked.message, FAR, lambda now, outcome: seen.append(harness.network.ready(2)))
+    asked = PlainRequest(2, asked.message, FAR, answers=lambda now, outcome: seen.append(harness.network.ready(2)))
     harness.network.submit(0.0, asked)
     harness.poll(0.0)
     harness.network.receive(0.0, link, b"nonsense")

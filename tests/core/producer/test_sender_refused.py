@@ -115,9 +115,9 @@ def test_an_index_named_twice_fails_one_record() -> None:
     request = harness.requests.pop()
     given = harness.sender._answers._read_answers
 
-    def twice(flight: Any, now: float, message: Any) -> None:
-        message.responses[0].partition_responses[0].record_errors *= 2
-        given(flight, now, message)
+    def twice(*args: Any) -> None:
+        args[-1].responses[0].partition_responses[0].record_errors *= 2
+        given(*args)
 
     harness.sender._answers._read_answers = twice  # type: ignore[method-assign]
     harness.answer(request, "INVALID_RECORD", -1, refused={1: "b"})

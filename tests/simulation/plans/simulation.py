@@ -17,7 +17,7 @@ from typing import Any, Final
 import attrs
 
 from pykafka4 import Client
-from pykafka4.core import Outcome, Reply, Request
+from pykafka4.core import Outcome, Owner, Reply, Request
 from pykafka4.errors import BufferFull, DeliveryFailed, KafkaTimeoutError
 from pykafka4.errors.codes import CODES
 from pykafka4.options.config import ClientConfig, ProducerConfig
@@ -74,6 +74,19 @@ class Failing(Exception):
 
 class Crash(RuntimeError):
     """An exception where the client expects none."""
+
+
+@attrs.frozen
+class Observed:
+    """An owner of requests, and a function that sees the outcomes before it."""
+
+    owner: Owner
+    see: Callable[[Outcome], None]
+
+    def pass_on(self, now: float, request: Request, outcome: Outcome) -> None:
+        """See `core.Owner`."""
+        self.see(outcome)
+        self.owner.pass_on(now, request, outcome)
 
 
 class Simulation(Schedule[ProducerPlan, Report]):
@@ -345,13 +358,13 @@ class Simulation(Schedule[ProducerPlan, Report]):
         except Broken as broken:
             self.world.fail(broken)
 
-        def answered(now: float, outcome: Outcome) -> None:
+        def returned(outcome: Outcome) -> None:
             watch.returned(tps, request.node)
             watch.special.flying.subtract(values)
             self._note_unsafe(tps, names, written, outcome)
-            reply(now, outcome)
 
-        reply, request.on_reply = request.on_reply, answered
+        assert request.owner is not None
+        request.owner = Observed(request.owner, returned)
         return request
 
     def _sender_of(self, batch: Batch) -> Party:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from pykafka4.core.group.requests import GroupRequest
 from tests.simulation.judge.invariants import Broken
 
 if TYPE_CHECKING:
@@ -26,13 +27,21 @@ CRASHES: Final[dict[str, tuple[str, str]]] = {
     "fetcher": ("fetcher", "poll"),
     "offsets": ("offsets", "poll"),
     "answer to Fetch": ("fetcher.answers", "_answered"),
-    "answer to Heartbeat": ("membership.protocol", "_beat_answered"),
-    "answer to JoinGroup": ("membership.protocol", "_join_answered"),
-    "answer to SyncGroup": ("membership.protocol", "_sync_answered"),
+    "answer to Heartbeat": ("membership.protocol", "answered"),
+    "answer to JoinGroup": ("membership.protocol", "answered"),
+    "answer to SyncGroup": ("membership.protocol", "answered"),
     "answer to OffsetCommit": ("offsets", "_read_verdicts"),
     "answer to OffsetFetch": ("offsets", "_settle"),
     "revocation": ("membership.protocol", "_revoke"),
     "seek": ("fetcher", "seek"),
+}
+
+
+# Of these methods only the calls about one kind of request raise.
+KINDS: Final = {
+    "answer to Heartbeat": GroupRequest.HEARTBEAT,
+    "answer to JoinGroup": GroupRequest.JOIN,
+    "answer to SyncGroup": GroupRequest.SYNC,
 }
 
 
@@ -61,11 +70,16 @@ class Crashed:
             return
         target = engine.network if what == "network" else machine if where == "machine" else attrgetter(where)(machine)
 
+        method, kind = "poll" if what == "network" else method, KINDS.get(what)
+        whole = getattr(target, method)
+
         def crash(*args: Any, **options: Any) -> Any:
+            if kind is not None and args[1].kind is not kind:
+                return whole(*args, **options)
             self._came()
             raise Crash("injected")
 
-        setattr(target, "poll" if what == "network" else method, crash)
+        setattr(target, method, crash)
 
     @property
     def shared(self) -> bool:

@@ -56,6 +56,11 @@ class Outcomes:
         finished, self._finished = self._finished, False
         return finished
 
+    def wake_waiters(self) -> None:
+        """Have threads look again whether their batches have ended, if one has since the last call."""
+        if self.take_finished():
+            self.progress()
+
     def acknowledge(self, queue: PartitionQueue, batch: Batch, offset: int, log_append_time_ms: int) -> None:
         """`batch` is in the log."""
         if batch.done:  # its delivery time-out came first

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 from uuid import UUID
 
 import attrs
@@ -27,15 +28,26 @@ SILENCE = 2.0  # seconds without a response until metadata is requested: the bro
 NO_ID = UUID(int=0)
 
 
-@attrs.frozen(eq=False)
-class InFlightProduce:
-    """One Produce request in flight."""
+class ResponseReader(Protocol):
+    """The part of the sender that reads Produce responses."""
 
-    node: int
-    entries: tuple[tuple[PartitionQueue, Batch], ...]
-    topics: Mapping[str, ProduceRequest.Topic]  # by name, as sent
-    terms: tuple[int, ...] = ()  # `PartitionQueue.term` of each entry when it was sent
-    sent_at: float = 0.0
+    def apply(self, now: float, flight: InFlightProduce, outcome: Outcome) -> None:
+        """`flight` has its outcome: acknowledge, requeue or fail its batches."""
+
+
+@attrs.define(eq=False)
+class InFlightProduce(Request):
+    """A Produce request without a response, and its batches."""
+
+    sender: ProduceRequests = attrs.field(kw_only=True)
+    entries: tuple[tuple[PartitionQueue, Batch], ...] = attrs.field(kw_only=True)
+    topics: Mapping[str, ProduceRequest.Topic] = attrs.field(kw_only=True)  # by name, as sent
+    terms: tuple[int, ...] = attrs.field(kw_only=True)  # `PartitionQueue.term` of each entry when it was sent
+    sent_at: float = attrs.field(kw_only=True)
+
+    def on_reply(self, now: float, outcome: Outcome) -> None:
+        """See `Request`."""
+        self.sender.request_ended(now, self, outcome)
 
     @property
     def superseded(self) -> list[tuple[PartitionQueue, Batch]]:
@@ -57,10 +69,9 @@ class ProduceRequests:
         network: Network,
         cluster: Cluster,
         ledger: Ledger,
-        answered: Callable[[InFlightProduce, float, Outcome], None],
+        responses: ResponseReader,
     ) -> None:
-        """`answered` gets the outcome of each request."""
-        self._config, self._network, self._cluster, self._ledger, self._answered = config, network, cluster, ledger, answered
+        self._config, self._network, self._cluster, self._ledger, self._responses = config, network, cluster, ledger, responses
         self._in_flight: dict[int, int] = {}  # node -> requests, for each node that ever got one
         self.highest: int | None = None  # the highest version to use; None: any
         self._full: dict[int, None] = {}  # the nodes with the maximum of requests in flight
@@ -110,7 +121,7 @@ class ProduceRequests:
         remembers_one = (self._network.version(node, ProduceRequest.api_key) or 0) <= REMEMBERS_ONE
         return 1 if remembers_one or not self._config.enable_idempotence else MOST_IN_FLIGHT
 
-    def build(self, node: int, entries: list[tuple[PartitionQueue, Batch]], now: float) -> Request:
+    def build(self, node: int, entries: list[tuple[PartitionQueue, Batch]], now: float) -> InFlightProduce:
         """The request with these batches to `node`."""
         topics: dict[str, ProduceRequest.Topic] = {}
         records = retried = 0
@@ -129,7 +140,18 @@ class ProduceRequests:
             timeout_ms=max(1, int(self._config.request_timeout_ms * BROKERS_SHARE)),
             topic_data=list(topics.values()),
         )
-        flight = InFlightProduce(node, tuple(entries), topics, tuple([queue.term for queue, _ in entries]), now)
+        flight = InFlightProduce(
+            node,
+            message,
+            now + self._config.request_timeout_ms / 1000,
+            max_version=self._limit(message),
+            expects_reply=self._config.acks != 0,
+            sender=self,
+            entries=tuple(entries),
+            topics=topics,
+            terms=tuple([queue.term for queue, _ in entries]),
+            sent_at=now,
+        )
         self._unanswered.setdefault(node, {})[flight] = None
         self._in_flight[node] = self._in_flight.get(node, 0) + 1
         if not self.room(node):
@@ -137,14 +159,7 @@ class ProduceRequests:
         self._ledger.sent(records, retried)
         if self.events is not None:
             self.events.requested(node, [batch for _, batch in entries])
-        return Request(
-            node,
-            message,
-            now + self._config.request_timeout_ms / 1000,
-            lambda at, outcome: self._ended(flight, at, outcome),
-            max_version=self._limit(message),
-            expects_reply=self._config.acks != 0,
-        )
+        return flight
 
     def _limit(self, message: ProduceRequest) -> int | None:
         """The highest version that may be used for `message`; None: any."""
@@ -164,9 +179,10 @@ class ProduceRequests:
         if fresh or batch.producer_id < 0:
             batch.finish(queue.producer_id, queue.epoch, batch.base_sequence)
 
-    def _ended(self, flight: InFlightProduce, now: float, outcome: Outcome) -> None:
+    def request_ended(self, now: float, flight: InFlightProduce, outcome: Outcome) -> None:
+        """`flight` has its outcome: it is no longer in flight, and its batches follow from the response."""
         self._in_flight[flight.node] -= 1
         del self._unanswered[flight.node][flight]
         self._heard_at[flight.node] = now
         self._full.pop(flight.node, None)
-        self._answered(flight, now, outcome)
+        self._responses.apply(now, flight, outcome)

@@ -5,9 +5,8 @@ A batch is acknowledged or requeued. A requeued one is resent, halved, resent wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import attrs
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from pykafka4.core import Failed, Outcome
 from pykafka4.core.metadata.cluster import Cluster
@@ -36,6 +35,7 @@ WAYS_OUT = {
 PARTED = (Produce.SPLIT, Produce.REFUSED)  # the batch is not written as it is; what is left of it is sent in other batches
 
 PartitionAnswer = ProduceResponse.Topic.Partition
+Entries: TypeAlias = Sequence[tuple[PartitionQueue, Batch]]
 
 
 class Answers:
@@ -63,23 +63,24 @@ class Answers:
         self._ready, self._deadlines, self._outcomes, self._compress = ready, deadlines, outcomes, compress
         self._actions = ACTIONS if config.transactional_id is None else TRANSACTIONAL
 
-    def answered(self, flight: InFlightProduce, now: float, outcome: Outcome) -> None:
-        """A request got a response, or failed."""
-        whole = flight
+    def apply(self, now: float, flight: InFlightProduce, outcome: Outcome) -> None:
+        """`flight` got a response, or failed. Threads that wait for its batches are woken here, while the rest of the turn has to run."""
+        entries: Entries = flight.entries
         if late := flight.superseded:
-            flight = attrs.evolve(flight, entries=tuple(entry for entry in flight.entries if entry not in late), terms=())
-            self._read_late(whole, late, outcome)
-        for queue, batch in flight.entries:
+            entries = [entry for entry in entries if entry not in late]
+            self._read_late(flight, late, outcome)
+        for queue, batch in entries:
             queue.request_ended(batch)
         if isinstance(outcome, Failed):
-            self._flight_lost(flight, now, outcome)
+            self._flight_lost(flight.node, entries, now, outcome)
         elif outcome.message is None:
-            for queue, batch in flight.entries:
+            for queue, batch in entries:
                 self._outcomes.acknowledge(queue, batch, -1, -1)
         else:
-            self._read_answers(flight, now, outcome.message)
-        for queue, _ in whole.entries:
+            self._read_answers(flight, entries, now, outcome.message)
+        for queue, _ in flight.entries:
             self._ready.place(queue)
+        self._outcomes.wake_waiters()
 
     def _by_partition(self, message: ProduceResponse) -> dict[tuple[str, int], PartitionAnswer]:
         answers: dict[tuple[str, int], PartitionAnswer] = {}
@@ -108,10 +109,10 @@ class Answers:
                     self._outcomes.ledger.sent_before(batch.count)
                 self._outcomes.acknowledge(queue, batch, found.base_offset, found.log_append_time_ms)
 
-    def _read_answers(self, flight: InFlightProduce, now: float, message: ProduceResponse) -> None:
+    def _read_answers(self, flight: InFlightProduce, entries: Entries, now: float, message: ProduceResponse) -> None:
         answers = self._by_partition(message)
         endpoints = {e.node_id: (e.host, e.port) for e in message.node_endpoints}
-        for queue, batch in flight.entries:
+        for queue, batch in entries:
             found = answers.get(queue.tp)
             if found is None:
                 self._left_out(queue, batch, now)
@@ -165,9 +166,9 @@ class Answers:
         limit, most = self._config.retries, self._config.max_failed_attempts
         return (limit is not None and batch.attempts > limit) or (most is not None and batch.failed_attempts >= most)
 
-    def _flight_lost(self, flight: InFlightProduce, now: float, outcome: Failed) -> None:
+    def _flight_lost(self, node: int, entries: Entries, now: float, outcome: Failed) -> None:
         """There is no response: every batch stays in its queue, and keeps its sequence if it may be written."""
-        for queue, batch in flight.entries:
+        for queue, batch in entries:
             if outcome.written is Written.MAYBE:
                 queue.doubt(batch)
             else:
@@ -178,7 +179,7 @@ class Answers:
                 self._outcomes.fail(queue, batch, short_name(outcome.reason), outcome.reason)
                 if not outcome.passing:
                     continue
-            self._recovery.report(now, queue.tp, outcome.reason, flight.node)
+            self._recovery.report(now, queue.tp, outcome.reason, node)
 
     def give_up_last(self, queue: PartitionQueue) -> None:
         """The leader of `queue` was replaced before it responded: fail the batches that may not be sent again."""
