@@ -8,20 +8,23 @@ import operator
 import re
 from collections.abc import Iterable, Mapping
 from numbers import Real
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pykafka4.errors import ConfigError, shown
-from pykafka4.peers import Needless
+from pykafka4.peers import KEYWORDS, Needless
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = [
+    "NameOfPeers",
     "api_timeout",
     "as_offset",
     "as_offsets",
     "check_count",
     "check_timeout",
     "check_topic",
+    "explain_send",
     "hint",
+    "refuse_keywords",
     "refuse_pickling",
     "topic_partition",
 ]
@@ -120,6 +123,37 @@ def hint(owner: str, name: str, peers_names: Mapping[str, str], real_names: Iter
         return f"{owner} has no {name!r}; use {peers_names[name]!r}"
     near = difflib.get_close_matches(name, [n for n in real_names if not n.startswith("_")], n=1)
     return f"{owner} has no {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+
+
+def refuse_keywords(method: str, given: Mapping[str, object]) -> NoReturn:
+    """`Consumer.poll() has no argument 'timeout_ms'; use timeout, in seconds`."""
+    name = next(iter(given))
+    instead = KEYWORDS.get(name)
+    raise TypeError(f"{method}() has no argument {name!r}" + (f"; use {instead}" if instead else ""))
+
+
+_UNKNOWN_KEYWORD = re.compile(r"unexpected keyword argument '(\w+)'")
+
+
+def explain_send(error: TypeError) -> None:
+    """Add a hint to the interpreter's error about the arguments of `send`."""
+    text = str(error)
+    if "positional argument" in text:
+        error.args = (f"{text}: pass topic and value in this order, everything else by name: send(topic, value, key=key)",)
+    elif (found := _UNKNOWN_KEYWORD.search(text)) is not None and (instead := KEYWORDS.get(found[1])):
+        error.args = (f"{text}; use {instead}",)
+
+
+class NameOfPeers:
+    """A field of other clients' records. Reading it raises AttributeError with a hint."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __get__(self, owner: object, kind: type[Any] | None = None) -> NoReturn:
+        raise AttributeError(self._text)
 
 
 def refuse_pickling(owner: str) -> NoReturn:

@@ -10,11 +10,15 @@ from typing import Final
 
 __all__ = [
     "AS_HERE",
+    "CLASSES",
     "CLIENT_METHODS",
     "CONSUMER_METHODS",
+    "DELIVERY_METHODS",
+    "KEYWORDS",
     "OPTIONS",
     "PREFIXES",
     "PRODUCER_METHODS",
+    "RECORD_FIELDS",
     "SHARE_CONSUMER_METHODS",
     "UNITS",
     "Harmless",
@@ -292,6 +296,7 @@ SHARE_CONSUMER_METHODS: Final[dict[str, str]] = {
     "committed": NO_POSITIONS,
 }
 
+_ENDS: Final = Needless("position + lag is the end of an assigned partition; lag is None until records of it were fetched")
 CONSUMER_METHODS: Final[dict[str, str]] = {
     "consume": "poll",
     "poll_batch": "poll",
@@ -306,13 +311,13 @@ CONSUMER_METHODS: Final[dict[str, str]] = {
     "commitAsync": "commit_async",
     "commit_cached": "commit",
     "store_offsets": "commit(offsets)",
-    "get_watermark_offsets": "lag",
-    "end_offsets": "lag",
-    "beginning_offsets": Needless("this version cannot look up offsets; use seek_to_beginning"),
-    "offsets_for_times": "seek_to_time",
+    "get_watermark_offsets": _ENDS,
+    "end_offsets": _ENDS,
+    "beginning_offsets": Needless("seek_to_beginning, then position, is the first offset of an assigned partition"),
+    "offsets_for_times": Needless("seek_to_time moves to the offset of a time, and position returns it"),
     "incremental_assign": "assign",
     "incremental_unassign": "assign",
-    "highwater": "lag",
+    "highwater": _ENDS,
     "currentLag": "lag",
     "seekToBeginning": "seek_to_beginning",
     "seekToEnd": "seek_to_end",
@@ -326,6 +331,70 @@ CONSUMER_METHODS: Final[dict[str, str]] = {
     "partitions_for": "Client.partitions_for",
     "partitions_for_topic": "Client.partitions_for",
     "memberid": "status",
+}
+
+DELIVERY_METHODS: Final[dict[str, str]] = {
+    "get": "result",
+    "wait": "result",
+    "add_callback": "add_done_callback",
+    "add_errback": "add_done_callback",
+    "add_both": "add_done_callback",
+    "is_done": "done",
+    "succeeded": Needless("exception() is None once the record is acknowledged"),
+    "failed": Needless("exception() is a DeliveryFailed once the record has failed"),
+    "value": Needless("result() says where the record was written"),
+    "error": "exception",
+    "offset": "result().offset",
+    "cancel": Needless("a record that was sent cannot be taken back; Producer.purge() fails the records that wait"),
+}
+
+_IN_LOG: Final = Needless("poll raises errors; every Record is one of the log")
+_SIZES: Final = Needless("len(record.key) and len(record.value) are the sizes")
+RECORD_FIELDS: Final[dict[str, str]] = {
+    "timestamp": "timestamp_ms",
+    "error": _IN_LOG,
+    "checksum": Needless("the client has checked the checksum of the whole batch"),
+    "serialized_key_size": _SIZES,
+    "serialized_value_size": _SIZES,
+    "serialized_header_size": _SIZES,
+    "latency": Needless("hooks see when a record was sent and acknowledged"),
+}
+
+KEYWORDS: Final[dict[str, str]] = {  # arguments of methods
+    "timeout_ms": "timeout, in seconds",
+    "num_messages": "max_records",
+    "max_messages": "max_records",
+    "update_offsets": "nothing: commits cover the records that earlier polls have returned",
+    "pattern": "topics: a text or an re.Pattern is a pattern",
+    "on_assign": "listener, an object with on_partitions_assigned",
+    "on_revoke": "listener, an object with on_partitions_revoked",
+    "on_lost": "listener, an object with on_partitions_lost",
+    "message": "offsets={(record.topic, record.partition): record.offset + 1}",
+    "asynchronous": "commit, which waits, or commit_async, which does not",
+    "callback": "on_delivery",
+    "on_error": "on_delivery",
+    "timestamp": "timestamp_ms",
+    "metadata": "OffsetAndMetadata(offset, metadata=…) as the offset",
+}
+
+CLASSES: Final[dict[str, str]] = {
+    "KafkaProducer": "Producer",
+    "KafkaConsumer": "Consumer",
+    "KafkaAdminClient": "AdminClient",
+    "AIOKafkaProducer": "aio.Producer",
+    "AIOKafkaConsumer": "aio.Consumer",
+    "AIOProducer": "aio.Producer",
+    "AIOConsumer": "aio.Consumer",
+    "SerializingProducer": "Producer",
+    "DeserializingConsumer": "Consumer",
+    "KafkaClient": "Client",
+    "SimpleProducer": "Producer",
+    "SimpleConsumer": "Consumer",
+    "ConsumerRecord": "Record",
+    "Message": "Record",
+    "KafkaException": "KafkaError",
+    "KafkaTimeoutException": "KafkaTimeoutError",
+    "ConsumerRebalanceListener": "any object with on_partitions_assigned and on_partitions_revoked",
 }
 
 _TOPICS: Final = Needless("this version administers groups only; Kafka's own tools create and change topics")

@@ -8,10 +8,21 @@ from typing import Any
 import attrs
 import pytest
 
-from pykafka4 import Client, ConfigError, Consumer, Producer
+from pykafka4 import Client, ConfigError, Consumer, Delivery, Producer, Record
 from pykafka4.misuse import hint
 from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
-from pykafka4.peers import CLIENT_METHODS, CONSUMER_METHODS, OPTIONS, PREFIXES, PRODUCER_METHODS, Needless
+from pykafka4.peers import (
+    CLASSES,
+    CLIENT_METHODS,
+    CONSUMER_METHODS,
+    DELIVERY_METHODS,
+    OPTIONS,
+    PREFIXES,
+    PRODUCER_METHODS,
+    RECORD_FIELDS,
+    Needless,
+)
+from pykafka4.testing import ModelServer
 
 B = {"bootstrap_servers": "b:9092"}
 CONFIGS = (ClientConfig, ProducerConfig, ConsumerConfig)
@@ -83,3 +94,49 @@ def test_a_peers_method_is_none_of_ours_and_its_counterpart_is_one(kind: type[An
 def _parts(instead: str) -> tuple[str, str]:
     owner, _, method = re.match(r"\w+(?:\.\w+)?", instead).group().rpartition(".")  # type: ignore[union-attr]
     return owner, method
+
+
+CALLS = {  # calls of other clients' users on `producer`, `consumer`, `record` and `delivery`
+    "delivery.get(timeout=1)": r"Delivery has no 'get'; use 'result'",
+    "delivery.add_callback(print)": r"Delivery has no 'add_callback'; use 'add_done_callback'",
+    "delivery.is_done": r"Delivery has no 'is_done'; use 'done'",
+    "delivery.add_done_callbck(print)": r"did you mean 'add_done_callback'\?",
+    "record.timestamp": r"Record has no 'timestamp'; use 'timestamp_ms'",
+    "record.error()": r"Record has no 'error': poll raises errors",
+    "consumer.poll(timeout_ms=5)": r"Consumer\.poll\(\) has no argument 'timeout_ms'; use timeout, in seconds",
+    "consumer.subscribe(pattern='a.*')": r"Consumer\.subscribe\(\) has no argument 'pattern'; use topics: a text",
+    "consumer.subscribe(['a'], on_assign=print)": r"use listener, an object with on_partitions_assigned",
+    "consumer.commit(message=record)": r"use offsets=\{\(record\.topic, record\.partition\): record\.offset \+ 1\}",
+    "consumer.commit(asynchronous=True)": r"use commit, which waits, or commit_async",
+    "consumer.poll(qwertyuiop=5)": r"Consumer\.poll\(\) has no argument 'qwertyuiop'$",
+    "consumer.end_offsets([])": r"position \+ lag is the end of an assigned partition",
+    "consumer.offsets_for_times({})": r"seek_to_time moves to the offset of a time, and position returns it",
+    "len(producer)": r"stats\(\)\.queued \+ stats\(\)\.in_flight",
+    "producer.send('t', b'v', b'k')": r"(?s)positional argument.*(send\(topic, value, key=key\)|given)",
+    "producer.send('t', b'v', callback=print)": r"unexpected keyword argument 'callback'",
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_of_another_client_gets_a_hint(call: str) -> None:
+    record = Record("t", 0, 5)
+    with ModelServer() as server:
+        options = {"bootstrap_servers": server.bootstrap_servers}
+        with Producer(**options) as producer, Consumer(group_id="g", **options) as consumer:
+            assert producer
+            delivery = producer.send("t", b"x")
+            scope = {"producer": producer, "consumer": consumer, "record": record, "delivery": delivery}
+            with pytest.raises((AttributeError, TypeError), match=CALLS[call]):
+                eval(call, scope)  # the calls above
+
+
+def test_names_of_peers_are_no_attributes_of_records_and_deliveries() -> None:
+    record = Record("t", 0, 5)
+    assert not any(hasattr(record, name) or hasattr(Record, name) for name in RECORD_FIELDS)
+    assert not any(hasattr(Delivery, name) for name in DELIVERY_METHODS)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_class_of_another_client_is_named_at_its_import(name: str) -> None:
+    with pytest.raises(ImportError, match=f"pykafka4 has no '{name}'; use {re.escape(CLASSES[name])}"):
+        exec(f"from pykafka4 import {name}")

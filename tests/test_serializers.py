@@ -58,3 +58,21 @@ def test_a_configuration_with_serializers_for_topics_is_a_key_and_does_not_chang
 def test_what_is_no_serializer_is_refused_by_name(wrong: Any) -> None:
     with pytest.raises(ConfigError, match="value_serializer"):
         parse_value_serializers(wrong)
+
+
+@pytest.mark.parametrize("alone", [lambda v: v.encode(), str.encode, lambda v, encoding="utf-8": v.encode(encoding), bytes.fromhex])
+def test_a_serializer_of_one_argument_gets_the_value(alone: Any) -> None:
+    find = serializer_finder(parse_value_serializers({"*": alone}))
+    serializer = find("orders")
+    assert serializer is not None
+    assert serializer("orders", "61") in (b"61", b"a")
+
+
+@pytest.mark.parametrize("usual", [lambda topic, value: value, lambda *args: args[1], lambda topic, value, more=None: value])
+def test_a_serializer_of_two_arguments_is_called_itself(usual: Any) -> None:
+    assert serializer_finder(parse_value_serializers(usual))("orders") is usual
+
+
+def test_a_serializer_that_needs_more_arguments_is_refused_at_construction() -> None:
+    with pytest.raises(ConfigError, match="needs 3 arguments; a serializer gets topic and value, or only the value"):
+        parse_value_serializers(lambda topic, value, schema: value)

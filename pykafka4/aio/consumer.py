@@ -9,21 +9,31 @@ import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Never, Self, Unpack, overload
 
 from pykafka4.aio.processing import check_producer, run
 from pykafka4.aio.producer import Producer
 from pykafka4.aio.session import TaskSession
 from pykafka4.aio.transactions import TaskReads
 from pykafka4.client.client import Client
-from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, SeekOffsets, Topics, as_seek_offsets, as_timestamp, check_lease
+from pykafka4.consumer.arguments import (
+    Offsets,
+    OnDone,
+    PartitionList,
+    Partitions,
+    SeekOffsets,
+    Topics,
+    as_seek_offsets,
+    as_timestamp,
+    check_lease,
+)
 from pykafka4.consumer.guard import Iteration
 from pykafka4.consumer.processing.run import Stop, plan
 from pykafka4.consumer.processing.work import Handler, Order, Processed
 from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import ConfigError
 from pykafka4.errors.frames import guarded
-from pykafka4.misuse import api_timeout, check_timeout, hint, refuse_pickling, topic_partition
+from pykafka4.misuse import api_timeout, check_timeout, hint, refuse_keywords, refuse_pickling, topic_partition
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.options.typed import ConsumerOptions
 from pykafka4.peers import CONSUMER_METHODS
@@ -66,12 +76,14 @@ class Consumer:
 
     # -- what to read
 
-    def subscribe(self, topics: Topics, listener: object | None = None, exclude: Topics | None = None) -> None:
+    def subscribe(self, topics: Topics = (), listener: object | None = None, exclude: Topics | None = None, **unknown: Never) -> None:
         """Read `topics`, names or a pattern, as a member of the group; the next poll joins it. See pykafka4.Consumer.subscribe.
 
         Each method of `listener` is a coroutine function or a plain function. A poll waits for its end. Cancelling the poll does not cancel
         the coroutine: it runs in a task of its own, and the next poll waits for it.
         """
+        if unknown:
+            refuse_keywords("aio.Consumer.subscribe", unknown)
         self._plain().assignment.subscribe(topics, listener, exclude)
 
     async def unsubscribe(self) -> None:
@@ -95,13 +107,15 @@ class Consumer:
 
     # -- records
 
-    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Record]:
+    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None, **unknown: Never) -> list[Record]:
         """A list of up to `max_records` records (default max_poll_records); empty if none arrived within `timeout` seconds.
 
         See pykafka4.Consumer.poll for the errors. It decodes for about a millisecond and returns what it has by then. If it is cancelled,
         the next poll returns the same records, and records returned by earlier polls count as finished.
         Raises KafkaError if another task is in `poll` or a loop.
         """
+        if unknown:
+            refuse_keywords("aio.Consumer.poll", unknown)
         return await self._session.next_list(timeout, max_records)
 
     def wakeup(self) -> None:
@@ -169,12 +183,16 @@ class Consumer:
 
     # -- commits
 
-    async def commit(self, offsets: Offsets | None = None, timeout: float | None = None, *, topic: str | None = None) -> None:
+    async def commit(
+        self, offsets: Offsets | None = None, timeout: float | None = None, *, topic: str | None = None, **unknown: Never
+    ) -> None:
         """Commit offsets for the group; returns when the coordinator has stored them. See pykafka4.Consumer.commit.
 
         If it is cancelled, the commit may be carried out or not; the CancelledError has a note that says so, where it is caught in the same
         task.
         """
+        if unknown:
+            refuse_keywords("aio.Consumer.commit", unknown)
         await self._session.await_commit(offsets, api_timeout(timeout), topic)
 
     def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None, *, topic: str | None = None) -> None:
@@ -189,7 +207,9 @@ class Consumer:
     async def committed(self, partitions: TopicPartition | tuple[str, int], timeout: float | None = None) -> OffsetAndMetadata | None: ...
 
     @overload
-    async def committed(self, partitions: Partitions, timeout: float | None = None) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
+    async def committed(
+        self, partitions: PartitionList, timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
 
     async def committed(
         self, partitions: TopicPartition | tuple[str, int] | Partitions, timeout: float | None = None

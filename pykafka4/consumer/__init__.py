@@ -13,12 +13,13 @@ from datetime import datetime
 from functools import partial
 from itertools import chain
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, Self, Unpack, overload
 
 from pykafka4.client.client import Client
 from pykafka4.consumer.arguments import (
     Offsets,
     OnDone,
+    PartitionList,
     Partitions,
     SeekOffsets,
     Topics,
@@ -38,7 +39,7 @@ from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import ConfigError
 from pykafka4.errors.frames import guarded
-from pykafka4.misuse import api_timeout, check_timeout, hint, refuse_pickling, topic_partition
+from pykafka4.misuse import api_timeout, check_timeout, hint, refuse_keywords, refuse_pickling, topic_partition
 from pykafka4.net import system
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.options.typed import ConsumerOptions
@@ -95,7 +96,7 @@ class Consumer:
 
     # -- what to read
 
-    def subscribe(self, topics: Topics, listener: object | None = None, exclude: Topics | None = None) -> None:
+    def subscribe(self, topics: Topics = (), listener: object | None = None, exclude: Topics | None = None, **unknown: Never) -> None:
         """Read `topics` as a member of the group, instead of the topics subscribed before. The next poll joins the group.
 
         `topics` is a list of names, or a pattern: a text or `re.Pattern`. An item of a list is a name, unless it is an `re.Pattern`.
@@ -108,6 +109,8 @@ class Consumer:
         Raises ConfigError without a group_id, for a topic of which partitions are assigned by `assign`, for what is no regular expression,
         and for one that could take exponential time.
         """
+        if unknown:
+            refuse_keywords("Consumer.subscribe", unknown)
         self._session.assignment.subscribe(topics, listener, exclude)
 
     def unsubscribe(self) -> None:
@@ -132,7 +135,7 @@ class Consumer:
 
     # -- records
 
-    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Record]:
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None, **unknown: Never) -> list[Record]:
         """A list of up to `max_records` records (default max_poll_records); empty if none arrived within `timeout` seconds.
 
         `timeout=None` waits indefinitely, 0 does not wait. Records returned by earlier polls count as finished. While partitions wait for
@@ -144,6 +147,8 @@ class Consumer:
         missing; BrokerError (CORRUPT_MESSAGE), once, if a leader cannot read its log, while the client keeps trying; exceptions of the
         rebalance listener.
         """
+        if unknown:
+            refuse_keywords("Consumer.poll", unknown)
         return self._session.poll(timeout, max_records)
 
     def wakeup(self) -> None:
@@ -252,7 +257,7 @@ class Consumer:
 
     # -- commits
 
-    def commit(self, offsets: Offsets | None = None, timeout: float | None = None, *, topic: str | None = None) -> None:
+    def commit(self, offsets: Offsets | None = None, timeout: float | None = None, *, topic: str | None = None, **unknown: Never) -> None:
         """Commit offsets for the group; returns when the coordinator has stored them.
 
         Without `offsets`: everything that `poll` has returned; inside a `for` loop, everything before the current record.
@@ -262,6 +267,8 @@ class Consumer:
         Raises ConfigError without a group_id; GroupError if partitions are not assigned to this member (a consumer that has not subscribed
         may commit any); KafkaTimeoutError after `timeout` seconds (default 60): then the outcome is unknown.
         """
+        if unknown:
+            refuse_keywords("Consumer.commit", unknown)
         self._session.commits.commit(offsets, api_timeout(timeout), topic)
 
     def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None, *, topic: str | None = None) -> None:
@@ -278,7 +285,7 @@ class Consumer:
     def committed(self, partitions: TopicPartition | tuple[str, int], timeout: float | None = None) -> OffsetAndMetadata | None: ...
 
     @overload
-    def committed(self, partitions: Partitions, timeout: float | None = None) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
+    def committed(self, partitions: PartitionList, timeout: float | None = None) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
 
     def committed(
         self, partitions: TopicPartition | tuple[str, int] | Partitions, timeout: float | None = None

@@ -18,6 +18,7 @@ __all__ = [
     "LISTENS",
     "Offsets",
     "OnDone",
+    "PartitionList",
     "Partitions",
     "SeekOffsets",
     "Topics",
@@ -43,7 +44,8 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LISTENS: Final = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
 
 Topics = str | re.Pattern[str] | SubscriptionPattern | Iterable[str | re.Pattern[str] | SubscriptionPattern]
-Partitions = Iterable["TopicPartition | tuple[str, int]"]
+PartitionList = Iterable["TopicPartition | tuple[str, int]"]
+Partitions = PartitionList | TopicPartition | tuple[str, int]
 Offsets = Mapping[Any, "int | OffsetAndMetadata"]
 SeekOffsets = Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
 OnDone = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"], Any]
@@ -154,11 +156,11 @@ def _pattern(pattern: str | re.Pattern[Any], what: str) -> re.Pattern[str]:
 
 
 def as_partitions(partitions: object) -> dict[TopicPartition, None]:
-    """The partitions in order, without duplicates."""
-    if isinstance(partitions, (str, TopicPartition)) or not isinstance(partitions, Iterable):
-        raise ConfigError(f"partitions={partitions!r}: takes a list of TopicPartitions or (topic, partition) pairs")
+    """The partitions in order, without duplicates, of a list or of one partition."""
     if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
-        raise ConfigError(f"partitions={partitions!r}: takes a list, such as [{partitions!r}]")
+        return {topic_partition(partitions): None}
+    if isinstance(partitions, str) or not isinstance(partitions, Iterable):
+        raise ConfigError(f"partitions={partitions!r}: takes TopicPartitions or (topic, partition) pairs: one, or a list")
     tps = [topic_partition(tp) for tp in partitions]
     _refuse_duplicates(tps, "partition")
     return dict.fromkeys(tps)

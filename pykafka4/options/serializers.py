@@ -5,6 +5,7 @@ Which entry of a mapping applies to a topic is the rule of `policies`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -50,9 +51,11 @@ def _parse_one(option: str, given: object) -> str | Serializer:
     if isinstance(given, str) and given in NAMED:
         return str.__str__(given)
     if callable(given):
+        if (needed := _needed(given)) > 2:
+            raise ConfigError(f"{option}={shown(given)}: needs {needed} arguments; a serializer gets topic and value, or only the value")
         return given
     raise ConfigError(
-        f"{option}={shown(given)}: must be one of {', '.join(NAMED)}, a callable with the arguments topic and value, "
+        f"{option}={shown(given)}: must be one of {', '.join(NAMED)}, a callable with the arguments topic and value (or only the value), "
         "or a mapping of topic patterns to these"
     )
 
@@ -66,4 +69,23 @@ def serializer_finder(given: Any) -> Callable[[str], Serializer | None]:
 
 
 def _called(one: str | Serializer) -> Serializer:
-    return NAMED[one] if isinstance(one, str) else one
+    if isinstance(one, str):
+        return NAMED[one]
+    if _needed(one) != 1:
+        return one
+    alone: Any = one  # as a serializer of kafka-python
+    return lambda topic, value: alone(value)
+
+
+def _needed(serializer: Callable[..., Any]) -> int:
+    """The number of positional arguments without a default; 2 if the interpreter does not know, or takes any number."""
+    try:
+        parameters = inspect.signature(serializer).parameters.values()
+    except (TypeError, ValueError):
+        return 2
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return 2
+    return sum(
+        parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) and parameter.default is parameter.empty
+        for parameter in parameters
+    )

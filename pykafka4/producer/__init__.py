@@ -294,7 +294,13 @@ class Producer:
     def __repr__(self) -> str:
         return f"<Producer of {self._core.runtime!r}>"
 
-    if not TYPE_CHECKING:  # a type checker would accept every name
+    if not TYPE_CHECKING:  # a type checker would accept every name, and `len`
+
+        def __len__(self) -> int:
+            raise TypeError("a producer has no length; stats().queued + stats().in_flight is the number of unacknowledged records")
+
+        def __bool__(self) -> bool:
+            return True
 
         def __getattr__(self, name: str) -> Any:
             raise AttributeError(hint("Producer", name, PRODUCER_METHODS, dir(type(self))))

@@ -10,13 +10,13 @@ import weakref
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Never, Self, Unpack
 
 from pykafka4.client.client import Client
 from pykafka4.consumer.guard import Iteration
 from pykafka4.core.share.values import AcknowledgeType
 from pykafka4.errors.frames import guarded
-from pykafka4.misuse import api_timeout, check_timeout, hint, refuse_pickling
+from pykafka4.misuse import api_timeout, check_timeout, hint, refuse_keywords, refuse_pickling
 from pykafka4.options.share import ShareConsumerConfig
 from pykafka4.options.typed import ShareConsumerOptions
 from pykafka4.peers import SHARE_CONSUMER_METHODS
@@ -89,7 +89,7 @@ class ShareConsumer:
 
     # -- records
 
-    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[ShareRecord]:
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None, **unknown: Never) -> list[ShareRecord]:
         """A list of up to `max_records` records (default max_poll_records); empty if none arrived within `timeout` seconds.
 
         `timeout=None` waits indefinitely, 0 does not wait. Each record is locked for this consumer until it is acknowledged, at most for
@@ -100,6 +100,8 @@ class ShareConsumer:
         RecordTooLarge, once, for a batch that cannot be read (it is rejected), and errors that need the application or an administrator
         (GroupError, AuthorizationError, …).
         """
+        if unknown:
+            refuse_keywords("ShareConsumer.poll", unknown)
         return self._session.poll(timeout, max_records)
 
     def __iter__(self) -> Iterator[ShareRecord]:

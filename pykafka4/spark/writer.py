@@ -123,7 +123,10 @@ def partition_writer(
     here, a wrong column raises in the task.
     """
     check_topic(topic)
-    if ProducerConfig.parse(config).ssl_context is not None:
+    parsed = ProducerConfig.parse(config)
+    if parsed.transactional_id is not None:
+        raise ConfigError("transactional_id: all tasks would share it and fence one another; delivery to Kafka from Spark is at least once")
+    if parsed.ssl_context is not None:
         raise ConfigError(
             "an ssl_context cannot be sent to executors: pass certificates as text, with ssl_ca_pem, ssl_cert_pem, ssl_key_pem"
         )

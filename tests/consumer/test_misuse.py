@@ -40,8 +40,8 @@ def test_misuse_is_answered_with_the_right_way(server: ModelServer, make: Maker)
         consumer.assign([("t", -1)])
     with pytest.raises(ConfigError, match="listed twice"):
         consumer.assign([("t", 1), ("t", 1)])
-    with pytest.raises(ConfigError, match=r"takes a list, such as \[\('t', 0\)\]"):
-        consumer.pause(("t", 0))
+    with pytest.raises(ConfigError, match="one, or a list"):
+        consumer.pause(5)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="use seek_to_beginning or seek_to_end"):
         consumer.seek(("t", 0), -2)
     with pytest.raises(TypeError, match=r"seek needs the offset of t-0: seek\(\('t', 0\), offset\)"):
@@ -120,8 +120,8 @@ def test_wrong_arguments_of_commits_assignments_and_sharing_are_named(server: Mo
         consumer.commit_async({}, on_done=5)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="at most 4,096 bytes"):
         consumer.commit({("t", 0): OffsetAndMetadata(1, metadata="x" * 4_097)})
-    with pytest.raises(ConfigError, match="takes a list of TopicPartitions"):
-        consumer.assign(TopicPartition("t", 0))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="takes TopicPartitions or"):
+        consumer.assign("t")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"must be a pykafka4\.Client"):
         Consumer({"group_id": "g"})  # type: ignore[arg-type]
     consumer.subscribe(["t"])

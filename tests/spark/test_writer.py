@@ -219,3 +219,8 @@ def test_a_context_cannot_travel_to_executors() -> None:
     config = {**CONFIG, "security_protocol": "SSL", "ssl_context": ssl.create_default_context()}
     with pytest.raises(ConfigError, match="ssl_context cannot be sent to executors: pass certificates as text"):
         partition_writer(config, topic="t")
+
+
+def test_a_transactional_id_is_refused_on_the_driver() -> None:
+    with pytest.raises(ConfigError, match="transactional_id: all tasks would share it"):
+        partition_writer({**CONFIG, "transactional_id": "x"}, topic="t")

@@ -13,6 +13,8 @@ import attrs
 
 from pykafka4.errors import ConfigError, CorruptRecord, DecodeError, RecordTooLarge
 from pykafka4.gil.flag import give_way
+from pykafka4.misuse import hint
+from pykafka4.peers import RECORD_FIELDS
 from pykafka4.records import Headers
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.records.decoder import Message, RecordBatch, open_batch, read_header, read_headers, read_messages, read_records
@@ -43,7 +45,7 @@ class _LazyHeaders:
 
     def __getattr__(self, name: str) -> Any:
         if name != "headers":
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise AttributeError(hint("Record", name, RECORD_FIELDS, ()))
         headers = read_headers(*self._encoded)
         _set(self, "headers", headers)
         return headers

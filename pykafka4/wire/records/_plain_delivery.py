@@ -6,9 +6,11 @@ The counterpart of `_delivery.pxi`.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pykafka4.errors import DeliveryFailed, ForkedClientError, KafkaTimeoutError
+from pykafka4.misuse import hint
+from pykafka4.peers import DELIVERY_METHODS
 from pykafka4.records import ProducerRecord, RecordMetadata
 from pykafka4.wire.records._plain_arguments import Item
 from pykafka4.wire.records._plain_batch import ACKED, FAILED, NAMES, SPLIT, Batch, call_back
@@ -114,6 +116,11 @@ class Delivery:
                 rows.append((self, fn))
         if not pending:
             acc._hooks.submit(lambda: call_back(acc._hooks, fn, self))
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(hint("Delivery", name, DELIVERY_METHODS, dir(type(self))))
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("cannot pickle 'Delivery' object")

@@ -31,6 +31,8 @@ from contextlib import suppress
 from functools import partial
 from operator import itemgetter
 
+from pykafka4.misuse import NameOfPeers, explain_send, hint
+from pykafka4.peers import DELIVERY_METHODS, RECORD_FIELDS
 from pykafka4.records import Written
 from pykafka4.errors import (
     BufferFull,
@@ -100,7 +102,7 @@ cdef extern from "_record.h":
     object record_make(PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*)
 
 cdef extern from "_refuse.h":
-    int raise_what_it_returns(object, const char*) except -1
+    int raise_what_it_returns(object, const char*, object) except -1
 
 if not getattr(sys, "_is_gil_enabled", lambda: True)():  # PYTHON_GIL=0; without it this import would have turned the GIL on
     raise ImportError("it relies on the GIL, which is off in this interpreter")
@@ -109,6 +111,8 @@ plat_init()
 record_type_ready()
 record_type_set(b"__match_args__", PlainRecord.__match_args__)
 record_type_set(b"__attrs_attrs__", PlainRecord.__attrs_attrs__)  # so that asdict, evolve and fields of attrs work as on the plain one
+for _name in RECORD_FIELDS:
+    record_type_set(_name.encode(), NameOfPeers(hint("Record", _name, RECORD_FIELDS, ())))
 Record = <object>&RecordType
 
 cdef double INFINITY = float("inf")
@@ -346,4 +350,4 @@ cdef extern from *:
 for _type in (Hooks, Lane, Lease, Batch, Settlement, Delivery, Parked, Topic, Dropped):
     refuse_construction(_type)
 del _type
-raise_what_it_returns(Accumulator, b"send")
+raise_what_it_returns(Accumulator, b"send", explain_send)

@@ -9,6 +9,17 @@ typedef PyObject *(*Method)(PyObject *, PyObject *const *, Py_ssize_t, PyObject 
 
 static Method refusing_method; /* as Cython compiled it */
 static PyMethodDef refusing_definition;
+static PyObject *explain_type_error; /* a function that adds a hint to a TypeError */
+
+static void explain_wrong_call(void) {
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    PyObject *done = PyObject_CallOneArg(explain_type_error, error);
+    if (!done) PyErr_Clear();
+    Py_XDECREF(done);
+    PyErr_Restore(type, error, trace);
+}
 
 static PyObject *call_refusing(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names) {
     PyObject *result = refusing_method(self, args, count, names);
@@ -16,11 +27,13 @@ static PyObject *call_refusing(PyObject *self, PyObject *const *args, Py_ssize_t
         PyErr_SetObject((PyObject *)Py_TYPE(result), result);
         Py_CLEAR(result);
     }
+    if (!result && PyErr_ExceptionMatches(PyExc_TypeError)) explain_wrong_call();
     return result;
 }
 
-/* From now on the method `name` of `type` raises an exception that it returns. For one method; 0, or -1 and an exception. */
-static int raise_what_it_returns(PyObject *type, const char *name) {
+/* From now on the method `name` of `type` raises an exception that it returns, and `explain` sees its TypeErrors. For one method; 0, or -1 and an exception. */
+static int raise_what_it_returns(PyObject *type, const char *name, PyObject *explain) {
+    explain_type_error = explain, Py_INCREF(explain);
     PyObject *members = ((PyTypeObject *)type)->tp_dict, *method = PyDict_GetItemString(members, name);
     if (!method || !Py_IS_TYPE(method, &PyMethodDescr_Type) || ((PyMethodDescrObject *)method)->d_method->ml_flags != (METH_FASTCALL | METH_KEYWORDS)) {
         PyErr_Format(PyExc_ImportError, "%s was not compiled as it should be: it is no method that takes its arguments as an array", name);
