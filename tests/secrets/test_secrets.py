@@ -19,6 +19,7 @@ import pytest
 pytest.importorskip("trustme", reason="makes certificates; pip install -e '.[test]'")
 
 from pykafka4 import AuthenticationError, Client, Consumer, KafkaError, OidcToken, Producer, Token
+from pykafka4.core.network import refusals
 from pykafka4.core.producer.sender import Sender
 from pykafka4.core.sasl.salted import Salted
 from pykafka4.net import tls
@@ -38,6 +39,7 @@ MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 def world(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(security, "_warned", set())
     monkeypatch.setattr(tls, "_warned_of", set())
+    monkeypatch.setattr(refusals, "DOUBT", 0.0)  # a guess is believed after three attempts: these tests are about words, not about time
     planted = Planted()
     with watching(planted, capfd, monkeypatch) as outlets:
         it = World(tmp_path, planted, outlets)
