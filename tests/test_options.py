@@ -467,7 +467,7 @@ def most_in_flight(wire: Wire, limit: int) -> int:
     producer.send("t", b"first").result(SECONDS)
     leader = wire.server.do(lambda cluster: cluster.topics["t"].partitions[0].leader)
     before = len(wire.sent("Produce"))
-    wire.server.delay("Produce", 2.0, broker=leader, times=20)
+    wire.server.delay("Produce", 0.6, broker=leader, times=20)
     for _ in range(6):
         producer.send("t", b"v")
         threading.Event().wait(0.05)  # a batch of its own
