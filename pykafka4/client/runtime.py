@@ -31,6 +31,7 @@ from pykafka4.logs import get_log
 from pykafka4.net import logs, system, threads
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.handoff.workers import Callbacks, Feed
+from pykafka4.net.living import Living
 from pykafka4.net.loop import CALLER_GONE, Loop
 from pykafka4.options.config import ClientConfig
 from pykafka4.records import TopicPartition
@@ -358,7 +359,7 @@ def warn_unclosed(what: str) -> None:
     logs.current().aside(lambda: warnings.warn(f"a {what} was not closed; use `with` or call close()", ResourceWarning, stacklevel=3))
 
 
-_RUNTIMES: weakref.WeakSet[Runtime] = weakref.WeakSet()
+_RUNTIMES: Living[Runtime] = Living()
 
 
 @atexit.register

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from functools import partial
@@ -37,6 +36,7 @@ from pykafka4.core.subscription import Assigned, Ended, Move, Place, Since, Star
 from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError
 from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Signal
+from pykafka4.net.living import Living
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
@@ -501,7 +501,7 @@ class Session(Attachment[ConsumerMachine]):
             core.runtime.callbacks.post(lambda: core.close(LEAVE_SECONDS, failed=True))
 
 
-_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+_sessions: Living[Session] = Living()
 
 
 def _after_fork() -> None:

@@ -19,6 +19,7 @@ from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.handoff.wakeup import Inbox
 from pykafka4.net.handoff.workers import Callbacks, Helper
+from pykafka4.net.living import Living
 from pykafka4.net.transport import Event, EventKind, Transport
 from pykafka4.net.transports import open_contexts, open_transport
 
@@ -34,7 +35,7 @@ LOOKUPS = 16  # concurrent name look-ups: a resolver may take half a minute to f
 ASSIGNORS = 16  # threads: each consumer of a client has at most two calls of its assignors under way, and any of them may hang
 FORKED = "this client was created in another process; threads and sockets do not survive a fork: create a client in this process"
 CALLER_GONE: Final = KafkaError("the caller no longer waits")
-_LOOPS: weakref.WeakSet[Loop] = weakref.WeakSet()
+_LOOPS: Living[Loop] = Living()
 
 
 class Loop:

@@ -47,6 +47,8 @@ class Thread(threading.Thread):
 
     def __init__(self, target: Callable[..., Any], args: tuple[Any, ...] = (), name: str = "", daemon: bool = True) -> None:
         super().__init__(target=target, args=args, name=name, daemon=daemon)
+        # A WeakSet for the tests of `threading`: its callback would run where the thread's object goes, and could swallow Ctrl-C there.
+        getattr(threading, "_dangling", set()).discard(self)
         self._begun: Any = None  # held from the start to the end of a thread that was started beside such a library
         self._number: int | None = None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextvars import ContextVar
@@ -24,6 +23,7 @@ from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Gate
+from pykafka4.net.living import Living
 from pykafka4.options.config import ProducerConfig
 from pykafka4.partitioners import partitioner
 from pykafka4.producer.attempts import Attempts, For, WouldBlock
@@ -539,7 +539,7 @@ class Core(Attachment[Sender]):
             )
 
 
-_cores: weakref.WeakSet[Core] = weakref.WeakSet()
+_cores: Living[Core] = Living()
 _serials = itertools.count()
 # By a producer's serial number: the ranges of failures that `raise_failures` has raised in this thread or task.
 _reported: ContextVar[Mapping[int, tuple[tuple[int, int], ...]]] = ContextVar("_reported", default={})  # noqa: B039  # never changed in place

@@ -39,7 +39,7 @@ class Deliveries(Signal):
         super().__init__()
         self._callbacks = callbacks
         self._seen: deque[int] = deque()
-        self._tasks: weakref.WeakKeyDictionary[AbstractEventLoop, Tasks] = weakref.WeakKeyDictionary()
+        self._tasks: dict[weakref.ref[AbstractEventLoop], Tasks] = {}
         self.forked = False
 
     @property
@@ -81,7 +81,7 @@ class Deliveries(Signal):
         look = sleeper.look()
         often = False
         if _never_blocks(loop):
-            tasks = self._tasks.setdefault(loop, Tasks(loop))
+            tasks = self._tasks.get(weakref.ref(loop)) or self._tasks.setdefault(weakref.ref(loop, self._tasks.__delitem__), Tasks(loop))
             delivery.add_done_callback(Waker(lambda: tasks.wake(look)))
         elif not (often := self._callbacks.on_executor() or self._callbacks.in_callback()):
             tasks = Tasks(loop)
@@ -132,7 +132,7 @@ class Tasks:
     __slots__ = ("_asleep", "_loop", "_woken")
 
     def __init__(self, loop: AbstractEventLoop) -> None:
-        self._loop = weakref.ref(loop)  # `Deliveries` has the loop as a weak key
+        self._loop = weakref.ref(loop)
         self._woken: deque[Callable[[], None]] = deque()
         self._asleep = True  # whether the loop has nothing to do for `_woken`
 

@@ -24,6 +24,7 @@ import pykafka4.client.runtime
 import pykafka4.net.loop
 import pykafka4.producer.core
 from pykafka4.net import system
+from pykafka4.net.living import Living
 from pykafka4.testing.timeline import Timeline
 
 __all__ = ["Process", "Thread", "World"]
@@ -340,7 +341,7 @@ class World:
             (system, "monotonic", self.now),
             (pykafka4.net.loop, "open_transport", transport),
             (weakref, "finalize", noted),
-            (pykafka4.client.runtime, "_RUNTIMES", weakref.WeakSet()),
+            (pykafka4.client.runtime, "_RUNTIMES", Living()),
             (pykafka4.client.runtime, "Random", lambda: Random(seeds.random())),
             (pykafka4.producer.core, "Accumulator", lambda **options: accumulator(wall=wall_ms, seed=seeds.randrange(1 << 30), **options)),
         )

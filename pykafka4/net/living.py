@@ -1,0 +1,35 @@
+"""Keeps weak references to the living objects of a kind.
+
+Invariant: no Python code runs when such an object goes. The interpreter swallows an exception there, and Ctrl-C would be lost; that is
+why the package has no WeakSet, whose callback is a Python function.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+__all__ = ["Living"]
+
+T = TypeVar("T")
+
+
+class Living(Generic[T]):
+    """A set of objects that does not keep them alive. For several threads."""
+
+    __slots__ = ("_references",)
+
+    def __init__(self) -> None:
+        self._references: dict[weakref.ref[T], None] = {}
+
+    def add(self, item: T) -> None:
+        """Add `item`, until it goes."""
+        self._references[weakref.ref(item, self._references.__delitem__)] = None
+
+    def discard(self, item: T) -> None:
+        """Remove `item` if it is there."""
+        self._references.pop(weakref.ref(item), None)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter([item for reference in list(self._references) if (item := reference()) is not None])
