@@ -271,7 +271,7 @@ class Runtime:
         links = engine.network.status(now)
         shown = {
             "state": "connected" if not why else "unreachable" if any(link.error for link in links) else "connecting",
-            "reason": why or None,
+            "reason": why or engine.network.troubles.reason(now),
             "cluster_id": engine.cluster.cluster_id,
             "controller": engine.cluster.controller,
             "brokers": [

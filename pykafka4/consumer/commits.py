@@ -129,6 +129,8 @@ class Commits:
         strange = [tp for tp in places if tp not in claims]
         if len(claims) == len(selection.by_hand) and (strange or selection.lost):
             why = f"{selection.lost}; poll rejoins the group" if selection.lost else "poll joins the group"
+            trouble = self._attachment.machine.trouble
+            why += "" if trouble is None else f", and tries again after an error: {trouble}"
             raise GroupError(ILLEGAL_GENERATION, "commit", f"this consumer has no partitions assigned by the group: {why}")
         if strange:  # the coordinator would accept it, and the next owner would begin there
             raise GroupError(

@@ -17,6 +17,7 @@ from pykafka4.core.group.assignors import assigned_partitions, assignment_bytes
 from pykafka4.core.metadata.cluster import Change
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.network.network import LANE
+from pykafka4.core.network.troubles import Troubles
 from pykafka4.core.subscription import Claim, Move, Start
 from pykafka4.errors import ConnectionLost, KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME, ErrorCode
@@ -175,6 +176,7 @@ class Network:
 
     def __init__(self) -> None:
         self.refusals = SimpleNamespace(listeners={})
+        self.troubles = Troubles("c")
         self.lanes = 0
         self.dropped: list[int] = []
         self.avoided: list[int] = []

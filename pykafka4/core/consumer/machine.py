@@ -186,10 +186,15 @@ class ConsumerMachine:
 
     # ---------------------------------------------------------------- status
 
+    @property
+    def trouble(self) -> KafkaError | None:
+        """Why the member has no partitions, if it is an error that is retried. For any thread."""
+        return self.membership.protocol.error or self.coordinator.last_error
+
     def status(self, now: float) -> dict[str, Any]:
         """The member's state, and what each partition waits for."""
         membership, coordinator, protocol = self.membership, self.coordinator, self.membership.protocol
-        trouble = protocol.error or coordinator.last_error
+        trouble = self.trouble
         return {
             "state": membership.state.value,
             "group_id": self._config.group_id,

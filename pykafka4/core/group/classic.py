@@ -460,6 +460,7 @@ class ClassicProtocol:
     def _turned_away(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
         """A join or sync was rejected."""
         self.error = error
+        self._coordinator.retried(now, error)
         if verdict is Reaction.FATAL:
             self.fail(error)
             return

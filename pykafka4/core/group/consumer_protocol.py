@@ -531,6 +531,7 @@ class ConsumerProtocol:
 
     def _again(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
         """The heartbeat, or the join, is repeated."""
+        self._coordinator.retried(now, error)
         if verdict is Reaction.DENIED:
             self._assignee.denied(error)
         if verdict is Reaction.REFIND:

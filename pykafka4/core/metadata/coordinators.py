@@ -14,7 +14,8 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.call import AnyBroker, Call, Next, Verdict, unanswered
 from pykafka4.core.network.network import Network
-from pykafka4.errors import KafkaError, broker_error
+from pykafka4.core.network.troubles import Troubles
+from pykafka4.errors import BrokerError, KafkaError, broker_error
 from pykafka4.errors.codes import error_code
 from pykafka4.logs import get_log
 from pykafka4.options.config import ClientConfig
@@ -88,6 +89,11 @@ class Coordinator:
         """Why the coordinator was lost or not found, until it has responded."""
         return self._call.last_error
 
+    @property
+    def troubles(self) -> Troubles:
+        """Where errors that are retried are reported."""
+        return self._network.troubles
+
     def want(self) -> None:
         """Find the coordinator: there is a request for it."""
         self._wanted = True
@@ -101,9 +107,16 @@ class Coordinator:
                 self._network.avoid(now, self._told_by)
             self.node, self._before = None, node
             self._call.rest(now, reason)
+            self.retried(now, reason)
+
+    def retried(self, now: float, reason: KafkaError) -> None:
+        """The coordinator, or the way to it, refused a request that is repeated: until `well`, whatever lookups succeed meanwhile."""
+        if isinstance(reason, BrokerError):
+            self.troubles.note(now, self, reason)
 
     def well(self) -> None:
         """The coordinator responded: after the next loss the back-off starts over."""
+        self.troubles.over(self)
         self._call.reset()
         self._told_by = None
 

@@ -18,7 +18,8 @@ from pykafka4.core import ANY, INFINITY, Failed, Outcome, Reply, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.endpoint import broker_of
 from pykafka4.core.network.network import Network
-from pykafka4.errors import KafkaError, KafkaTimeoutError
+from pykafka4.core.network.troubles import Troubles
+from pykafka4.errors import BrokerError, KafkaError, KafkaTimeoutError
 from pykafka4.wire.buffers import Buffer
 
 __all__ = ["PATIENCE", "AnyBroker", "Call", "Next", "Target", "Verdict", "unanswered"]
@@ -53,6 +54,10 @@ class Target(Protocol):
     def last_error(self) -> KafkaError | None:
         """Why the broker is unknown."""
 
+    @property
+    def troubles(self) -> Troubles:
+        """Where errors that are retried are reported."""
+
     def want(self) -> None:
         """Find the broker: a request waits for it."""
 
@@ -67,6 +72,11 @@ class AnyBroker:
     network: Network
     address: int = ANY
     last_error: KafkaError | None = None
+
+    @property
+    def troubles(self) -> Troubles:
+        """Those of the client."""
+        return self.network.troubles
 
     def want(self) -> None:
         """Nothing to do: the network connects to a broker when there is a request."""
@@ -135,6 +145,8 @@ class Call:
     def rest(self, now: float, reason: KafkaError) -> None:
         """Let the next request wait for a back-off, because of `reason`."""
         self.last_error, self._not_before = reason, now + self._backoff.next()
+        if isinstance(reason, BrokerError):  # lost connections have an owner: the network
+            self._target.troubles.note(now, self, reason)
 
     def start_over(self) -> None:
         """The next request has another purpose: it does not wait for the back-off of the last one."""
@@ -143,6 +155,7 @@ class Call:
     def reset(self) -> None:
         """The target works: the next back-off is the shortest again."""
         self.last_error = None
+        self._target.troubles.over(self)
         self._backoff.reset()
 
     def timed_out(self, what: str) -> KafkaTimeoutError:
@@ -175,3 +188,4 @@ class Call:
     def _end(self) -> None:
         """The call is over: responses to its other requests are ignored."""
         self._first, self.in_flight = self._latest + 1, False
+        self._target.troubles.over(self)

@@ -28,6 +28,7 @@ from pykafka4.core.network.endpoint import LANE, Endpoint, LinkStatus, broker_of
 from pykafka4.core.network.jobs import Jobs, Task
 from pykafka4.core.network.journal import Journal
 from pykafka4.core.network.refusals import Refusals
+from pykafka4.core.network.troubles import REPEAT_S, Troubles
 from pykafka4.core.network.words import Words
 from pykafka4.errors import ConnectionLost, KafkaError
 from pykafka4.options.config import ClientConfig
@@ -67,6 +68,7 @@ class Network:
         self.on_lost: list[Callable[[float, int], None]] = []  # (now, broker): a connection or an attempt failed
         self._config, self._random, self._prepare = config, random, prepare
         self.words, self._answered = Words(config), Answered()
+        self.troubles = Troubles(config.client_id)
         self._jobs = Jobs(self._authenticated)
         self._max_idle = config.connections_max_idle_ms / 1000
         self._endpoints: dict[int, Endpoint] = {}
@@ -520,6 +522,7 @@ class Network:
         if connection.state is not READY:
             return
         self._journal.connected(endpoint)
+        self.troubles.over(self)
         endpoint.failures, endpoint.error, endpoint.wanted, endpoint.down_since = 0, None, False, None
         endpoint.setup.reset()
         if not endpoint.leaving:
@@ -541,6 +544,8 @@ class Network:
         endpoint.failures += not was_ready
         endpoint.not_before = now + endpoint.backoff.next()
         self.refusals.ended(now, endpoint)
+        if not self._ready:
+            self.troubles.note(now, self, ConnectionLost(self.why_unreachable()), REPEAT_S)  # the journal has the first line
         for listener in self.on_lost:
             listener(now, broker_of(endpoint.node))
 

@@ -321,6 +321,7 @@ class ShareMember:
             self._again(now, node, verdict, error)
 
     def _again(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
+        self._coordinator.retried(now, error)
         if verdict is Reaction.DENIED:
             self._mailbox.tell(error)
         if verdict is Reaction.REFIND:

@@ -10,6 +10,7 @@ import pytest
 from pykafka4.core import ANY, INFINITY, Failed, Outcome, Reply, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.call import PATIENCE, AnyBroker, Call, Next, Verdict, unanswered
+from pykafka4.core.network.troubles import Troubles
 from pykafka4.errors import ConnectionLost, KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.records import Written
 
@@ -27,6 +28,7 @@ class Leader:
         self.next: int | None = None  # the broker that is found at once when one is lost
         self.last_error: KafkaError | None = None
         self.wanted = 0
+        self.troubles = Troubles("c")
         self.losses: list[tuple[int, KafkaError]] = []
 
     def want(self) -> None:
@@ -42,6 +44,7 @@ class Harness:
 
     def __init__(self, any_broker: bool = False) -> None:
         self.avoided: list[int] = []
+        self.troubles = Troubles("c")
         network: Any = self
         self.leader = Leader()
         self.message: Any = object()

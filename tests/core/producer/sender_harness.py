@@ -12,6 +12,7 @@ from uuid import UUID
 from pykafka4.core import Effects, Failed, Reply, Request
 from pykafka4.core.metadata.cluster import Change
 from pykafka4.core.metadata.topic import Leader
+from pykafka4.core.network.troubles import Troubles
 from pykafka4.core.producer.outcomes.ledger import ProducerStats
 from pykafka4.core.producer.sender import Sender
 from pykafka4.errors import ConnectionLost, KafkaError, broker_error
@@ -34,6 +35,7 @@ LOST = ConnectionLost("127.0.0.1:9092: reset by peer")
 class FakeNetwork:
     def __init__(self) -> None:
         self.refusals = SimpleNamespace(listeners={})
+        self.troubles = Troubles("c")
         self.up = {1, 2, 3}
         self.produce = 13
         self.links = {1: 1, 2: 2, 3: 3}

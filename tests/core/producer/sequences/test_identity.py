@@ -9,6 +9,7 @@ import pytest
 
 from pykafka4.core import Failed, Reply, Request
 from pykafka4.core.backoff import Backoff
+from pykafka4.core.network.troubles import Troubles
 from pykafka4.core.producer.sequences.identity import Identity, IdentityState
 from pykafka4.errors import AuthorizationError, ConnectionLost, KafkaError, UnsupportedVersion, short_name
 from pykafka4.errors.codes import BY_NAME
@@ -20,6 +21,7 @@ class Harness:
     def __init__(self) -> None:
         self.changed = 0
         self.avoided: list[int] = []
+        self.troubles = Troubles("c")
         network: Any = self
         self.denials: list[float] = []
         self.identity = Identity(network, Backoff(0.1, 1.0, Random(1)), 30.0, self.note, self.denials.append)

@@ -1,0 +1,75 @@
+"""Reports errors that are retried without end: one warning after WARN_AFTER_S, further ones every REPEAT_S, and the reason in `status()`.
+
+Invariant: a cause that has ended is neither logged nor shown. A single failed attempt is normal, and is not logged.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from pykafka4.errors import BrokerError, KafkaError
+from pykafka4.logs import get_log
+
+__all__ = ["REPEAT_S", "WARN_AFTER_S", "Troubles"]
+
+log = get_log("pykafka4.network")
+
+WARN_AFTER_S: Final = 5.0  # longer than an election of leaders or coordinators usually takes
+REPEAT_S: Final = 30.0
+USUAL_CAUSES: Final = {
+    "COORDINATOR_NOT_AVAILABLE": "usually fewer brokers are running than offsets.topic.replication.factor (for transactions: "
+    "transaction.state.log.replication.factor) demands, so the brokers cannot create the coordinators' topic",
+    "COORDINATOR_LOAD_IN_PROGRESS": "the coordinator reads its log, which takes minutes only if log.cleaner does not compact it",
+    "NOT_COORDINATOR": "the brokers disagree about the coordinator: usually one is cut off from the controller",
+    "CONCURRENT_TRANSACTIONS": "the last transaction of this transactional_id has not ended: usually brokers of its partitions are down",
+    "NOT_ENOUGH_REPLICAS": "fewer replicas are in sync than min.insync.replicas demands: usually brokers are down",
+    "LEADER_NOT_AVAILABLE": "the partition has no leader: usually the brokers of its replicas are down",
+    "REBALANCE_IN_PROGRESS": "the group does not come to rest: usually a member joins and leaves again and again",
+}
+
+
+@attrs.define(eq=False)
+class Trouble:
+    """An error that is retried."""
+
+    since: float
+    warn_at: float
+    error: KafkaError
+
+    @property
+    def text(self) -> str:
+        """The error and its usual cause."""
+        cause = USUAL_CAUSES.get(str(self.error.code)) if isinstance(self.error, BrokerError) else None
+        return f"{self.error}; {cause}" if cause else str(self.error)
+
+
+class Troubles:
+    """What one client retries at the moment. Loop thread only."""
+
+    __slots__ = ("_client_id", "_current")
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id = client_id
+        self._current: dict[object, Trouble] = {}  # by what is retried
+
+    def note(self, now: float, what: object, error: KafkaError, patience: float = WARN_AFTER_S) -> None:
+        """An attempt at `what` has failed, and is repeated."""
+        trouble = self._current.get(what)
+        if trouble is None:
+            trouble = self._current[what] = Trouble(now, now + patience, error)
+        trouble.error = error
+        if now >= trouble.warn_at:
+            trouble.warn_at = now + REPEAT_S
+            log.warning("%s: still retrying after %.0f s: %s", self._client_id, now - trouble.since, trouble.text)
+
+    def over(self, what: object) -> None:
+        """`what` has succeeded, or is given up."""
+        if self._current:
+            self._current.pop(what, None)
+
+    def reason(self, now: float) -> str | None:
+        """The error that has been retried for the longest time; None if there is none, or none for WARN_AFTER_S."""
+        oldest = min(self._current.values(), key=lambda trouble: trouble.since, default=None)
+        return None if oldest is None or now < oldest.since + WARN_AFTER_S else oldest.text
