@@ -52,9 +52,10 @@ cdef object read_headers(const char* p, const char* end, int64_t count, const ch
 
 
 # What a record takes as objects beside its bytes: bounds on encoded bytes alone would let small records and headers pass them.
-cdef int64_t RECORD_WEIGHT = 200
-cdef int64_t HEADER_WEIGHT = 160   # a tuple, a str and a bytes object
-cdef int64_t MANY_HEADERS = 1000   # as many are never refused
+cdef enum:
+    RECORD_WEIGHT = 200
+    HEADER_WEIGHT = 160            # a tuple, a str and a bytes object
+    MANY_HEADERS = 1000            # as many are never refused
 
 
 cdef str too_many_headers(int64_t count, int64_t limit):
@@ -472,35 +473,36 @@ cdef class Chunk:
         """Append up to `room` records of the batch entered, until `decoded` is `max_bytes`."""
         cdef Raw r
         cdef const char* wrong = NULL
-        cdef int64_t stamp, offset, weight
+        cdef int64_t stamp, offset, weight, left = max_bytes - self.decoded
         cdef int n = 0
         cdef object kind = self.kind, epoch = self.epoch, topic = self.topic, partition = self.py_partition
-        while n < room and self.decoded < max_bytes:
+        while n < room and left > 0:
             if self.left == 0:
                 if self.at != self.stop:
                     wrong = "a batch is longer than its records"
                     break
                 self.leave()
-                return n
+                break
             wrong = read_record(self.at, self.stop, &r)
             if wrong != NULL:
                 break
             if r.offset <= self.previous or r.offset > self.last_delta:
                 wrong = "the offsets of a batch are not increasing within its range"
                 break
+            weight = RECORD_WEIGHT + (r.end - self.at)
+            offset = self.base + r.offset
             if r.headers:
                 wrong = headers_check(r.rest, r.end, r.headers)
                 if wrong != NULL:
                     break
-            offset = self.base + r.offset
-            if offset >= self.position:
-                weight = RECORD_WEIGHT + (r.end - self.at) + r.headers * HEADER_WEIGHT
-                if r.headers > MANY_HEADERS and weight > self.max_decompressed:
+                weight += r.headers * HEADER_WEIGHT
+                if r.headers > MANY_HEADERS and weight > self.max_decompressed and offset >= self.position:
                     if n:
-                        return n
+                        break
                     raise RecordTooLarge.fetched(
                         self.topic, self.partition, offset, too_many_headers(r.headers, self.max_decompressed), self.behind_entered()
                     )
+            if offset >= self.position:
                 stamp = self.base_timestamp if self.appended else <int64_t>(<unsigned long long>self.base_timestamp + <unsigned long long>r.timestamp)
                 if stamp != self.last_stamp:           # neighbours often share the millisecond
                     self.stamp = stamp
@@ -511,10 +513,11 @@ cdef class Chunk:
                 )
                 n += 1
                 self.position = offset + 1
-                self.decoded += weight
+                left -= weight
             self.previous = r.offset
             self.at = r.end
             self.left -= 1
+        self.decoded = max_bytes - left
         if wrong != NULL and n == 0:
             raise self.corrupt(
                 f"{(<bytes>wrong).decode()}, in the batch of offsets {self.base} to {self.base + self.last_delta}",
