@@ -15,6 +15,9 @@ from tests.net.net_helpers import SECONDS
 LONG = SECONDS  # nothing that works takes so long
 
 
+CLOSE_S = 0.3  # some tests end with a coordinator that does not answer
+
+
 class Maker:
     """Makes consumers with short time-outs, and closes them in the end."""
 
@@ -45,7 +48,7 @@ class Maker:
 
     def close(self) -> None:
         for consumer in self._made:
-            consumer.close(2)
+            consumer.close(CLOSE_S)
 
 
 class Listener:
