@@ -455,6 +455,19 @@ def _(wire: Wire) -> None:
         wire.producer(delivery_timeout_ms=200).send("t", b"v").result(SECONDS)
 
 
+@shows("close_timeout_ms")
+def _(wire: Wire) -> None:
+    """Of producers and consumers: neither `close` nor the end of a block waits for longer than that."""
+    wire.join(close_timeout_ms=100)
+    producer = wire.producer(close_timeout_ms=100)
+    wire.no_leader()
+    began = time.monotonic()
+    with pytest.raises(DeliveryFailed, match="closed before"), producer:
+        producer.send("t", b"v")
+    wire.member.close()
+    assert time.monotonic() - began < 5, "it takes 120 s and 10 s by default"
+
+
 @shows("max_in_flight_requests_per_connection")
 def _(wire: Wire) -> None:
     assert most_in_flight(wire, 1) == 1

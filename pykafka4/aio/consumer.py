@@ -290,9 +290,10 @@ class Consumer:
     async def close(self, timeout: float | None = None) -> None:
         """Commit finished records (with enable_auto_commit), call the listener, leave the group, release everything.
 
-        Takes at most `timeout` seconds (default 10) plus the time of the listener. See pykafka4.Consumer.close for what is finished then;
-        another task counts like another thread there. Closing twice, in a listener or from another task is allowed; a `poll` that is
-        running then raises ClosedError. If it is cancelled, closing continues in the background, and the next call waits for its end.
+        Takes at most `timeout` seconds (default: `close_timeout_ms`) plus the time of the listener. See pykafka4.Consumer.close for the
+        records that are finished then; another task counts like another thread there. Closing twice, in a listener or from another task is
+        allowed; a `poll` that is running then raises ClosedError. If it is cancelled, closing continues in the background, and the next
+        call waits for its end.
         """
         await self._close(check_timeout(timeout))
 

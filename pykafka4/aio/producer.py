@@ -270,16 +270,21 @@ class Producer:
     async def close(self, timeout: float | None = None) -> list[ProducerRecord]:
         """Deliver what is queued, then fail the rest; returns the records that could not be delivered.
 
-        Waits at most `timeout` seconds (None: `delivery_timeout_ms`; 0: not at all). Closing twice is allowed. If it is cancelled, the
-        producer accepts nothing more but still delivers, and the next call goes on.
+        Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all). Closing twice is
+        allowed. If it is cancelled, a note of the CancelledError has the number of records without an outcome, the producer accepts nothing
+        more but still delivers, and the next call goes on.
         """
         limit, core = check_timeout(timeout), self._core
         self._home.enter()
         if core.undelivered is None and not core.runtime.loop.forked:
-            patience = core.config.delivery_timeout_ms / 1000 if limit is None else limit
-            pending, deadline = core.begin_close(), system.monotonic() + patience
-            await self._transactions.leave(deadline)
-            await self._settled(pending, max(0.0, deadline - system.monotonic()))
+            deadline = system.monotonic() + (core.close_seconds if limit is None else limit)
+            pending = core.begin_close()
+            try:
+                await self._transactions.leave(deadline)
+                await self._settled(pending, max(0.0, deadline - system.monotonic()))
+            except asyncio.CancelledError as cancelled:
+                core.note_open_records(cancelled)
+                raise
         undelivered = await self._end() if core.undelivered is None else core.undelivered
         if core.undelivered is not None:
             self._finalizer.detach()

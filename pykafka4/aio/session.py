@@ -21,7 +21,7 @@ from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, check_limit
 from pykafka4.consumer.assignment import LEAVE_SECONDS
 from pykafka4.consumer.guard import Iteration, call
 from pykafka4.consumer.selection import Run
-from pykafka4.consumer.session import CLOSE_SECONDS, Session
+from pykafka4.consumer.session import Session
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import CLOSING
 from pykafka4.errors import ConfigError, KafkaError
@@ -216,7 +216,7 @@ class TaskSession(Session):
         if ending is None or ending.get_loop().is_closed():
             interrupted = self.handled.interrupted() if failed is None else failed
             in_hand = not interrupted and self._reads is asyncio.current_task()
-            seconds = CLOSE_SECONDS if timeout is None else timeout
+            seconds = self.config.close_timeout_ms / 1000 if timeout is None else timeout
             self._ending = ending = asyncio.ensure_future(self._end(seconds, in_hand=in_hand))
         elif not self.guard.shut():
             return  # a listener that runs because of the close

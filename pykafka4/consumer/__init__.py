@@ -459,7 +459,8 @@ class Consumer:
     def close(self, timeout: float | None = None) -> None:
         """Commit finished records (with enable_auto_commit), call the listener, leave the group, release everything.
 
-        Takes at most `timeout` seconds (default 10) plus the time of the listener, which may commit; 0 sends without waiting.
+        Takes at most `timeout` seconds (default: `close_timeout_ms`) plus the time of the listener, which may commit; 0 sends without
+        waiting.
 
         | last records | `close()`, or the end of a `with` block | while an exception is handled, or from another thread |
         |---|---|---|

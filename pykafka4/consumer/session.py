@@ -43,7 +43,6 @@ from pykafka4.wire.records.hot import Record
 
 __all__ = ["Session"]
 
-CLOSE_SECONDS: Final = 10.0
 CLOSED: Final = "this consumer is closed; create a new one"
 
 
@@ -461,7 +460,7 @@ class Session(Attachment[ConsumerMachine]):
             return
         if not self.guard.begin_closing():
             return
-        timeout = CLOSE_SECONDS if timeout is None else timeout
+        timeout = self.config.close_timeout_ms / 1000 if timeout is None else timeout
         self._close_by = system.monotonic() + timeout
         self.reader.interrupt()
         self.signal.notify()

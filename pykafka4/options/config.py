@@ -276,6 +276,9 @@ class ProducerConfig(ClientConfig):
         "of this, plus `linger_ms`, earlier.",
         low=1,
     )
+    close_timeout_ms: float | None = millis(
+        None, "How long `close`, and the end of a `with` block, wait for deliveries; the rest fails. Default: `delivery_timeout_ms`."
+    )
     retries: int | None = number(
         None,
         "attempts",
@@ -399,6 +402,9 @@ class ConsumerConfig(ClientConfig):
     session_timeout_ms: float = millis(45_000, "A member that sends no heartbeat for this long is removed from the group.", low=1)
     heartbeat_interval_ms: float = millis(
         3_000, "Longest interval of heartbeats to the group coordinator; shorter by as much as recent ones were late.", low=1
+    )
+    close_timeout_ms: float = millis(
+        10_000, "How long `close`, and the end of a `with` block, wait for the last commit and for leaving the group, besides the listener."
     )
     max_poll_interval_ms: float = millis(
         300_000, "Maximum time between two polls, or two records of a `for` loop, before the member leaves the group.", low=1

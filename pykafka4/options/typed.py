@@ -80,6 +80,7 @@ class ProducerOptions(ClientOptions, total=False):
     hooks: Any
     max_block_ms: float
     delivery_timeout_ms: float
+    close_timeout_ms: float | None
     retries: int | None
     max_failed_attempts: int | None
     metadata_max_idle_ms: float
@@ -108,6 +109,7 @@ class ConsumerOptions(ClientOptions, total=False):
     group_remote_assignor: str | None
     session_timeout_ms: float
     heartbeat_interval_ms: float
+    close_timeout_ms: float
     max_poll_interval_ms: float
     partition_assignment_strategy: str | Assignor | Iterable[str | Assignor]
     auto_offset_reset: str

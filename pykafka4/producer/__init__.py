@@ -167,9 +167,10 @@ class Producer:
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
         """Deliver what is queued, then fail the rest; returns the records that could not be delivered.
 
-        Waits at most `timeout` seconds (None: `delivery_timeout_ms`; 0: not at all). Each returned record says whether it may be in the
-        log (`written`). Closing twice is allowed; after a Ctrl-C the next call finishes what the first one began. Closing from a callback
-        is allowed, too: it does not wait, and does nothing while another thread closes. In a forked child this does nothing.
+        Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all). Each returned
+        record says whether it may be in the log (`written`). Closing twice is allowed; after a Ctrl-C the next call finishes what the first
+        one began. Closing from a callback is allowed, too: it does not wait, and does nothing while another thread closes. In a forked
+        child this does nothing.
         """
         undelivered = self._core.close(check_timeout(timeout))
         if self._core.undelivered is not None:

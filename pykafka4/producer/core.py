@@ -427,7 +427,18 @@ class Core(Attachment[Sender]):
     @property
     def exit_seconds(self) -> float:
         """How long deliveries may delay an exception that leaves a `with` block."""
-        return min(EXIT_SECONDS, self.config.delivery_timeout_ms / 1000)
+        return min(EXIT_SECONDS, self.close_seconds)
+
+    @property
+    def close_seconds(self) -> float:
+        """How long `close` waits without a `timeout`."""
+        limit = self.config.close_timeout_ms
+        return (self.config.delivery_timeout_ms if limit is None else limit) / 1000
+
+    def note_open_records(self, error: BaseException) -> None:
+        """Have the error that ended the wait of `close` say how many records have no outcome yet."""
+        if count := sum(1 if isinstance(item, Delivery) else item.count for item in self.pending or () if not _done(item)):
+            error.add_note(f"pykafka4: {count} records are not delivered yet; delivery goes on in the background while the process runs")
 
     def raise_failures(self, mark: int) -> None:
         """Raise the first failure after `mark` that the application has not seen, if any; a note gives their number."""
@@ -470,7 +481,7 @@ class Core(Attachment[Sender]):
             return [] if self.closers else self._close(0.0)
         self.closers.add(system.get_ident())
         try:
-            return self._close(self.config.delivery_timeout_ms / 1000 if timeout is None else timeout)
+            return self._close(self.close_seconds if timeout is None else timeout)
         finally:
             self.closers.discard(system.get_ident())
 

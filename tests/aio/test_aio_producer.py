@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
+import traceback
 import warnings
 from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError
+from pykafka4 import BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError, aio
 from pykafka4.core.producer.topics.parking import DENIED_SECONDS
 from pykafka4.testing import ModelServer
 from tests.aio.tasking import ROOM, eventually, full, producer_of, run
@@ -311,5 +312,38 @@ def test_a_partition_that_brokers_deny_for_a_while_is_refused_and_then_at_once(s
                 took.append(time.monotonic() - began)
             assert took[0] >= DENIED_SECONDS
             assert max(took[1:]) < DENIED_SECONDS
+
+    run(main())
+
+
+def test_close_timeout_ms_limits_the_end_of_a_block(server: ModelServer) -> None:
+    async def main() -> None:
+        consumer = aio.Consumer(bootstrap_servers=server.bootstrap_servers, group_id="g", close_timeout_ms=100)
+        async with consumer:
+            consumer.subscribe(["t"])
+            await eventually_assigned(consumer)
+            with pytest.raises(DeliveryFailed):
+                async with producer_of(server, close_timeout_ms=100) as producer:
+                    server.do(lambda cluster: [cluster.stop_broker(node) for node in cluster.brokers])
+                    await producer.send("t", b"v")
+
+    async def eventually_assigned(consumer: aio.Consumer) -> None:
+        while not consumer.assignment():
+            await consumer.poll(0.05)
+
+    began = time.monotonic()
+    run(main())
+    assert time.monotonic() - began < 5, "it takes 120 s and 10 s by default"
+
+
+def test_a_time_out_around_a_block_names_the_number_of_open_records(server: ModelServer) -> None:
+    async def main() -> None:
+        with pytest.raises(TimeoutError) as raised:
+            async with asyncio.timeout(0.3), producer_of(server) as producer:
+                server.do(lambda cluster: [cluster.stop_broker(node) for node in cluster.brokers])
+                for _ in range(3):
+                    await producer.send("t", b"v")
+        assert "3 records are not delivered yet" in "".join(traceback.format_exception(raised.value))
+        await producer.close(0)
 
     run(main())
