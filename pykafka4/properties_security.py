@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import Any, Final, NoReturn, Protocol, TypeAlias
@@ -15,6 +14,7 @@ from typing import Any, Final, NoReturn, Protocol, TypeAlias
 import attrs
 
 from pykafka4.errors import ConfigError, shown
+from pykafka4.options.pem import restore_lines
 
 __all__ = ["NAMES", "Property", "Translating", "by_prefix", "parse_jaas"]
 
@@ -76,7 +76,7 @@ def _as(option: str) -> Translate:
 
     def translate(found: Translating, item: Property) -> None:
         if not item.empty and option not in found.given:
-            found.set(option, item, _pem(item.text()) if option.endswith("_pem") else item.text())
+            found.set(option, item, restore_lines(item.text()) if option.endswith("_pem") else item.text())
 
     return translate
 
@@ -104,15 +104,6 @@ def _refused(why: str) -> Translate:
 
 
 # -- TLS
-
-BLOCK: Final = re.compile(r"(-----BEGIN [^-]+-----)([^-]*)(-----END [^-]+-----)")
-
-
-def _pem(value: str) -> str:
-    """PEM with the line ends that OpenSSL needs: in a file of properties it is usually one line, which Java accepts."""
-    if "\n" in value.strip():
-        return value
-    return BLOCK.sub(lambda block: "\n".join([block[1], *textwrap.wrap("".join(block[2].split()), 64), block[3], ""]), value)
 
 
 def _authorities(found: Translating, item: Property) -> None:

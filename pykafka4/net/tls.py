@@ -22,6 +22,7 @@ from pykafka4.errors import AuthenticationError, ConfigError, ConnectionLost, Ka
 from pykafka4.errors.frames import place_of
 from pykafka4.logs import get_log
 from pykafka4.net.transport import explain
+from pykafka4.options.pem import restore_lines
 from pykafka4.options.security import SecurityConfig
 from pykafka4.wire.protocol.frame import explain_bad_frame, explain_bad_rest
 
@@ -136,6 +137,7 @@ class Contexts:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.check_hostname = config.ssl_check_hostname
+        context.hostname_checks_common_name = False
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # whatever is in ssl_cafile is trusted, as in a truststore of Java
         if config.ssl_ciphers is not None:
             try:
@@ -202,8 +204,8 @@ class Contexts:
 
 
 def _ascii(pem: str) -> bytes:
-    """What OpenSSL needs of it; comments may contain anything."""
-    return pem.encode("ascii", "ignore")
+    """PEM as OpenSSL needs it; comments may contain anything."""
+    return restore_lines(pem).encode("ascii", "ignore")
 
 
 def _named(file: str, content: str, path: str | None) -> str:

@@ -520,3 +520,39 @@ def test_a_network_that_fails_during_the_handshake_says_nothing_of_the_client(er
 def test_the_end_of_a_connection_is_told_from_its_failure() -> None:
     assert str(tls.explain_tls("k:1", ssl.SSLEOFError(8, "EOF"))) == "k:1: the broker closed the connection"
     assert str(tls.explain_tls("k:1", ConnectionResetError(104, "Connection reset by peer"))) == "k:1: connection reset by peer"
+
+
+def quoted(pem: str) -> str:
+    return f'"{pem}"'
+
+
+SPELLINGS: list[Callable[[str], str]] = [
+    lambda pem: pem.replace("\n", "\\n"),
+    lambda pem: pem.replace("\n", "\\r\\n"),
+    lambda pem: pem.replace("\n", "\\\\n"),
+    lambda pem: pem.replace("\n", "\r\n"),
+    lambda pem: pem.replace("\n", "\r"),
+    lambda pem: pem.replace("\n", " "),
+    lambda pem: pem.replace("\n", ""),
+    lambda pem: pem.replace("\n", "\n    "),
+    lambda pem: "    " + pem.replace("\n", "\n\t").strip(),
+    lambda pem: quoted(pem.replace("\n", "\\n")),
+    lambda pem: f"a comment: äöü\n{pem}",
+]
+
+
+@pytest.mark.parametrize("spell", SPELLINGS)
+def test_pem_text_is_read_whatever_its_line_ends_became(spell: Callable[[str], str]) -> None:
+    chain, key, authority = (spell(text.decode()) for text in (CLIENT.chain, CLIENT.key, AUTHORITY.pem))
+    context = Contexts(config(ssl_ca_pem=authority, ssl_cert_pem=chain, ssl_key_pem=key)).current()
+    assert context.cert_store_stats()["x509_ca"] == 1
+
+
+@pytest.mark.parametrize("spell", [lambda pem: pem.replace("\n", "\\n"), lambda pem: pem.replace("\n", "\n  ")])
+def test_an_encrypted_key_with_headers_is_read_as_well(spell: Callable[[str], str]) -> None:
+    key = spell(encrypted(CLIENT, old=True).decode())
+    Contexts(config(ssl_cert_pem=CLIENT.chain.decode(), ssl_key_pem=key, ssl_password=PASSWORD)).current()
+
+
+def test_a_common_name_is_no_name_of_a_broker() -> None:
+    assert Contexts(config()).current().hostname_checks_common_name is False

@@ -1,0 +1,25 @@
+"""Restores the line ends of PEM text that passed through an environment variable, a secret store or a file of properties."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import Final
+
+__all__ = ["restore_lines"]
+
+_ESCAPED: Final = re.compile(r"\\+[nr]")  # a literal \n: neither base64 nor a label has a backslash
+_BLOCK: Final = re.compile(r"(-----BEGIN ([A-Z0-9 ]+)-----)(.*?)(-----END \2-----)", re.DOTALL)
+
+
+def restore_lines(text: str) -> str:
+    """The blocks of `text` with lines as OpenSSL needs them, whatever separated them; `text` itself if it has no block."""
+    blocks = _BLOCK.findall(_ESCAPED.sub("\n", text))
+    return "".join(f"{begin}\n{_body(body)}\n{end}\n" for begin, _, body, end in blocks) or text
+
+
+def _body(body: str) -> str:
+    """Base64 in lines of 64 characters. Behind headers (`DEK-Info: …`) the lines are kept, without their indentation."""
+    if ":" in body:
+        return "\n".join(line.strip() for line in body.strip().splitlines())
+    return "\n".join(textwrap.wrap("".join(body.split()), 64))
