@@ -198,8 +198,8 @@ class DeliveredRecords:
         except ConfigError as error:  # the library of its codec is missing: another consumer may have it
             self._mailbox.tell(error)
             return reading.rest(AcknowledgeType.RELEASE)
-        if not out and (chunk.exhausted or chunk.position == reading.next):
-            return reading.rest(AcknowledgeType.RELEASE if chunk.incomplete else AcknowledgeType.GAP)
+        if not out and chunk.position == reading.next:  # no batch has them, or one that was cut off: as gaps, their records would be lost
+            return reading.rest(AcknowledgeType.RELEASE)
         return reading.part(chunk.position, AcknowledgeType.GAP, out, chunk.decoded)
 
     def take(self, limit: int) -> list[ShareRecord]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import ConfigError, Consumer, KafkaError, Producer, TransactionAborted
+from pykafka4 import ConfigError, Consumer, KafkaError, KafkaTimeoutError, Producer, TransactionAborted
 from pykafka4 import aio as package
 from pykafka4.testing import ModelServer
 from tests.aio.tasking import cancelled, consumer_of, every_wait, producer_of, run
@@ -109,6 +109,23 @@ def test_records_are_copied_exactly_once_wherever_a_transaction_is_cancelled(ser
         assert await producer.close() == []
 
     run(main())
+
+
+def test_records_of_a_commit_that_timed_out_after_a_seek_and_succeeds_are_not_read_again(server: ModelServer) -> None:
+    async def main() -> None:
+        async with await writing(server, retry_backoff_ms=150) as producer, reading(server) as consumer:
+            await copy(producer, consumer, 5)
+            consumer.seek(IN, 5)
+            values = await take(consumer, 3)
+            server.fail("Produce", "REQUEST_TIMED_OUT", topic="out", times=4)
+            with pytest.raises(KafkaTimeoutError):
+                async with producer.transaction(consumer, timeout=0.3):
+                    await producer.send_many("out", values)
+            await producer.commit_transaction()
+            await copy(producer, consumer, 2)
+
+    run(main())
+    assert written(server) == [b"%d" % n for n in range(10)]
 
 
 def test_offsets_can_be_stored_by_hand(server: ModelServer) -> None:

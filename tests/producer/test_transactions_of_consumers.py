@@ -247,11 +247,13 @@ def test_after_ctrl_c_during_the_abort_the_consumer_goes_back(server: ModelServe
         assert take(consumer, 10) == list(range(10))
 
 
-def timed_out(server: ModelServer, producer: Producer, consumer: Consumer, failing: bool) -> None:
-    """A transaction with the records 0 to 4, and then one with 5 to 7 whose commit has timed out."""
+def timed_out(server: ModelServer, producer: Producer, consumer: Consumer, failing: bool, sought: bool = False) -> None:
+    """A transaction with the records 0 to 4, and then one with 5 to 7 (after a seek to 5) whose commit has timed out."""
     take(consumer, 5)
     with producer.transaction(consumer):
         producer.send("out", b"first")
+    if sought:
+        consumer.seek(IN, 5)
     take(consumer, 3)
     server.fail("Produce", "REQUEST_TIMED_OUT", topic="out", times=4)
     if failing:
@@ -280,9 +282,10 @@ def test_a_commit_that_timed_out_and_turns_out_to_be_aborted(server: ModelServer
     assert (written(server), server.committed("g")) == ([b"first", b"third"], {IN: 10})
 
 
-def test_a_commit_that_timed_out_and_turns_out_to_be_committed(server: ModelServer, make: Maker, consumer: Consumer) -> None:
+@pytest.mark.parametrize("sought", [False, True])
+def test_a_commit_that_timed_out_and_turns_out_to_be_committed(server: ModelServer, make: Maker, consumer: Consumer, sought: bool) -> None:
     producer = make(retry_backoff_ms=150)
-    timed_out(server, producer, consumer, failing=False)
+    timed_out(server, producer, consumer, failing=False, sought=sought)
     producer.commit_transaction(SECONDS)
     assert take(consumer, 2) == [8, 9]
     with producer.transaction(consumer):
@@ -468,6 +471,23 @@ def test_a_transaction_refused_inside_of_another_changes_nothing(server: ModelSe
     with producer.transaction(consumer):
         assert take(consumer, 5) == [5, 6, 7, 8, 9]
     assert (written(server), server.committed("g")) == ([b"0 to 4"], {IN: 10})
+
+
+def test_records_of_a_refused_block_are_read_again_although_the_rewind_of_the_transaction_around_it_failed(
+    server: ModelServer, producer: Producer, consumer: Consumer
+) -> None:
+    take(consumer, 5)
+    server.fail("OffsetFetch", "GROUP_AUTHORIZATION_FAILED")
+    with pytest.raises(ZeroDivisionError), producer.transaction(consumer):
+        with pytest.raises(TransactionError), producer.transaction(consumer):
+            producer.send("out", b"never")
+        raise ZeroDivisionError
+    server.assert_all_met()
+    with pytest.raises(TransactionAborted, match="poll reads them again"), producer.transaction(consumer):
+        producer.send("out", b"never")
+    with producer.transaction(consumer):
+        assert take(consumer, 10) == list(range(10))
+    assert server.committed("g") == {IN: 10}
 
 
 def test_nothing_is_read_again_when_nothing_was_read_for_a_transaction_that_could_not_begin(

@@ -147,6 +147,17 @@ def test_a_commit_that_was_not_sent_is_not_in_doubt(server: ModelServer, produce
         producer.send("t", b"next", partition=1)
 
 
+def test_a_commit_that_succeeded_puts_the_next_transaction_in_no_doubt(server: ModelServer, producer: Producer) -> None:
+    with producer.transaction():
+        producer.send("t", b"committed", partition=0)
+    server.fail("EndTxn", "PRODUCER_FENCED")
+    producer.begin_transaction()
+    producer.send("t", b"aborted", partition=0).result(SECONDS)
+    with pytest.raises(ProducerFencedError) as raised:
+        producer.abort_transaction(SECONDS)
+    assert MAYBE not in str(raised.value)
+
+
 @pytest.mark.parametrize("acknowledged", [0, 3])
 def test_after_records_timed_out_the_commit_fails(server: ModelServer, make: Maker, acknowledged: int) -> None:
     producer = make(delivery_timeout_ms=300, request_timeout_ms=200)

@@ -30,7 +30,8 @@ class Harness:
         self.lease = Lease(TopicPartition("t", 0), UUID(int=7), 1)
 
     def arrive(self, first: int, last: int, topic: str = "t", gaps: int = 0) -> Acquired:
-        data = bytes(build_batch([WireRecord(timestamp_ms=1, value=b"x") for _ in range(last - first + 1)], base_offset=first))
+        records = [WireRecord(timestamp_ms=1, value=b"x") for _ in range(last - first + 1)]
+        data = bytes(build_batch(records, base_offset=first, last_offset_delta=last + gaps - first))  # compacted, if it has gaps
         lease = self.lease if topic == "t" else Lease(TopicPartition(topic, 0), UUID(int=8), 1)
         acquired = Acquired(lease, ((first, last + gaps, 1),), data, self.now + LOCK)
         lease.deliver(acquired, self.now)
@@ -64,6 +65,17 @@ def test_a_record_whose_renewal_is_under_way_can_be_acknowledged_after_the_end_o
     report.close()  # the broker has refused it
     with pytest.raises(RecordLockLost, match="expired"):
         harness.records.acknowledge(first, ACCEPT)
+
+
+def test_offsets_of_a_batch_that_was_cut_off_are_released_and_those_without_a_record_are_gaps() -> None:
+    """A broker cuts off the last batch of a full response; its records are acquired all the same."""
+    harness = Harness()
+    whole, cut_off = (build_batch([WireRecord(timestamp_ms=1, value=b"x")] * 2, base_offset=first) for first in (0, 2))
+    acquired = Acquired(harness.lease, ((0, 3, 1),), bytes(whole) + bytes(cut_off)[:-1], harness.now + LOCK)
+    harness.lease.deliver(acquired, harness.now)
+    harness.mailbox.put(acquired)
+    assert harness.offsets() == [0, 1]
+    assert harness.records.collect().types[acquired] == {2: RELEASE, 3: RELEASE}
 
 
 def test_a_record_that_was_acquired_again_cannot_be_acknowledged_any_more() -> None:

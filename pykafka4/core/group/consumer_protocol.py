@@ -200,8 +200,7 @@ class ConsumerProtocol:
         if node is None:
             self._coordinator.want()
             return INFINITY
-        self._owned.clear()
-        self._target, self._told, self._topics, self._told_application = None, None, (), False
+        self._target, self._told, self._told_application = None, None, False
         self._heartbeat.interval = FIRST_INTERVAL
         self._move(S.JOINING)
         if self._release_first:

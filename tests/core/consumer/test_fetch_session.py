@@ -424,6 +424,19 @@ def test_a_session_goes_by_name_only_while_a_topic_of_it_has_no_id() -> None:
     assert harness.fetch_at(1).max_version is None
 
 
+def test_a_session_that_is_opened_again_counts_only_the_partitions_that_it_names() -> None:
+    harness = ConsumerHarness(max_partition_fetch_bytes=10_000, fetch_min_bytes=2)
+    harness.cluster.set("t", [1], topic_id=IDS["t"])
+    harness.cluster.set("u", [1])
+    harness.assign(tp(0), tp(0, "u"), start=0)
+    harness.fetched(harness.fetch_at(1), {}, session=SESSION)
+    wrong(harness, "FETCH_SESSION_ID_NOT_FOUND")
+    assert (place(harness.fetch_at(1))[1], harness.machine.fetcher._reserved) == (0, 20_000)
+    harness.cluster.set("u", topic_id=IDS["u"])
+    harness.fetched(harness.fetch_at(1), {}, session=SESSION)
+    assert harness.fetch_at(1).max_version is None
+
+
 # ---------------------------------------------------------------- the order
 
 

@@ -29,7 +29,7 @@ from pykafka4.wire.protocol.messages_group import (
     SyncGroupRequest,
 )
 from tests.core.consumer_harness import LOST, ConsumerHarness, code, tp
-from tests.core.member_harness import events, held_join, keep_alive, other, release, state, steady
+from tests.core.member_harness import ending, events, held_join, keep_alive, other, release, state, steady
 
 
 @pytest.mark.parametrize("before", MemberState)
@@ -161,6 +161,18 @@ def test_a_late_answer_to_a_heartbeat_of_the_last_generation_says_nothing_about_
     assert state(harness) is MemberState.STABLE
     harness.beat(late, "UNKNOWN_MEMBER_ID")
     assert state(harness) is MemberState.STABLE
+
+
+def test_a_commit_of_no_member_that_is_refused_says_nothing_about_the_member(harness: ConsumerHarness) -> None:
+    """The coordinator refuses offsets of partitions assigned by hand once the group has members."""
+    harness.stable(tp(0))
+    errors: list[Any] = []
+    harness.machine.offsets.commit(Commit({tp(0, "u"): OffsetAndMetadata(1)}, None, harness.now + 60, errors.append))
+    harness.run()
+    harness.commits({tp(0, "u"): "UNKNOWN_MEMBER_ID"})
+    assert "UNKNOWN_MEMBER_ID" in str(errors)
+    assert state(harness) is MemberState.STABLE
+    assert ending(harness) == []
 
 
 def test_a_commit_of_lost_partitions_or_of_no_member_does_not_delay_a_join(harness: ConsumerHarness) -> None:

@@ -491,6 +491,19 @@ def test_leaving_says_whether_the_member_comes_back(options: dict[str, str], epo
     assert member.run(100) == []
 
 
+def test_a_member_that_left_takes_the_same_partition_when_it_subscribes_again() -> None:
+    member = GroupMember().joined(0)
+    member.machine.leave(member.now, 5.0, lambda: None)
+    member.run()
+    member.release()
+    member.reply(-1, same=True)
+    member.machine.membership.subscribe(("t",))
+    member.run()
+    assert owned(member.message) == {}
+    member.reply(2, 0)
+    assert member.take_up() == [[tp(0)]]
+
+
 def test_leaving_waits_for_commits_and_goes_without_them_in_the_end() -> None:
     member = GroupMember().joined(0)
     member.commit({0: 5})
@@ -584,6 +597,34 @@ def test_a_commit_of_a_member_that_was_put_out_fails_and_the_member_joins_again(
     assert error in str(outcomes[0])
     assert member.ended() == [("lost", [tp(0)])]
     member.release()
+    assert (member.message.member_epoch, member.message.subscribed_topic_names, owned(member.message)) == (0, ["t"], {})
+
+
+def test_a_member_that_joins_again_has_only_the_assignment_that_follows() -> None:
+    member = GroupMember().joined(0)
+    member.next_beat()
+    member.reply(error="UNKNOWN_MEMBER_ID")
+    member.machine.membership.subscribe(("t", "u"))
+    member.release()
+    member.ended()
+    member.reply(2, same=True)
+    member.run()
+    assert member.take_up() == []
+    member.next_beat()
+    member.reply(2)
+    assert member.take_up() == [[]]
+
+
+def test_a_response_that_comes_after_the_member_was_put_out_says_nothing_about_it() -> None:
+    member = GroupMember().joined(0)
+    member.next_beat()
+    late = member.beat_sent
+    member.commit({0: 5})
+    member.commits({tp(0): "UNKNOWN_MEMBER_ID"})
+    member.reply(7, same=True)
+    assert member.protocol.generation == -1
+    member.release()
+    assert member.beat_sent is not late
     assert member.message.member_epoch == 0
 
 
