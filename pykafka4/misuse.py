@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any, NoReturn
 
-from pykafka4.errors import ConfigError, shown
+from pykafka4.errors import ConfigError, shown, with_article
 from pykafka4.peers import KEYWORDS, Needless
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
@@ -159,6 +159,6 @@ class NameOfPeers:
 def refuse_pickling(owner: str) -> NoReturn:
     """Clients hold threads and sockets: say what to pickle instead."""
     raise TypeError(
-        f"a {owner} cannot be pickled: it holds a thread and sockets. Pass its options (a plain dict) and create the {owner} "
+        f"{with_article(owner)} cannot be pickled: it holds a thread and sockets. Pass its options (a plain dict) and create the {owner} "
         "where it is used; in Spark, pykafka4.spark.partition_writer(config, …) does that"
     )

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
 
-from pykafka4.errors import ConfigError, shown
+from pykafka4.errors import ConfigError, shown, with_article
 from pykafka4.logs import get_log
 from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.options.policies import LEVELS
@@ -107,7 +107,7 @@ def read(source: Properties) -> Iterator[Property]:
         return (_of_mapping(name, value) for name, value in source.items())
     if isinstance(source, (str, os.PathLike)):
         return _of_file(Path(source))
-    raise TypeError(f"expected the path of a .properties file, or a mapping of names to values, not a {type(source).__name__}")
+    raise TypeError(f"expected the path of a .properties file, or a mapping of names to values, not {with_article(type(source).__name__)}")
 
 
 def _of_mapping(name: object, value: object) -> Property:

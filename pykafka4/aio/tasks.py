@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Promise
-from pykafka4.producer.deliveries import Tasks
+from pykafka4.producer.deliveries import Tasks, running_loop
 
 __all__ = ["Home", "TaskLatch"]
 
@@ -55,7 +55,7 @@ class TaskLatch:
     async def sleep(self, deadline: float | None) -> bool:
         """Sleep until it is opened, at most until `deadline` (monotonic seconds); returns whether it was. It is closed again then."""
         if not self._open:
-            loop = asyncio.get_running_loop()
+            loop = running_loop()
             self._future = loop.create_future()
             timer = None if deadline is None else loop.call_later(max(0.0, deadline - system.monotonic()), self._end_sleep)
             try:
@@ -80,7 +80,7 @@ class Home:
 
     def enter(self) -> None:
         """Called by every method that waits, on the loop that runs it. RuntimeError if that is another one than before."""
-        loop = asyncio.get_running_loop()
+        loop = running_loop()
         known = None if self._loop is None else self._loop()
         if known is loop:
             return

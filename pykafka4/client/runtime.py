@@ -26,7 +26,7 @@ from pykafka4.core.engine import Engine
 from pykafka4.core.metadata.cluster import Change, Waiter
 from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved
 from pykafka4.core.metadata.recovery import Offline, PartitionOffline, PartitionOnline
-from pykafka4.errors import ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError
+from pykafka4.errors import ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError, with_article
 from pykafka4.logs import get_log
 from pykafka4.net import logs, system, threads
 from pykafka4.net.handoff.waiting import Promise
@@ -356,7 +356,8 @@ def _forgotten(loop: Loop) -> None:
 def warn_unclosed(what: str) -> None:
     """Warn of a handle that was garbage-collected while open. This runs on another thread: the collector may run on the loop, and warnings
     are shown by code of the application."""
-    logs.current().aside(lambda: warnings.warn(f"a {what} was not closed; use `with` or call close()", ResourceWarning, stacklevel=3))
+    text = f"{with_article(what)} was not closed; use `with` or call close()"
+    logs.current().aside(lambda: warnings.warn(text, ResourceWarning, stacklevel=3))
 
 
 _RUNTIMES: Living[Runtime] = Living()

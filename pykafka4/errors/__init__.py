@@ -63,7 +63,12 @@ def shown(value: object) -> str:
 
 def shown_unless_secret(value: object) -> str:
     """The same for a value that is no option at all: a dict of options, or a URL with a password, is named by its type."""
-    return shown(value) if isinstance(value, str) and "@" not in value else f"a {type(value).__name__}"
+    return shown(value) if isinstance(value, str) and "@" not in value else with_article(type(value).__name__)
+
+
+def with_article(noun: str) -> str:
+    """The noun with its indefinite article."""
+    return f"{'an' if noun[0].lower() in 'aeio' else 'a'} {noun}"
 
 
 class KafkaError(Exception):

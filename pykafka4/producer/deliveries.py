@@ -72,11 +72,10 @@ class Deliveries(Signal):
         An asyncio loop of somebody else's making is called on the callback executor instead, as it may block. Callbacks may themselves wait
         for this task. So it also polls the delivery: rarely, or often if the calling thread is needed to run callbacks.
         """
-        import asyncio  # imported here: only `await` needs it, and it takes longer to import than all the rest
 
         if self.wait(delivery.done, 0):
             return delivery.result(0)
-        loop = asyncio.get_running_loop()
+        loop = running_loop()
         sleeper = Sleeper(loop.create_future())
         look = sleeper.look()
         often = False
@@ -167,6 +166,19 @@ class Tasks:
         finally:
             if self._woken:  # that call raised: the others have another turn
                 self._call()
+
+
+def running_loop() -> AbstractEventLoop:
+    """The asyncio event loop that runs on this thread. RuntimeError that says how to do without one."""
+    import asyncio
+
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            "no asyncio event loop runs on this thread; pykafka4.aio and `await delivery` need one. "
+            "Under trio, call pykafka4.Producer and pykafka4.Consumer in trio.to_thread.run_sync"
+        ) from None
 
 
 def _never_blocks(loop: AbstractEventLoop) -> bool:

@@ -20,7 +20,7 @@ from pykafka4.consumer.processing.own_threads import OwnThreads
 from pykafka4.consumer.processing.pauses import Pauses, Pausing
 from pykafka4.consumer.processing.safe import Reads, Safe
 from pykafka4.consumer.processing.work import Handler, Order, Processed, Retries, Work
-from pykafka4.errors import ClosedError, ConfigError, GroupError, KafkaError, shown
+from pykafka4.errors import ClosedError, ConfigError, GroupError, KafkaError, shown, with_article
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_count
 from pykafka4.net import system
@@ -202,7 +202,8 @@ def _checked_key(by: Order, record: Record) -> Hashable:
     if isinstance(key, UNORDERED):
         if isinstance(key, CoroutineType):
             key.close()
-        raise TypeError(f"by must return what is handled in order, not a {type(key).__name__}: there is another for each record")
+        kind = with_article(type(key).__name__)
+        raise TypeError(f"by must return what is handled in order, not {kind}: there is another for each record")
     try:
         hash(key)
     except TypeError as error:
