@@ -1,4 +1,4 @@
-"""Every module of the client says what it does and what must stay true, so that the command in docs/design.md prints it."""
+"""Every module of the client begins with a sentence on what it does."""
 
 from __future__ import annotations
 
