@@ -86,6 +86,14 @@ class Assignment:
             self._reader.drain()
             selection.topics, selection.filter, selection.listener, self._reader.fatal = names, chosen, listener, None
             self._attachment.post(lambda _: self._attachment.machine.membership.subscribe(names, chosen))
+            self._withhold_unsubscribed()  # last: after Ctrl-C nothing is withheld that stays subscribed
+
+    def _withhold_unsubscribed(self) -> None:
+        """No records of topics that are no longer subscribed, although the group takes their partitions back only later."""
+        selection, claims = self._selection, self._reader.claims
+        topics = {tp.topic for tp in claims if tp not in selection.by_hand}
+        gone = {topic for topic in topics if not selection.selects(topic)}
+        self._reader.withhold([tp for tp in claims if tp.topic in gone and tp not in selection.by_hand])
 
     def subscription(self) -> set[str]:
         """See Consumer.subscription."""
@@ -178,6 +186,7 @@ class Assignment:
             self._pause_again({claim.tp: claim for claim in assigned.claims if claim not in late})
             reader.adopt(claim for claim in assigned.claims if claim not in late)
             self._paused_before &= {claim.tp for claim in late}  # not read yet: the partition may come with the assignment after this one
+            self._withhold_unsubscribed()  # the assignment may be older than the subscription
             self._selection.lost = ""
             self._taken_up = assigned
         current = reader.current(assigned.claims)

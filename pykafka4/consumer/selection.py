@@ -38,3 +38,8 @@ class Selection:
     def subscribed(self) -> bool:
         """Whether there is a subscription, by name or by pattern."""
         return bool(self.topics) or self.filter is not None
+
+    def selects(self, topic: str) -> bool:
+        """Whether the subscription may contain `topic`; the coordinator matches a `SubscriptionPattern` by rules of its own."""
+        chosen = self.filter
+        return topic in self.topics or (chosen is not None and (chosen.regex is not None or chosen.matches(topic)))

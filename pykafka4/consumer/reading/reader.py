@@ -84,6 +84,7 @@ class Reader:
         self.changing = False  # during a step
         self.claims: dict[TopicPartition, Claim] = {}
         self.paused: set[TopicPartition] = set()
+        self._withheld: set[TopicPartition] = set()  # their topics are no longer subscribed, but they are not revoked yet
         self.delivered = DeliveredOffsets()
         self.events: deque[Assigned | Ended] = deque()
         self.notices = Notices(clock)
@@ -381,7 +382,7 @@ class Reader:
                     self.purge((before,))
                     self.delivered.end(before)
                 self.claims[claim.tp] = claim
-            if claim.tp not in self.paused:
+            if claim.tp not in self.paused and claim.tp not in self._withheld:
                 self._buffer.bring_back((claim,))
 
     @_whole
@@ -392,6 +393,7 @@ class Reader:
         for claim in current:
             self.finished.pop(claim.tp, None)
             self.paused.discard(claim.tp)
+            self._withheld.discard(claim.tp)
             self.delivered.end(claim)
             claim.live = False
             del self.claims[claim.tp]
@@ -522,6 +524,9 @@ class Reader:
     def pause(self, *tps: TopicPartition) -> None:
         """Return no records of these until `resume`. Those in the list of a loop are fetched again then."""
         self.paused.update(tps)
+        self._set_aside(tps)
+
+    def _set_aside(self, tps: Collection[TopicPartition]) -> None:
         claims = [self.claims[tp] for tp in tps]
         listed = {claim.tp: claim for claim in claims if claim in self._handed}
         if self._iterator is not None and listed:
@@ -532,8 +537,20 @@ class Reader:
     @_whole
     def resume(self, *tps: TopicPartition) -> None:
         """Return records of these again."""
-        self._buffer.bring_back([self.claims[tp] for tp in tps if tp in self.paused])
+        self._buffer.bring_back([self.claims[tp] for tp in tps if tp in self.paused and tp not in self._withheld])
         self.paused.difference_update(tps)
+
+    @_whole
+    def withhold(self, tps: Collection[TopicPartition]) -> None:
+        """Return no records of these, whose topics are no longer subscribed, until they are revoked or a later call leaves them out.
+
+        Their records are not dropped: after `subscribe` of the old topics a cooperative member keeps the partitions, and reads on.
+        """
+        again = self._withheld.difference(tps)
+        self._withheld |= set(tps)  # first: what arrives from here on is set aside
+        self._set_aside(tps)
+        self._buffer.bring_back([self.claims[tp] for tp in again if tp in self.claims and tp not in self.paused])
+        self._withheld -= again
 
     @_whole
     def relieve(self) -> None:
@@ -562,7 +579,7 @@ class Reader:
         if claim.live:
             # Until its assignment is taken up: a revocation before that may wait for its last commit.
             waits = bool(self.events) and not self.current((claim,))
-            self._buffer.append(claim, item, aside=waits or (bool(self.paused) and claim.tp in self.paused))
+            self._buffer.append(claim, item, aside=waits or claim.tp in self.paused or claim.tp in self._withheld)
         elif item.__class__ is Chunk:
             self._buffer.let_go(claim, item.size)
 

@@ -255,3 +255,20 @@ def test_a_step_back_to_where_reading_stands_is_none(harness: ReaderHarness) -> 
     harness.poll()
     harness.reader.go_back({tp(0): (5, 0), tp(1): (3, 0)})
     assert harness.seeks == []
+
+
+def test_withheld_records_come_back_in_order_unless_their_partition_is_paused() -> None:
+    harness = ReaderHarness(partitions=2)
+    harness.put(0, 2, 0)
+    harness.put(0, 2, 1)
+    harness.reader.drain()
+    harness.reader.withhold([tp(0), tp(1)])
+    harness.put(2, 2, 0)
+    assert harness.poll() == []
+    harness.reader.pause(tp(1))
+    harness.reader.resume(tp(0))
+    assert harness.poll() == [], "resume is about pause alone"
+    harness.reader.withhold([])
+    assert [(r.partition, r.offset) for r in harness.poll()] == [(0, offset) for offset in range(4)]
+    harness.reader.resume(tp(1))
+    assert [(r.partition, r.offset) for r in harness.poll()] == [(1, 0), (1, 1)]
