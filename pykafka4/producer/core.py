@@ -79,7 +79,7 @@ class Core(Attachment[Sender]):
         self.connect(self._given, config, self._executor)
         self.signal, self.gate = Deliveries(self.runtime.callbacks), Gate(self._count_waiters, self._starving)
         self.hooks = HookCalls(config.hooks, self.runtime.callbacks.submit, config.client_id) if config.hooks else None
-        self.dropped_calls = DroppedCalls(self.signal.submit, self._progress, config.client_id)
+        self.dropped_calls = DroppedCalls(self.signal.submit, self.progress, config.client_id)
         self.acc = Accumulator(
             batch_size=config.batch_size,
             buffer_memory=config.buffer_memory,
@@ -143,10 +143,7 @@ class Core(Attachment[Sender]):
             engine.cluster,
             engine.recovery,
             engine.random,
-            self._progress,
-            self._refuse,
-            lambda: self.gate.starved,
-            self._admit,
+            self,
         )
         self.machine.listen(self.hooks)
         self.machine.ledger.clock = system.monotonic
@@ -292,25 +289,32 @@ class Core(Attachment[Sender]):
 
     # ---- called by the sender, on the loop thread
 
-    def _progress(self) -> None:
+    @property
+    def starved(self) -> bool:
+        """See `sender.Application`."""
+        return self.gate.starved
+
+    def progress(self) -> None:
+        """See `sender.Application`."""
         self.signal.notify()
         self.gate.release()
         if self._unannounced is not None:
             self._announce_close()
 
-    def _refuse(self, error: KafkaError) -> None:
+    def refuse(self, error: KafkaError) -> None:
+        """See `sender.Application`."""
         if self._final is None:
             self._final_at = system.monotonic()
             self._final = self.acc.refusal = error
-        self._progress()
+        self.progress()
 
-    def _admit(self, refusal: KafkaError | None) -> None:
+    def admit(self, refusal: KafkaError | None) -> None:
         """Accept records, or no longer. A refusal for good stays, whichever thread sets it meanwhile."""
         if self._final is None:
             self.acc.refusal = refusal
         if self._final is not None:
             self.acc.refusal = self._final
-        self._progress()
+        self.progress()
 
     # ---- operations
 
@@ -523,7 +527,7 @@ class Core(Attachment[Sender]):
 
     def begin_close(self) -> list[Batch | Delivery | Mark]:
         """Refuse records from here on, and send the others without linger; returns what to wait for."""
-        self._refuse(ClosedError("this producer is closed; create a new one"))
+        self.refuse(ClosedError("this producer is closed; create a new one"))
         if self.pending is None:  # nothing can be added any more
             unfinished = [*self.acc.unfinished(), *self.dropped_calls.mark()]
             self.undecided = [item for item in unfinished if not _done(item)]

@@ -8,7 +8,7 @@ or fails as MAYBE.
 from __future__ import annotations
 
 import random as _random
-from collections.abc import Callable
+from typing import Protocol
 
 from pykafka4.core import ANY, INFINITY, Effects, Job, Request
 from pykafka4.core.backoff import Backoff
@@ -17,7 +17,7 @@ from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.network.network import Network
-from pykafka4.core.producer.outcomes.batch_outcomes import Callbacks, Events, Outcomes
+from pykafka4.core.producer.outcomes.batch_outcomes import Callbacks, Events, Outcomes, Waiters
 from pykafka4.core.producer.outcomes.deadlines import Deadlines
 from pykafka4.core.producer.outcomes.obstacles import Obstacles
 from pykafka4.core.producer.produce.requests import SILENCE, ProduceRequests
@@ -43,8 +43,22 @@ __all__ = ["Sender"]
 
 log = get_log("pykafka4.producer")
 
-GLANCE = 0.02  # seconds between looks at what was sealed while every connection in use is full
-INLINE = 16 * 1024  # compressing up to so many bytes takes less time than handing them to the helper executor
+FULL_PIPELINE_POLL_S = 0.02  # seconds between looks at what was sealed while every connection in use is full
+MAX_INLINE_COMPRESSION_BYTES = 16 * 1024  # compressing up to so many bytes takes less time than handing them to the helper executor
+
+
+class Application(Waiters, Protocol):
+    """The producer, as the threads of the application know it."""
+
+    @property
+    def starved(self) -> bool:
+        """Whether a waiter needs buffer_memory, and not only room in its partition."""
+
+    def refuse(self, error: KafkaError) -> None:
+        """The producer has failed for good."""
+
+    def admit(self, refusal: KafkaError | None) -> None:
+        """From now on `send` raises `refusal`; None: it accepts records."""
 
 
 class Sender:
@@ -58,44 +72,31 @@ class Sender:
         cluster: Cluster,
         recovery: Recovery,
         random: _random.Random,
-        progress: Callable[[], None],
-        refuse: Callable[[KafkaError], None],
-        starved: Callable[[], bool],
-        admit: Callable[[KafkaError | None], None] | None = None,
+        application: Application,
     ) -> None:
-        """`progress` is called after batches have ended, so that waiters look again; `refuse` when the producer has failed for good.
-
-        `starved()` is whether a waiter needs buffer_memory, and not only room in its partition. `admit(refusal)` is called when records are
-        accepted again (None), or no longer: see `transactions.Records`.
-        """
         self.config = config
         self.acc = accumulator
         self.network, self.cluster, self.recovery = network, cluster, recovery
         self.queues: dict[tuple[str, int], PartitionQueue] = {}  # by TopicPartition, or an equal tuple
         self._obstacles = Obstacles(config, network, recovery)
-        self._random, self._refuse, self._starved = random, refuse, starved
+        self._random, self._application = random, application
         self._ready = ReadyQueues(recovery)
-        self._numbering = Numbering(config, network, random, self._ready, self._fail_waiting)
-        self._outcomes = Outcomes(progress)
+        self._numbering = Numbering(config, network, random, self._ready, self)
+        self._outcomes = Outcomes(application)
         self.ledger = self._outcomes.ledger
-        self._deadlines = Deadlines(config, self._ready, self._outcomes, self._seal_due, self._why_late)
-        self._limits = TopicLimits(config, network, self._new_backoff(random), accumulator.limit_records)
+        self._deadlines = Deadlines(config, self._ready, self._outcomes, self)
+        self._limits = TopicLimits(config, network, self._new_backoff(random), accumulator)
         self._answers = Answers(
-            config, network, cluster, recovery, self._ready, self._deadlines, self._outcomes, self._compress, accumulator.limit_batches,
-            self._limits,
-        )  # fmt: skip
-        self._requests = ProduceRequests(config, network, cluster, self.ledger, self._answers)
-        self.standings = Standings(network, cluster, recovery, self._requests, self.ledger, self._numbering.missing)
-        self._late = Late(
-            accumulator, network, cluster, recovery, self._ready, self._requests.room, self._late_queue, self._late_batch, self._take_late
+            config, accumulator, network, cluster, recovery, self._ready, self._deadlines, self._outcomes, self._limits, self
         )
+        self._requests = ProduceRequests(config, network, cluster, self.ledger, self._answers)
+        self.standings = Standings(network, cluster, recovery, self._requests, self.ledger, self._numbering)
+        self._late = Late(accumulator, network, cluster, recovery, self._ready, self)
         self._unready: list[PartitionQueue] = []  # queues whose next batch is still being compressed
         self._changes = TopicChanges(cluster, recovery)
-        self._parking = Parking(
-            config, accumulator, cluster, network, self._outcomes.lose_parked, self._busy, self._drop, self._changes.note
-        )
+        self._parking = Parking(config, accumulator, cluster, network, self._changes, self._outcomes, self)
         patience = min(config.unknown_topic_timeout_ms, config.delivery_timeout_ms) / 1000
-        self._missing = MissingTopics(cluster, patience, self._oldest_of, self._fail_old)
+        self._missing = MissingTopics(cluster, patience, self)
         self._refusals: dict[int, KafkaError] = {}  # brokers that refuse this client, and have never accepted it; ANY: the whole cluster
         network.refusals.listeners[self._note_refusal] = None
         self._ended = False  # nothing more can be delivered
@@ -108,12 +109,11 @@ class Sender:
         self._nothing = Effects()
         self.transactions: Transactions | None = None
         if config.transactional_id is not None:
-            self._begin_transactional(admit)
+            self._begin_transactional()
 
-    def _begin_transactional(self, admit: Callable[[KafkaError | None], None] | None) -> None:
+    def _begin_transactional(self) -> None:
         """Every part that has to know of transactions gets them."""
-        assert admit is not None
-        records = Transacted(self.acc, self.ledger, self._requests, self._ready, self.queues.values, admit, self.expedite, self._give_up)
+        records = Transacted(self.acc, self.ledger, self._requests, self._ready, self._application, self)
         self.transactions = Transactions(self.config, self.network, self.cluster, self._random, records)
         self._numbering.transactions = self.standings.transactions = self.transactions
         self._outcomes.on_lost = self.transactions.record_failed
@@ -136,7 +136,7 @@ class Sender:
         if self._flush or self._parking.take_hurried():
             self._flush = False
             self.acc.expedite()  # wakes the loop, so only when there is something new to flush
-        take_at = self._collect(now, no_linger=self.acc.waiters > 0 and self._starved())
+        take_at = self._collect(now, no_linger=self.acc.waiters > 0 and self._application.starved)
         self._look_at_leaders(changed, now)
         self._missing.run(now)
         requests = self._produce(now)
@@ -159,7 +159,7 @@ class Sender:
             self._late.wake_at,
         )
         if self._outcomes.take_finished() or self.acc.waiters:  # memory may also be freed later, when a socket has written a batch
-            self._outcomes.progress()
+            self._application.progress()
         deliver = self._outcomes.take_deliver()
         if requests or deliver or self._jobs:
             jobs, self._jobs = tuple(self._jobs), []
@@ -179,7 +179,7 @@ class Sender:
             log.exception("%s: the producer crashed; failing its records one by one", self.config.client_id)
         self._fail_unsettled(reason)
         deliver = self._outcomes.take_deliver()
-        self._outcomes.progress()
+        self._application.progress()
         return deliver
 
     def want(self, topic: str) -> None:
@@ -212,7 +212,7 @@ class Sender:
 
     def purge(self, now: float, reason: KafkaError, in_flight: bool) -> int:
         """Fail all records that are not in flight, or all records; returns how many. The producer goes on."""
-        before, _ = self._give_up(now, reason)
+        before, _ = self.give_up(now, reason)
         for queue in self.queues.values():
             if in_flight:
                 self._fail_batches(queue, reason)
@@ -225,7 +225,7 @@ class Sender:
             queue.abandon(batch)
             self._outcomes.fail(queue, batch, short_name(reason), reason)
 
-    def _give_up(self, now: float, reason: KafkaError) -> tuple[int, int]:
+    def give_up(self, now: float, reason: KafkaError) -> tuple[int, int]:
         """Fail all records that are not in flight: their transaction is aborted, or they are purged.
 
         Returns how many records had failed before and after that.
@@ -237,15 +237,16 @@ class Sender:
             self._parking.fail(topic, reason)
         for queue in self.queues.values():
             if queue.waiting:
-                self._fail_waiting(queue, now, reason)
+                self.fail_waiting(queue, now, reason)
         return before, self.ledger.failures_seen
 
-    def _oldest_of(self, topic: str) -> float:
+    def oldest_of(self, topic: str) -> float:
         """When the oldest record in a batch for `topic` was sent; INFINITY if there is none."""
         queues = self._queues_of.get(topic, ())
         return min((b.sent_at for queue in queues for b in (*queue.batches[:1], queue.due) if b is not None), default=INFINITY)
 
-    def _fail_old(self, topic: str, now: float, age: float, error: KafkaError) -> None:
+    def fail_old(self, topic: str, now: float, age: float, error: KafkaError) -> None:
+        """Fail the batches for `topic` whose oldest record was sent `age` seconds ago or earlier."""
         for queue in self._queues_of.get(topic, ()):
             self._deadlines.fail_late(queue, now, age, short_name(error), lambda _: error)
 
@@ -263,7 +264,7 @@ class Sender:
             for topic in self._parking.topics if broker == ANY else ():
                 self._parking.fail(topic, error)
             for queue in [*self._ready.of(broker), *(self._ready.late if broker == ANY else ())]:
-                self._fail_waiting(queue, now, error)
+                self.fail_waiting(queue, now, error)
 
     def _fail_unsettled(self, reason: KafkaError) -> None:
         """Fail what the accumulator still holds but no queue has; batches as MAYBE."""
@@ -292,7 +293,7 @@ class Sender:
                 queue.due = None
             queue.batches.append(batch)
             if not batch.ready:  # it was filled by `designate`, or the thread that filled it compresses it at this moment
-                self._compress(batch, queue)
+                self.compress(batch, queue)
             self._deadlines.watch(queue)
             self._ready.place(queue)
         for batch in due:
@@ -312,7 +313,7 @@ class Sender:
         if self._outcomes.events is not None:
             self._outcomes.events.sealed(batch)
 
-    def _busy(self, topic: str) -> bool:
+    def is_busy(self, topic: str) -> bool:
         """Whether batches for `topic` are queued or in flight, or its numbering must be kept."""
         kept = self._keeps
         return any(queue.waiting or queue.in_flight or queue.strays or kept(queue) for queue in self._queues_of.get(topic, ()))
@@ -331,7 +332,7 @@ class Sender:
             self._queues_of.setdefault(topic, []).append(queue)
         return queue
 
-    def _drop(self, topic: str) -> None:
+    def drop_topic(self, topic: str) -> None:
         """Nothing was sent to `topic` for long: drop its queues. Later queues of the topic start in a higher epoch than these had."""
         for queue in self._queues_of.pop(topic, ()):
             self._ready.remove(queue)
@@ -396,7 +397,7 @@ class Sender:
         queue.stale = True
         queue.leader_epoch = -1  # of another log
 
-    def _why_late(self, queue: PartitionQueue, batch: Batch) -> KafkaError:
+    def why_late(self, queue: PartitionQueue, batch: Batch) -> KafkaError:
         """Why `batch` was not acknowledged in time."""
         return batch.last_error or self._obstacles.of(queue, batch, self._numbering.trouble(queue))
 
@@ -406,12 +407,12 @@ class Sender:
         """Refuse new records and fail all others: only once, because no records are accepted after that."""
         if not self._ended:
             self._ended = True
-            self._refuse(reason)
+            self._application.refuse(reason)
             self.abandon(reason)
 
-    def _fail_waiting(self, queue: PartitionQueue, now: float, error: KafkaError) -> None:
+    def fail_waiting(self, queue: PartitionQueue, now: float, error: KafkaError) -> None:
         """Fail the batches of `queue` that are not in flight."""
-        self._seal_due(queue, now)
+        self.seal_due(queue, now)
         for batch in [batch for batch in queue.batches if not batch.in_flight]:
             self._outcomes.fail(queue, batch, short_name(error), error)
 
@@ -447,10 +448,11 @@ class Sender:
     def _rest(self, now: float, full: bool) -> None:
         """Batches that are sealed from here on wake the loop, unless all connections in use are `full`: that would only cost time.
 
-        A response on one of them causes another turn soon. If they are stuck, a batch may be for another broker: look again after GLANCE.
+        A response on one of them causes another turn soon. If they are stuck, a batch may be for another broker: so the sender
+        looks again after FULL_PIPELINE_POLL_S.
         """
         self.acc.can_send = not full
-        self._look_again = now + GLANCE if full else INFINITY
+        self._look_again = now + FULL_PIPELINE_POLL_S if full else INFINITY
 
     def _pick(self, node: int, now: float) -> list[tuple[PartitionQueue, Batch]]:
         """At most one batch of each ready queue of `node`, up to max_request_size; queues that are not reached keep their order."""
@@ -483,7 +485,7 @@ class Sender:
         if not self._may_send(queue, node, link, leader, now):
             self._ready.remove(queue)
             return None
-        batch = queue.candidate or self._seal_due(queue, now)
+        batch = queue.candidate or self.seal_due(queue, now)
         if batch is None:
             self._ready.remove(queue)
             return None
@@ -506,7 +508,11 @@ class Sender:
 
     # ---------------------------------------------------------------- batches that get their partition here (`late`)
 
-    def _late_queue(self, topic: str, partition: int, node: int, now: float) -> PartitionQueue | None:
+    def has_room(self, node: int) -> bool:
+        """See `Late`: whether another request may be sent to `node` now."""
+        return self._requests.room(node)
+
+    def late_queue(self, topic: str, partition: int, node: int, now: float) -> PartitionQueue | None:
         """The queue of that partition of `node`, if it could send a batch and has none, unless the topic's batches have waited for long."""
         queue = self._queue(topic, partition)
         leader = self.recovery.leader(queue.tp)
@@ -514,12 +520,12 @@ class Sender:
             return None
         return queue if self._may_send(queue, node, self.network.link(node), leader, now) else None
 
-    def _late_batch(self, queue: PartitionQueue, now: float) -> Batch | None:
+    def late_batch(self, queue: PartitionQueue, now: float) -> Batch | None:
         """The next batch of a `queue` without a partition, if its bytes are final."""
-        batch = queue.candidate or self._seal_due(queue, now)
+        batch = queue.candidate or self.seal_due(queue, now)
         return batch if batch is not None and batch.ready else None
 
-    def _take_late(self, batch: Batch, queue: PartitionQueue) -> None:
+    def take_late(self, batch: Batch, queue: PartitionQueue) -> None:
         """`batch` has its partition now, and waits in its `queue`. It may be older than batches in flight there."""
         if queue.batches and queue.batches[-1].sent_at > batch.sent_at:
             self._deadlines.watch_late(queue, batch)
@@ -527,7 +533,7 @@ class Sender:
         self._deadlines.watch(queue)
         self._ready.place(queue)
 
-    def _seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
+    def seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
         """Seal the due batch now that its connection can take it: sealed earlier it would wait, too, but with fewer records."""
         due, queue.due = queue.due, None
         if due is None:
@@ -539,11 +545,12 @@ class Sender:
         queue.batches.append(due)  # those before it are here already: `take` returned them before this one was due
         self._parking.used(due.topic, now)
         if not due.ready:
-            self._compress(due, queue)
+            self.compress(due, queue)
         return queue.candidate
 
-    def _compress(self, batch: Batch, queue: PartitionQueue) -> None:
-        if batch.size <= INLINE:
+    def compress(self, batch: Batch, queue: PartitionQueue) -> None:
+        """Compress `batch` of `queue`, on a helper if it is large."""
+        if batch.size <= MAX_INLINE_COMPRESSION_BYTES:
             batch.compress()
         else:
             self._jobs.append(Job(batch.compress, lambda now, _: self._ready.place(queue)))

@@ -6,7 +6,7 @@ What is found on the loop are flat lists: a tuple for each of thousands of parti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from pykafka4.core.metadata.cluster import Cluster
@@ -32,10 +32,17 @@ class Parked(Protocol):
         """How many records wait for partitions, and when the oldest was sent."""
 
 
+class MissingIds(Protocol):
+    """The numbering of queues."""
+
+    def missing(self, queue: PartitionQueue) -> tuple[bool, KafkaError | None]:
+        """Whether `queue` waits for a producer id, and why the last request for one failed."""
+
+
 class Standings:
     """Looks at the queues of one producer."""
 
-    __slots__ = ("_cluster", "_ledger", "_missing_id", "_network", "_recovery", "_requests", "transactions")
+    __slots__ = ("_cluster", "_ledger", "_network", "_numbering", "_recovery", "_requests", "transactions")
 
     def __init__(
         self,
@@ -44,11 +51,10 @@ class Standings:
         recovery: Recovery,
         requests: ProduceRequests,
         ledger: Ledger,
-        missing_id: Callable[[PartitionQueue], tuple[bool, KafkaError | None]],
+        numbering: MissingIds,
     ) -> None:
-        """`missing_id(queue)` is whether `queue` waits for a producer id, and why none has arrived."""
         self._network, self._cluster, self._recovery, self._requests = network, cluster, recovery, requests
-        self._ledger, self._missing_id = ledger, missing_id
+        self._ledger, self._numbering = ledger, numbering
         self.transactions: Transactions | None = None
 
     def look(self, queues: Iterable[PartitionQueue], now: float) -> list[Any]:
@@ -111,7 +117,7 @@ class Standings:
         """The leader can be reached."""
         if not queue.waiting and not queue.awaits_response:
             return None, None
-        waits, trouble = self._missing_id(queue)
+        waits, trouble = self._numbering.missing(queue)
         if waits:
             return trouble or "waits for a producer id", None
         if (why := self._why_not_in_transaction(queue, now)) is not None:

@@ -196,9 +196,7 @@ class SenderHarness:
             self.cluster,  # type: ignore[arg-type]
             self.recovery,  # type: ignore[arg-type]
             random.Random(1),
-            self.progress,
-            self.refusals.append,
-            lambda: self.starved,
+            self,
         )
         self.requests: list[Request] = []
         self.questions: list[Request] = []  # about size limits of topics
@@ -206,6 +204,12 @@ class SenderHarness:
 
     def note_wake(self) -> None:
         self.wakes += 1
+
+    def refuse(self, error: KafkaError) -> None:
+        self.refusals.append(error)
+
+    def admit(self, refusal: KafkaError | None) -> None:
+        raise AssertionError("there are no transactions")
 
     def progress(self) -> None:
         """Waiters look again: note what they would see."""

@@ -8,7 +8,8 @@ import tracemalloc
 from collections.abc import Callable
 from random import Random
 from time import thread_time
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -77,9 +78,7 @@ class Plant:
             engine.cluster,
             engine.recovery,
             Random(1),
-            lambda: None,
-            lambda error: None,
-            lambda: False,
+            cast("Any", SimpleNamespace(progress=lambda: None, refuse=lambda error: None, starved=False, admit=lambda refusal: None)),
         )
         engine.add(self.sender, "producer")
 

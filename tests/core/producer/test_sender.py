@@ -229,7 +229,7 @@ class Bug(Exception):
         ("acc", "take"),
         ("acc", "fail_parked"),
         ("sender", "_collect"),
-        ("sender", "_refuse"),
+        ("application", "refuse"),
         ("outcomes", "fail"),
         ("parking", "fail"),
         ("queue", "withdraw"),
@@ -254,6 +254,7 @@ def test_a_crash_gives_every_record_one_outcome_whatever_step_raises(
     places = {
         "acc": harness.acc,
         "sender": harness.sender,
+        "application": harness,
         "parking": Parking,
         "outcomes": Outcomes,
         "ledger": Ledger,
@@ -278,7 +279,8 @@ def test_a_crash_gives_every_record_one_outcome_whatever_step_raises(
     for callbacks in harness.sender.crash(KafkaError("again")):
         callbacks()
     assert raised
-    if not always or owner in ("sender", "outcomes", "queue", "ledger"):  # what always raises in the accumulator is the outcome itself
+    # What always raises in the accumulator is the outcome itself.
+    if not always or owner in ("sender", "application", "outcomes", "queue", "ledger"):
         assert outcomes == dict.fromkeys(range(6), 1)
 
 

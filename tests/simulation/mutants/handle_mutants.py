@@ -29,7 +29,7 @@ __all__ = ["MUTANTS", "Told", "sender_of", "sending"]
 
 def sender_of(answers: Answers) -> Sender:
     """The machine that `answers` is a part of."""
-    sender: Sender = answers._compress.__self__  # type: ignore[attr-defined]
+    sender: Any = answers._compressor
     return sender
 
 

@@ -14,7 +14,7 @@ from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.records.hot import Batch
 
-__all__ = ["Callbacks", "Events", "Outcomes"]
+__all__ = ["Callbacks", "Events", "Outcomes", "Waiters"]
 
 Callbacks = Callable[[], None]
 GIVEN_UP = ("CLOSED", "PURGED", "TRANSACTION_ABORTED")  # codes of records that the application gave up
@@ -33,15 +33,21 @@ class Events(Protocol):
         """`batch` is about to get its outcome."""
 
 
+class Waiters(Protocol):
+    """The threads that wait for outcomes or for memory."""
+
+    def progress(self) -> None:
+        """Batches have ended, or memory is free: look again."""
+
+
 class Outcomes:
     """Ends the batches of one producer."""
 
     events: Events | None = None
 
-    def __init__(self, progress: Callable[[], None]) -> None:
-        """`progress` is called after batches have ended, so that waiters look again."""
+    def __init__(self, waiters: Waiters) -> None:
         self.ledger = Ledger()
-        self.progress = progress
+        self._waiters = waiters
         self.on_lost: Callable[[BaseException], None] | None = None  # called with the reason after records have failed
         self._deliver: list[Callbacks] = []
         self._finished = False  # whether a batch ended since `take_finished`
@@ -59,7 +65,7 @@ class Outcomes:
     def wake_waiters(self) -> None:
         """Have threads look again whether their batches have ended, if one has since the last call."""
         if self.take_finished():
-            self.progress()
+            self._waiters.progress()
 
     def acknowledge(self, queue: PartitionQueue, batch: Batch, offset: int, log_append_time_ms: int) -> None:
         """`batch` is in the log."""
@@ -126,4 +132,4 @@ class Outcomes:
         try:
             callbacks()
         finally:
-            self.progress()
+            self._waiters.progress()

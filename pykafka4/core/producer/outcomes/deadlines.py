@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from pykafka4.core.producer.outcomes.batch_outcomes import Outcomes
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
@@ -18,6 +19,16 @@ __all__ = ["Deadlines"]
 OPEN_SHARE = 10  # a batch that cannot be sent stays open for delivery_timeout_ms / OPEN_SHARE after its linger
 
 
+class TimedBatches(Protocol):
+    """The sender, as its deadlines know it."""
+
+    def seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
+        """Seal the batch of `queue` whose linger is over."""
+
+    def why_late(self, queue: PartitionQueue, batch: Batch) -> KafkaError:
+        """Why `batch` was not acknowledged in time."""
+
+
 class Deadlines:
     """Delivery time-outs, back-offs and lingers of all queues."""
 
@@ -26,12 +37,10 @@ class Deadlines:
         config: ProducerConfig,
         ready: ReadyQueues,
         outcomes: Outcomes,
-        seal_due: Callable[[PartitionQueue, float], object],
-        reason: Callable[[PartitionQueue, Batch], KafkaError],
+        batches: TimedBatches,
     ) -> None:
-        """`seal_due(queue, now)` seals the batch whose linger is over; `reason(queue, batch)` is why a batch was not acknowledged."""
         self._config, self._ready, self._outcomes = config, ready, outcomes
-        self._seal_due, self._reason = seal_due, reason
+        self._batches = batches
         self._timers = Timers()
 
     @property
@@ -59,7 +68,9 @@ class Deadlines:
         """Set a timer for the delivery time-out of `batch`, which was sent before others that are ahead of it in `queue`."""
         self._timers.at(
             batch.sent_at + self._config.delivery_timeout_ms / 1000,
-            lambda _: self._fail(queue, [left for left in queue.batches if left is batch], "TIMED_OUT", partial(self._reason, queue)),
+            lambda _: self._fail(
+                queue, [left for left in queue.batches if left is batch], "TIMED_OUT", partial(self._batches.why_late, queue)
+            ),
         )
 
     def watch_due(self, queue: PartitionQueue) -> None:
@@ -71,13 +82,13 @@ class Deadlines:
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         """Fail the batches of `queue` that were not acknowledged within delivery_timeout_ms."""
         queue.watched = False
-        self.fail_late(queue, now, self._config.delivery_timeout_ms / 1000, "TIMED_OUT", partial(self._reason, queue))
+        self.fail_late(queue, now, self._config.delivery_timeout_ms / 1000, "TIMED_OUT", partial(self._batches.why_late, queue))
         self.watch(queue)
 
     def fail_late(self, queue: PartitionQueue, now: float, timeout: float, code: str, reason: Callable[[Batch], KafkaError]) -> None:
         """Fail the batches of `queue` whose first record was sent `timeout` seconds ago or earlier."""
         if queue.due is not None and queue.due.sent_at + timeout <= now:
-            self._seal_due(queue, now)
+            self._batches.seal_due(queue, now)
         self._fail(queue, queue.late(now, timeout), code, reason)
 
     def _fail(self, queue: PartitionQueue, batches: list[Batch], code: str, reason: Callable[[Batch], KafkaError]) -> None:
@@ -93,5 +104,5 @@ class Deadlines:
     def _stop_filling(self, queue: PartitionQueue, now: float) -> None:
         queue.due_watched = False
         if queue.due is not None and self._open_until(queue.due) <= now:
-            self._seal_due(queue, now)
+            self._batches.seal_due(queue, now)
         self.watch_due(queue)

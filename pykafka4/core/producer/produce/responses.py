@@ -5,8 +5,8 @@ A batch is acknowledged or requeued. A requeued one is resent, halved, resent wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
 
 from pykafka4.core import Failed, Outcome
 from pykafka4.core.metadata.cluster import Cluster
@@ -23,7 +23,7 @@ from pykafka4.errors.codes import Produce, Refresh, error_code
 from pykafka4.options.config import ProducerConfig
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
-from pykafka4.wire.records.hot import Batch
+from pykafka4.wire.records.hot import Accumulator, Batch
 
 __all__ = ["ACTIONS", "Answers"]
 
@@ -38,29 +38,32 @@ PartitionAnswer = ProduceResponse.Topic.Partition
 Entries: TypeAlias = Sequence[tuple[PartitionQueue, Batch]]
 
 
+class Compressor(Protocol):
+    """The sender, which compresses batches that replace another one."""
+
+    def compress(self, batch: Batch, queue: PartitionQueue) -> None:
+        """Compress `batch` of `queue`, on a helper if it is large."""
+
+
 class Answers:
     """Applies the responses to Produce requests to their batches."""
 
     def __init__(
         self,
         config: ProducerConfig,
+        accumulator: Accumulator,
         network: Network,
         cluster: Cluster,
         recovery: Recovery,
         ready: ReadyQueues,
         deadlines: Deadlines,
         outcomes: Outcomes,
-        compress: Callable[[Batch, PartitionQueue], None],
-        limit_batches: Callable[[str, int], None],
         limits: TopicLimits,
+        compressor: Compressor,
     ) -> None:
-        """`compress(batch, queue)` compresses a batch that replaced another one in `queue`.
-
-        `limit_batches(topic, size)` lets the later batches of a topic grow no larger: brokers refused twice that size.
-        """
-        self._limit_batches, self._limits = limit_batches, limits
+        self._acc, self._limits, self._compressor = accumulator, limits, compressor
         self._config, self._network, self._cluster, self._recovery = config, network, cluster, recovery
-        self._ready, self._deadlines, self._outcomes, self._compress = ready, deadlines, outcomes, compress
+        self._ready, self._deadlines, self._outcomes = ready, deadlines, outcomes
         self._actions = ACTIONS if config.transactional_id is None else TRANSACTIONAL
 
     def apply(self, now: float, flight: InFlightProduce, outcome: Outcome) -> None:
@@ -214,14 +217,14 @@ class Answers:
         if batch.count == 1:
             self._outcomes.fail(queue, batch, short_name(error), error)
             return
-        self._limit_batches(queue.tp.topic, batch.raw_size // 2)
+        self._acc.limit_batches(queue.tp.topic, batch.raw_size // 2)  # brokers refused twice that size
         parts = batch.split()
         for part in parts:
             part.attempts = 0  # never sent in this form: `_finish` has to write their headers
             part.written = batch.written  # but their records may be in the log
         queue.replace(batch, parts)
         for part in parts:
-            self._compress(part, queue)
+            self._compressor.compress(part, queue)
 
     def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         """The broker expects another sequence.
@@ -277,7 +280,7 @@ class Answers:
             self._outcomes.lose(part, short_name(why), written, why)
         if rest is not None:
             rest.attempts, rest.written = 0, batch.written  # never sent in this form, but its records may be in the log
-            self._compress(rest, queue)
+            self._compressor.compress(rest, queue)
 
     def _failed(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         self._outcomes.fail(queue, batch, short_name(error), error)

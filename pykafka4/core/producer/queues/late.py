@@ -10,7 +10,7 @@ one that has taken nothing for `PATIENCE`, is not connected, or leads no partiti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 import attrs
 
@@ -52,6 +52,22 @@ class Shares:
     by_node: dict[int, Share]
 
 
+class PartitionQueues(Protocol):
+    """The sender, as batches without a partition know it."""
+
+    def has_room(self, node: int) -> bool:
+        """Whether another request may be sent to `node` now."""
+
+    def late_queue(self, topic: str, partition: int, node: int, now: float) -> PartitionQueue | None:
+        """The queue of that partition of `node`, if it can take a batch now."""
+
+    def late_batch(self, queue: PartitionQueue, now: float) -> Batch | None:
+        """The next batch of a `queue` without a partition, sealed if it is due."""
+
+    def take_late(self, batch: Batch, queue: PartitionQueue) -> None:
+        """`batch` has its partition now: append it to its `queue`."""
+
+
 class Late:
     """Moves batches without a partition to the queues of partitions."""
 
@@ -59,13 +75,10 @@ class Late:
         "_acc",
         "_cluster",
         "_looking",
-        "_may_send",
-        "_move",
         "_network",
-        "_next_batch",
+        "_queues",
         "_ready",
         "_recovery",
-        "_room",
         "_shares",
         "wake_at",
     )
@@ -77,16 +90,10 @@ class Late:
         cluster: Cluster,
         recovery: Recovery,
         ready: ReadyQueues,
-        room: Callable[[int], bool],
-        may_send: Callable[[str, int, int, float], PartitionQueue | None],
-        next_batch: Callable[[PartitionQueue, float], Batch | None],
-        move: Callable[[Batch, PartitionQueue], None],
+        queues: PartitionQueues,
     ) -> None:
-        """`room(node)` is whether another request may be sent there; `may_send(topic, partition, node, now)` returns the partition's queue
-        if that can take a batch now; `next_batch(queue, now)` seals a batch that is due; `move(batch, queue)` appends it.
-        """
         self._acc, self._network, self._cluster, self._recovery, self._ready = accumulator, network, cluster, recovery, ready
-        self._room, self._may_send, self._next_batch, self._move = room, may_send, next_batch, move
+        self._queues = queues
         self._shares: dict[str, Shares] = {}
         self._looking: Share | None = None  # whose partitions are looked at
         self.wake_at = INFINITY
@@ -123,14 +130,14 @@ class Late:
                     break
                 del waited_for[node]
                 continue
-            batch = self._next_batch(queue, now)
+            batch = self._queues.late_batch(queue, now)
             if batch is None:
                 break
             self._welcome(share, shares)
             queue.remove(batch)
             self._acc.assign(batch, target.tp.partition)
             share.taken += batch.count / len(share.partitions)
-            self._move(batch, target)
+            self._queues.take_late(batch, target)
             served.add(node)
         self._ready.place(queue)
         return bool(served)
@@ -149,7 +156,7 @@ class Late:
         if not self._network.ready(node):
             self._network.want(node)
             return None
-        if not self._room(node):
+        if not self._queues.has_room(node):
             return None
         self._looking = share
         hungry = self.is_hungry(queue, now)
@@ -164,7 +171,7 @@ class Late:
         count = len(share.partitions)
         for _ in range(min(count, LOOKS)):
             share.cursor = (share.cursor + 1) % count  # also if that one is stuck: the next turn goes on behind it
-            target = self._may_send(topic, share.partitions[share.cursor], node, now)
+            target = self._queues.late_queue(topic, share.partitions[share.cursor], node, now)
             if target is not None:
                 return target
             share.looked += 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from typing import Protocol
 
 from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
 from pykafka4.core.backoff import Backoff
@@ -48,28 +49,34 @@ TABLE = Transitions[S](
 )
 
 
+class IdUser(Protocol):
+    """The part of the producer whose batches wait for a producer id."""
+
+    def id_arrived(self) -> None:
+        """There is a new producer id."""
+
+    def id_denied(self, now: float) -> None:
+        """Brokers denied a producer id."""
+
+
 class Identity:
     """The producer id of an idempotent producer, and the epoch in which its new queues start."""
 
     __slots__ = (
         "_call",
-        "_changed",
-        "_on_denied",
+        "_user",
         "fatal",
         "first_epoch",
         "producer_id",
         "state",
     )
 
-    def __init__(
-        self, network: Network, backoff: Backoff, timeout: float, changed: Callable[[], None], on_denied: Callable[[float], None]
-    ) -> None:
-        """`changed` is called after a new id has arrived, `on_denied(now)` after brokers denied one."""
+    def __init__(self, network: Network, backoff: Backoff, timeout: float, user: IdUser) -> None:
         self.state = S.NONE
         self.producer_id = -1
         self.first_epoch = -1  # the epoch of a queue that starts to use this id
         self.fatal: KafkaError | None = None
-        self._changed, self._on_denied = changed, on_denied
+        self._user = user
         self._call = Call(AnyBroker(network), backoff, timeout, _message, self._answered, self._gave_up)
 
     @property
@@ -124,13 +131,13 @@ class Identity:
         self.producer_id, self.first_epoch = response.producer_id, response.producer_epoch
         self.state = TABLE.move(self.state, S.READY)
         self._call.reset()
-        self._changed()
+        self._user.id_arrived()
         return None
 
     def _gave_up(self, now: float, error: KafkaError) -> None:
         """A producer that has an id continues with the partitions that can use it, and asks again. So does one that lacks the right."""
         if isinstance(error, AuthorizationError):
-            self._on_denied(now)
+            self._user.id_denied(now)
         elif self.producer_id < 0:
             self.fail(error)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random as _random
 from collections.abc import Callable
+from typing import Protocol
 
 from pykafka4.core import INFINITY, Request
 from pykafka4.core.backoff import Backoff
@@ -22,6 +23,13 @@ from pykafka4.options.config import ProducerConfig
 __all__ = ["Numbering"]
 
 
+class WaitingBatches(Protocol):
+    """The sender, as its numbering knows it."""
+
+    def fail_waiting(self, queue: PartitionQueue, now: float, error: KafkaError) -> None:
+        """Fail the batches of `queue` that are not in flight."""
+
+
 class Numbering:
     """Which queues may send in which epoch."""
 
@@ -31,14 +39,13 @@ class Numbering:
         network: Network,
         random: _random.Random,
         ready: ReadyQueues,
-        fail_waiting: Callable[[PartitionQueue, float, KafkaError], None],
+        batches: WaitingBatches,
     ) -> None:
-        """`fail_waiting(queue, now, error)` fails the batches of a queue that are not in flight."""
         timeout = config.request_timeout_ms / 1000
-        self.identity = Identity(network, Backoff.retry(config, random), timeout, self._place_waiting, self._fail_denied)
+        self.identity = Identity(network, Backoff.retry(config, random), timeout, self)
         self.transactions: Transactions | None = None  # they take the place of `identity`
         self._idempotent = config.enable_idempotence
-        self._ready, self._fail_waiting = ready, fail_waiting
+        self._ready, self._batches = ready, batches
         self._waiting: dict[PartitionQueue, None] = {}  # queues without a producer id
 
     @property
@@ -90,13 +97,13 @@ class Numbering:
         self._waiting.pop(queue, None)
         self.identity.forget(queue.producer_id, queue.epoch)
 
-    def _place_waiting(self) -> None:
+    def id_arrived(self) -> None:
         """A new producer id has arrived: place the queues that wait for one."""
         waiting, self._waiting = self._waiting, {}
         for queue in waiting:
             self._ready.place(queue)
 
-    def _fail_denied(self, now: float) -> None:
+    def id_denied(self, now: float) -> None:
         """Brokers denied a producer id: the records that wait for one fail. They have never been sent under the id that they wait for.
 
         The error says what is missing in terms of each topic: with the right to write to any topic, brokers give an id.
@@ -107,5 +114,5 @@ class Numbering:
         for queue in [*waiting, *self._ready.late]:
             where = queue.tp if queue.tp.partition >= 0 else queue.tp.topic
             error = broker_error(denied.code.code, f"{where}: requesting a producer id", None, "InitProducerId", topic=queue.tp.topic)
-            self._fail_waiting(queue, now, error)
+            self._batches.fail_waiting(queue, now, error)
             self._ready.place(queue)

@@ -20,6 +20,7 @@ from pykafka4.errors.codes import error_code
 from pykafka4.logs import get_log
 from pykafka4.options.config import ProducerConfig
 from pykafka4.wire.protocol.messages_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from pykafka4.wire.records.hot import Accumulator
 
 __all__ = ["TopicLimits"]
 
@@ -33,9 +34,8 @@ FRESH: Final = 5.0  # seconds after an answer in which refused batches may still
 class TopicLimits:
     """The `max.message.bytes` of the topics of which brokers have refused a batch."""
 
-    def __init__(self, config: ProducerConfig, network: Network, backoff: Backoff, limit: Callable[[str, int], None]) -> None:
-        """`limit(topic, size)` replaces what was known before; size 0: nothing is known."""
-        self._client_id, self._max_age, self._limit = config.client_id, config.metadata_max_age_ms / 1000, limit
+    def __init__(self, config: ProducerConfig, network: Network, backoff: Backoff, accumulator: Accumulator) -> None:
+        self._client_id, self._max_age, self._acc = config.client_id, config.metadata_max_age_ms / 1000, accumulator
         self._wanted: dict[str, None] = {}  # topics to ask for
         self._again_at: dict[str, float] = {}  # when to ask again, by topic that was asked for
         self._next_at = INFINITY  # the earliest of these times
@@ -50,7 +50,7 @@ class TopicLimits:
     def start_again(self, topic: str) -> None:
         """`topic` was recreated: it may have another limit."""
         self.forget(topic)
-        self._limit(topic, 0)
+        self._acc.limit_records(topic, 0)  # nothing is known
 
     def forget(self, topic: str) -> None:
         """`topic` is no longer sent to."""
@@ -90,7 +90,7 @@ class TopicLimits:
         self._settle(now, result.resource_name)
         if value.isdecimal():
             log.info("%s: topic %s: brokers take batches of up to %s bytes (its %s)", self._client_id, result.resource_name, value, OPTION)
-            self._limit(result.resource_name, int(value))
+            self._acc.limit_records(result.resource_name, int(value))
 
     def _settle(self, now: float, topic: str) -> None:
         """No more requests for `topic` before the answer is old."""

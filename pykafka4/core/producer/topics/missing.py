@@ -6,8 +6,7 @@ learn of it at the same time: then its batches stay in their queues.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from pykafka4.core import INFINITY
 from pykafka4.core.metadata.cluster import Cluster
@@ -19,17 +18,23 @@ __all__ = ["MissingTopics"]
 AGAIN: Final = 1.0  # seconds until the next look if no broker has said for the whole time that the topic does not exist
 
 
+class TopicBatches(Protocol):
+    """The sender, as missing topics know it."""
+
+    def oldest_of(self, topic: str) -> float:
+        """When the oldest record in a batch for `topic` was sent; INFINITY if there is none."""
+
+    def fail_old(self, topic: str, now: float, age: float, error: KafkaError) -> None:
+        """Fail the batches for `topic` whose oldest record was sent `age` seconds ago or earlier."""
+
+
 class MissingTopics:
     """The topics with batches that the metadata lacks."""
 
-    def __init__(
-        self, cluster: Cluster, patience: float, oldest: Callable[[str], float], fail: Callable[[str, float, float, KafkaError], None]
-    ) -> None:
-        """`patience` is in seconds. `oldest(topic)` is when the oldest record in a batch for `topic` was sent (INFINITY: there is none);
-        `fail(topic, now, age, error)` fails the batches whose oldest record was sent `age` seconds ago or earlier.
-        """
+    def __init__(self, cluster: Cluster, patience: float, batches: TopicBatches) -> None:
+        """`patience` is in seconds."""
         self._cluster, self._patience = cluster, patience
-        self._oldest, self._fail = oldest, fail
+        self._batches = batches
         self._due: dict[str, float] = {}  # when to look at each
         self.wake_at = INFINITY
 
@@ -61,7 +66,7 @@ class MissingTopics:
                 return
             code = self._cluster.topic_error(topic) or BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"]
             error = broker_error(code.code, f"topic {topic!r} did not exist for {self._patience:g} s", topic=topic)
-            self._fail(topic, now, self._patience, error)
-        oldest = self._oldest(topic)
+            self._batches.fail_old(topic, now, self._patience, error)
+        oldest = self._batches.oldest_of(topic)
         if oldest < INFINITY:
             self._due[topic] = max(since, oldest) + self._patience

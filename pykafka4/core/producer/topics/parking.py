@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from itertools import takewhile
+from typing import Protocol
 
 from pykafka4.core import INFINITY
+from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import Network
 from pykafka4.errors import KafkaError, KafkaTimeoutError, broker_error, short_name
@@ -23,7 +25,24 @@ SLICE = 1000  # records moved per turn, so that the loop stays responsive
 PACE = 0.001  # seconds between two looks at a topic's time-outs
 DENIED_SECONDS = 2.0  # for which brokers have to deny a partition: not all of them know at once of one that was just added
 
-Lost = Callable[[str, str, Exception, int, Callable[[], None] | None, tuple[int, int]], None]
+
+class ParkedOutcomes(Protocol):
+    """The outcomes of records."""
+
+    def lose_parked(
+        self, topic: str, code: str, cause: Exception, records: int, callbacks: Callable[[], None] | None, times: tuple[int, int]
+    ) -> None:
+        """Parked records have failed; `times` are their first and last timestamp."""
+
+
+class TopicUser(Protocol):
+    """The sender, as parking knows it."""
+
+    def is_busy(self, topic: str) -> bool:
+        """Whether batches for `topic` are queued or in flight."""
+
+    def drop_topic(self, topic: str) -> None:
+        """Nothing was sent to `topic` for metadata_max_idle_ms."""
 
 
 class Parking:
@@ -33,19 +52,18 @@ class Parking:
         "_acc",
         "_announced",
         "_asked",
-        "_busy",
+        "_changes",
         "_cluster",
         "_config",
         "_denied",
         "_empty",
         "_expires",
         "_hurried",
-        "_idle",
-        "_lost",
         "_moved_hurried",
         "_network",
         "_next_look",
-        "_note",
+        "_outcomes",
+        "_sender",
         "_used",
         "_waiting",
     )
@@ -56,17 +74,12 @@ class Parking:
         accumulator: Accumulator,
         cluster: Cluster,
         network: Network,
-        lost: Lost,
-        busy: Callable[[str], bool],
-        idle: Callable[[str], None],
-        note: Callable[[str], None],
+        changes: TopicChanges,
+        outcomes: ParkedOutcomes,
+        sender: TopicUser,
     ) -> None:
-        """`lost(topic, code, cause, records, callbacks, times)` is called for parked records that failed; `busy(topic)` is whether batches
-        for a topic are queued or in flight; `idle(topic)` is called if nothing was sent to a topic for metadata_max_idle_ms; `note(topic)`
-        adds a topic to the changed ones of the next poll.
-        """
         self._config, self._acc, self._cluster, self._network = config, accumulator, cluster, network
-        self._lost, self._busy, self._idle, self._note = lost, busy, idle, note
+        self._changes, self._outcomes, self._sender = changes, outcomes, sender
         self._announced: dict[str, tuple[int, tuple[int, ...]]] = {}  # what the accumulator knows of each topic
         self._used: OrderedDict[str, float] = OrderedDict()  # when the last batch of each was sealed, the earliest first
         self._expires = 0.0  # no topic is idle before that time
@@ -92,7 +105,7 @@ class Parking:
         self._asked[topic] = self._cluster.asked
         self._empty.pop(topic, None)
         self._cluster.want(topic, self, create=True)
-        self._note(topic)
+        self._changes.note(topic)
 
     def hurry(self) -> None:
         """A flush covers the records that are parked now: their batches must not linger."""
@@ -106,7 +119,7 @@ class Parking:
     def used(self, topic: str, now: float) -> None:
         """A batch for `topic` was sealed: look it up again if it was dropped, and create it again if it was deleted."""
         if topic not in self._used:
-            self._note(topic)
+            self._changes.note(topic)
             self._cluster.want(topic, self, create=True)
         elif self._cluster.unknown_since(topic) is not None:
             self._cluster.want(topic, self, create=True)
@@ -122,7 +135,7 @@ class Parking:
         """Fail the records of `topic` that were parked up to `before`."""
         failed, callbacks = self._acc.fail_parked(topic, reason, before)
         if failed:
-            self._lost(topic, short_name(reason), reason, failed, callbacks, self._acc.lost_times)
+            self._outcomes.lose_parked(topic, short_name(reason), reason, failed, callbacks, self._acc.lost_times)
             if topic not in self._announced and self._acc.forget(topic):  # before `_drop`: a `send` from here on announces the topic again
                 self._drop(topic)
 
@@ -148,7 +161,7 @@ class Parking:
             self._announced[topic] = known
             self._used.setdefault(topic, now)
             self._acc.set_partitions(topic, *known)
-        if self._cluster.unknown_since(topic) is not None and self._busy(topic):
+        if self._cluster.unknown_since(topic) is not None and self._sender.is_busy(topic):
             self._cluster.want(topic, self, create=True)
         if topic in self._waiting:
             self._waiting[topic] = self._next_look = -INFINITY
@@ -157,12 +170,12 @@ class Parking:
         """Drop topics that nothing was sent to for long. Sets no timer: the loop wakes often enough, to refresh the metadata."""
         idle = self._config.metadata_max_idle_ms / 1000
         for topic in list(takewhile(lambda topic: self._used[topic] + idle <= now, self._used)):
-            if topic in self._waiting or self._busy(topic):
+            if topic in self._waiting or self._sender.is_busy(topic):
                 self._used[topic] = now
                 self._used.move_to_end(topic)
             else:
                 self._drop(topic)
-                self._idle(topic)
+                self._sender.drop_topic(topic)
         self._expires = next(iter(self._used.values()), now) + idle
 
     def _drop(self, topic: str) -> None:
@@ -180,7 +193,7 @@ class Parking:
         left, misplaced = self._acc.designate(topic, SLICE, patient)
         self._moved_hurried = self._moved_hurried or topic in self._hurried
         for code, error, callbacks in misplaced:
-            self._lost(topic, code, error, 1, callbacks, self._acc.lost_times)
+            self._outcomes.lose_parked(topic, code, error, 1, callbacks, self._acc.lost_times)
         if not left:
             self._waiting.pop(topic, None)
             self._asked.pop(topic, None)

@@ -309,14 +309,14 @@ class ManyHarness(LateHarness):
         self.recovery.leaders = {TopicPartition("t", p): 1 for p in range(partitions)}
         self.stuck: set[int] = set()
         self.asked: Counter[int] = Counter()
-        late: Any = self.sender._late
-        may_send = late._may_send
+        sender: Any = self.sender
+        may_send = sender.late_queue
 
         def not_stuck(topic: str, partition: int, node: int, now: float) -> Any:
             self.asked[partition] += 1
             return None if partition in self.stuck else may_send(topic, partition, node, now)
 
-        late._may_send = not_stuck
+        sender.late_queue = not_stuck
 
 
 def test_stuck_neighbours_do_not_hide_the_partitions_behind_them() -> None:

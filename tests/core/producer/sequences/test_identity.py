@@ -24,14 +24,17 @@ class Harness:
         self.troubles = Troubles("c")
         network: Any = self
         self.denials: list[float] = []
-        self.identity = Identity(network, Backoff(0.1, 1.0, Random(1)), 30.0, self.note, self.denials.append)
+        self.identity = Identity(network, Backoff(0.1, 1.0, Random(1)), 30.0, self)
         self.now = self.wake_at = 0.0
 
     def avoid(self, now: float, node: int) -> None:
         self.avoided.append(node)
 
-    def note(self) -> None:
+    def id_arrived(self) -> None:
         self.changed += 1
+
+    def id_denied(self, now: float) -> None:
+        self.denials.append(now)
 
     def poll(self) -> list[Request]:
         requests: list[Request] = []

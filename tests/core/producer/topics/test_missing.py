@@ -7,7 +7,7 @@ from typing import Any
 
 from pykafka4.core import INFINITY
 from pykafka4.core.producer.topics.missing import MissingTopics
-from pykafka4.errors import DeliveryFailed
+from pykafka4.errors import DeliveryFailed, KafkaError
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import Written
 from tests.core.producer.sender_harness import SenderHarness
@@ -125,8 +125,14 @@ class Topic:
         self.until = INFINITY  # when brokers said so last
         self.failed: list[float] = []
         cluster = SimpleNamespace(unknown_since=lambda _: self.since, was_missing=self.was_missing, topic_error=lambda _: None)
-        self.missing = MissingTopics(cluster, LIMIT, lambda _: 0.0, lambda topic, now, age, error: self.failed.append(now))  # type: ignore[arg-type]
+        self.missing = MissingTopics(cluster, LIMIT, self)  # type: ignore[arg-type]
         self.missing.note("t")
+
+    def oldest_of(self, topic: str) -> float:
+        return 0.0
+
+    def fail_old(self, topic: str, now: float, age: float, error: KafkaError) -> None:
+        self.failed.append(now)
 
     def was_missing(self, topic: str, seconds: float) -> bool:
         return self.since is not None and self.since + seconds <= self.until

@@ -57,11 +57,21 @@ class Lot:
             self.acc,
             self,  # type: ignore[arg-type]
             self,  # type: ignore[arg-type]
-            self.hear,
-            lambda topic: self.busy,
-            self.idle.append,
-            lambda topic: self.noted.add(topic),
+            self,  # type: ignore[arg-type]
+            self,
+            self,
         )
+
+    # the sender, its outcomes and changes
+
+    def is_busy(self, topic: str) -> bool:
+        return self.busy
+
+    def drop_topic(self, topic: str) -> None:
+        self.idle.append(topic)
+
+    def note(self, topic: str) -> None:
+        self.noted.add(topic)
 
     def wait_for_room(self) -> float:
         """What a `send` does that finds no room: there is some in the end, or it raises."""
@@ -105,7 +115,7 @@ class Lot:
 
     # the sender
 
-    def hear(self, topic: str, code: str, cause: Exception, records: int, callbacks: Any, times: tuple[int, int]) -> None:
+    def lose_parked(self, topic: str, code: str, cause: Exception, records: int, callbacks: Any, times: tuple[int, int]) -> None:
         self.lost.append((topic, code, str(cause), records))
         self.callbacks.append(callbacks)
 

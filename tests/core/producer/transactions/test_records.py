@@ -19,7 +19,7 @@ def test_records_are_given_up_only_while_one_is_not_in_flight() -> None:
         asked.append(now)
         return 2, 2
 
-    parts: list[Any] = [acc, ledger, None, None, list, None, None, give_up]
+    parts: list[Any] = [acc, ledger, None, None, None, SimpleNamespace(give_up=give_up)]
     records = Transacted(*parts)
     assert records.give_up(1.0, reason) is None
     acc.accepted += 1  # by a thread that was late
