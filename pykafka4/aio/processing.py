@@ -14,10 +14,12 @@ from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
+from pykafka4.consumer.processing.consumer_run import COMMIT_SECONDS, Between
 from pykafka4.consumer.processing.progress import Progress, Task
-from pykafka4.consumer.processing.run import COMMIT_SECONDS, LOOK, Between, Plan, Rounds, tell
+from pykafka4.consumer.processing.run import LOOK, Plan, Rounds
 from pykafka4.consumer.processing.safe import Reads
 from pykafka4.consumer.processing.work import Lane, Processed, Work, checked_delivery
+from pykafka4.consumer.selection import Run
 from pykafka4.errors import ClosedError, KafkaError, shown
 from pykafka4.logs import get_log
 from pykafka4.net import system
@@ -34,7 +36,7 @@ PROGRESS: Final[ContextVar[Progress | None]] = ContextVar("pykafka4_progress", d
 class BeginsRuns(Reads, Protocol):
     """What a run in tasks needs of the consumer's session."""
 
-    async def await_run(self, run: Any) -> None:
+    async def await_run(self, run: Run) -> None:
         """As `begin_run`."""
 
 
@@ -279,7 +281,7 @@ class TaskProcessing(Rounds):
         await self._tell_all(partitions, "on_partitions_lost", "on_partitions_revoked")
 
     async def _tell_all(self, partitions: list[TopicPartition], *methods: str) -> None:
-        told = tell(self._selection.listener, partitions, *methods)
+        told = self._tell(partitions, *methods)
         if inspect.isawaitable(told):
             await told
 

@@ -296,8 +296,9 @@ class Allotment:
             self._balance()
         self._wait_for(ending, timeout, meanwhile)
 
-    def drop(self, tps: Iterable[TopicPartition]) -> None:
-        """These have ended: what finishes from now on does not count."""
+    def drop(self, tps: Collection[TopicPartition]) -> None:
+        """Forget the records of these partitions; records that are finished from now on do not count."""
+        self.end(tps, 0.0)
         with self._lock:
             for tp in tps:
                 if (queue := self._ending.pop(tp, None)) is not None:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from threading import Thread
 from typing import Final
 
 import attrs
 
 from pykafka4.consumer.processing.allotment import Allotment
-from pykafka4.consumer.processing.pauses import Pauses
-from pykafka4.consumer.processing.run import COMMIT_EVERY, COMMIT_SECONDS, LOOK, Consumes, commit_last, tell
-from pykafka4.consumer.processing.safe import Reads, Safe
+from pykafka4.consumer.processing.consumer_run import COMMIT_SECONDS, Consumes, ThreadListener
+from pykafka4.consumer.processing.run import COMMIT_EVERY, LOOK
+from pykafka4.consumer.processing.safe import Reads
 from pykafka4.errors import ClosedError, KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
 from pykafka4.net import system
@@ -43,16 +43,15 @@ class StreamsPlan:
     max_poll: float  # how long a listener may take, and a stream may go unread before that is logged
 
 
-class Dispatcher:
+class Dispatcher(ThreadListener):
     """Serves the streams of one consumer. `run` is its thread; the listener runs there, or in the thread that closes the consumer."""
 
     def __init__(
         self, consumer: Consumes, allotment: Allotment, plan: StreamsPlan, reads: Reads, give_back: Callable[[bool], object]
     ) -> None:
         """`give_back(whole)` is called at the end: the consumer may be used by others; `whole`: and it is not being closed."""
-        self._consumer, self._allotment, self._plan, self._reads = consumer, allotment, plan, reads
-        self._safe = Safe(reads, allotment.unfinished)
-        self._pauses, self._give_back = Pauses(consumer, plan.most_in_hand), give_back
+        super().__init__(consumer, reads, allotment, plan.most_in_hand, plan.where, commits=True)
+        self._consumer, self._allotment, self._plan, self._give_back = consumer, allotment, plan, give_back
         self._commit_at = system.monotonic() + COMMIT_EVERY
         self._wanted: deque[Promise[None]] = deque()  # commits that the application waits for
         self._drain_until: float | None = None  # set by `end`, and so is
@@ -90,14 +89,6 @@ class Dispatcher:
     def in_own_thread(self) -> bool:
         """Whether the listener calls, which must not wait for what its thread does next."""
         return system.current_thread() is self._thread
-
-    def safe(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What `commit` of the consumer may commit."""
-        return self._safe.places()
-
-    def paused_by_application(self, tps: Collection[TopicPartition]) -> None:
-        """They stay paused."""
-        self._pauses.forget(tps)
 
     def wait_for_end(self, timeout: float) -> bool:
         """Whether it has ended, within `timeout` seconds."""
@@ -208,10 +199,6 @@ class Dispatcher:
         except KafkaError as error:  # partitions were lost, and the next poll says so; or callbacks are stuck
             committed(offsets, error)
 
-    def _committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
-        if error is not None:
-            log.warning("%s: the commit of finished records failed, and is repeated: %s", self._plan.where, error)
-
     def _refuse_commits(self) -> None:
         for promise in self._take_wanted():
             promise.set_exception(ClosedError("the streams have ended"))
@@ -222,9 +209,6 @@ class Dispatcher:
             while True:
                 wanted.append(self._wanted.popleft())
         return wanted
-
-    def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> None:
-        commit_last(self._consumer, offsets, min(timeout, self._reads.left()), self._committed, self._plan.where)
 
     # ---------------------------------------------------------------- the listener, inside `poll`
 
@@ -237,29 +221,9 @@ class Dispatcher:
             self._pauses.leave_out(strange)
         self._tell(partitions, "on_partitions_assigned")
 
-    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        """Have the records in hand finished, and commit, before another member begins."""
+    def _end_in_hand(self, partitions: list[TopicPartition]) -> None:
         limit = min(self._plan.drain, self._plan.max_poll / 2, self._reads.left())
         self._allotment.end(partitions, limit, self._meanwhile)
-        offsets = self._safe.uncommitted(partitions)
-        self._gone(partitions)
-        self._commit_now(offsets, COMMIT_SECONDS)
-        self._tell(partitions, "on_partitions_revoked")
-
-    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        """Another member may have begun: nothing can be committed."""
-        self._allotment.end(partitions, 0.0)
-        self._gone(partitions)
-        self._tell(partitions, "on_partitions_lost", "on_partitions_revoked")
-
-    def _gone(self, tps: Collection[TopicPartition]) -> None:
-        """These partitions are another member's."""
-        self._safe.end(tps)
-        self._allotment.drop(tps)
-        self._pauses.release(tps)
-
-    def _tell(self, partitions: list[TopicPartition], *methods: str) -> None:
-        tell(self._reads.selection.listener, partitions, *methods)
 
     # ---------------------------------------------------------------- the end
 
@@ -272,6 +236,4 @@ class Dispatcher:
         self._reads.go_back(self._safe.places())
         self._commit_now(self._safe.uncommitted(), max(LEAST_SECONDS, min(COMMIT_SECONDS, until - began)))
         self._pauses.end()
-        mine = list(allotment.queues)
-        allotment.end(mine, 0.0)
-        allotment.drop(mine)
+        allotment.drop(list(allotment.queues))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
 from functools import partial
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
@@ -15,10 +15,10 @@ from typing import Any, Final, Protocol
 
 import attrs
 
+from pykafka4.consumer.processing.consumer_run import COMMIT_SECONDS, Between, ConsumerRun, Consumes, ThreadListener
 from pykafka4.consumer.processing.dead_letters import DeadLetters, Sends
 from pykafka4.consumer.processing.own_threads import OwnThreads
-from pykafka4.consumer.processing.pauses import Pauses, Pausing
-from pykafka4.consumer.processing.safe import Reads, Safe
+from pykafka4.consumer.processing.safe import Reads
 from pykafka4.consumer.processing.work import Handler, Order, Processed, Retries, Work
 from pykafka4.errors import ClosedError, ConfigError, GroupError, KafkaError, shown, with_article
 from pykafka4.logs import get_log
@@ -27,35 +27,15 @@ from pykafka4.net import system
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
 
-__all__ = [
-    "COMMIT_EVERY",
-    "COMMIT_SECONDS",
-    "LOOK",
-    "Between",
-    "Consumes",
-    "Plan",
-    "Rounds",
-    "Stop",
-    "at_least_one",
-    "commit_last",
-    "check_sends",
-    "plan",
-    "run",
-    "seconds",
-    "tell",
-]
+__all__ = ["COMMIT_EVERY", "LOOK", "Plan", "Rounds", "Stop", "at_least_one", "check_sends", "plan", "run", "seconds"]
 
 log = get_log("pykafka4.processing")
 
 UNORDERED: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
 LOOK: Final = 0.2  # seconds between looks at `stop`, at retries and at failures
 COMMIT_EVERY: Final = 5.0
-COMMIT_SECONDS: Final = 10.0
 MOST_WORKERS: Final = 1_000
 ELSEWHERE: Final = ("ProcessPoolExecutor", "InterpreterPoolExecutor")  # executors that pickle what they run
-
-
-OnCommitted = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
 
 
 class Stop(Protocol):
@@ -63,26 +43,6 @@ class Stop(Protocol):
 
     def is_set(self) -> bool:
         """Whether to stop."""
-
-
-class Between(Pausing, Protocol):
-    """What is needed of a consumer between two polls, on threads and in tasks."""
-
-    def wakeup(self) -> None:
-        """See Consumer.wakeup."""
-
-    def commit_async(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], on_done: OnCommitted) -> None:
-        """See Consumer.commit_async."""
-
-
-class Consumes(Between, Protocol):
-    """What is needed of a consumer."""
-
-    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Record]:
-        """See Consumer.poll."""
-
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float | None = None) -> None:
-        """See Consumer.commit."""
 
 
 @attrs.frozen
@@ -226,25 +186,15 @@ def seconds(value: object, what: str) -> float:
     return float(value)
 
 
-class Rounds:
+class Rounds(ConsumerRun):
     """What a run of `process` does between two polls, on threads and in tasks. It never waits."""
 
     def __init__(self, consumer: Between, plan: Plan, work: Work, reads: Reads, where: str, commits: bool) -> None:
         """`where` begins log lines. `commits`: there is a group."""
-        self._between, self._plan, self._work, self._reads, self._where, self._commits = consumer, plan, work, reads, where, commits
-        self._selection = reads.selection
-        self._safe = Safe(reads, work.unfinished)
-        self._pauses = Pauses(consumer, plan.most_in_hand)
+        super().__init__(consumer, reads, work, plan.most_in_hand, where, commits)
+        self._plan, self._work = plan, work
         self._commit_at = system.monotonic() + COMMIT_EVERY
         self.closed = False  # by another thread or task, which has the listener commit what is finished
-
-    def safe(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What `commit` of the application may commit."""
-        return self._safe.places()
-
-    def paused_by_application(self, tps: Collection[TopicPartition]) -> None:
-        """They stay paused."""
-        self._pauses.forget(tps)
 
     def end(self) -> None:
         """Be no longer what uses the consumer; unless it was closed, which ended the run: then its listener commits what is finished."""
@@ -301,19 +251,6 @@ class Rounds:
             self._work.drop(gone)
             self._pauses.forget(gone)
 
-    def _uncommitted(self, tps: Collection[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        return self._safe.uncommitted(tps) if self._commits else {}
-
-    def _committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
-        if error is not None:
-            log.warning("%s: the commit of finished records failed, and is repeated: %s", self._where, error)
-
-    def _gone(self, tps: Collection[TopicPartition]) -> None:
-        """These partitions are another member's."""
-        self._safe.end(tps)
-        self._work.drop(tps)
-        self._pauses.release(tps)
-
     def _go_back(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Go back to the first record of each partition that is not finished; returns what is to be committed."""
         try:
@@ -325,7 +262,7 @@ class Rounds:
         return self._uncommitted()
 
 
-class Processing(Rounds):
+class Processing(Rounds, ThreadListener):
     """One run of `Consumer.process`. Used by the thread that polls; the listener runs there, too."""
 
     def __init__(self, consumer: Consumes, plan: Plan, reads: Reads, where: str, commits: bool, release_seconds: float) -> None:
@@ -351,31 +288,8 @@ class Processing(Rounds):
         finally:
             self._finish()
 
-    def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> None:
-        commit_last(self._consumer, offsets, min(timeout, self._reads.left()), self._committed, self._where)
-
-    # ---------------------------------------------------------------- the listener, inside `poll`
-
-    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        """They are committed from now on."""
-        self._safe.begin(partitions)
-        self._tell(partitions, "on_partitions_assigned")
-
-    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        """Finish what is in hand, and commit it, before another member begins."""
+    def _end_in_hand(self, partitions: list[TopicPartition]) -> None:
         self._work.end(partitions, min(self._release_seconds, self._reads.left()))
-        offsets = self._uncommitted(partitions)
-        self._gone(partitions)
-        self._commit_now(offsets, COMMIT_SECONDS)
-        self._tell(partitions, "on_partitions_revoked")
-
-    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        """Another member may have begun: nothing can be committed."""
-        self._gone(partitions)
-        self._tell(partitions, "on_partitions_lost", "on_partitions_revoked")
-
-    def _tell(self, partitions: list[TopicPartition], *methods: str) -> None:
-        tell(self._selection.listener, partitions, *methods)
 
     # ---------------------------------------------------------------- the end
 
@@ -413,35 +327,6 @@ class Processing(Rounds):
                 self._commit_now(offsets, COMMIT_SECONDS)
             elif offsets:
                 self._between.commit_async(offsets, self._committed)
-
-
-def commit_last(
-    consumer: Consumes, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float, committed: OnCommitted, where: str
-) -> None:
-    """Commit what is finished of partitions that go, or at the end: without waiting, for `committed`, if there is no time.
-
-    A failure is logged. Whatever it is, the rest of the end has to be done. Only ClosedError is raised: the thread that closes does it.
-    """
-    if not offsets:
-        return
-    try:
-        if timeout <= 0:
-            consumer.commit_async(offsets, committed)
-        else:
-            consumer.commit(offsets, timeout)
-    except ClosedError:
-        raise
-    except KafkaError as error:
-        log.warning("%s: the last commit of finished records failed; they will be read again: %s", where, error)
-
-
-def tell(listener: object | None, partitions: list[TopicPartition], *methods: str) -> object:
-    """Call the first of these methods that the application's listener has; returns what that returns."""
-    for method in methods:
-        listen: Callable[[list[TopicPartition]], Any] | None = getattr(listener, method, None)
-        if listen is not None:
-            return listen(partitions)
-    return None
 
 
 def run(consumer: Consumes, plan: Plan, reads: Reads, where: str, commits: bool, max_poll: float) -> Processed:

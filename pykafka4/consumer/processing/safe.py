@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import itemgetter
 from threading import Thread
-from typing import Any, Protocol
+from typing import Protocol
 
+from pykafka4.consumer.selection import Run, Selection
 from pykafka4.core.subscription import Place
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
@@ -22,7 +23,7 @@ _offset = itemgetter(0)
 class Reads(Protocol):
     """What a run, which reports itself what is finished, needs of the consumer's session."""
 
-    selection: Any
+    selection: Selection
 
     def left(self) -> float:
         """How many seconds are left to close the consumer; infinity while nobody closes it."""
@@ -30,10 +31,10 @@ class Reads(Protocol):
     def closer(self) -> Thread | None:
         """The thread that closes it."""
 
-    def begin_run(self, run: Any) -> None:
+    def begin_run(self, run: Run) -> None:
         """`run` begins, in this thread: what polls have returned so far is finished. Refused while another one runs, or is in a loop."""
 
-    def end_run(self, run: Any) -> None:
+    def end_run(self, run: Run) -> None:
         """It has ended. May be called again."""
 
     def take_over(self) -> None:

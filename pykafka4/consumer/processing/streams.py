@@ -13,8 +13,9 @@ from typing import Any, Final, overload
 
 from pykafka4.client.runtime import warn_unclosed
 from pykafka4.consumer.processing.allotment import Allotment, StreamState
+from pykafka4.consumer.processing.consumer_run import Consumes
 from pykafka4.consumer.processing.dispatcher import Dispatcher, StreamsPlan
-from pykafka4.consumer.processing.run import Consumes, at_least_one
+from pykafka4.consumer.processing.run import at_least_one
 from pykafka4.errors import ConfigError, ForkedClientError, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import api_timeout, check_timeout, refuse_pickling
