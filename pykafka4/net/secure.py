@@ -6,7 +6,8 @@ more, and what the budget of a turn leaves there is read in the next turn, witho
 after a read.
 
 A long response arrives in many pieces, and to be woken for each costs more than to decrypt it. So the loop is not woken before a large part
-of it is there, and a turn with nothing to report does not reach the machines.
+of it is there, or LONGEST_WAIT_S have passed: whether a part is reported while buffers are full depends on the system. A turn with nothing
+to report does not reach the machines.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ __all__ = ["SecureTransport"]
 TLS_RECORD: Final = 16 << 10  # the most that is encrypted in one piece
 HELD: Final = TLS_RECORD + 1024  # more than OpenSSL keeps of a piece that has not arrived completely
 WAITS_FOR_MANY: Final = sys.platform == "linux"  # whether SO_RCVLOWAT applies to selectors
+LONGEST_WAIT_S: Final = 0.1  # for a large part
 HEARD: Final = 16  # bytes of another protocol by which it can be named
 REST: Final = 256  # bytes of it behind those that OpenSSL took
 SESSIONS: Final = 256  # kept at most, a few KiB each
@@ -79,6 +81,7 @@ class SecureTransport(PortableTransport):
         self._shaking: dict[Socket, bytes] = {}  # the first bytes that each received, for the message
         self._unread: dict[int, Socket] = {}  # OpenSSL may have more of these
         self._overdue: dict[int, Socket] = {}  # the same of the last turn, until they are read in this one
+        self._waits: dict[Socket, float] = {}  # sockets that wait for a large part, and until when
         self._sessions = Sessions()
         self._is_shut = False  # and needs no session any more
 
@@ -101,9 +104,12 @@ class SecureTransport(PortableTransport):
         until = system.monotonic() + timeout
         while True:
             self._overdue, self._unread = self._unread, {}
-            events = super().select(0.0 if self._overdue else timeout)
-            for s in list(self._overdue.values()):
-                self._ready(s, READ)
+            longest = min(self._waits.values()) - system.monotonic() if self._waits else timeout
+            events = super().select(0.0 if self._overdue else max(0.0, min(timeout, longest)))
+            now = system.monotonic()
+            for s in [*self._overdue.values(), *(s for s, end in self._waits.items() if end <= now)]:
+                if self._sockets.get(s.link) is s:
+                    self._ready(s, READ)
             events += self._take_events()
             timeout = until - system.monotonic()
             if events or timeout <= 0.0 or not self.wakeup.asleep:
@@ -198,6 +204,7 @@ class SecureTransport(PortableTransport):
 
     def _drop(self, s: Socket) -> None:
         sock: Any = s.sock
+        self._waits.pop(s, None)
         if self._shaking.pop(s, None) is None and s.target is not None and not (sock.session_reused or self._is_shut):
             with contextlib.suppress(ValueError):  # the session is not complete
                 self._sessions.keep(sock.context, s.target, sock.session)  # CPython loses 6.5 KB each time
@@ -260,6 +267,9 @@ class SecureTransport(PortableTransport):
         least = 1
         if s.view is not None and (missing := s.size - s.filled - HELD) > 1:
             least = min(missing, s.sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 4)
+        self._waits.pop(s, None)
+        if least > 1:
+            self._waits[s] = system.monotonic() + LONGEST_WAIT_S
         if least != s.least:
             with contextlib.suppress(OSError):
                 s.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least)

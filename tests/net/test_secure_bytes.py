@@ -212,11 +212,7 @@ def test_a_long_frame_is_waited_for_in_large_parts(driver: Driver) -> None:
         parts.watch()
         assert parts.least() == 1
         for cut in cuts[1:]:
-            parts.next()
-            if cut == 100_001:
-                assert driver.step(0.05) == []
-                assert sum(parts.rooms) == 100_000, "one byte is not worth a turn"
-                continue
+            parts.next()  # the byte after 100,000 is less than the selector reports: it is read when the longest wait is over
             until(lambda cut=cut: (driver.step(0.01), sum(parts.rooms) == cut)[1])
             missing = len(stream) - cut
             assert parts.least() <= max(1, missing - HELD)
