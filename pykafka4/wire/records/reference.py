@@ -582,7 +582,10 @@ class Accumulator(Room):
             return [batch for batch in taken if batch.state == SEALED], due, self.wake_at
 
     def seal(self, batch: Batch, taken: bool = False) -> bool:
-        """Seal an open batch now; False if it is already sealed, or empty. If `taken`, the caller has it: `take` does not return it."""
+        """Seal an open batch now; False if it is already sealed, or empty. If `taken`, the caller has it: `take` does not return it.
+
+        The next record without a key goes to another partition: else a slow stream would stay with one for `batch_size` bytes.
+        """
         with self._lock():
             if batch.state != OPEN or batch.count == 0:
                 return False
@@ -591,6 +594,8 @@ class Accumulator(Room):
             if batch.size * 2 < batch._home.capacity:
                 batch._home.last_was_full.discard(batch.partition)
             self._close(batch, taken)
+            if len(batch._home.available) > 1 and batch.partition == batch._home.sticky:
+                self._rotate(batch._home)
             return True
 
     def limit_batches(self, topic: str, size: int) -> None:

@@ -667,7 +667,11 @@ cdef class Accumulator:
         return [batch for batch in taken if (<Batch>batch).state == S_SEALED], due, self.wake_at
 
     def seal(self, Batch batch not None, bint taken=False) -> bool:
-        """Seal an open batch now; False if it is already sealed, or empty. If `taken`, the caller has it: `take` does not return it."""
+        """Seal an open batch now; False if it is already sealed, or empty. If `taken`, the caller has it: `take` does not return it.
+
+        The next record without a key goes to another partition: else a slow stream would stay with one for `batch_size` bytes.
+        """
+        cdef Topic home
         if batch.state != S_OPEN or batch.count == 0:
             return False
         if batch.acc is not self:
@@ -675,6 +679,9 @@ cdef class Accumulator:
         if batch.used * 2 < batch.home.capacity:
             (<Topic>batch.home).last_was_full[batch.slot] = 0
         self.close_batch(batch, taken)
+        home = batch.home
+        if home.available_count > 1 and batch.slot == home.sticky:
+            rotate(home, self.adaptive * self.batch_size)
         return True
 
     def limit_batches(self, topic, int64_t size) -> None:

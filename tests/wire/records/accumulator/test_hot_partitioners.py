@@ -243,6 +243,20 @@ def test_a_partition_that_is_not_acknowledged_gets_less_and_its_share_back(core:
 
 
 @each_core
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_a_slow_stream_without_keys_is_spread_over_the_partitions(core: ModuleType, adaptive: bool) -> None:
+    it = world(core, "murmur2", {"t": 6}, adaptive=adaptive)
+    chosen: Counter[int] = Counter()
+    for _ in range(60):
+        delivery = it.send(value=bytes(100))
+        (batch,) = it.seal_all()  # its linger is over
+        chosen[delivery.partition] += 1
+        acknowledge(batch)
+    assert len(chosen) == 6
+    assert min(chosen.values()) >= (4 if adaptive else 10), chosen
+
+
+@each_core
 def test_without_adaptivity_every_partition_gets_as_much(core: ModuleType) -> None:
     it = world(core, "murmur2", {"t": 4}, batch_size=4096, buffer_memory=64 * 2**20, max_partition_bytes=16 * 2**20)
     assert set(shares(it, 400, lambda batch: 0 if batch.partition else 10_000).values()) == {100}
