@@ -13,7 +13,7 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from random import Random
@@ -245,7 +245,8 @@ class Runtime:
         try:
             look = self.loop.ask(self._look, STATUS_SECONDS, "the client's status")
             found = self.in_slices(look.topics, lambda now, topics: self.engine.cluster.troubles(topics))
-            return {**look.shown, "offline": look.offline(), "topics": {name: why for part in found for name, why in part.items()}}
+            topics = {name: why for part in found for name, why in part.items()}
+            return with_offline({**look.shown, "offline": {}, "topics": topics}, look.offline())
         except KafkaError as error:
             return {
                 **self.why_unknown(error),
@@ -320,6 +321,16 @@ class Look:
             f"{topic}-{partition}": {"since": self.at - offline.since, "reason": str(offline.reason)}
             for (topic, partition), offline in self.partitions.items()
         }
+
+
+def with_offline(status: dict[str, Any], offline: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """`status` with further offline partitions, by name. Without another reason they are the reason."""
+    known = {**status["offline"], **{name: {"since": row["since"], "reason": row["reason"]} for name, row in offline.items()}}
+    reason = status["reason"]
+    if reason is None and known:
+        name, first = next(iter(known.items()))
+        reason = f"{f'{name} is' if len(known) == 1 else f'{len(known)} partitions are'} offline: {first['reason']}"
+    return {**status, "reason": reason, "offline": known}
 
 
 def _look_at(look: Callable[[float, Sequence[T]], R], part: Sequence[T], now: float) -> R:

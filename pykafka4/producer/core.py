@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from pykafka4.client.attachment import SHORT, Attachment, read_config
 from pykafka4.client.client import Client
+from pykafka4.client.runtime import with_offline
 from pykafka4.core import INFINITY
 from pykafka4.core.producer.outcomes.ledger import Census, Ledger, ProducerStats, Snapshot, take_census
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
@@ -363,6 +364,7 @@ class Core(Attachment[Sender]):
         if found["state"] in WORKING:
             with contextlib.suppress(KafkaError):  # it has just ended
                 partitions = self._look_at_partitions()
+                found = with_offline(found, {name: row for name, row in partitions.items() if row["state"] == "offline"})
         if found["state"] != "unresponsive":
             with contextlib.suppress(KafkaTimeoutError):
                 totals = self.stats().totals()

@@ -10,7 +10,8 @@ import pytest
 
 from benchmarks.scale.shape import Shape
 from benchmarks.scale.states import CALL_MS, CASES, HOLD_MS, figures
-from pykafka4 import KafkaTimeoutError, Producer, ProducerFencedError
+from pykafka4 import Client, KafkaTimeoutError, Producer, ProducerFencedError, TopicPartition
+from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline
 from pykafka4.core.producer.outcomes.ledger import Ledger
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import IMPLEMENTATION
@@ -58,6 +59,34 @@ def test_a_partition_that_the_coordinator_does_not_add_is_offline_and_says_why(r
             assert row(producer)["since"] is not None
         finally:
             producer.close(0)
+
+
+def test_a_partition_without_a_leader_is_offline_in_status_and_events_alike(server: ModelServer) -> None:
+    events: list[Any] = []
+    with Client(bootstrap_servers=server.bootstrap_servers) as client:
+        client.events(events.append)
+        with Producer(client, linger_ms=0) as producer:
+            producer.send("t", b"v", partition=0).result(SECONDS)
+            server.do(lambda cluster: cluster.orphan("t", 0, 1.0))
+            client.refresh_metadata(timeout=SECONDS)
+            until(lambda: any(isinstance(event, PartitionOffline) for event in events), "the event, although no request has failed")
+            waiting = producer.send("t", b"v", partition=0)
+            found = producer.status()
+            assert found["offline"]["t-0"]["reason"] == found["partitions"]["t-0"]["reason"]
+            assert "t-0 is offline" in found["reason"]
+            waiting.result(SECONDS)
+            until(lambda: PartitionOnline(TopicPartition("t", 0)) in events, "the event of its return")
+            assert producer.status()["offline"] == {}
+
+
+def test_an_unreachable_leader_is_in_offline_as_in_partitions(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make(linger_ms=0))
+    stop_all(server)
+    producer.send("t", b"v", partition=0)
+    until(lambda: "t-0" in producer.status()["offline"], "the partition to be offline")
+    found = producer.status()
+    assert found["reason"]
+    assert found["offline"]["t-0"]["reason"] == found["partitions"]["t-0"]["reason"]
 
 
 def test_the_partitions_of_a_fenced_producer_are_offline_since_then(server: ModelServer, make: Maker) -> None:

@@ -105,14 +105,27 @@ class Recovery:
         backoff = backoffs.get(tp) or backoffs.setdefault(tp, self._new_backoff())
         leader = self._cluster.leader(tp)
         failed = leader if node is None or leader is None or leader.node == node else None
-        self.offline[tp] = offline = Offline(now, reason, backoff.attempts + 1, failed, now + backoff.next())
+        self._cluster.refresh(now, (tp.topic,))
+        self._begin(tp, Offline(now, reason, backoff.attempts + 1, failed, now + backoff.next()))
+
+    def lacks_leader(self, now: float, tp: TopicPartition, reason: KafkaError, since: float | None = None) -> None:
+        """No request for `tp` failed, but none can be sent, as it has no leader.
+
+        It is online as soon as its leader is connected: no back-off, and no request for metadata, which the cluster sends anyway.
+        """
+        if (known := self.offline.get(tp)) is not None:
+            known.reason = reason
+        elif self._cluster.wants(tp.topic):
+            self._begin(tp, Offline(now if since is None else since, reason, 0, None, now))
+
+    def _begin(self, tp: TopicPartition, offline: Offline) -> None:
+        self.offline[tp] = offline
         self.losses += 1
         outage = self._outages.get(tp.topic) or self._outages.setdefault(tp.topic, Outage(self._new_backoff()))
         outage.partitions[tp] = None
-        self._cluster.refresh(now, (tp.topic,))
         self._changed.add(tp.topic)
         self._timers.at(offline.not_before, partial(self._look, tp))
-        self._emit(PartitionOffline(tp, reason))
+        self._emit(PartitionOffline(tp, offline.reason))
 
     def healthy(self, tp: TopicPartition) -> None:
         """A request for `tp` succeeded: its back-off starts over."""

@@ -296,6 +296,8 @@ class Sender:
                 self.compress(batch, queue)
             self._deadlines.watch(queue)
             self._ready.place(queue)
+            if queue.placed_at is None:
+                self._report_leaderless(queue, now)
         for batch in due:
             queue = self._queue(batch.topic, batch.partition)
             queue.due = batch
@@ -364,13 +366,19 @@ class Sender:
                 self._follow_leader(queue)
                 if self.cluster.leader(queue.tp) is not None:
                     queue.leaderless_since = None
-                elif queue.leaderless_since is None:
-                    queue.leaderless_since = now
+                else:
+                    queue.leaderless_since = now if queue.leaderless_since is None else queue.leaderless_since
+                    self._report_leaderless(queue, now)
             if recreated:
                 self._limits.start_again(topic)
         for tp in self._changes.take_online():
             if (queue_back := self.queues.get(tp)) is not None:
                 self._follow_leader(queue_back)
+
+    def _report_leaderless(self, queue: PartitionQueue, now: float) -> None:
+        """`Recovery` owns the reason why a partition cannot be used: events, `status()` and errors read it there."""
+        if queue.tp.partition >= 0 and self.cluster.leader(queue.tp) is None and self.cluster.partitions(queue.tp.topic):
+            self.recovery.lacks_leader(now, queue.tp, KafkaError(f"{queue.tp}: no leader"), queue.leaderless_since)
 
     def _follow_leader(self, queue: PartitionQueue) -> None:
         """Place `queue`. With idempotence its batches do not wait for the responses of a leader that was replaced: it may be frozen."""

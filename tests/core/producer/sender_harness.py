@@ -142,6 +142,7 @@ class FakeRecovery:
         self.on_online: list[Callable[[TopicPartition], None]] = []
         self.offline: dict[TopicPartition, Any] = {}
         self.reports: list[tuple[TopicPartition, KafkaError]] = []
+        self.lacking: dict[TopicPartition, str] = {}
 
     def leader(self, tp: TopicPartition) -> Leader | None:
         node = self.leaders.get(tp)
@@ -155,6 +156,9 @@ class FakeRecovery:
 
     def report(self, now: float, tp: TopicPartition, reason: KafkaError, node: int | None = None) -> None:
         self.reports.append((tp, reason))
+
+    def lacks_leader(self, now: float, tp: TopicPartition, reason: KafkaError, since: float | None = None) -> None:
+        self.lacking[tp] = str(reason)
 
     def healthy(self, tp: TopicPartition) -> None: ...
 
