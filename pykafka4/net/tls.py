@@ -91,7 +91,7 @@ class Contexts:
         self._config, self._client_id = config, client_id
         self._made: tuple[bytes, ssl.SSLContext] | None = None  # from which content
         self._warned = False
-        self.current()
+        self._warn_of_unchecked(self.current())
 
     def current(self) -> ssl.SSLContext:
         """The context for a new connection; the last one unless a file has changed.
@@ -114,6 +114,13 @@ class Contexts:
                 self._warned = True
                 log.warning("%s: the certificates cannot be read again; those from before are used: %s", self._client_id, str(error))
         return self._made[1]
+
+    def _warn_of_unchecked(self, context: ssl.SSLContext) -> None:
+        """Once per client. Brokers advertise the addresses at which the client authenticates: only certificates tell a stranger there."""
+        if context.verify_mode != ssl.CERT_REQUIRED:
+            log.warning("%s: ssl_context does not verify certificates: anybody in the network can read the traffic", self._client_id)
+        elif not context.check_hostname:
+            log.warning("%s: host names are not checked: any certificate of a trusted authority is accepted", self._client_id)
 
     def _read(self, name: str) -> bytes | None:
         config = self._config

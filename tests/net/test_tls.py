@@ -556,3 +556,26 @@ def test_an_encrypted_key_with_headers_is_read_as_well(spell: Callable[[str], st
 
 def test_a_common_name_is_no_name_of_a_broker() -> None:
     assert Contexts(config()).current().hostname_checks_common_name is False
+
+
+def unverified() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({}, None),
+        ({"ssl_check_hostname": False}, "host names are not checked"),
+        ({"ssl_context": ssl.create_default_context()}, None),
+        ({"ssl_context": unverified()}, "does not verify certificates"),
+    ],
+)
+def test_a_client_that_cannot_tell_a_stranger_warns_once(
+    options: dict[str, Any], says: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    contexts = Contexts(config(**options), "c")
+    contexts.current()
+    assert [says in line.getMessage() for line in caplog.records] == ([] if says is None else [True])
