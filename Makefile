@@ -35,7 +35,7 @@ demo-model: base ## the same story in ten seconds without a JVM: model brokers i
 LANES := $(PY) -m tools.lanes
 KEPT = -o cache_dir=build/pytest/$@ $(MORE)
 SLOWEST := --durations=40 --durations-min=2
-SPREAD := -n 2 --dist loadfile  # two processes, each with clusters of its own; a file stays together
+SPREAD := -n 2 --dist loadfile --max-worker-restart=0  # two processes, each with clusters of its own; a file stays together
 OFFLINE := not ($(REAL) or simulation)
 ON_BROKERS := (cluster or spark) and not (chaos or storm or harness or lengthy)
 

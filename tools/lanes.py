@@ -19,6 +19,9 @@ from dataclasses import dataclass, field
 
 ALONE = "-n 0 --last-failed --last-failed-no-failures none"
 FAILED = re.compile(r"^(?:FAILED|ERROR) (?P<test>.+?)(?: - .*)?$")
+WHOLE = "-n 0"  # a crashed process leaves tests that have not run
+CRASHED = re.compile(r"crashed while running|crashed workers reached")
+LIMIT_S = 2700  # a target that hangs ends, and fails
 OUTPUT = threading.Lock()
 
 
@@ -28,12 +31,13 @@ class Run:
 
     target: str
     passed: bool = False
+    crashed: bool = False
     seconds: float = 0.0
     failed: list[str] = field(default_factory=list)
 
     def __call__(self, prefix: str, more: str = "") -> bool:
         began = time.monotonic()
-        command = ["make", "--no-print-directory", self.target, f"MORE={more}"]
+        command = ["timeout", "--kill-after=30", str(LIMIT_S), "make", "--no-print-directory", self.target, f"MORE={more}"]
         done = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
         )
@@ -41,6 +45,7 @@ class Run:
         for line in done.stdout:
             if found := FAILED.match(line):
                 self.failed.append(found["test"].strip())
+            self.crashed = self.crashed or CRASHED.search(line) is not None
             with OUTPUT:
                 print(f"{prefix} | {line}", end="", flush=True)
         self.passed = done.wait() == 0
@@ -84,10 +89,11 @@ def main(arguments: Sequence[str]) -> int:
     first = [run for runs in lanes for run in runs]
     width = max(len(run.target) for run in first)
     side_by_side(lanes, width)
-    second = [Run(run.target) for run in first if not run.passed]
-    for run in second:
-        print(f"\n== {run.target}: its failed tests run again, alone", flush=True)
-        run(run.target.ljust(width), ALONE)
+    failed = [run for run in first if not run.passed]
+    second = [Run(run.target) for run in failed]
+    for before, run in zip(failed, second):
+        print(f"\n== {run.target}: {'all' if before.crashed else 'its failed'} tests run again, alone", flush=True)
+        run(run.target.ljust(width), WHOLE if before.crashed else ALONE)
     report(first, second, time.monotonic() - began)
     return 0 if all(run.passed for run in second) else 1
 
