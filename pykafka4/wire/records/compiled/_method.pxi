@@ -1,5 +1,7 @@
 # The method `send` of producers: an instance gives its accumulator's own method, because a call in between takes as long as a send.
 
+from cpython.object cimport PyObject_GenericGetAttr
+
 
 cdef class send_method:
     """Decorator. On an instance its attribute `_send`; on the class the decorated function, for documentation and tracing.
@@ -13,7 +15,8 @@ cdef class send_method:
         self.__wrapped__ = function
 
     def __get__(self, owner, kind):
-        return self.__wrapped__ if owner is None else owner._send
+        # Not `owner._send`: a producer has `__getattr__`, which makes each look-up by name slower.
+        return self.__wrapped__ if owner is None else PyObject_GenericGetAttr(owner, "_send")
 
     def __call__(self, *args, **how):
         return self.__wrapped__(*args, **how)
