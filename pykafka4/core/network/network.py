@@ -279,9 +279,19 @@ class Network:
         """The socket of `link` was closed or could not be opened."""
         endpoint = self._links.pop(link, None)
         if endpoint is not None and endpoint.connection is not None:
-            endpoint.connection.lost(now, reason)
+            endpoint.connection.lost(now, self._advised(endpoint, reason))
             self._ended(now, endpoint, endpoint.connection)
             self._answer(now, self._answers)
+
+    def _advised(self, endpoint: Endpoint, reason: KafkaError) -> KafkaError:
+        """An advertised address that has never answered, while a bootstrap address did, is usually wrong for this machine."""
+        known = self._answered.negotiated
+        bootstrap = {e.address for e in self._configured}
+        if type(reason) is not ConnectionLost or endpoint.node < 0 or endpoint.address in known | bootstrap or not known & bootstrap:
+            return reason
+        advised = ConnectionLost(f"{reason}; broker {broker_of(endpoint.node)} advertises this address: see its advertised.listeners")
+        advised.__cause__ = reason.__cause__
+        return advised
 
     def awaits_write(self, link: int) -> bool:
         """Whether a request of `link` is complete as soon as it reaches the socket, so that `written` has to be called."""

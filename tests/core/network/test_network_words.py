@@ -40,6 +40,20 @@ def test_status_has_one_row_for_a_broker_that_is_also_a_bootstrap_address() -> N
     assert rows == {("h1", 1): 1, ("h2", 2): 2, ("h3", 3): 3, ("lb", 9): -3}, "why the bootstrap server cannot be reached"
 
 
+def test_an_advertised_address_that_never_answers_is_explained_by_advertised_listeners() -> None:
+    harness = NetworkHarness(bootstrap_servers="b1:1")
+    harness.network.want(ANY)
+    harness.poll(0.0)
+    harness.accept(0.0)
+    harness.placed()
+    harness.network.want(2)
+    harness.outage(0.0, 1.0)
+    assert "connection refused; broker 2 advertises this address: see its advertised.listeners" in harness.network.why_down(2)
+    link = harness.open(1)
+    harness.network.lost(1.0, link, REFUSED)
+    assert "advertised" not in harness.network.why_down(1), "it has answered"
+
+
 def test_why_down_names_the_address_of_a_node_and_its_error() -> None:
     harness = NetworkHarness(bootstrap_servers="b1:1").placed()
     harness.open(1)
