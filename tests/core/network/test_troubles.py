@@ -12,7 +12,7 @@ from pykafka4.core import Reply
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.call import AnyBroker, Call, Next
 from pykafka4.core.network.troubles import REPEAT_S, WARN_AFTER_S, Troubles
-from pykafka4.errors import ConnectionLost, broker_error
+from pykafka4.errors import ConnectionLost, KafkaError, broker_error
 from tests.core.network.network_harness import NetworkHarness
 
 NONE = broker_error(15, "coordinator of group g")
@@ -71,3 +71,11 @@ def test_a_client_without_a_reachable_broker_says_so_again_and_again(caplog: pyt
         harness.network.lost(now + 1.0, harness.connects[-1].link, ConnectionLost("reset"))
         harness.outage(now + 2.0, now + 20.0)
     assert len(caplog.records) == before, "another outage begins"
+
+
+def test_the_reason_is_the_latest_error_of_the_oldest_trouble() -> None:
+    troubles = Troubles("c")
+    troubles.note(0.0, "old", KafkaError("first"))
+    troubles.note(1.0, "new", KafkaError("other"))
+    troubles.note(2.0, "old", KafkaError("second"))
+    assert troubles.reason(WARN_AFTER_S + 2.0) == "second"
