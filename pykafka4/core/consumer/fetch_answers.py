@@ -34,7 +34,7 @@ from pykafka4.wire.records.layout import INT64_MAX
 
 __all__ = ["MOST_CUT_OFF", "FetchAnswers"]
 
-MOST_CUT_OFF: Final = 2  # responses without one complete batch: two Fetches may be in flight when the first of them tells its size
+MOST_CUT_OFF: Final = 100  # responses in a row without one complete batch: others of a response may take the room several times
 
 
 class FetchAnswers:
