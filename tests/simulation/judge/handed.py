@@ -6,7 +6,7 @@ that is judged over the time in which the application looked, found nothing more
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -55,6 +55,7 @@ class Reading:
         self._sim, self.name, self._policy, self._in_group, self._keeps = sim, name, policy, in_group, keeps
         self.owned: dict[TopicPartition, Place] = {}
         self.paused: set[TopicPartition] = set()
+        self._paused_before: set[TopicPartition] = set()  # released while they were paused: still paused if the next assignment has them
         self.subscribed = INFINITY  # when it was first told of an assignment: from then on its client knows its topics
         self._looked = 0.0
         self._asked_until = 0.0  # when the application last had an answer
@@ -69,18 +70,21 @@ class Reading:
             self._sim.used["new topics assigned"] += self._in_group and self._sim.is_new(tp.topic)
             fresh = self._in_group and self._sim.is_fresh(tp, self.subscribed)
             self.owned[tp] = Place(at=None if self._in_group else 0, least=self._sim.least(tp), fresh=fresh)
+        self.paused |= self._paused_before & self.owned.keys()
+        self._paused_before.clear()
         excluded = [tp for tp in self.owned if self._in_group and self._sim.leaves_out(tp.topic)]
         if excluded:
             raise Broken("subscriptions select topics", f"{self.name} is assigned {excluded}, which its subscription excludes")
         self.subscribed = min(self.subscribed, self._sim.timeline.now)
 
-    def end(self, tps: Iterable[TopicPartition], *, lost: bool = False) -> None:
+    def end(self, tps: Collection[TopicPartition], *, lost: bool = False) -> None:
         """They are not any more. One that was lost may never have been reported."""
         for tp in tps:
             if tp not in self.owned and not lost:
                 raise Broken("listeners are told the truth", f"{tp} is revoked and was not assigned")
             self.owned.pop(tp, None)
-            self.paused.discard(tp)
+        self._paused_before |= self.paused.intersection(tps)
+        self.paused.difference_update(tps)
 
     def sought(self, tp: TopicPartition, offset: int, time: int | None = None) -> None:
         """The application reads on from there; with `time` the client has to find that offset."""
