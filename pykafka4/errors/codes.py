@@ -23,6 +23,7 @@ A new column or row does not change what these modules of `core` decide by a cod
     metadata.topic           topics that do not exist yet
     network.authentication   a mechanism that the broker lacks, and credentials that it refuses
     network.connection       a version of ApiVersions that the broker lacks (and `wire.protocol.frame`)
+    network.troubles         what is usually wrong when an error is retried without end
     producer.produce.responses    REQUEST_TIMED_OUT: the leader may have been replaced; hints in messages
     producer.sequences.identity   errors of InitProducerId that are transient
     producer.topics.missing       a topic that no longer exists

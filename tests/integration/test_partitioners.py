@@ -86,7 +86,7 @@ def await_leaderless(producer: Producer, topic: str, partitions: list[int]) -> N
 
     def known() -> bool:
         rows = producer.status()["partitions"]
-        return all(rows[f"{topic}-{partition}"]["reason"] == "no leader" for partition in partitions)
+        return all(rows[f"{topic}-{partition}"]["reason"] == f"{topic}-{partition}: no leader" for partition in partitions)
 
     until(known, 30, lambda: f"no leader of {partitions}: {producer.status()['partitions']}")
 

@@ -89,6 +89,7 @@ def test_a_bug_of_the_consumer_is_found(mutant: Patch, monkeypatch: pytest.Monke
     CONSUMERS[mutant].check(hunted(CONSUMERS[mutant], ConsumerSimulation, SCHEDULES[ConsumerSimulation]))
 
 
+@pytest.mark.filterwarnings("ignore:an? (aio.)?(Consumer|Producer) was not closed:ResourceWarning")
 @pytest.mark.parametrize("mutant", TRANSACTIONS, ids=lambda mutant: mutant.__name__)
 def test_a_bug_of_transactions_is_found(mutant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant(monkeypatch)

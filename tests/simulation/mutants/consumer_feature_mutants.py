@@ -27,7 +27,7 @@ __all__ = ["MUTANTS"]
 
 
 def take_what_is_excluded(patch: pytest.MonkeyPatch) -> None:
-    around(patch, TopicFilter, "matches", lambda original, self, topic: any(matches(topic) for matches in self._matches))
+    around(patch, TopicFilter, "matches", lambda original, self, topic: any(pattern.fullmatch(topic) for pattern in self.patterns))
 
 
 def keep_what_is_deleted(patch: pytest.MonkeyPatch) -> None:

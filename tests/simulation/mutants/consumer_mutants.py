@@ -246,7 +246,7 @@ def crash_with_the_others(patch: pytest.MonkeyPatch) -> None:
     def fail(original: Any, self: Engine, slot: Any, error: Exception) -> None:
         raise error
 
-    around(patch, Engine, "_fail", fail)
+    around(patch, Engine, "stop", fail)
 
 
 def call_back_twice(patch: pytest.MonkeyPatch) -> None:

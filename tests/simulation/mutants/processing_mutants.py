@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from pykafka4.consumer import assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.processing import run
 from pykafka4.consumer.processing.allotment import Allotment, StreamState
@@ -109,7 +110,15 @@ def runs_go_on_for_half_a_minute(patch: pytest.MonkeyPatch) -> None:
 
 
 def leaving_takes_its_time(patch: pytest.MonkeyPatch) -> None:
-    around(patch, ConsumerMachine, "leave", lambda original, self, now, seconds, then, reason: original(self, now, 60.0, then, reason))
+    """The machine does not report that the consumer has left, and the thread that closes waits too long for it."""
+    around(
+        patch,
+        ConsumerMachine,
+        "leave",
+        lambda original, self, now, seconds, then, reason: original(self, now, seconds, lambda: None, reason),
+    )
+    settled = assignment.settled
+    patch.setattr(assignment, "settled", lambda waits, promise, seconds: settled(waits, promise, seconds + 3.0))
 
 
 MUTANTS: Final[dict[Patch, Hunt]] = {

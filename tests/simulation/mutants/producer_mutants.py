@@ -44,8 +44,8 @@ from tests.simulation.world.weather import Climate
 def forget_what_was_lost(patch: pytest.MonkeyPatch) -> None:
     """A lost connection takes its batches with it."""
 
-    def lost(original: Any, self: Answers, flight: Any, now: float, outcome: Any) -> None:
-        for queue, batch in flight.entries:
+    def lost(original: Any, self: Answers, node: int, entries: Any, now: float, outcome: Any) -> None:
+        for queue, batch in entries:
             if not batch.done:
                 self._outcomes.ledger.requeued(batch.count)
                 queue.remove(batch)
@@ -56,8 +56,8 @@ def forget_what_was_lost(patch: pytest.MonkeyPatch) -> None:
 def take_loss_for_success(patch: pytest.MonkeyPatch) -> None:
     """A lost connection counts as an acknowledgement."""
 
-    def lost(original: Any, self: Answers, flight: Any, now: float, outcome: Any) -> None:
-        for queue, batch in flight.entries:
+    def lost(original: Any, self: Answers, node: int, entries: Any, now: float, outcome: Any) -> None:
+        for queue, batch in entries:
             self._outcomes.acknowledge(queue, batch, -1, -1)
 
     around(patch, Answers, "_flight_lost", lost)
@@ -160,9 +160,9 @@ def lose_count(patch: pytest.MonkeyPatch) -> None:
 def call_it_not_written(patch: pytest.MonkeyPatch) -> None:
     """A lost answer is taken for a request that never left."""
 
-    def lost(original: Any, self: Answers, flight: Any, now: float, outcome: Any) -> None:
-        original(self, flight, now, attrs.evolve(outcome, written=Written.NO))
-        for _, batch in flight.entries:
+    def lost(original: Any, self: Answers, node: int, entries: Any, now: float, outcome: Any) -> None:
+        original(self, node, entries, now, attrs.evolve(outcome, written=Written.NO))
+        for _, batch in entries:
             batch.attempts += 1  # so that only the numbering is wrong
 
     around(patch, Answers, "_flight_lost", lost)
@@ -293,8 +293,8 @@ def never_retry(patch: pytest.MonkeyPatch) -> None:
 def never_retry_after_a_loss(patch: pytest.MonkeyPatch) -> None:
     """A lost connection is final for what was under way."""
 
-    def lost(original: Any, self: Answers, flight: Any, now: float, outcome: Any) -> None:
-        for queue, batch in flight.entries:
+    def lost(original: Any, self: Answers, node: int, entries: Any, now: float, outcome: Any) -> None:
+        for queue, batch in entries:
             batch.written = True
             self._requeue(queue, batch)
             if not batch.done:
@@ -333,10 +333,10 @@ def fill_until_the_timeout(patch: pytest.MonkeyPatch) -> None:
 def rest_everywhere_after_a_loss(patch: pytest.MonkeyPatch) -> None:
     """A lost connection keeps all partitions waiting for a while, not only those that it led to."""
 
-    def lost(original: Any, self: Answers, flight: Any, now: float, outcome: Any) -> None:
-        original(self, flight, now, outcome)
+    def lost(original: Any, self: Answers, node: int, entries: Any, now: float, outcome: Any) -> None:
+        original(self, node, entries, now, outcome)
         for queue in sender_of(self).queues.values():
-            if queue not in dict(flight.entries):
+            if queue not in dict(entries):
                 queue.held_until = now + 5.0
                 self._deadlines._timers.at(queue.held_until, lambda _, queue=queue: self._ready.place(queue))
 

@@ -71,10 +71,12 @@ class Crashed:
         target = engine.network if what == "network" else machine if where == "machine" else attrgetter(where)(machine)
 
         method, kind = "poll" if what == "network" else method, KINDS.get(what)
+        if kind is not None and not hasattr(target, method):
+            method = "heartbeat_ended"  # the only request of the consumer protocol
         whole = getattr(target, method)
 
         def crash(*args: Any, **options: Any) -> Any:
-            if kind is not None and args[1].kind is not kind:
+            if kind is not None and getattr(args[1], "kind", GroupRequest.HEARTBEAT) is not kind:
                 return whole(*args, **options)
             self._came()
             raise Crash("injected")
