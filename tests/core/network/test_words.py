@@ -33,7 +33,8 @@ def fields_of(cls: type) -> list[tuple[str, bool]]:
 
 def test_every_error_message_of_a_response_is_filtered_as_it_is_decoded() -> None:
     """But that of SaslAuthenticate, which its mechanism filters: only the mechanism knows all secrets of the exchange."""
-    responses = [cls.response for cls in REQUESTS.values() if cls.response is not SaslAuthenticateResponse]
+    ours = [cls for cls in REQUESTS.values() if cls.__module__.startswith("pykafka4.")]  # other tests declare messages of their own
+    responses = [cls.response for cls in ours if cls.response is not SaslAuthenticateResponse]
     fields = [field for response in responses for field in fields_of(response)]
     assert sum(words for _, words in fields) > 20
     assert [name for name, words in fields if name.endswith("error_message") and not words] == []
