@@ -1,14 +1,15 @@
 """Compares this checkout's CPU per record with another commit's, in one interleaved run on the sink.
 
-`python -m benchmarks.against COMMIT` checks COMMIT out under build/, with a virtual environment and a compiled core of its own, and runs
-every case of both in turns. A round gives one ratio per case; their median counts, because the two runs of a round see the same machine.
-With `--peers` confluent-kafka has its turn, too, and what is compared is the CPU per record in relation to its own in the same round: that
-of the better of its configurations. Exits with 1 when a case takes more than 3 % more than before (`--limit`).
+`python -m benchmarks.against COMMIT` checks COMMIT out under build/, with a virtual environment of its own, builds the compiled core in
+both checkouts, and runs every case of both in turns. A round gives one ratio per case; their median counts, because the two runs of a round
+see the same machine. With `--peers` confluent-kafka has its turn, too, and the CPU per record is compared in relation to its own in the
+same round: the better of its configurations counts. Exits with 1 when a case takes more than 3 % more than before (`--limit`).
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -38,7 +39,15 @@ def checkout(commit: str) -> Path:
         subprocess.run(["git", "clone", "--quiet", "--shared", "--no-checkout", str(ROOT), str(place)], check=True)
         subprocess.run(["git", "checkout", "--quiet", digest], cwd=place, check=True)
     subprocess.run(["tools/prepare", "base"], cwd=place, check=True)
+    build(place, place / ".venv" / "bin" / "python")
     return place
+
+
+def build(place: Path, python: Path) -> None:
+    """Builds the compiled core in `place` from the sources there: a core of other sources cannot be imported, or is measured by mistake."""
+    command = [str(python), "setup.py", "build_ext", "--inplace"]
+    environment = os.environ | {"PYKAFKA4_BUILD_EXTENSION": "yes"}
+    subprocess.run(command, cwd=place, env=environment, check=True, stdout=subprocess.DEVNULL)
 
 
 def produce(entry: Entry, records: int, place: Path | None) -> dict[str, Any]:
@@ -123,6 +132,7 @@ def main() -> int:
     parser.add_argument("--peers", action="store_true", help="confluent-kafka has its turn in every round")
     arguments = parser.parse_args()
     old = checkout(arguments.commit)
+    build(ROOT, Path(sys.executable))
     print(HEADING + (WITH_PEER if arguments.peers else "") + f"{'ratio':>8}")
     results = compare(old, arguments.rounds, arguments.records, arguments.case, arguments.limit, peers=arguments.peers)
     worse = [result.title for result in results if not result.met]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks import against
+from benchmarks import against, contender
 from benchmarks.against import Comparison
+from benchmarks.meter import Spec
 from benchmarks.plan import Entry
 
 
@@ -37,3 +39,16 @@ def test_all_three_have_their_turn_in_every_round_and_the_better_peer_counts(mon
     (row,) = against.compare(Path("old"), 2, 1_000, "send and forget", 1.05, peers=True)
     assert turns == ["after", "before", "peer", "peer", "before", "after", "peer", "peer"]
     assert (row.before, row.after, row.peer) == ([1.0, 1.0], [2.0, 2.0], [4.0, 4.0])
+
+
+def test_the_plain_core_is_measured_only_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkout whose core was built from other sources would otherwise be measured with the plain core."""
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "contender.py").write_text("import os; print('{\"core\": \"' + os.environ['PYKAFKA4_IMPL'] + '\"}')")
+    monkeypatch.delenv("PYKAFKA4_IMPL", raising=False)
+    spec = Spec("pykafka4", "produce", "", "", 1, {}, {})
+    assert contender.run(spec, tmp_path) == {"core": "compiled"}
+    monkeypatch.setenv("PYKAFKA4_IMPL", "python")
+    assert contender.run(spec, tmp_path) == {"core": "python"}
