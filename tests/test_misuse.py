@@ -14,7 +14,7 @@ import pytest
 import pykafka4
 from integration.waiting import until
 from pykafka4 import Client, ClosedError, ConfigError, Consumer, KafkaError, Producer, RecordTooLarge, TopicPartition
-from pykafka4.core.group.classic import MemberState
+from pykafka4.core.group.membership.classic import MemberState
 from pykafka4.core.subscription import Stage
 from pykafka4.misuse import check_count, check_timeout, check_topic, topic_partition
 from pykafka4.testing import ModelServer

@@ -20,7 +20,7 @@ import attrs
 import pytest
 
 from pykafka4 import BufferFull, Client, ConfigError, Consumer, DeliveryFailed, KafkaTimeoutError, Producer, RecordTooLarge
-from pykafka4.core.group.assignors import group_member
+from pykafka4.core.group.encoding import group_member
 from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from numbers import Real
 from typing import Any, Final
 
-from pykafka4.core.group.topic_filter import TopicFilter
+from pykafka4.core.group.topics.topic_filter import TopicFilter
 from pykafka4.errors import ConfigError, KafkaError, shown
 from pykafka4.misuse import as_offset, as_offsets, check_count, check_timeout, check_topic, topic_partition
 from pykafka4.records import OffsetAndMetadata, SubscriptionPattern, TopicPartition

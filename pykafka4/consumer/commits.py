@@ -16,7 +16,7 @@ from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.selection import Selection
 from pykafka4.consumer.waits import Steps, Waits, at_once
 from pykafka4.core.consumer.machine import COMMIT_SECONDS, ConsumerMachine
-from pykafka4.core.group.offsets import Found, names_of
+from pykafka4.core.group.committing.offsets import Found, names_of
 from pykafka4.core.subscription import Place
 from pykafka4.errors import BufferFull, ConfigError, GroupError, KafkaError
 from pykafka4.logs import get_log

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import attrs
 
-from pykafka4.core.group.topic_filter import TopicFilter
+from pykafka4.core.group.topics.topic_filter import TopicFilter
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Run", "Selection"]

@@ -14,8 +14,8 @@ import pytest
 
 from pykafka4 import KafkaError
 from pykafka4.aio import Consumer, guard
-from pykafka4.core.group.classic import ClassicProtocol
-from pykafka4.core.group.coordinator import Reaction
+from pykafka4.core.group.membership.classic import ClassicProtocol
+from pykafka4.core.group.reactions import Reaction
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from tests.aio.tasking import When, cancelled, consumer_of, every_wait, run

@@ -14,8 +14,8 @@ import pytest
 from pykafka4.consumer import assignment, waits
 from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.waits import at_once
-from pykafka4.core.group.classic import ClassicProtocol, MemberState
-from pykafka4.core.group.coordinator import Reaction
+from pykafka4.core.group.membership.classic import ClassicProtocol, MemberState
+from pykafka4.core.group.reactions import Reaction
 from pykafka4.core.subscription import Assigned, Claim, Located, Move
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.records import TopicPartition

@@ -10,7 +10,7 @@ import pytest
 
 from pykafka4.consumer import Consumer
 from pykafka4.consumer.waits import at_once
-from pykafka4.core.group.classic import MemberState
+from pykafka4.core.group.membership.classic import MemberState
 from pykafka4.core.subscription import Assigned, Claim
 from pykafka4.errors import AuthorizationError, BrokerError, ConfigError, ConnectionLost, GroupError
 from pykafka4.records import OffsetAndMetadata, TopicPartition

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykafka4.core.group.topic_filter import TopicFilter
+from pykafka4.core.group.topics.topic_filter import TopicFilter
 from pykafka4.errors import ConfigError
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer

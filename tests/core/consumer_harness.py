@@ -13,7 +13,7 @@ import pytest
 from pykafka4.consumer.reading.reader import Reader
 from pykafka4.core import Failed, Job, Outcome, Reply, Request
 from pykafka4.core.consumer.machine import ConsumerMachine
-from pykafka4.core.group.assignors import assigned_partitions, assignment_bytes
+from pykafka4.core.group.encoding import assigned_partitions, assignment_bytes
 from pykafka4.core.metadata.cluster import Change
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.network.network import LANE

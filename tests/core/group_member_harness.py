@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from pykafka4.core import Request
-from pykafka4.core.group.consumer_protocol import ConsumerProtocol
+from pykafka4.core.group.membership.consumer_protocol import ConsumerProtocol
 from pykafka4.core.subscription import Assigned, Ended
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatRequest as Heartbeat

@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from pykafka4.core.group.coordinator import Reaction
-from pykafka4.core.group.protocol import Assignee
+from pykafka4.core.group.membership.protocol import Assignee
+from pykafka4.core.group.reactions import Reaction
 from pykafka4.core.subscription import Credentials
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykafka4.core.group.assignors import subscription_bytes
-from pykafka4.core.group.protocol import State
+from pykafka4.core.group.encoding import subscription_bytes
+from pykafka4.core.group.membership.protocol import State
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Ended
 from pykafka4.wire.protocol.messages_group import (

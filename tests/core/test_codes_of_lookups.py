@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from pykafka4.core import ANY
-from pykafka4.core.group.classic import MemberState
+from pykafka4.core.group.membership.classic import MemberState
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.errors import AuthorizationError, BrokerError, KafkaError
 from pykafka4.errors.codes import CODES

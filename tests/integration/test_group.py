@@ -17,7 +17,7 @@ from integration.faults.proxied import Proxied
 from integration.java.client import JavaRecord, java_consume
 from integration.waiting import Deadline, until
 from pykafka4 import Client, Consumer, GroupError, KafkaError, Producer, Record, TopicPartition
-from pykafka4.core.group.classic import MemberState
+from pykafka4.core.group.membership.classic import MemberState
 from tests.integration.reading import (
     GROUP,
     LONG,

@@ -12,7 +12,7 @@ import pytest
 from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import Consumer, GroupError, KafkaError, TopicPartition
-from pykafka4.core.group.classic import ClassicProtocol, MemberState
+from pykafka4.core.group.membership.classic import ClassicProtocol, MemberState
 from tests.consumer.api_calls import ATTEMPTS
 from tests.integration.reading import GROUP, LONG, SECONDS, Notes, poll_until, produce, read
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pykafka4.core.group.classic import MemberState
+from pykafka4.core.group.membership.classic import MemberState
 from tests.simulation.plans.consumer_features import LEAST, too_rare
 from tests.simulation.plans.consumer_plan import CONSUMER_FAULTS, draw_plain_consumers
 from tests.simulation.plans.consumers import ConsumerSimulation

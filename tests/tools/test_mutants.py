@@ -127,9 +127,9 @@ def test_the_compiled_mutants_of_a_file_are_built_together(tree: Tree) -> None:
 
 
 def test_the_tests_that_mirror_a_module_run_first_and_then_those_of_its_folder() -> None:
-    near, folder = mirrored("pykafka4/core/group/classic.py")
-    assert near == ("tests/core/group/test_classic.py",)
-    assert folder == ("tests/core/group",)
+    near, folder = mirrored("pykafka4/core/group/membership/classic.py")
+    assert near == ("tests/core/group/membership/test_classic.py",)
+    assert folder == ("tests/core/group/membership",)
 
 
 # -- the catalogue

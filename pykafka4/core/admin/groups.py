@@ -10,7 +10,7 @@ import attrs
 from pykafka4.core import Reply
 from pykafka4.core.admin.values import CLASSIC, CONSUMER, GroupDescription, GroupListing
 from pykafka4.core.admin.work import Question, Refusal
-from pykafka4.core.group.assignors import assigned_partitions
+from pykafka4.core.group.encoding import assigned_partitions
 from pykafka4.errors import BrokerError, DecodeError, broker_error
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import MemberDescription, TopicPartition

@@ -43,7 +43,7 @@ class Unstable(Enum):
 
     WAIT = "ask again until the transaction has ended"
     REPORT = "the outcome of the group is UNSTABLE"
-    IGNORE = "return those before; a new coordinator may return even older ones (see `core.group.offsets`)"
+    IGNORE = "return those before; a new coordinator may return even older ones (see `core.group.committing.offsets`)"
 
 
 class FetchOffsets(Question[str, "Committed | Unstable"]):

@@ -24,7 +24,7 @@ from pykafka4.core.consumer.searches import Searches
 from pykafka4.core.consumer.source import InFlightFetch, Source
 from pykafka4.core.consumer.sources import Sources
 from pykafka4.core.consumer.start_offsets import StartOffsets
-from pykafka4.core.group.offsets import Offsets
+from pykafka4.core.group.committing.offsets import Offsets
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import SLACK, SLACK_PART, Recovery

@@ -10,13 +10,13 @@ from uuid import UUID
 from pykafka4.core import INFINITY, Effects, Job, Request
 from pykafka4.core.consumer.fetcher import Fetcher
 from pykafka4.core.consumer.positions import Intake
-from pykafka4.core.group.classic import ClassicProtocol
-from pykafka4.core.group.consumer_protocol import ConsumerProtocol
+from pykafka4.core.group.committing.offsets import Commit, Offsets
 from pykafka4.core.group.coordinator import GroupCoordinator
-from pykafka4.core.group.discovery import Discovery
-from pykafka4.core.group.membership import Application, Membership
-from pykafka4.core.group.offsets import Commit, Offsets
-from pykafka4.core.group.protocol import Assignee, GroupProtocol
+from pykafka4.core.group.membership.classic import ClassicProtocol
+from pykafka4.core.group.membership.consumer_protocol import ConsumerProtocol
+from pykafka4.core.group.membership.membership import Application, Membership
+from pykafka4.core.group.membership.protocol import Assignee, GroupProtocol
+from pykafka4.core.group.topics.discovery import Discovery
 from pykafka4.core.metadata.cluster import MISSING, Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network

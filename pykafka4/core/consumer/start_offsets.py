@@ -12,7 +12,7 @@ from typing import Final
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.positions import Positions
 from pykafka4.core.consumer.searches import Search, Searches
-from pykafka4.core.group.offsets import Found, Offsets
+from pykafka4.core.group.committing.offsets import Found, Offsets
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.core.subscription import Position, Since, Stage, Start

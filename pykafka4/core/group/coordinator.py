@@ -1,95 +1,23 @@
-"""Coordinator. Rule: losing the coordinator only delays requests, and never ends the membership; only the coordinator's responses do.
-
-Also the table of what each error code means for a member: membership, commits and lookups use it.
-"""
+"""Coordinator. Rule: losing the coordinator only delays requests, and never ends the membership; only the coordinator's responses do."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from random import Random
 
 import attrs
 
 from pykafka4.core import ANY, INFINITY, Failed, Outcome, Request
+from pykafka4.core.group.reactions import Reaction, reaction
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.coordinators import GROUP, ONE_KEY, Coordinator
 from pykafka4.core.network.network import Network, via
 from pykafka4.errors import KafkaError
-from pykafka4.errors.codes import Refresh, error_code
 from pykafka4.options.config import ConsumerConfig
 
-__all__ = ["GroupCoordinator", "Reaction", "reaction", "way_out"]
+__all__ = ["GroupCoordinator"]
 
 CHECK = 10.0  # seconds between checks with other brokers, while the coordinator holds back a response, that it still is the coordinator
-
-
-class Reaction(enum.Enum):
-    """What the member has to do after a group error code."""
-
-    NONE = "continue"
-    RETRY = "retry after a back-off"
-    STALE = "the member has another epoch by now: retry with that one"
-    REFIND = "find the coordinator, then retry"
-    REJOIN = "the group is rebalancing: revoke the partitions and rejoin"
-    STRANGER = "unknown member: the partitions are lost, join as a new member"
-    OUTDATED = "stale generation or fenced epoch: the partitions are lost, rejoin"
-    NAMED = "rejoin with the member id in the response"
-    DENIED = "a right is missing: tell the application, retry after a back-off"
-    FATAL = "not retriable"
-
-
-_BY_NAME = {
-    "NONE": Reaction.NONE,
-    "REBALANCE_IN_PROGRESS": Reaction.REJOIN,
-    "UNKNOWN_MEMBER_ID": Reaction.STRANGER,
-    "ILLEGAL_GENERATION": Reaction.OUTDATED,
-    "FENCED_MEMBER_EPOCH": Reaction.OUTDATED,
-    "STALE_MEMBER_EPOCH": Reaction.STALE,
-    "MEMBER_ID_REQUIRED": Reaction.NAMED,
-    "REQUEST_TIMED_OUT": Reaction.REFIND,  # the coordinator cannot reach its replicas: another may have taken over
-    "UNKNOWN_SERVER_ERROR": Reaction.RETRY,  # a transient failure in the broker must not stop a consumer
-}
-
-
-def reaction(code: int) -> Reaction:
-    """How to react to `code`: its own entry, or else what the error table says about retries."""
-    row = error_code(code)
-    known = _BY_NAME.get(row.name)
-    if known is not None:
-        return known
-    if row.denied:
-        return Reaction.DENIED
-    if not row.retriable:
-        return Reaction.FATAL
-    return Reaction.REFIND if row.refresh is Refresh.COORDINATOR else Reaction.RETRY
-
-
-def way_out(config: ConsumerConfig, code: int) -> str | None:
-    """For messages: what the application can do about an error that ends the membership."""
-    says = _WAYS_OUT.get(error_code(code).name)
-    return None if says is None else says(config)
-
-
-def _assignors(config: ConsumerConfig) -> str:
-    return ", ".join(each if isinstance(each, str) else each.name for each in config.partition_assignment_strategy)
-
-
-_WAYS_OUT: dict[str, Callable[[ConsumerConfig], str]] = {
-    "FENCED_INSTANCE_ID": lambda config: (
-        f"another consumer has joined with group_instance_id={config.group_instance_id!r}, so this one is out of the group: close it, "
-        "and give each running consumer of the group an id of its own"
-    ),
-    "INCONSISTENT_GROUP_PROTOCOL": lambda config: (
-        f"no assignor of this consumer (partition_assignment_strategy: {_assignors(config)}) is one that all members of the group have: to "
-        "change the assignor of a running group, add the new one to all members before the old one is removed from any"
-    ),
-    "INVALID_SESSION_TIMEOUT": lambda config: (
-        f"session_timeout_ms={config.session_timeout_ms:g} is not between the brokers' group.min.session.timeout.ms and "
-        "group.max.session.timeout.ms"
-    ),
-    "GROUP_MAX_SIZE_REACHED": lambda config: "the group has as many members as the brokers' group.max.size allows",
-}
 
 
 @attrs.define(eq=False)

@@ -17,8 +17,8 @@ import attrs
 
 from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
 from pykafka4.core.backoff import Backoff
-from pykafka4.core.group.coordinator import Reaction, reaction
-from pykafka4.core.group.heartbeats import FIRST_INTERVAL, HeartbeatTimer
+from pykafka4.core.group.membership.heartbeats import FIRST_INTERVAL, HeartbeatTimer
+from pykafka4.core.group.reactions import Reaction, reaction
 from pykafka4.core.metadata.coordinators import Coordinator
 from pykafka4.core.network.network import via
 from pykafka4.core.share.mailbox import Mailbox

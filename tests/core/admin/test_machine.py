@@ -11,7 +11,7 @@ import pytest
 from pykafka4.core.admin.groups import DescribeConsumer, ListGroups, Unknown
 from pykafka4.core.admin.offsets import LATEST, CommitOffsets, CountPartitions, FetchOffsets, ListOffsets, Unstable
 from pykafka4.core.admin.places import Brokers, Leaders, OfGroup
-from pykafka4.core.group.assignors import assignment_bytes
+from pykafka4.core.group.encoding import assignment_bytes
 from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.core.network.call import PATIENCE
 from pykafka4.errors import AuthorizationError, BrokerError, KafkaError, KafkaTimeoutError, UnsupportedVersion

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pykafka4.core.group.classic import MemberState
-from pykafka4.core.group.coordinator import Reaction, reaction
+from pykafka4.core.group.membership.classic import MemberState
+from pykafka4.core.group.reactions import Reaction, reaction
 from pykafka4.errors import KafkaError
 from pykafka4.errors.codes import CODES
 from pykafka4.records import OffsetAndMetadata

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from pykafka4.core import INFINITY, Request
-from pykafka4.core.group.classic import MemberState
+from pykafka4.core.group.membership.classic import MemberState
 from pykafka4.core.subscription import Claim, Ended, Ending, Start
 from pykafka4.errors import KafkaError
 from pykafka4.errors.codes import CODES

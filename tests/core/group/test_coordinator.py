@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pykafka4.core import ANY
-from pykafka4.core.group.classic import MemberState
-from pykafka4.core.group.coordinator import Reaction, reaction
-from pykafka4.core.group.offsets import Commit
+from pykafka4.core.group.committing.offsets import Commit
+from pykafka4.core.group.membership.classic import MemberState
+from pykafka4.core.group.reactions import Reaction, reaction
 from pykafka4.core.network.network import LANE
 from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.errors.codes import BY_NAME, CODES

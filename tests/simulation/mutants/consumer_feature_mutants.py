@@ -15,10 +15,10 @@ from pykafka4.consumer.session import Session
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.consumer.start_offsets import StartOffsets
-from pykafka4.core.group.leadership import Leadership
-from pykafka4.core.group.membership import Membership
-from pykafka4.core.group.topic_filter import TopicFilter
-from pykafka4.core.group.topics import SubscribedTopics
+from pykafka4.core.group.leading.leadership import Leadership
+from pykafka4.core.group.membership.membership import Membership
+from pykafka4.core.group.topics.subscribed import SubscribedTopics
+from pykafka4.core.group.topics.topic_filter import TopicFilter
 from pykafka4.core.subscription import Since
 from tests.simulation.plans.consumer_features import TOPIC_FAULTS
 from tests.simulation.plans.schedules import Hunt, Patch, around

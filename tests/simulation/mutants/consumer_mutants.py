@@ -23,11 +23,11 @@ from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.consumer.positions import Positions
 from pykafka4.core.consumer.start_offsets import StartOffsets
 from pykafka4.core.engine import Engine
-from pykafka4.core.group import offsets
-from pykafka4.core.group.consumer_protocol import Ownership
-from pykafka4.core.group.consumer_requests import Owned
-from pykafka4.core.group.dealing import Deal
-from pykafka4.core.group.membership import Membership
+from pykafka4.core.group.committing import offsets
+from pykafka4.core.group.leading.dealing import Deal
+from pykafka4.core.group.membership.consumer_protocol import Ownership
+from pykafka4.core.group.membership.consumer_requests import Owned
+from pykafka4.core.group.membership.membership import Membership
 from pykafka4.core.metadata.coordinators import Coordinator
 from pykafka4.core.network.call import Call, Next, Verdict
 from pykafka4.core.subscription import Assigned, Claim, Ended, Start

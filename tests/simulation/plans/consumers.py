@@ -15,7 +15,7 @@ import attrs
 
 from integration.faults.catalog import CONSUMERS as LASTS
 from pykafka4.core import INFINITY
-from pykafka4.core.group.assignors import assigned_partitions, group_member
+from pykafka4.core.group.encoding import assigned_partitions, group_member
 from pykafka4.errors import ConnectionLost, GroupError, KafkaError, KafkaTimeoutError
 from pykafka4.records import TopicPartition
 from pykafka4.testing.faults.controls import Fault, Injected

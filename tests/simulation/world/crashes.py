@@ -8,7 +8,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from pykafka4.core.group.requests import GroupRequest
+from pykafka4.core.group.membership.classic_requests import GroupRequest
 from tests.simulation.judge.invariants import Broken
 
 if TYPE_CHECKING:

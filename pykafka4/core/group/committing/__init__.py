@@ -1,0 +1,1 @@
+"""Committed offsets: `offsets` commits them and looks them up."""

@@ -1,0 +1,532 @@
+"""Offsets. Rule: commits are sent one at a time, so an older one never overwrites a newer one; a missing response is never a success."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from random import Random
+from typing import Any, Final
+from uuid import UUID
+
+import attrs
+
+from pykafka4.core import INFINITY, Failed, Outcome, Request
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.group.coordinator import GroupCoordinator
+from pykafka4.core.group.reactions import Reaction, reaction
+from pykafka4.core.metadata.cluster import MISSING
+from pykafka4.core.network.call import Call, Next, Verdict, unanswered
+from pykafka4.core.subscription import Credentials
+from pykafka4.errors import ClosedError, GroupError, KafkaError, broker_error
+from pykafka4.errors.codes import BY_NAME
+from pykafka4.options.config import ConsumerConfig
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
+from pykafka4.wire.protocol.schema import NO_UUID
+
+__all__ = ["LATE_SECONDS", "MOST_WAITING", "UNKNOWN_SECONDS", "Commit", "Lookup", "Offsets", "names_of"]
+
+BY_NAME_ONLY: Final = 9  # OffsetCommit and OffsetFetch identify topics by id from v10 on
+ONE_GROUP: Final = 7  # OffsetFetch takes many groups, in other fields, from v8 on; every broker supports one of 1 to 7
+# `require_stable`: the offsets committed last. Without it a new coordinator may for a moment return older offsets than those that its
+# predecessor acknowledged, and offsets of open transactions would not be waited for.
+STABLE_FROM: Final = 7
+MOST_WAITING: Final = 1000  # queued commits; with more, the coordinator is unreachable and the application ignores it
+UNKNOWN_SECONDS: Final = 5.0  # for which the coordinator may not know a new partition; after that the partition was deleted
+UNKNOWN_ID: Final = BY_NAME["UNKNOWN_TOPIC_ID"].code
+NO_GROUP: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code  # of a member: it was removed, and the group was deleted since
+LATE_SECONDS: Final = 30.0  # a request whose connection is lost is executed within this time, or never
+
+Places = Mapping[TopicPartition, OffsetAndMetadata]
+Found = Mapping[TopicPartition, OffsetAndMetadata | None]
+Verdicts = Mapping[TopicPartition, Reaction]
+AGAIN: Final = {Reaction.RETRY: Next.RETRY, Reaction.STALE: Next.RETRY, Reaction.REFIND: Next.ELSEWHERE}  # others end a call
+
+
+def names_of(tps: Collection[TopicPartition]) -> str:
+    """A short list for messages: `orders-0, orders-1, orders-2 and 4 more`."""
+    shown = ", ".join(str(tp) for tp in sorted(tps)[:3])
+    return shown + (f" and {len(tps) - 3} more" if len(tps) > 3 else "")
+
+
+@attrs.define(eq=False)
+class Commit:
+    """Offsets to be committed. `done(None)` is called only after the coordinator confirmed that all are stored."""
+
+    offsets: dict[TopicPartition, OffsetAndMetadata]
+    credentials: Credentials | None  # of the member that commits, as they are when it is sent; None: not a member
+    deadline: float
+    done: Callable[[KafkaError | None], None]
+    lost: str = ""  # why some of the partitions were lost
+    only_new: bool = False  # an auto-commit: without what is stored when it is sent, as that may have a text of the application
+    sent: bool = False
+    ids: dict[str, UUID] = attrs.Factory(dict)  # of the topics, when the commit was made: one created later by that name is another
+    unknown_until: float | None = None  # a partition that the coordinator does not know after that time does not exist
+    rebalanced_by: float = INFINITY  # it waits for the next generation, or for the assignment of this one, until then
+
+    @property
+    def outcome(self) -> str:
+        """For messages: what is known of the commit without a response."""
+        return "it may have been stored" if self.sent else "it was not sent"
+
+    def finish(self, error: KafkaError | None) -> None:
+        """Call `done`, and drop it with all that it refers to: the commit itself is kept until there is a response to its request."""
+        done, self.done = self.done, _finished
+        done(error)
+
+
+@attrs.define(eq=False)
+class Lookup:
+    """A lookup of committed offsets, retried until it succeeds, fails or times out."""
+
+    tps: frozenset[TopicPartition]
+    deadline: float
+    done: Callable[[float, Found | KafkaError], None]
+    wanted: Callable[[], bool]
+    some: Callable[[float, Found], None] | None
+    ids: dict[str, UUID] = attrs.Factory(dict)  # of the topics in the last request
+    of_member: bool = False  # that request had the member's epoch
+
+
+class Offsets:
+    """Commits and lookups of one consumer."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        coordinator: GroupCoordinator,
+        random: Random,
+        send: Callable[[Request], None],
+        on_verdict: Callable[[float, Credentials, int, Reaction, KafkaError], bool],
+        exists: Callable[[str, UUID | None], bool],
+        member: Callable[[], Credentials | None] = lambda: None,
+    ) -> None:
+        """`on_verdict` is called with what the response to a commit says about the member whose credentials the commit carried.
+
+        Its other arguments are the generation with which the commit was sent, and the error. It returns whether to send the commit again:
+        the member goes on in another generation. `exists(topic, topic_id)` is False for topics that do not exist according to the metadata,
+        and with an id for one that was deleted, even if there is a new topic of that name.
+        `member` returns the credentials that lookups carry.
+        """
+        self._member = member
+        self._config, self._coordinator, self._random, self._exists = config, coordinator, random, exists
+        self._send, self._on_verdict = send, on_verdict
+        self._no_member = Credentials(config.group_id or "")
+        self._line: deque[Commit] = deque()
+        self._sent: tuple[Commit, Places, int]  # the commit sent last, its offsets and generation at that time
+        # Of every request, whatever the callers' deadlines: the connection is shared, and is closed when a request times out.
+        self._timeout = config.request_timeout_ms / 1000
+        backoff, refused = Backoff.retry(config, random), lambda now, error: self._finish(self._sent[0], error)
+        self._call = Call(coordinator, backoff, self._timeout, self._commit_message, self._commit_answered, refused, BY_NAME_ONLY)
+        # Calls refer to their lookups and not the other way round, so that a finished lookup is freed without a garbage collection.
+        self._lookups: dict[Lookup, Call] = {}
+        self._ended = False
+        self.stored: dict[TopicPartition, int] = {}  # offsets that the coordinator has confirmed
+        self._confirmed: dict[TopicPartition, OffsetAndMetadata] = {}  # by responses; `stored` lacks what a late commit may overwrite
+        # Partitions of a commit without a response: until that time the coordinator may still execute it, and overwrite a later commit.
+        self._late: dict[TopicPartition, float] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether any commit is not complete."""
+        return bool(self._line)
+
+    @property
+    def under_generation(self) -> bool:
+        """Whether a commit of a member is not complete and may still be accepted."""
+        return any(commit.credentials is not None and not commit.lost for commit in self._line)
+
+    def incomplete(self) -> set[TopicPartition]:
+        """The partitions of commits of a member that are not complete and may still be accepted."""
+        waiting = (commit.offsets for commit in self._line if commit.credentials is not None and not commit.lost)
+        return set().union(*waiting)
+
+    # ---------------------------------------------------------------- calls
+
+    def commit(self, commit: Commit) -> None:
+        """Queue `commit`; its `done` is called exactly once."""
+        if not commit.offsets:
+            commit.done(None)
+        elif self._ended:
+            commit.done(_abandoned(commit))
+        elif len(self._line) >= MOST_WAITING:
+            commit.done(
+                KafkaError(
+                    f"{MOST_WAITING} commits already wait for the coordinator of group {self._config.group_id}; this one was rejected"
+                )
+            )
+        else:
+            if commit.credentials is not None:
+                commit.ids = _ids_of(commit.offsets, commit.credentials)
+            self._line.append(commit)
+            for tp in commit.offsets:
+                self.stored.pop(tp, None)  # until the response
+
+    def limit_rebalance(self, by: float) -> None:
+        """The consumer closes: no queued commit waits longer than until `by` for a rebalance to end, as a dead member may delay that."""
+        for commit in self._line:
+            commit.rebalanced_by = min(commit.rebalanced_by, by)
+
+    def forget(self, tp: TopicPartition) -> None:
+        """Its topic was recreated: brokers forget the offsets of a topic that is deleted."""
+        self.stored.pop(tp, None)
+        self._confirmed.pop(tp, None)
+
+    def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
+        """These partitions were lost, for these reasons: a member's commits of them fail, unless the coordinator accepts one in flight."""
+        for commit in self._line:
+            if commit.credentials is not None and not commit.lost:
+                commit.lost = next((losses[tp] for tp in commit.offsets if tp in losses), "")
+
+    def lookup(
+        self,
+        tps: Collection[TopicPartition],
+        deadline: float,
+        done: Callable[[float, Found | KafkaError], None],
+        wanted: Callable[[], bool] = lambda: True,
+        some: Callable[[float, Found], None] | None = None,
+    ) -> None:
+        """Look up the committed offsets of `tps`; `done(now, found)` gets None for partitions that have none.
+
+        Once `wanted()` is false nothing more is sent, and `done` is not called. With `some(now, found)`, partitions with an error do not
+        delay the others: `some` gets those that were found at once, and `done` the rest.
+        """
+        lookup = Lookup(frozenset(tps), deadline, done, wanted, some)
+        backoff, refused = Backoff.retry(self._config, self._random), partial(self._settle, lookup)
+        message, answered = partial(self._lookup_message, lookup), partial(self._lookup_answered, lookup)
+        if self._ended:
+            done(0.0, _unanswered(lookup))
+        else:
+            self._lookups[lookup] = Call(self._coordinator, backoff, self._timeout, message, answered, refused, ONE_GROUP, _fit_lookup)
+
+    def poll(self, now: float) -> float:
+        """Send what can be sent, fail what has timed out; returns when to be polled again."""
+        wake_at = self._poll_line(now)
+        if self._lookups:
+            self._lookups = {lookup: call for lookup, call in self._lookups.items() if lookup.wanted()}
+            wake_at = min([wake_at, *(self._poll_lookup(now, lookup, call) for lookup, call in list(self._lookups.items()))])
+        return wake_at
+
+    def fail(self, error: KafkaError) -> None:
+        """Fail all commits and lookups with `error`."""
+        line, self._line = self._line, deque()
+        lookups, self._lookups = self._lookups, {}
+        for commit in line:
+            commit.finish(error)
+        for lookup in lookups:
+            lookup.done(0.0, error)
+
+    def end(self) -> None:
+        """The consumer is closed: fail all commits and lookups, now and from now on."""
+        self._ended = True
+        line, self._line = self._line, deque()
+        lookups, self._lookups = self._lookups, {}
+        for commit in line:
+            commit.finish(_abandoned(commit))
+        for lookup in lookups:
+            lookup.done(0.0, _unanswered(lookup))
+
+    # ---------------------------------------------------------------- commits
+
+    def _poll_line(self, now: float) -> float:
+        for commit in [c for c in self._line if self._hopeless(c, now)]:
+            self._finish(commit, self._why_not(commit, now))
+        self._leave_stored_texts()
+        if not self._line:
+            return INFINITY
+        credentials = self._line[0].credentials
+        waits = credentials is not None and credentials.begins and not self._call.in_flight
+        wake_at = self._line[0].rebalanced_by if waits else self._call.poll(now, self._send)
+        return min(wake_at, *(commit.deadline for commit in self._line))
+
+    def _leave_stored_texts(self) -> None:
+        while self._line and not self._call.in_flight and (commit := self._line[0]).only_new:
+            for tp, place in tuple(commit.offsets.items()):
+                confirmed = self._confirmed.get(tp)
+                if self.stored.get(tp) == place.offset:
+                    del commit.offsets[tp]
+                elif confirmed is not None and confirmed.offset == place.offset:
+                    commit.offsets[tp] = confirmed
+            if commit.offsets:
+                commit.only_new = False  # done
+                return
+            self._finish(commit, None)
+
+    def _hopeless(self, commit: Commit, now: float) -> bool:
+        if self._call.in_flight and commit is self._line[0]:
+            return now >= commit.deadline
+        begins = commit.credentials is not None and commit.credentials.begins
+        return now >= commit.deadline or bool(commit.lost) or (begins and now >= commit.rebalanced_by)
+
+    def _why_not(self, commit: Commit, now: float) -> KafkaError:
+        what = f"commit of {names_of(commit.offsets)}"
+        if now < commit.deadline and commit.lost:
+            return GroupError(22, what, f"{commit.lost}; uncommitted records will be redelivered to the partitions' new owner")
+        if now < commit.deadline:
+            return GroupError(27, what, "the group's leader has not assigned partitions in time; uncommitted records will be redelivered")
+        return self._call.timed_out(f"{what}: timed out, {commit.outcome}")
+
+    def _commit_message(self) -> OffsetCommitRequest:
+        commit = self._line[0]
+        credentials = self._credentials_of(commit)
+        self._sent, commit.sent = (commit, dict(commit.offsets), credentials.generation), True
+        topics: dict[str, list[OffsetCommitRequest.Topic.Partition]] = {}
+        for tp, place in commit.offsets.items():
+            topics.setdefault(tp.topic, []).append(
+                OffsetCommitRequest.Topic.Partition(
+                    partition_index=tp.partition,
+                    committed_offset=place.offset,
+                    committed_leader_epoch=place.leader_epoch,
+                    committed_metadata=place.metadata,
+                )
+            )
+        self._call.max_version = None if topics.keys() <= commit.ids.keys() else BY_NAME_ONLY
+        return OffsetCommitRequest(
+            group_id=credentials.group_id,
+            generation_id_or_member_epoch=credentials.generation,
+            member_id=credentials.member_id,
+            group_instance_id=credentials.instance_id,
+            topics=[
+                OffsetCommitRequest.Topic(name=name, topic_id=commit.ids.get(name, NO_UUID), partitions=partitions)
+                for name, partitions in topics.items()
+            ],
+        )
+
+    def _credentials_of(self, commit: Commit) -> Credentials:
+        return commit.credentials or self._no_member
+
+    def _commit_answered(self, now: float, outcome: Outcome) -> Verdict:
+        commit, asked, _ = self._sent
+        if isinstance(outcome, Failed):
+            if outcome.passing:
+                self._late.update(dict.fromkeys(asked, now + LATE_SECONDS))
+            return unanswered(outcome)
+        verdicts = self._read_verdicts(now, commit, outcome.message, asked)
+        for tp, verdict in verdicts.items():
+            if verdict is Reaction.NONE:
+                self._confirmed[tp] = asked[tp]
+                if self._late.get(tp, now) > now:
+                    self.stored.pop(tp, None)
+                else:
+                    self._late.pop(tp, None)
+                    self.stored[tp] = asked[tp].offset
+                commit.offsets.pop(tp, None)
+        return self._act(now, commit, outcome.message, verdicts)
+
+    def _read_verdicts(self, now: float, commit: Commit, answer: OffsetCommitResponse, asked: Places) -> Verdicts:
+        verdicts = dict.fromkeys(asked, Reaction.RETRY)  # partitions missing in the response are not stored
+        for tp, error in _errors_of(answer, commit.ids):
+            if tp in verdicts:
+                verdicts[tp] = Reaction.STRANGER if error == NO_GROUP and commit.credentials is not None else reaction(error)
+                if error in MISSING and self._is_gone(now, commit, tp, commit.ids.get(tp.topic) if error == UNKNOWN_ID else None):
+                    verdicts[tp] = Reaction.FATAL
+        return verdicts
+
+    def _is_gone(self, now: float, commit: Commit, tp: TopicPartition, topic_id: UUID | None) -> bool:
+        """Whether `tp`, which the coordinator does not know, was deleted. Other commits must not wait behind it for long.
+
+        `topic_id` is the id that the coordinator does not know, if the commit named the topic by id.
+        """
+        if commit.unknown_until is None:
+            commit.unknown_until = now + UNKNOWN_SECONDS
+        return now >= commit.unknown_until or not self._exists(tp.topic, topic_id)
+
+    def _act(self, now: float, commit: Commit, answer: OffsetCommitResponse, verdicts: Verdicts) -> Verdict:
+        worst = max(verdicts.values(), key=_SEVERITY.index, default=Reaction.NONE)
+        if worst is Reaction.NONE:
+            self._coordinator.well()
+            self._call.reset()
+            self._finish(commit, None)
+            return None
+        hint = (_HINTS if commit.credentials is not None else _HINTS_OUTSIDE).get(worst)
+        error = _commit_error(_errors_of(answer, commit.ids), verdicts, worst, hint, self._config.group_id or "")
+        if worst in AGAIN and worst is not Reaction.STALE:
+            return AGAIN[worst], error
+        if self._on_verdict(now, self._credentials_of(commit), self._sent[2], worst, error) and now < commit.rebalanced_by:
+            return Next.RETRY, error
+        self._finish(commit, error)
+        return None
+
+    def _finish(self, commit: Commit, error: KafkaError | None) -> None:
+        if commit in self._line:
+            if commit is self._line[0]:
+                self._call.start_over()
+            self._line.remove(commit)
+            commit.finish(error)
+
+    # ---------------------------------------------------------------- lookups
+
+    def _poll_lookup(self, now: float, lookup: Lookup, call: Call) -> float:
+        if now < lookup.deadline:
+            return min(call.poll(now, self._send), lookup.deadline)
+        self._settle(lookup, now, call.timed_out(f"committed offsets of {names_of(lookup.tps)}: timed out"))
+        return INFINITY
+
+    def _lookup_message(self, lookup: Lookup) -> OffsetFetchRequest:
+        """In the form of both layouts, as far as the broker may have either: `_fit_lookup` leaves one."""
+        topics: dict[str, list[int]] = {}
+        for tp in sorted(lookup.tps):
+            topics.setdefault(tp.topic, []).append(tp.partition)
+        member, group, kind = self._member(), OffsetFetchRequest.Group, OffsetFetchRequest.Topic
+        message = OffsetFetchRequest(
+            group_id=self._config.group_id or "",
+            topics=[kind(name=name, partition_indexes=numbers) for name, numbers in topics.items()],
+        )
+        call = self._lookups[lookup]
+        lookup.of_member = member is not None
+        if member is None:
+            lookup.ids, call.max_version = {}, ONE_GROUP
+            return message
+        lookup.ids = _ids_of(lookup.tps, member)
+        call.max_version = None if topics.keys() <= lookup.ids.keys() else BY_NAME_ONLY
+        rows = [
+            group.Topic(name=name, topic_id=lookup.ids.get(name, NO_UUID), partition_indexes=numbers) for name, numbers in topics.items()
+        ]
+        message.groups = [
+            group(group_id=message.group_id, member_id=member.member_id, member_epoch=member.generation, topics=rows),
+        ]
+        return message
+
+    def _lookup_answered(self, lookup: Lookup, now: float, outcome: Outcome) -> Verdict:
+        if isinstance(outcome, Failed):
+            return unanswered(outcome)
+        answer = _read_lookup(outcome.message, lookup.ids)
+        code, tp = answer.first_error()
+        if code == 0:
+            self._coordinator.well()
+            self._settle(lookup, now, answer.found(lookup.tps))
+            return None
+        self._tell_found(now, lookup, answer)
+        topic, group = "" if tp is None else tp.topic, self._config.group_id or ""
+        error = broker_error(code, f"committed offset of {tp or names_of(lookup.tps)}", None, "OffsetFetch", topic=topic, group=group)
+        if lookup.of_member and reaction(code) is Reaction.STRANGER:  # heartbeats of a member that was put out hear of it, too
+            return Next.RETRY, error
+        return AGAIN.get(reaction(code), Next.GIVE_UP), error
+
+    def _tell_found(self, now: float, lookup: Lookup, answer: LookupAnswer) -> None:
+        """Of a response with errors for some partitions, report the others; `lookup` continues with those that had errors."""
+        refused = frozenset(tp for tp, row in answer.rows if row.error_code)
+        found = lookup.tps - refused
+        if lookup.some is not None and not answer.error_code and found and found != lookup.tps:
+            lookup.tps &= refused
+            lookup.some(now, answer.found(found))
+
+    def _settle(self, lookup: Lookup, now: float, answer: Found | KafkaError) -> None:
+        if self._lookups.pop(lookup, None) is not None:
+            lookup.done(now, answer)
+
+
+def _finished(error: KafkaError | None) -> None:
+    """The `done` of a commit whose outcome was reported."""
+
+
+def _abandoned(commit: Commit) -> ClosedError:
+    return ClosedError(f"commit of {names_of(commit.offsets)}: the consumer was closed before the coordinator responded, {commit.outcome}")
+
+
+def _unanswered(lookup: Lookup) -> ClosedError:
+    return ClosedError(f"committed offsets of {names_of(lookup.tps)}: the consumer was closed before the coordinator responded")
+
+
+# If the partitions of a response differ, the one that is last in this order decides.
+_SEVERITY = [
+    Reaction.NONE,
+    Reaction.RETRY,
+    Reaction.STALE,
+    Reaction.REFIND,
+    Reaction.NAMED,
+    Reaction.DENIED,
+    Reaction.REJOIN,
+    Reaction.FATAL,
+    Reaction.OUTDATED,
+    Reaction.STRANGER,
+]
+
+_HINTS = {
+    Reaction.STALE: "the member that made this commit is out of the group; poll rejoins it, and uncommitted records are redelivered",
+    Reaction.REJOIN: "the group is rebalancing; poll rejoins it, and uncommitted records are redelivered",
+    Reaction.OUTDATED: "the group has rebalanced without this member; poll rejoins it, and uncommitted records are redelivered",
+    Reaction.STRANGER: "the group removed this member (session_timeout_ms or max_poll_interval_ms exceeded); poll rejoins it",
+}
+
+
+_HINTS_OUTSIDE = dict.fromkeys(
+    (Reaction.REJOIN, Reaction.OUTDATED, Reaction.STRANGER),
+    "the group has active members; subscribe to join it, or use another group_id",
+)
+
+
+def _commit_error(
+    errors: Iterable[tuple[TopicPartition, int]], verdicts: Verdicts, worst: Reaction, hint: str | None, group: str
+) -> KafkaError:
+    for tp, code in errors:
+        if verdicts.get(tp) is worst and code:
+            if worst is Reaction.STRANGER:  # whatever the code
+                return GroupError(code, f"commit of {tp}", hint)
+            return broker_error(code, f"commit of {tp}", hint, "OffsetCommit", topic=tp.topic, group=group)
+    return KafkaError("the response lacks some of the committed partitions")
+
+
+def _ids_of(tps: Iterable[TopicPartition], member: Credentials) -> dict[str, UUID]:
+    """The topic ids that the member knows."""
+    return {tp.topic: member.topic_ids[tp.topic] for tp in tps if tp.topic in member.topic_ids}
+
+
+def _errors_of(answer: OffsetCommitResponse, ids: Mapping[str, UUID]) -> list[tuple[TopicPartition, int]]:
+    """The error code of each partition. A response has names or ids; `ids` are those in the request."""
+    names = {topic_id: name for name, topic_id in ids.items()}
+    return [
+        (TopicPartition(topic.name or names.get(topic.topic_id, ""), row.partition_index), row.error_code)
+        for topic in answer.topics
+        for row in topic.partitions
+    ]
+
+
+def _fit_lookup(message: OffsetFetchRequest, version: int) -> None:
+    """Leave the layout that `version` has."""
+    message.require_stable = version >= STABLE_FROM
+    if version > ONE_GROUP:
+        message.group_id, message.topics = "", []
+    else:
+        message.groups = []
+
+
+@attrs.frozen
+class LookupAnswer:
+    """The response to a lookup, in either layout."""
+
+    error_code: int  # of the whole group
+    rows: list[tuple[TopicPartition, Any]]
+
+    def first_error(self) -> tuple[int, TopicPartition | None]:
+        """The first error code and its partition; None: the error concerns the whole group."""
+        if self.error_code:
+            return self.error_code, None
+        return next(((row.error_code, tp) for tp, row in self.rows if row.error_code), (0, None))
+
+    def found(self, tps: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The committed offsets of `tps`."""
+        found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(tps)
+        for tp, row in self.rows:
+            if tp in found and row.committed_offset >= 0:
+                found[tp] = OffsetAndMetadata(row.committed_offset, row.committed_leader_epoch, row.metadata or "")
+        return found
+
+
+def _read_lookup(answer: OffsetFetchResponse, ids: Mapping[str, UUID]) -> LookupAnswer:
+    names = {topic_id: name for name, topic_id in ids.items()}
+    if not answer.groups:
+        return LookupAnswer(
+            answer.error_code,
+            [(TopicPartition(topic.name, row.partition_index), row) for topic in answer.topics for row in topic.partitions],
+        )
+    (group,) = answer.groups
+    return LookupAnswer(
+        group.error_code,
+        [
+            (TopicPartition(topic.name or names.get(topic.topic_id, ""), row.partition_index), row)
+            for topic in group.topics
+            for row in topic.partitions
+        ],
+    )

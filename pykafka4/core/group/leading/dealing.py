@@ -1,0 +1,133 @@
+"""Dealing. Rule: an assignment that the leader sends has each partition once, at a member that is subscribed to its topic.
+
+Runs an assignor and checks what it returns. An application's assignor, and a large group, are dealt with on a helper's thread: a `Deal` has
+everything for that, and nothing that the loop changes meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.assignors.interface import Assignor, GroupMember, PartitionInfo
+from pykafka4.core.group.encoding import assignment_bytes
+from pykafka4.core.group.leading.strategies import is_builtin
+from pykafka4.core.metadata.topic import Leader
+from pykafka4.errors import KafkaError, caused_by, shown
+from pykafka4.errors.words import visible
+from pykafka4.logs import get_log
+from pykafka4.records import TopicPartition
+
+__all__ = ["Deal", "Placement"]
+
+log = get_log("pykafka4.group")
+
+NO_RACKS: Final = frozenset[str]()
+SMALL: Final = 500  # members and partitions together that are dealt out on the loop: a millisecond or two
+
+
+@attrs.frozen(eq=False)
+class Placement:
+    """Where the partitions of a topic are: their leaders, and the racks of their replicas (empty: no broker has a rack)."""
+
+    leaders: Sequence[Leader | None]
+    racks: Sequence[frozenset[str]] = ()
+
+
+@attrs.frozen(eq=False)
+class Deal:
+    """What an assignor is to assign, to whom. `where` precedes log lines: the client id and the group."""
+
+    assignor: Assignor
+    members: tuple[GroupMember, ...]
+    placements: Mapping[str, Placement]
+    where: str
+
+    @property
+    def may_run_here(self) -> bool:
+        """Whether it may run on the loop."""
+        size = len(self.members) + sum(len(placement.leaders) for placement in self.placements.values())
+        return is_builtin(self.assignor) and size <= SMALL
+
+    def attempt(self) -> dict[str, bytes] | KafkaError:
+        """The assignment of each member, or why there is none."""
+        topics = {name: _partitions(name, placement) for name, placement in self.placements.items()}
+        try:  # around the check as well: what the assignor returned may be a generator, whose code runs there
+            shares = self._checked(self.assignor.assign(self.members, topics))
+        except _Nonsense as error:
+            return self.refusal(str(error))
+        except BaseException as error:  # `SystemExit` of an application's assignor ends this assignment, not the helper's thread
+            log.exception("%s: assignor %r raised an exception", self.where, self.assignor.name)
+            return caused_by(self.refusal(f"raised {shown(error)}"), error)
+        return {member_id: assignment_bytes(tps) for member_id, tps in shares.items()}
+
+    def refusal(self, why: str) -> KafkaError:
+        """There is no assignment."""
+        return KafkaError(
+            f"{self.where}: assignor {self.assignor.name!r} {why}. This member led the group, and leaves it: "
+            "correct the assignor, then call subscribe again"
+        )
+
+    def _checked(self, dealt: Any) -> dict[str, list[TopicPartition]]:
+        """`dealt` with an entry for each member."""
+        if not isinstance(dealt, Mapping):
+            raise _Nonsense(f"returned {shown(dealt)}, not a mapping from member id to partitions")
+        members = {member.member_id: member for member in self.members}
+        if strangers := [name for name in dealt if name not in members]:
+            raise _Nonsense(f"returned partitions for {shown(strangers[0])}, which is no member of the group")
+        shares = {name: [_as_tp(tp) for tp in _listed(name, dealt.get(name, ()))] for name in members}
+        owners: dict[TopicPartition, str] = {}
+        for name, tps in shares.items():
+            for tp in tps:
+                self._check(tp, members[name], owners)
+                owners[tp] = name
+        if self.assignor.cooperative:
+            self._check_owned(owners)
+        return shares
+
+    def _check(self, tp: TopicPartition, member: GroupMember, owners: Mapping[TopicPartition, str]) -> None:
+        """Compares with `placements`: an assignor may have taken the partitions that it assigned out of the lists that it was given."""
+        if tp.topic not in member.topics:
+            raise _Nonsense(f"returned {tp} for member {visible(member.member_id)}, which is not subscribed to that topic")
+        placement = self.placements.get(tp.topic)
+        if placement is None or not 0 <= tp.partition < len(placement.leaders):
+            raise _Nonsense(f"returned {tp} for member {visible(member.member_id)}, and that partition does not exist")
+        if tp in owners:
+            raise _Nonsense(f"returned {tp} for two members, {visible(owners[tp])} and {visible(member.member_id)}")
+
+    def _check_owned(self, owners: Mapping[TopicPartition, str]) -> None:
+        """A cooperative member releases a partition only when it sees that it was not assigned it. As in Java, the built-in assignor is
+        not checked: to it, a member that has missed a generation owns nothing."""
+        if is_builtin(self.assignor):
+            return
+        for member in self.members:
+            for tp in member.owned:
+                if owners.get(tp, member.member_id) != member.member_id:
+                    owned = f"gave {tp} to member {visible(owners[tp])} while {visible(member.member_id)} owns it"
+                    raise _Nonsense(f"is cooperative, and {owned}; it has to leave it out first")
+
+
+def _partitions(topic: str, placement: Placement) -> list[PartitionInfo]:
+    rows = zip_longest(placement.leaders, placement.racks, fillvalue=None)
+    return [PartitionInfo(topic, p, leader.node if leader else None, racks or NO_RACKS) for p, (leader, racks) in enumerate(rows)]
+
+
+class _Nonsense(Exception):
+    """The assignor returned what no leader may send."""
+
+
+def _listed(name: str, tps: Any) -> list[Any]:
+    try:
+        return list(tps)
+    except TypeError:
+        raise _Nonsense(f"returned {shown(tps)} for member {name}, not a list of TopicPartition") from None
+
+
+def _as_tp(tp: Any) -> TopicPartition:
+    """A `TopicPartition` also from a plain pair."""
+    if isinstance(tp, tuple) and len(tp) == 2 and isinstance(tp[0], str) and type(tp[1]) is int:
+        return TopicPartition(*tp)
+    raise _Nonsense(f"returned {shown(tp)}, which is no TopicPartition")

@@ -1,0 +1,321 @@
+"""Leadership. Rule: the leader assigns the partitions of all subscribed topics, and starts a rebalance when their number changes.
+
+A leader with a `client_rack` does so as well when replicas move to other racks (as in Java).
+
+A static leader that rejoins keeps the assignment (`skip_assignment`, from Kafka 3.2 on). It does not know the assignment that was made
+before: it requests it from the coordinator, because partitions may have been added in between.
+
+A group can have thousands of topics, and each member another list of them. A helper reads long lists, and the loop goes through the topics
+in steps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from pykafka4.assignors.interface import Assignor, GroupMember
+from pykafka4.core import INFINITY, Failed, Job, Outcome, Threads
+from pykafka4.core.group.encoding import assigned_partitions, group_members
+from pykafka4.core.group.leading.dealing import Deal, Placement
+from pykafka4.core.group.leading.strategies import Strategies, is_builtin
+from pykafka4.core.metadata.changes import TopicChanges
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.errors import DecodeError, KafkaError
+from pykafka4.errors.words import visible
+from pykafka4.logs import get_log
+from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest, DescribeGroupsResponse, JoinGroupResponse
+
+__all__ = ["ASK_AGAIN", "Leadership"]
+
+log = get_log("pykafka4.group")
+
+ASK_AGAIN: Final = 3.0  # seconds after a request for the assignment that failed
+SHORT: Final = 16_384  # bytes of all subscriptions that are read on the loop: a millisecond or two
+MOST_NAMED: Final = 5  # topics in a log line
+AT_ONCE: Final = 200  # topics in one step
+STABLE: Final = "Stable"  # the group state in which DescribeGroups returns assignments
+
+
+class Leadership:
+    """What only the leader of a group does. Idle on other members."""
+
+    __slots__ = (
+        "_assign_by",
+        "_assignor",
+        "_changes",
+        "_cluster",
+        "_deal",
+        "_deals",
+        "_dealt",
+        "_different",
+        "_look_up_by",
+        "_members",
+        "_placements",
+        "_placements_known",
+        "_racks",
+        "_reading",
+        "_shares",
+        "_silent",
+        "_steps",
+        "_strategies",
+        "_stuck",
+        "_topics",
+        "_waits",
+        "_wanted",
+        "_where",
+        "_work",
+        "ask_at",
+        "due",
+        "holds",
+    )
+
+    def __init__(self, cluster: Cluster, where: str, strategies: Strategies, work: Callable[[Job], None]) -> None:
+        """`where` precedes log lines: the client id and the group. `work` starts a job."""
+        self._cluster, self._where = cluster, where
+        self._strategies, self._work = strategies, work
+        self.holds = False
+        self.due = INFINITY  # assign by then, even if topics are still unknown; or have assigned by then
+        self._look_up_by = self._assign_by = INFINITY
+        self._assignor: Assignor | None = None
+        self._reading: object = None  # the job that reads the subscriptions
+        self._steps: Iterator[None] | None = None  # what is done in steps before the assignment
+        self._placements: dict[str, Placement] = {}
+        self._placements_known = False  # or about to be
+        self._wanted: set[str] = set()  # topics whose metadata is kept up to date for this leader
+        self._deal: Deal | None = None  # under way on a helper
+        self._shares: Mapping[str, bytes] | KafkaError | None = None  # its result
+        self._stuck = False  # an application's assignor has not returned yet
+        self._waits: Job | None = None  # the assignment to begin when it has: the rebalance for which it was called is over
+        self._members: tuple[GroupMember, ...] = ()
+        self.ask_at = INFINITY  # when to send `question`
+        self._dealt: dict[str, int] | None = None  # partitions per topic in the last assignment; None: unknown
+        self._racks: dict[str, list[frozenset[str]]] = {}  # of the partitions in the last assignment; empty unless this member has a rack
+        self._deals = True  # False: a static leader that rejoined keeps the assignment
+        self._topics: list[str] = []  # all topics that members are subscribed to
+        self._silent: set[str] = set()  # those of them that were not looked up yet
+        self._different: set[str] = set()  # those of them whose number of partitions, or whose racks, differ from the assignment
+        self._changes: TopicChanges | None = None  # while this member is the leader
+
+    def decide(self, response: JoinGroupResponse, due: float, assign_by: float) -> str | None:
+        """Take the role and the members from the response to a join. Returns the group's assignor if this client does not support it."""
+        self.abandon()
+        self.holds = response.leader == response.member_id
+        if not self.holds:
+            self.resign()
+            return None
+        self._assignor = self._strategies.by_name.get(response.protocol_name or "")
+        if self._assignor is None:
+            return visible(response.protocol_name or "(none)")
+        self._deals = not response.skip_assignment
+        if self._changes is None:
+            self._changes = TopicChanges(self._cluster)
+        self.due, self._look_up_by, self._assign_by = due, due, assign_by
+        self._read(response.members)
+        return None
+
+    def _read(self, rows: list[JoinGroupResponse.Member]) -> None:
+        """Decode the subscriptions of the members: on a helper, if they are long."""
+        where = self._where
+        if sum(len(row.metadata) for row in rows) <= SHORT:
+            self._steps = self._prepare(*_read(rows, where))
+            self._advance()
+            return
+        reading = self._reading = object()
+
+        def then(now: float, found: Any) -> None:
+            if reading is self._reading:
+                self._reading = None
+                if isinstance(found, BaseException):
+                    raise found
+                self._steps, self.due = self._prepare(*found), now
+
+        self.due = INFINITY
+        self._work(Job(lambda: _read(rows, where), then))
+
+    def _prepare(self, members: tuple[GroupMember, ...], topics: list[str]) -> Iterator[None]:
+        """Have the topics of the group looked up; in steps, as there may be thousands."""
+        self._members, self._topics, self._silent = members, topics, set()
+        for topic in topics:
+            self._cluster.want(topic, self)
+            self._wanted.add(topic)
+            if not self._looked_up(topic):
+                self._silent.add(topic)
+            yield
+        for topic in sorted(self._wanted.difference(topics)):
+            self._cluster.forget(topic, self)
+            self._wanted.discard(topic)
+            yield
+
+    def deal(self, now: float) -> Mapping[str, bytes] | None:
+        """The assignment of each member, once all topics are looked up; at `due`, unknown topics count as empty. None: not yet.
+
+        Raises a KafkaError if the assignor failed.
+        """
+        if self._reading is not None:
+            return None
+        if not self._placements_known:
+            if not self._advance():
+                self.due = now
+                return None
+            self.due = self._look_up_by
+            if not self._deals:
+                self._dealt, self.due, self.ask_at = None, INFINITY, now
+                self._racks = {}
+                return {}
+            self._silent -= {topic for topic in self._take_changed() if self._looked_up(topic)}
+            if self._silent and now < self.due:
+                return None
+            self._steps, self._placements_known = self._place(), True
+        if self._deal is None:
+            if not self._advance():
+                self.due = now
+                return None
+            self._begin()
+        return self._finish(now)
+
+    def _advance(self) -> bool:
+        """Go on with what is done in steps; returns whether it is complete."""
+        if self._steps is not None and sum(1 for _ in islice(self._steps, AT_ONCE)) == AT_ONCE:
+            return False
+        self._steps = None
+        return True
+
+    def _place(self) -> Iterator[None]:
+        """Note where the partitions are, and how many are assigned; in steps. What changes meanwhile is noticed by `outgrown`."""
+        self._placements, self._racks, self._dealt = {}, {}, {}
+        self._different.clear()
+        denied = []
+        for topic in self._topics:
+            leaders, racks = self._cluster.leaders(topic), self._cluster.racks(topic)
+            self._dealt[topic] = len(leaders)
+            if self._strategies.rack is not None:
+                self._racks[topic] = racks
+            if leaders:
+                self._placements[topic] = Placement(leaders, racks)
+            elif (error := self._cluster.topic_error(topic)) is not None and error.denied:
+                denied.append(topic)
+            yield
+        if denied:  # other members may be allowed to: nothing else would tell why they get no partitions
+            names = ", ".join(denied[:MOST_NAMED]) + (f" and {len(denied) - MOST_NAMED} more" if len(denied) > MOST_NAMED else "")
+            log.warning(
+                "%s: this member leads the group and may not describe these topics, so nobody is assigned them: %s", self._where, names
+            )
+
+    def _begin(self) -> None:
+        """Assign: at once, or on a helper."""
+        assert self._assignor is not None
+        placements, self._placements = self._placements, {}
+        deal = self._deal = Deal(self._assignor, self._members, placements, self._where)
+        if deal.may_run_here:
+            self._shares = deal.attempt()
+            return
+        self.due = self._assign_by
+        foreign = not is_builtin(self._assignor)
+
+        def then(now: float, shares: Mapping[str, bytes] | KafkaError) -> None:
+            if foreign:
+                self._returned()
+            if deal is self._deal:
+                self._shares = shares
+
+        job = Job(deal.attempt, then, Threads.ASSIGNORS if foreign else Threads.HELPER)
+        if foreign and self._stuck:  # one thread at most waits for an application's assignor that hangs
+            self._waits = job
+            return
+        self._stuck = self._stuck or foreign
+        self._work(job)
+
+    def _returned(self) -> None:
+        """An application's assignor has returned: begin what waits for that."""
+        job, self._waits = self._waits, None
+        self._stuck = job is not None
+        if job is not None:
+            self._work(job)
+
+    def _finish(self, now: float) -> Mapping[str, bytes] | None:
+        deal, shares = self._deal, self._shares
+        assert deal is not None
+        if shares is None and now < self.due:
+            return None
+        self._deal, self._shares, self.due, self._placements_known = None, None, INFINITY, False
+        if shares is None:
+            raise deal.refusal("did not return in time (session_timeout_ms limits it)")
+        if isinstance(shares, KafkaError):
+            raise shares
+        return shares
+
+    def question(self, now: float, group: str) -> DescribeGroupsRequest:
+        """The request for the current assignment; `learn` takes the response."""
+        self.ask_at = INFINITY
+        return DescribeGroupsRequest(groups=[group])
+
+    def learn(self, now: float, outcome: Outcome) -> None:
+        """Take the current assignment from the response to `question`; request it again if the response lacks it."""
+        groups: list[DescribeGroupsResponse.Group] = [] if isinstance(outcome, Failed) else outcome.message.groups
+        if not groups or groups[0].error_code or groups[0].group_state != STABLE:
+            self.ask_at = now + ASK_AGAIN
+            return
+        try:
+            dealt: set[TopicPartition] = {tp for member in groups[0].members for tp in assigned_partitions(member.member_assignment)}
+        except DecodeError:  # assume the current numbers of partitions: only later changes are noticed
+            self._note_dealt(self._sizes())
+            return
+        sizes = Counter(tp.topic for tp in dealt)
+        self._note_dealt({topic: sizes[topic] for topic in self._topics})
+
+    def abandon(self) -> None:
+        """The join or sync failed, or another one begins."""
+        self.due = self.ask_at = INFINITY
+        self._deal = self._shares = self._reading = self._steps = self._waits = None
+        self._placements, self._placements_known = {}, False
+
+    def resign(self) -> None:
+        """Another member is the leader, or this one left."""
+        for topic in sorted(self._wanted):
+            self._cluster.forget(topic, self)
+        self._wanted.clear()
+        self.holds, self._members, self._topics, self.ask_at = False, (), [], INFINITY
+        if self._changes is not None:
+            self._changes.end()
+            self._changes = None
+
+    def outgrown(self) -> bool:
+        """Whether topics of the group have other numbers of partitions than in the assignment."""
+        if not self.holds or self._dealt is None:
+            return False
+        self._compare(self._dealt, self._take_changed())
+        return bool(self._different)
+
+    def _note_dealt(self, dealt: dict[str, int]) -> None:
+        """Store the numbers of partitions in the assignment. Topics that are not looked up yet are compared when they are."""
+        self._dealt = dealt
+        self._different.clear()
+        self._compare(dealt, [topic for topic in self._topics if self._looked_up(topic)])
+
+    def _compare(self, dealt: Mapping[str, int], topics: list[str]) -> None:
+        for topic in topics:
+            moved = topic in self._racks and self._cluster.racks(topic) != self._racks[topic]
+            if topic in dealt and (moved or self._cluster.partitions(topic) != dealt[topic]):
+                self._different.add(topic)
+            else:
+                self._different.discard(topic)
+
+    def _take_changed(self) -> list[str]:
+        return [] if self._changes is None else self._changes.take_topics()
+
+    def _sizes(self) -> dict[str, int]:
+        return {topic: self._cluster.partitions(topic) for topic in self._topics}
+
+    def _looked_up(self, topic: str) -> bool:
+        return bool(self._cluster.partitions(topic)) or self._cluster.topic_error(topic) is not None
+
+
+def _read(rows: list[JoinGroupResponse.Member], where: str) -> tuple[tuple[GroupMember, ...], list[str]]:
+    """The members, and all topics that they are subscribed to."""
+    members = group_members(rows, where)
+    equal = {member.topics for member in members}  # most groups have one subscription
+    return members, sorted(frozenset[str]().union(*equal))

@@ -1,0 +1,10 @@
+"""A member of a group: its partitions, its protocol with the coordinator, and its heartbeats.
+
+Modules; each line imports only from lines below it:
+
+    membership    the application's side: subscribed topics, whether the application still polls, the partitions held
+    classic       the classic protocol: joins, syncs, sends heartbeats, leaves; `classic_states`, `classic_requests`
+    consumer_protocol   the consumer protocol (KIP-848): the coordinator assigns; `consumer_requests`, its heartbeats
+    protocol      the interfaces between `membership` and a protocol
+    heartbeats    when the next heartbeat is due
+"""

@@ -1,0 +1,633 @@
+"""Classic protocol. Rule: losing the coordinator only delays requests; only the coordinator's responses or a time-out end the membership.
+
+JoinGroup, SyncGroup, Heartbeat, LeaveGroup. An eager member releases all its partitions before it joins. A cooperative member (KIP-429)
+keeps them: after SyncGroup it releases those that it holds and is not assigned, and joins again when the application has released them.
+Until the next generation has its assignment, it sends heartbeats and commits in the last one, so that it notices when it is out.
+`core.group.reactions.Reaction` has an entry for everything that a response can mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from pykafka4.core import INFINITY, Failed, Job, Outcome, Request
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.group.coordinator import GroupCoordinator
+from pykafka4.core.group.encoding import assigned_partitions
+from pykafka4.core.group.leading.leadership import Leadership
+from pykafka4.core.group.leading.strategies import Strategies, UserData
+from pykafka4.core.group.membership import classic_requests as requests
+from pykafka4.core.group.membership.classic_requests import ATTEMPTS, Fit, GroupInFlight, GroupRequest
+from pykafka4.core.group.membership.classic_states import MOVES, OUT, MemberState
+from pykafka4.core.group.membership.heartbeats import HeartbeatTimer
+from pykafka4.core.group.membership.protocol import Assignee, CommitsInFlight
+from pykafka4.core.group.reactions import Reaction, reaction, way_out
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.network.network import via
+from pykafka4.core.subscription import Credentials
+from pykafka4.errors import DecodeError, KafkaError, broker_error, short_name
+from pykafka4.logs import get_log
+from pykafka4.options.config import ConsumerConfig
+from pykafka4.records import TopicPartition
+
+__all__ = ["MOVES", "ClassicProtocol", "MemberState"]
+
+log = get_log("pykafka4.group")
+
+COMMITS_FIRST: Final = 5.0  # seconds for which a join waits for commits that were made before the partitions were released
+MISMATCH: Final = "received assignment does not match the current subscription"  # the reason for a JoinGroup
+ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # in a commit's response; other errors that are not retriable concern only the commit
+
+
+class ClassicProtocol:
+    """One member of a group, identified by a member id and a generation."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        coordinator: GroupCoordinator,
+        cluster: Cluster,
+        assignee: Assignee,
+        random: Random,
+        send: Callable[[Request], None],
+        work: Callable[[Job], None],
+        commits: CommitsInFlight,
+    ) -> None:
+        """`send` takes requests, and `work` what must not run on the loop."""
+        self._config, self._coordinator = config, coordinator
+        self._assignee, self._send = assignee, send
+        self._commits = commits
+        self._backoff = Backoff.retry(config, random)
+        self._rebalance_timeout = config.max_poll_interval_ms / 1000
+        self._session = config.session_timeout_ms / 1000
+        self.state = MemberState.UNJOINED
+        self.member_id = ""
+        self.generation = -1
+        self.credentials: Credentials | None = None  # from an assignment until all partitions are released or lost
+        self._held_since = -1  # the generation that assigned the partitions held
+        self._given_back: set[TopicPartition] = set()  # revoked in this generation
+        self._asked = False  # a JoinGroup was sent since the last assignment
+        self._came_back = False  # the last JoinGroup had no member id
+        self._why = ""  # the reason for the next JoinGroup, as Java words it (KIP-800)
+        self._why_leaving = ""
+        self.error: KafkaError | None = None  # the last error
+        where = f"{config.client_id}: group {config.group_id}"
+        self._strategies = Strategies(config, where, work)
+        self._cooperative = all(assignor.cooperative for assignor in self._strategies.by_name.values())
+        self.leadership = Leadership(cluster, where, self._strategies, work)
+        self._joined_with: tuple[str, ...] = ()
+        self._led = True  # whether the group had a leader in the last generation
+        self._asked_at: tuple[int, float]  # (coordinator, time) of the last join or sync
+        self._assignor: str | None = None
+        self._attempt: GroupInFlight | None = None  # the join or sync in progress; responses to others are ignored
+        self._held = False  # the coordinator has not responded to the attempt yet
+        self._rest_until = 0.0
+        self._join_by = INFINITY  # join at that time, even if commits of the last generation are not complete
+        self._alive = 0.0
+        self._heartbeat = HeartbeatTimer(config.heartbeat_interval_ms / 1000)
+        self._beating = False  # a heartbeat is in flight
+        self._leave_by = INFINITY
+        self._leave: GroupInFlight | None = None  # the LeaveGroup in flight
+
+    # ---------------------------------------------------------------- calls of the assignee
+
+    @property
+    def is_out(self) -> bool:
+        """Whether the member is out of the group, and `join` would change that."""
+        return self.state is MemberState.UNJOINED
+
+    def join(self, now: float) -> float:
+        """Join as soon as the coordinator is known; returns when to try again."""
+        if now < self._rest_until:
+            return self._rest_until
+        if self._coordinator.node is None:
+            self._coordinator.want()
+            self._join_by = INFINITY  # it cannot have responded to the commits: they get their time when it is found
+            return INFINITY
+        commits = self._commits
+        if not commits.incomplete().isdisjoint(self._given_back) if self.credentials is not None else commits.under_generation:
+            # The coordinator accepts them until the next generation starts, which this join may cause.
+            self._join_by = min(self._join_by, now + COMMITS_FIRST)
+            if now < self._join_by:
+                return self._join_by
+        self._join(now, self._coordinator.node)
+        return INFINITY
+
+    def released(self) -> None:
+        """The application has released partitions."""
+        if self.state is MemberState.REVOKING and self._given_back.isdisjoint(self._assignee.held):
+            self._move(MemberState.REJOINING if self._cooperative else MemberState.UNJOINED)
+
+    def drop_out(self) -> None:
+        """All partitions are lost, so this generation is over for this member. No request is sent."""
+        self.generation = self._held_since = -1
+        self._give_up_attempt()
+        if self.state is not MemberState.UNJOINED:
+            self._move(MemberState.UNJOINED)
+
+    def leave(self, now: float, by: float, reason: str) -> None:
+        """Send LeaveGroup, so that the other members need not wait for the session time-out."""
+        if self.state is MemberState.LEAVING:
+            self._leave_by = min(by, self._leave_by)
+            return
+        self._why_leaving = reason
+        self.start_over()
+        self._give_up_attempt()
+        self._move(MemberState.LEAVING)
+        self._leave_by, self._leave = by, None
+        self._leaving(now)
+
+    def start_over(self) -> None:
+        """The subscription changed: a member that was rejected tries again."""
+        if self.state is MemberState.FATAL:
+            self._move(MemberState.UNJOINED)
+
+    def fail(self, error: KafkaError) -> None:
+        """An error that is not retriable."""
+        if self.state is MemberState.FATAL:
+            return
+        self.error = error
+        self._give_up_attempt()
+        self._lost(str(error))
+        self._move(MemberState.FATAL)
+        self._assignee.refused(error)
+
+    def gone(self) -> None:
+        """The subscription ended."""
+        self.leadership.resign()
+
+    # ---------------------------------------------------------------- time
+
+    def poll(self, now: float) -> float:
+        """Send what is due while the member is in the group, joins or leaves it; returns when to be polled again."""
+        return STEPS[self.state](self, now)
+
+    def _joining(self, now: float) -> float:
+        return min(self._strategies.check(now), self._held_back(now, MemberState.JOINING))
+
+    def _syncing(self, now: float) -> float:
+        if self.leadership.due < INFINITY:
+            self._deal(now)
+        return min(self.leadership.due, self._held_back(now, MemberState.SYNCING))
+
+    def _held_back(self, now: float, state: MemberState) -> float:
+        """Wait, in `state`, for a response that the coordinator holds back, unless it is the coordinator no longer."""
+        if self.state is not state:
+            return now
+        node, since = self._asked_at
+        coordinator = self._coordinator.node
+        if coordinator not in (None, node):
+            self._rejoin(now)
+            return now
+        if coordinator is None:  # another request lost it: if it is frozen, it would hold the response back until the time-out
+            self._coordinator.want()
+        wake_at = self._live(now)
+        return min(wake_at, self._coordinator.check(now, since)) if self.state is state else now
+
+    def _rejoining(self, now: float) -> float:
+        """Partitions of topics that are no longer subscribed to are released before the join; the others are kept."""
+        topics = frozenset(self._assignee.topics)
+        strange = [tp for tp in self._assignee.held if tp.topic not in topics]
+        if strange:
+            self._revoke(now, strange, "the subscription changed")
+            return now
+        wake_at = self._live(now)
+        return min(wake_at, self.join(now)) if self.state is MemberState.REJOINING else now
+
+    def _stable(self, now: float) -> float:
+        if self._joined_with != self._assignee.topics:
+            self._rebalance(now, "the subscription changed", "subscription has changed")
+            return now
+        if self.leadership.outgrown():
+            self._rebalance(now, "subscribed topics or partitions were added or deleted", "cached metadata has changed")
+            return now
+        if self.leadership.ask_at <= now and self._coordinator.node is not None:
+            self._request_assignment(now, self._coordinator.node)
+        ask_at = self.leadership.ask_at
+        return min(self._live(now), ask_at if ask_at > now else INFINITY)
+
+    def _request_assignment(self, now: float, node: int) -> None:
+        message = self.leadership.question(now, self._config.group_id or "")
+        self._ask(now, node, message, now + self._config.request_timeout_ms / 1000, GroupRequest.ASSIGNMENT)
+
+    def _assignment_answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
+        if request.credentials is self.credentials:
+            self.leadership.learn(now, outcome)
+
+    def _leaving(self, now: float) -> float:
+        """Commits first: those of a member that has left are rejected."""
+        if now >= self._leave_by:
+            if self.is_known and self._leave is None and self._coordinator.node is not None:
+                self._send_leave(now, self._coordinator.node)  # without waiting for the response
+            self._left()
+            return now
+        if self._commits.busy:
+            return self._leave_by
+        if not self.is_known:
+            self._left()
+            return now
+        if self._leave is None:
+            if self._coordinator.node is not None:
+                self._send_leave(now, self._coordinator.node)
+            else:
+                self._coordinator.want()
+        return self._leave_by
+
+    def _idle(self, now: float) -> float:
+        return INFINITY
+
+    def _live(self, now: float) -> float:
+        """Heartbeats, of a member that the coordinator has assigned partitions; returns when to look again."""
+        if self.credentials is None:
+            return self._assignee.keep_lease(now)
+        expires = self._alive + self._session
+        if now >= expires:
+            silence = f"no heartbeat response within session_timeout_ms={self._config.session_timeout_ms:g}"
+            self._lost(f"{silence} ({self.error or 'no coordinator'})")
+            return now
+        lease_ends = self._assignee.keep_lease(now)
+        if self.state in OUT:
+            return now
+        return min(lease_ends, expires, self._beat(now))
+
+    def _beat(self, now: float) -> float:
+        if self._beating:
+            return INFINITY
+        if (due := self._heartbeat.wait(now)) is not None:
+            return due
+        node = self._coordinator.node
+        if node is None:
+            self._heartbeat.blocked()
+            self._coordinator.want()
+            return INFINITY
+        self._beating = True
+        self._heartbeat.sent(now)
+        message = requests.heartbeat_request(self._config, self.member_id, self.generation)
+        # A coordinator that hangs must be noticed while there is still time to find a new one.
+        patience = min(self._config.request_timeout_ms / 1000, max(self._session / 3, self._heartbeat.interval))
+        self._ask(now, node, message, now + patience, GroupRequest.HEARTBEAT)
+        return INFINITY
+
+    def _ask(self, now: float, node: int, message: Any, deadline: float, kind: GroupRequest, fit: Fit | None = None) -> GroupInFlight:
+        lane = self._coordinator.join_lane if kind in ATTEMPTS else self._coordinator.lane
+        request = GroupInFlight(
+            via(lane, node),
+            message,
+            deadline,
+            fit=fit,
+            member=self,
+            kind=kind,
+            coordinator=node,
+            sent_at=now,
+            credentials=self.credentials,
+            generation=self.generation,
+        )
+        self._send(request)
+        return request
+
+    def _attempt_with(self, now: float, node: int, message: Any, deadline: float, kind: GroupRequest) -> None:
+        """Send a JoinGroup or SyncGroup; its response counts unless the attempt is abandoned before."""
+        self._attempt, self._held = self._ask(now, node, message, deadline, kind), True
+
+    def answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
+        """A request of this member has its outcome."""
+        if request.kind in ATTEMPTS:
+            if request is not self._attempt:
+                return
+            self._held = False
+        READERS[request.kind](self, now, request, outcome)
+
+    # ---------------------------------------------------------------- join and sync
+
+    def _join(self, now: float, node: int) -> None:
+        self._move(MemberState.JOINING)
+        self._join_by = INFINITY
+        self._joined_with, self._asked_at = self._assignee.topics, (node, now)
+        self._strategies.ask(now, self._joined_with, lambda at, data: self._send_join(at, node, data))
+
+    def _send_join(self, now: float, node: int, data: UserData | KafkaError) -> None:
+        if isinstance(data, KafkaError):
+            self._cannot_assign(now, data)
+            return
+        self._asked, self._came_back = True, not self.member_id
+        message = requests.join_request(
+            self._config, self.member_id, self._joined_with, self._assignee.held, self._held_since, data, self._why
+        )
+        deadline = now + requests.join_patience(self._config)
+        self._attempt_with(now, node, message, deadline, GroupRequest.JOIN)
+
+    def _join_answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
+        node = request.coordinator
+        if isinstance(outcome, Failed):
+            self._unanswered(now, node, outcome)
+            return
+        answer = outcome.message
+        verdict = reaction(answer.error_code)
+        if verdict is not Reaction.NONE:
+            at_once = verdict is Reaction.NAMED and not self.member_id  # but back off if every response has another id
+            self._turned_away(now, node, verdict, self._error(answer.error_code, "joining", "JoinGroup"))
+            if verdict is Reaction.NAMED:
+                self.member_id = answer.member_id
+                self._why = f"need to re-join with the given member-id: {answer.member_id}"
+            if at_once:
+                self._rest_until = now
+            return
+        if self._missed(answer.generation_id, led=bool(answer.leader)):
+            self._lost(f"the group has rebalanced without this member: generation {answer.generation_id} came after {self.generation}")
+            self._rest_until = now
+            return
+        self.member_id, self.generation, self._why, self._led = answer.member_id, answer.generation_id, "", bool(answer.leader)
+        self._move(MemberState.SYNCING)
+        self._begin_generation()
+        self._assignor = answer.protocol_name
+        due = now + min(self._config.request_timeout_ms / 1000, self._session / 2)
+        unsupported = self.leadership.decide(answer, due, now + requests.assign_patience(self._config))
+        if unsupported is not None:
+            self.fail(KafkaError(f"group {self._config.group_id} chose assignor {unsupported!r}, which this client does not support"))
+        elif self.leadership.holds:
+            self._deal(now)
+        else:
+            self._sync(now, {})
+
+    def _missed(self, generation: int, *, led: bool) -> bool:
+        """Whether there was a generation between the last one and `generation` that did not wait for this member.
+
+        Only static members stay in the group then. Others may own the partitions: the leader did not know that this member held them.
+        A group with members of the consumer protocol has no leader (`led`): it waits for nobody, and takes nothing that a member holds.
+        """
+        static = self._config.group_instance_id is not None and (led or self._led)
+        return static and self.credentials is not None and generation > self.generation + 1
+
+    def _begin_generation(self) -> None:
+        """Commits wait for the assignment from now on. Those of partitions that were given back are not for this generation."""
+        if self.credentials is not None:
+            self.credentials.generation = self.generation
+            self._commits.fail_lost(dict.fromkeys(self._given_back, "the partition was revoked before the commit was accepted"))
+        self._given_back.clear()
+
+    def _deal(self, now: float) -> None:
+        try:
+            shares = self.leadership.deal(now)
+        except KafkaError as error:
+            self._cannot_assign(now, error)
+            return
+        if shares is not None:
+            self._sync(now, shares)
+
+    def _cannot_assign(self, now: float, error: KafkaError) -> None:
+        """An assignor failed. A leader that only tried again would make the group rebalance without end, so this member ends; it leaves,
+        so that the others need not wait for the end of its session."""
+        if self.is_known and self._coordinator.node is not None:
+            self._send_leave(now, self._coordinator.node)  # without waiting for the response
+            self.member_id = ""
+        self.fail(error)
+
+    def _sync(self, now: float, shares: Mapping[str, bytes]) -> None:
+        node = self._coordinator.node
+        if node is None:  # lost since the response to the join: the generation will be over before a new one is found
+            self._rejoin(now)
+            return
+        message = requests.sync_request(self._config, self.member_id, self.generation, self._assignor, shares)
+        deadline = now + requests.sync_patience(self._config, leads=self.leadership.holds)
+        self._asked_at = (node, now)
+        self._attempt_with(now, node, message, deadline, GroupRequest.SYNC)
+
+    def _sync_answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
+        node = request.coordinator
+        if isinstance(outcome, Failed):
+            self._unanswered(now, node, outcome)
+            return
+        verdict = reaction(outcome.message.error_code)
+        if verdict is not Reaction.NONE:
+            self._turned_away(now, node, verdict, self._error(outcome.message.error_code, "syncing", "SyncGroup"))
+            if verdict is Reaction.REJOIN:  # the others wait for this member; as in Java
+                self._rest_until = now
+            return
+        try:
+            tps = assigned_partitions(outcome.message.assignment)
+        except DecodeError as error:
+            self._turned_away(now, node, Reaction.RETRY, error)
+            return
+        self._enter(now, request.sent_at, tps)
+
+    def _enter(self, now: float, sent_at: float, tps: list[TopicPartition]) -> None:
+        """The generation starts, with these partitions for this member."""
+        self._move(MemberState.STABLE)
+        self._attempt, self.error = None, None
+        self._backoff.reset()
+        self._coordinator.well()
+        # The session starts when the coordinator responds, however long it has held the request back. A response that took longer may have
+        # been delayed on its way, so a heartbeat is sent at once.
+        self._alive = now
+        self._heartbeat.changed(now)
+        if now - sent_at >= self._heartbeat.interval:
+            self._heartbeat.start(now)
+        self._held_since, self._asked = self.generation, False
+        if self.credentials is None:
+            instance = self._config.group_instance_id
+            self.credentials = Credentials(self._config.group_id or "", self.generation, self.member_id, instance)
+        self._strategies.assigned(self._assignor, tps, self.generation)
+        self._take(now, tps)
+        if self._came_back and self._config.group_instance_id is not None and not {tp.topic for tp in tps}.issubset(self._joined_with):
+            self._rebalance(now, "the assignment belongs to an earlier subscription", MISMATCH)
+
+    def _take(self, now: float, tps: list[TopicPartition]) -> None:
+        """Release what this member holds and was not assigned, and take what is new. An eager member holds nothing here."""
+        held, given = self._assignee.held, set(tps)
+        gone, fresh = [tp for tp in held if tp not in given], [tp for tp in tps if tp not in held]
+        if gone:
+            self._why = "need to revoke partitions and re-join"
+            self._revoke(now, gone, "the group assigned them to other members")
+        self._assignee.assigned(fresh)
+
+    # ---------------------------------------------------------------- errors
+
+    def _error(self, code: int, what: str, request: str) -> KafkaError:
+        group = self._config.group_id or ""
+        return broker_error(code, f"{what} group {group}", way_out(self._config, code), request, group=group)
+
+    def _unanswered(self, now: float, node: int, outcome: Failed) -> None:
+        """A join or sync got no response: there may be a new coordinator."""
+        if not outcome.passing:
+            self.fail(outcome.reason)
+            return
+        self._coordinator.lost(now, node, outcome.reason)
+        self.error, self._why = outcome.reason, requests.failed_because(outcome.reason)
+        self._rejoin(now)
+
+    def _turned_away(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
+        """A join or sync was rejected."""
+        self.error = error
+        self._coordinator.retried(now, error)
+        if verdict is Reaction.FATAL:
+            self.fail(error)
+            return
+        self._why = requests.failed_because(error)
+        if verdict is Reaction.REFIND:
+            self._coordinator.lost(now, node, error)
+        elif verdict in (Reaction.STRANGER, Reaction.OUTDATED):
+            self._cast_out(verdict, error)
+        elif verdict is Reaction.DENIED:
+            self._assignee.denied(error)
+        self._rejoin(now)
+
+    def _rejoin(self, now: float) -> None:
+        """Join again after a back-off. A cooperative member keeps its partitions meanwhile."""
+        self._give_up_attempt()
+        to = MemberState.UNJOINED if self.credentials is None else MemberState.REJOINING
+        if self.state is not to:
+            self._move(to)
+        self._rest_until = now + self._backoff.next()
+
+    def _give_up_attempt(self) -> None:
+        if self._held:
+            self._coordinator.renew_join_lane()
+        self._attempt, self._held = None, False
+        self._strategies.abandon()
+        self.leadership.abandon()
+
+    def _beat_answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
+        self._beating = False
+        if request.credentials is not self.credentials or request.generation != self.generation:
+            return
+        node = request.coordinator
+        if isinstance(outcome, Failed):
+            self.error = outcome.reason
+            self._heartbeat.start(now)
+            self._coordinator.lost(now, node, outcome.reason)
+            return
+        code = outcome.message.error_code
+        self._verdict(now, request.sent_at, node, reaction(code), self._error(code, "heartbeat of", "Heartbeat"))
+
+    def _verdict(self, now: float, sent_at: float, node: int, verdict: Reaction, error: KafkaError) -> None:
+        joins = self._joins_next(verdict)
+        if verdict in (Reaction.NONE, Reaction.REJOIN) or joins:
+            self._alive = max(self._alive, sent_at)
+            self._coordinator.well()
+        if verdict is Reaction.REFIND:
+            self._heartbeat.start(now)
+            self._coordinator.lost(now, node, error)
+        elif verdict in (Reaction.RETRY, Reaction.STALE, Reaction.DENIED):
+            self._heartbeat.start(now + self._backoff.next())
+            if verdict is Reaction.DENIED:  # the coordinator keeps the member until the session time-out: it may be allowed again before
+                self._assignee.denied(error)
+        elif verdict is not Reaction.NONE and not joins:
+            self._react(now, verdict, error, f"encountered {short_name(error)} from HEARTBEAT response")
+        self.error = error if verdict is not Reaction.NONE else None
+
+    def _joins_next(self, verdict: Reaction) -> bool:
+        """Whether a stale generation only means that the next one has begun, of which this member learns from the response to its join.
+
+        That response may be lost. If the coordinator did not get the request either, it has removed the member, unless it is static.
+        """
+        if verdict is not Reaction.OUTDATED or not self._asked:
+            return False
+        return self.state is not MemberState.REJOINING or self._config.group_instance_id is None
+
+    def on_commit_verdict(self, now: float, credentials: Credentials, generation: int, verdict: Reaction, error: KafkaError) -> bool:
+        """The response to a commit contained an error that concerns the member. Returns whether to send it again in the next generation."""
+        if credentials is not self.credentials:
+            return False
+        if verdict in (Reaction.DENIED, Reaction.STALE):  # the next heartbeat is denied, too, if this concerns the member
+            return verdict is Reaction.STALE
+        if verdict is Reaction.OUTDATED and (generation != self.generation or self._joins_next(verdict)):
+            return True
+        name = short_name(error)
+        if verdict is not Reaction.FATAL or name == ENDS_MEMBER:
+            self.error = error
+            why = "offset commit failed since group is already rebalancing" if verdict is Reaction.REJOIN else ""
+            self._react(now, verdict, error, why or f"encountered {name} from OFFSET_COMMIT response")
+        return verdict is Reaction.REJOIN and self._cooperative
+
+    def _react(self, now: float, verdict: Reaction, error: KafkaError, why: str = "") -> None:
+        """An error of a member that holds partitions; `why` is the reason for the next JoinGroup."""
+        if verdict is Reaction.REJOIN:
+            if self.state is MemberState.STABLE:
+                self._rebalance(now, "the group is rebalancing", why)
+        elif verdict is Reaction.FATAL:
+            self.fail(error)
+        else:
+            self._why = why
+            self._cast_out(verdict, error)
+
+    def _rebalance(self, now: float, reason: str, why: str) -> None:
+        """This member has to join again; `why` is the reason for its JoinGroup. An eager member has to release its partitions before."""
+        self._why = why
+        if not self._cooperative:
+            self._revoke(now, self._assignee.held, reason)
+        elif self.state is MemberState.STABLE:  # a member that waits for the application joins after that
+            log.info("%s: group %s: joining again: %s", self._config.client_id, self._config.group_id, reason)
+            self._move(MemberState.REJOINING)
+
+    def _revoke(self, now: float, partitions: Collection[TopicPartition], reason: str) -> None:
+        """The application has to release `partitions` before this member can rejoin."""
+        self._move(MemberState.REVOKING)
+        self._given_back.update(partitions)
+        self._assignee.revoke(partitions, now + self._rebalance_timeout, reason)
+
+    def _cast_out(self, verdict: Reaction, error: KafkaError) -> None:
+        """The coordinator does not have this member in the generation, or does not know it at all."""
+        if verdict is Reaction.STRANGER:
+            self.member_id = ""
+        if self.credentials is not None:
+            self._lost(str(error))
+
+    def _lost(self, reason: str) -> None:
+        self._assignee.lost(self._assignee.held, reason)
+        self.drop_out()
+
+    # ---------------------------------------------------------------- leaving
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the coordinator knows a member that has to leave. Static members do not leave: they are expected to rejoin."""
+        return bool(self.member_id) and self._config.group_instance_id is None
+
+    def _send_leave(self, now: float, node: int) -> None:
+        message, fit = requests.leave_request(self._config, self.member_id), partial(requests.fit_leave, self._why_leaving)
+        deadline = now + self._config.request_timeout_ms / 1000  # not `_leave_by`: a time-out would close a connection that may be shared
+        self._leave = self._ask(now, node, message, deadline, GroupRequest.LEAVE, fit)
+
+    def _leave_answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
+        """Whatever the outcome: a coordinator that did not get the request removes the member after the session time-out."""
+        if self.state is MemberState.LEAVING and request is self._leave:
+            self._left()
+
+    def _left(self) -> None:
+        if self.state is MemberState.LEAVING:
+            self._move(MemberState.UNJOINED)
+        # A static member returns as a restarted one does: without its id, and without a generation in its metadata. The coordinator gives
+        # its partitions back; a JoinGroup with the id and other metadata than before would make the whole group rebalance.
+        self.member_id, self.generation, self._held_since = "", -1, -1
+        self._leave_by, self._rest_until = INFINITY, 0.0
+        self._assignee.left()
+
+    def _move(self, to: MemberState) -> None:
+        self.state = MOVES.move(self.state, to)
+        if self.credentials is not None:
+            self.credentials.begins = to is MemberState.SYNCING
+            if to in OUT:
+                self.credentials = None
+
+
+STEPS: Mapping[MemberState, Callable[[ClassicProtocol, float], float]] = {
+    MemberState.UNJOINED: ClassicProtocol._idle,
+    MemberState.JOINING: ClassicProtocol._joining,
+    MemberState.SYNCING: ClassicProtocol._syncing,
+    MemberState.STABLE: ClassicProtocol._stable,
+    MemberState.REVOKING: ClassicProtocol._live,
+    MemberState.REJOINING: ClassicProtocol._rejoining,
+    MemberState.LEAVING: ClassicProtocol._leaving,
+    MemberState.FATAL: ClassicProtocol._idle,
+}
+
+READERS: Mapping[GroupRequest, Callable[[ClassicProtocol, float, GroupInFlight, Outcome], None]] = {
+    GroupRequest.JOIN: ClassicProtocol._join_answered,
+    GroupRequest.SYNC: ClassicProtocol._sync_answered,
+    GroupRequest.HEARTBEAT: ClassicProtocol._beat_answered,
+    GroupRequest.ASSIGNMENT: ClassicProtocol._assignment_answered,
+    GroupRequest.LEAVE: ClassicProtocol._leave_answered,
+}

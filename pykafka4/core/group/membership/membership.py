@@ -1,0 +1,297 @@
+"""Membership. Rule: a partition is held until the application has released it; a member that is out of the group joins with none.
+
+The application's side of a group member: subscribed topics, whether the application still polls, the partitions held. The requests to the
+coordinator are the protocol's part (`core.group.membership.protocol`), and so is the choice of the partitions that are revoked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final, Protocol
+
+from pykafka4.core import INFINITY
+from pykafka4.core.group.membership.protocol import Assignee, CommitsInFlight, GroupProtocol, State
+from pykafka4.core.group.topics.discovery import Discovery
+from pykafka4.core.group.topics.subscribed import SubscribedTopics
+from pykafka4.core.group.topics.topic_filter import TopicFilter
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Start, Subscribed, Trouble
+from pykafka4.errors import AuthorizationError, KafkaError
+from pykafka4.logs import get_log
+from pykafka4.options.config import ConsumerConfig
+from pykafka4.records import TopicPartition
+
+__all__ = ["Application", "Membership", "Partitions"]
+
+log = get_log("pykafka4.group")
+
+LEAVE_SECONDS: Final = 5.0  # for which a coordinator is looked up only to send LeaveGroup
+
+
+class Application(Protocol):
+    """The interface to the thread that polls."""
+
+    loop_wanted: bool  # set here: the next poll wakes the loop
+
+    def idle_since(self) -> float | None:
+        """When the last poll returned; None during a poll, -INFINITY before the first."""
+
+    def mark(self) -> object:
+        """Equal to an earlier one while the application works on the same records."""
+
+    def put(self, item: object) -> None:
+        """Pass on an event, in order with the data."""
+
+    def tell_denied(self, error: KafkaError) -> None:
+        """Have `poll` raise that a right is missing."""
+
+
+class Partitions(Protocol):
+    """What fetches the partitions assigned to this member."""
+
+    def adopt(self, claims: Collection[Claim], start: Start | int, fallback: Callable[[TopicPartition], Start]) -> None:
+        """Start to fetch."""
+
+    def drop(self, claims: Collection[Claim]) -> None:
+        """Stop fetching; data that arrives later is dropped."""
+
+
+class Membership:
+    """This consumer as a member of its group."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        cluster: Cluster,
+        application: Application,
+        partitions: Partitions,
+        commits: CommitsInFlight,
+        discovery: Discovery,
+        protocol: Callable[[Assignee], GroupProtocol],
+    ) -> None:
+        """`discovery` finds the topics of a subscription by pattern; `protocol` makes the protocol of this member."""
+        self._config, self._application, self._partitions, self._commits = config, application, partitions, commits
+        self._max_poll = config.max_poll_interval_ms / 1000
+        self._subscribed = SubscribedTopics(config, cluster, application, discovery)
+        self._extension: tuple[float, object] = (-INFINITY, None)  # until when the lease was extended, and the application's mark then
+        self._claims: dict[TopicPartition, Claim] = {}  # until the application has released them
+        self._ending: list[Ended] = []  # the events that it has not released yet
+        self._when_left: list[Callable[[], None]] = []
+        self._rejected = False  # since the last subscription began
+        self.protocol = protocol(self)
+
+    @property
+    def state(self) -> State:
+        """The state of this member."""
+        return self.protocol.state
+
+    @property
+    def held(self) -> Collection[TopicPartition]:
+        """The partitions of this member, including those that the application has not released yet."""
+        return self._claims.keys()
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that the application is subscribed to."""
+        return self._subscribed.names
+
+    @property
+    def subscribed(self) -> bool:
+        """Whether there is a subscription. By pattern it may have no topics."""
+        return self._subscribed.active
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """Those of `topics` that the application named."""
+        return self._subscribed.listed
+
+    @property
+    def filter(self) -> TopicFilter | None:
+        """The patterns of the subscription, if it has any."""
+        return self._subscribed.filter
+
+    def look_for_topics(self, now: float) -> None:
+        """The coordinator assigned partitions of a topic that is not known: see which topics there are."""
+        self._subscribed.look_for_topics(now)
+
+    @property
+    def matching(self) -> frozenset[str]:
+        """The topics that the filter selects, as far as that is known."""
+        return self._subscribed.matching or frozenset()
+
+    def has_deleted(self, topic: str) -> bool:
+        """Whether `topic` left a subscription by pattern because it is gone."""
+        return topic in self._subscribed.deleted
+
+    # ---------------------------------------------------------------- calls of the application
+
+    def subscribe(self, topics: tuple[str, ...], filter: TopicFilter | None = None) -> None:
+        """Be a member with a subscription to `topics`, and to those that `filter` selects."""
+        if self._rejected:
+            self._rejected = False
+            self._application.put(Subscribed())
+        self._subscribed.replace(topics, filter)
+        self.protocol.start_over()
+
+    def leave(self, now: float, patience: float, then: Callable[[], None], reason: str) -> None:
+        """Leave the group; `then` is called after LeaveGroup, or after `patience` seconds at the latest."""
+        self.gone()
+        self._when_left.append(then)
+        if self._claims:  # an application that has not seen them yet must not take them up; if it just did, it releases them
+            self._end(Ended(tuple(self._claims.values()), Ending.LOST, "this consumer left the group"))
+        self._claims.clear()
+        self._ending.clear()
+        self.protocol.leave(now, now + patience, reason)
+
+    def gone(self) -> None:
+        """End the subscription."""
+        self._subscribed.clear()
+        self.protocol.gone()
+
+    def released(self, ended: Ended) -> None:
+        """The application has released the partitions of `ended`."""
+        if ended in self._ending:
+            self._ending.remove(ended)
+            for claim in ended.claims:
+                del self._claims[claim.tp]
+            self.protocol.released()
+
+    def losses(self) -> dict[TopicPartition, str]:
+        """The partitions that the application has to release and can no longer commit, with the reason."""
+        return {claim.tp: ended.reason for ended in self._ending if ended.ending is Ending.LOST for claim in ended.claims}
+
+    def ending(self) -> set[TopicPartition]:
+        """The partitions that the application has to release."""
+        return {claim.tp for ended in self._ending for claim in ended.claims}
+
+    # ---------------------------------------------------------------- time
+
+    def poll(self, now: float) -> float:
+        """Do what is due; returns when to be polled again."""
+        look_at = self._subscribed.poll(now)
+        return min(look_at, self._poll_protocol(now))
+
+    def _poll_protocol(self, now: float) -> float:
+        if self.protocol.is_out:
+            return self._join(now)
+        release_by = min((ended.deadline for ended in self._ending), default=INFINITY)
+        if now >= release_by:
+            most = self._config.max_poll_interval_ms
+            return self._give_up(now, f"the revoked partitions were not released within max_poll_interval_ms={most:g}")
+        return min(self.protocol.poll(now), release_by)
+
+    def _join(self, now: float) -> float:
+        if self._claims or self._ending:  # the application has to release them before; the coordinator may still wait for this member
+            return self.keep_lease(now) if self.protocol.is_known else INFINITY
+        if not self.subscribed or not self._subscribed.known:
+            return INFINITY
+        if self._lease_ends(now) <= now:
+            self._application.loop_wanted = True
+            if self._lease_ends(now) <= now:  # checked again: a poll that started in between did not see the flag
+                return INFINITY
+        again_at = self.protocol.join(now)
+        return again_at if self.protocol.is_out else self._lease_ends(now)
+
+    def _lease_ends(self, now: float) -> float:
+        """The time by which the application must poll again."""
+        idle, (until, mark) = self._application.idle_since(), self._extension
+        ends = (now if idle is None else idle) + self._max_poll
+        return until if until > ends and mark == self._application.mark() else ends
+
+    def extend_lease(self, now: float, seconds: float) -> str | None:
+        """Wait for the application for `seconds` from now on, unless it takes other records before that.
+
+        Returns why that is not possible: the lease is over or has not begun, or the group rebalances, which cannot wait for so long.
+        """
+        if (idle := self._application.idle_since()) == -INFINITY:
+            return "the lease begins with the first poll"
+        if losses := self.losses():
+            return f"{next(iter(losses.values()))}; poll rejoins the group"
+        if idle is not None and self._lease_ends(now) <= now:
+            return f"max_poll_interval_ms={self._config.max_poll_interval_ms:g} exceeded; poll rejoins the group"
+        left = min((ended.deadline for ended in self._ending), default=INFINITY) - now
+        if seconds > left:
+            return f"the group is rebalancing, and waits for this member for {left:.3g} s more; poll takes part in the rebalance"
+        self._extension = (now + seconds, self._application.mark())
+        return None
+
+    def keep_lease(self, now: float) -> float:
+        """Leave the group if the application has stopped polling: its partitions have to go to other members."""
+        ends = self._lease_ends(now)
+        if now < ends:
+            return ends
+        reason = (
+            f"max_poll_interval_ms={self._config.max_poll_interval_ms:g} exceeded: the application did not call poll or take the next "
+            "record of a loop in time; raise that option, lower max_poll_records, or call extend_lease during long work"
+        )
+        log.warning("%s: group %s: leaving: %s", self._config.client_id, self._config.group_id, reason)
+        return self._give_up(now, reason)
+
+    def _give_up(self, now: float, reason: str) -> float:
+        """The application was too late: the other members must not wait for the end of the session."""
+        self.lost(self.held, reason)
+        self.protocol.drop_out()
+        self.protocol.leave(now, now + LEAVE_SECONDS, "consumer poll timeout has expired.")
+        return now
+
+    # ---------------------------------------------------------------- calls of the protocol
+
+    def assigned(self, partitions: Collection[TopicPartition]) -> None:
+        """Take the partitions of subscribed topics. Others are ignored: the subscription changed meanwhile, or the leader made an error."""
+        subscribed = set(self.topics)
+        claims = tuple(Claim(tp) for tp in dict.fromkeys(partitions) if tp.topic in subscribed)
+        generation = self.protocol.generation
+        log.info("%s: group %s: generation %d, %d partitions", self._config.client_id, self._config.group_id, generation, len(claims))
+        self._claims.update((claim.tp, claim) for claim in claims)
+        self._partitions.adopt(claims, Start.COMMITTED, self._subscribed.fallback)
+        self._application.put(Assigned(claims))
+
+    def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
+        """Have the application release these; records that it has not read will be read by the next owner."""
+        log.info("%s: group %s: revoking %d partitions: %s", self._config.client_id, self._config.group_id, len(partitions), reason)
+        claims = tuple(self._claims[tp] for tp in partitions)
+        self._end(Ended(claims, Ending.REVOKED, reason, deadline if claims else INFINITY))  # without partitions nothing can be lost
+
+    def lost(self, partitions: Collection[TopicPartition], reason: str) -> None:
+        """These may already belong to another member. A revocation that includes any of them is a loss as a whole from now on."""
+        lost = set(partitions) - self.losses().keys()
+        if not lost:
+            return
+        log.warning("%s: group %s: lost %d partitions: %s", self._config.client_id, self._config.group_id, len(lost), reason)
+        for ended in self._ending:
+            if any(claim.tp in lost for claim in ended.claims):
+                ended.ending, ended.reason, ended.deadline = Ending.LOST, reason, INFINITY
+        ending = self.ending()
+        claims = tuple(self._claims[tp] for tp in partitions if tp in lost and tp not in ending)
+        if claims:
+            self._end(Ended(claims, Ending.LOST, reason))
+        self._commits.fail_lost(self.losses())
+
+    def _end(self, ended: Ended) -> None:
+        for claim in ended.claims:
+            claim.ended = True
+        self._ending.append(ended)
+        self._partitions.drop(ended.claims)
+        self._application.put(ended)
+
+    def refused(self, error: KafkaError) -> None:
+        """The group rejected this member with an error that is not retriable: `poll` raises it."""
+        self._rejected = True
+        self._application.put(Trouble(None, error))
+
+    def denied(self, error: KafkaError) -> None:
+        """The group denied a request of this member, which is repeated: `poll` raises the error meanwhile."""
+        self._application.tell_denied(error)
+
+    def left(self) -> None:
+        """This member has left the group: call what waits for that."""
+        waiting, self._when_left = self._when_left, []
+        for then in waiting:
+            then()
+
+    def on_fatal(self, error: KafkaError) -> None:
+        """Finding the coordinator failed with an error that is not retriable, or was denied: then the protocol goes on asking."""
+        if self.subscribed and isinstance(error, AuthorizationError):
+            self.denied(error)
+        elif self.subscribed:
+            self.protocol.fail(error)

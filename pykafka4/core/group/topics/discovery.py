@@ -1,0 +1,130 @@
+"""Looks up the topics that a pattern selects. Invariant: a helper thread decodes and matches the list of all topics, never the loop.
+
+While there is a subscription by pattern, all topics are requested at once, then every `metadata_max_age_ms`, and when a topic is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from pykafka4.core import INFINITY, Failed, Job, Outcome, Request
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.group.topics.topic_filter import TopicFilter
+from pykafka4.core.network.call import AnyBroker, Call, Verdict, unanswered
+from pykafka4.core.network.network import Network
+from pykafka4.errors import DecodeError, KafkaError, broker_error
+from pykafka4.logs import get_log
+from pykafka4.options.config import ConsumerConfig
+from pykafka4.wire.buffers import Buffer
+from pykafka4.wire.protocol.frame import decode_response
+from pykafka4.wire.protocol.messages_cluster import MetadataRequest
+
+__all__ = ["AGAIN", "Discovery"]
+
+log = get_log("pykafka4.group")
+
+AGAIN: Final = 1.0  # seconds until the next request after a response that cannot be used, or while a topic is missing
+
+Selected = Mapping[str, bool]  # every topic that exists, and whether the filter selects it
+
+
+class Discovery:
+    """The existing topics that a filter selects."""
+
+    __slots__ = ("_call", "_config", "_due", "_filter", "_random", "_selected", "_send", "_start", "_under_way", "found")
+
+    def __init__(
+        self, config: ConsumerConfig, network: Network, random: Random, send: Callable[[Request], None], start: Callable[[Job], None]
+    ) -> None:
+        """`start` runs a job on the helper executor."""
+        self._config, self._random, self._send, self._start = config, random, send, start
+        timeout = config.request_timeout_ms / 1000
+        self._call = Call(
+            AnyBroker(network), Backoff.retry(config, random), timeout, _everything, self._answered, self._gave_up, None, _fit, _keep
+        )
+        self._filter: TopicFilter | None = None
+        self._selected: Selected = {}
+        self._due = INFINITY
+        self._under_way: object = None  # the job that reads a response
+        self.found: frozenset[str] | None = None  # the topics that the filter selects; None: not known yet
+
+    def begin(self, filter: TopicFilter | None) -> None:
+        """Look for the topics of `filter` from now on, and for none before the first response."""
+        self._filter, self._selected, self._under_way = filter, {}, None
+        self.found = None
+        self._due = INFINITY if filter is None else -INFINITY
+
+    def hurry(self, when: float) -> None:
+        """Request the topics at `when` or earlier."""
+        if self._filter is not None:
+            self._due = min(self._due, when)
+
+    def poll(self, now: float) -> float:
+        """Send the request if it is due; returns when to be polled again."""
+        if self._filter is None or self._under_way is not None:
+            return INFINITY
+        return self._call.poll(now, self._send) if self._due <= now else self._due
+
+    def _answered(self, now: float, outcome: Outcome) -> Verdict:
+        if isinstance(outcome, Failed):
+            return unanswered(outcome)
+        filter, before = self._filter, self._selected
+        if filter is not None:
+            job = self._under_way = object()
+            version, frame = outcome.message
+            self._start(Job(partial(_select, filter, before, version, frame), lambda at, result: self._take(at, job, result)))
+        self._call.reset()
+        return None
+
+    def _gave_up(self, now: float, error: KafkaError) -> None:
+        self._due = now + AGAIN  # other requests have the same error, and `poll` raises it if it concerns the whole client
+        log.info("%s: group %s: cannot look for topics: %s", self._config.client_id, self._config.group_id, error)
+
+    def _take(self, now: float, job: object, result: Any) -> None:
+        """The helper's result, which may be an exception."""
+        if job is not self._under_way:
+            return
+        self._under_way = None
+        if isinstance(result, _Unusable):
+            self._due = now + AGAIN
+            log.warning("%s: group %s: cannot look for topics: %s", self._config.client_id, self._config.group_id, result)
+        elif isinstance(result, BaseException):
+            raise result
+        else:
+            self._selected = result
+            self.found = frozenset(topic for topic, selected in result.items() if selected)
+            self._due = now + self._config.metadata_max_age_ms / 1000 * (1 - 0.2 * self._random.random())
+
+
+class _Unusable(Exception):
+    """The response does not say which topics exist."""
+
+
+def _select(filter: TopicFilter, before: Selected, version: int, frame: bytes) -> Selected:
+    """On the helper executor."""
+    try:
+        _, response = decode_response(MetadataRequest, version, frame)
+    except DecodeError as error:
+        raise _Unusable(str(error)) from error
+    if response.error_code:
+        raise _Unusable(str(broker_error(response.error_code, "Metadata")))
+    if not response.brokers:  # a broker that has just started has no metadata yet: to it, no topic exists
+        raise _Unusable("the response contains no brokers")
+    return filter.select({topic.name: topic.is_internal for topic in response.topics if topic.name and not topic.error_code}, before)
+
+
+def _everything() -> MetadataRequest:
+    return MetadataRequest(topics=None, allow_auto_topic_creation=False)
+
+
+def _fit(message: MetadataRequest, version: int) -> None:
+    """In version 0 an empty list requests all topics."""
+    if version == 0:
+        message.topics = []
+
+
+def _keep(version: int, frame: Buffer) -> tuple[int, bytes]:
+    return version, bytes(frame)

@@ -1,0 +1,243 @@
+"""Subscribed topics. Rule: partitions added after the subscription are read from their beginning, even with auto_offset_reset=latest.
+
+Topics are subscribed to by name, or found by a filter. A found topic leaves the subscription only when two responses agree that it is gone:
+the list of all topics lacks it, and its own metadata says that it does not exist, or that this client may not see it. One alone may come
+from a broker that lags behind.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from typing import Final, Protocol
+from uuid import UUID
+
+from pykafka4.core import INFINITY
+from pykafka4.core.group.topics.discovery import AGAIN, Discovery
+from pykafka4.core.group.topics.topic_filter import TopicFilter
+from pykafka4.core.metadata.changes import TopicChanges
+from pykafka4.core.metadata.cluster import MISSING, Cluster
+from pykafka4.core.subscription import Lasting, Start, Trouble
+from pykafka4.errors import AuthorizationError, KafkaError
+from pykafka4.logs import get_log
+from pykafka4.options.config import ConsumerConfig
+from pykafka4.records import TopicPartition
+
+__all__ = ["SubscribedTopics"]
+
+AT_ONCE: Final = 200  # topics in one step: 2 ms or so
+
+log = get_log("pykafka4.group")
+
+
+class Listener(Protocol):
+    """What hears of a topic with an error that is not retriable."""
+
+    def put(self, item: object) -> None:
+        """Have `poll` raise it."""
+
+    def tell_denied(self, error: KafkaError) -> None:
+        """Have `poll` raise that a right is missing."""
+
+
+class SubscribedTopics:
+    """The topics that a member is subscribed to; their metadata is kept up to date."""
+
+    __slots__ = (
+        "_asked",
+        "_changes",
+        "_cluster",
+        "_config",
+        "_discovery",
+        "_fresh",
+        "_ids",
+        "_listener",
+        "_policy",
+        "_sizes",
+        "deleted",
+        "filter",
+        "listed",
+        "matching",
+        "names",
+    )
+
+    def __init__(self, config: ConsumerConfig, cluster: Cluster, listener: Listener, discovery: Discovery) -> None:
+        self._config, self._cluster, self._listener, self._discovery = config, cluster, listener, discovery
+        self._policy = Start(config.auto_offset_reset)
+        self.names: tuple[str, ...] = ()  # while the result of a new filter is not known, those of the subscription before
+        self.filter: TopicFilter | None = None
+        self.matching: frozenset[str] | None = None  # the last list of topics that the filter selects; None: not known yet
+        self.deleted: set[str] = set()  # found topics that are gone
+        self.listed: tuple[str, ...] = ()  # topics subscribed to by name
+        self._sizes: dict[str, int] = {}  # partitions per topic when it was first looked at
+        self._ids: dict[str, UUID | None] = {}  # of these topics
+        self._asked: dict[str, int] = {}  # the last Metadata request before the subscription to each topic
+        self._fresh: deque[str] = deque()  # topics of the subscription whose metadata is not requested yet
+        self._changes: TopicChanges | None = None  # while there is a subscription
+
+    @property
+    def active(self) -> bool:
+        """Whether there is a subscription. With a filter there may be no topics."""
+        return bool(self.names) or self.filter is not None
+
+    @property
+    def known(self) -> bool:
+        """Whether `names` are the topics of this subscription, and their metadata is requested."""
+        return not self._fresh and (self.filter is None or self.matching is not None)
+
+    def replace(self, names: tuple[str, ...], filter: TopicFilter | None = None) -> None:
+        """Subscribe to `names`, and to the topics that `filter` selects, from now on."""
+        self.listed, self.filter, self.matching = names, filter, None
+        self._discovery.begin(filter)
+        self.deleted.clear()
+        if self._changes is None:
+            self._changes = TopicChanges(self._cluster)
+        for topic in set(names).intersection(self._asked):  # what is wrong with them is reported again
+            self._cluster.want(topic, self)
+            self._changes.note(topic)
+        if filter is None:
+            self._set(names)
+
+    def clear(self) -> None:
+        """Subscribe to nothing, and forget the numbers of partitions."""
+        self._discovery.begin(None)
+        self.listed, self.filter, self.matching = (), None, None
+        self._set(())
+        self.deleted.clear()
+        if self._changes is not None:
+            self._changes.end()
+            self._changes = None
+
+    def poll(self, now: float) -> float:
+        """Look at what changed; returns when to be polled again."""
+        self._want_some()
+        gone = self._look()
+        if self._fresh and not gone:
+            return now
+        if self.filter is None:
+            return INFINITY
+        wake_at, found = self._discovery.poll(now), self._discovery.found
+        if found is not None and (found is not self.matching or not gone.issubset(found)):
+            self._take(now, found)
+        elif gone:
+            self._discovery.hurry(now)
+            return now
+        return now if self._fresh else wake_at
+
+    def look_for_topics(self, now: float) -> None:
+        """Request the list of topics again, instead of when it is due."""
+        self._discovery.hurry(now)
+
+    # ---------------------------------------------------------------- which topics
+
+    def _take(self, now: float, found: frozenset[str]) -> None:
+        """The filter selects these. A topic that is found later than others is new: all its partitions are read from their beginning."""
+        first, self.matching = self.matching is None, found
+        kept = {topic for topic in self._found_before(found) if not (first or self._is_gone(topic))}
+        names = tuple(found.union(kept, self.listed))
+        fresh, gone = set(names).difference(self.names), set(self.names).difference(names)
+        if not first:
+            self._sizes.update(dict.fromkeys(fresh.difference(self.listed), 0))
+        self.deleted = (self.deleted | gone).difference(names)
+        if first or fresh or gone:
+            self._log(found, fresh, gone)
+        self._set(names)
+        if kept:
+            self._cluster.refresh(now, kept)
+        if any(topic in self._asked and self._is_gone(topic) for topic in found):
+            self._discovery.hurry(now + AGAIN)
+
+    def _found_before(self, found: frozenset[str]) -> set[str]:
+        """The topics of the filter that the list lacks now."""
+        return set(self.names).difference(self.listed, found)
+
+    def _is_gone(self, topic: str) -> bool:
+        """Whether the topic's own metadata says so."""
+        error = self._cluster.topic_error(topic)
+        return error is not None and (error.code in MISSING or error.denied)
+
+    def _set(self, names: tuple[str, ...]) -> None:
+        assert self._changes is not None or not names
+        names = tuple(sorted(names))  # the same topics in another order are no change, which would be a rebalance
+        if names == self.names:  # the same object: each turn of the loop compares it with what the group knows, by identity
+            names = self.names
+        for topic in sorted(set(self.names).difference(names)):
+            self._cluster.forget(topic, self)
+            self._sizes.pop(topic, None)
+            self._ids.pop(topic, None)
+            self._asked.pop(topic, None)
+        self.names = names
+        self._fresh = deque(topic for topic in names if topic not in self._asked)
+        self._want_some()
+
+    def _want_some(self) -> None:
+        """Have the metadata of topics requested: of thousands in slices, as each takes a while of the loop."""
+        for _ in range(min(len(self._fresh), AT_ONCE)):
+            topic = self._fresh.popleft()
+            self._asked[topic] = self._cluster.asked
+            self._cluster.want(topic, self)
+            self._changes.note(topic)  # type: ignore[union-attr]
+
+    def _log(self, found: Collection[str], fresh: Collection[str], gone: Collection[str]) -> None:
+        log.info(
+            "%s: group %s: %d topics match %s; new: %s; no longer: %s",
+            self._config.client_id,
+            self._config.group_id,
+            len(found),
+            self.filter,
+            _shortened(fresh),
+            _shortened(gone),
+        )
+
+    # ---------------------------------------------------------------- their metadata
+
+    def _look(self) -> set[str]:
+        """Look at changed topics: store the number of partitions at the first look, and report errors that are not retriable.
+
+        Returns the topics of the filter that are gone.
+        """
+        changed = [] if self._changes is None else self._changes.take_topics()
+        gone = set()
+        for topic in changed:
+            if topic not in self._asked:
+                continue
+            self._look_at(topic)
+            if self.filter is not None and topic not in self.listed and self._is_gone(topic):
+                gone.add(topic)
+        return gone
+
+    def _look_at(self, topic: str) -> None:
+        """All partitions of a topic that is created or recreated later are new."""
+        error, before = self._cluster.topic_error(topic), self._ids.get(topic)
+        by_name = self.filter is None or topic in self.listed  # the application is not told of a topic that it has not named
+        refusal = self._cluster.refusal(topic, self._asked[topic]) if by_name else None
+        topic_id = self._ids[topic] = self._cluster.topic_id(topic) or before
+        if isinstance(refusal, AuthorizationError):  # it is not new: when the right is granted, reading starts as if it was there before
+            self._listener.tell_denied(refusal)
+        elif topic in self._sizes:
+            missing = error is not None and error.code in MISSING and not self._cluster.partitions(topic)
+            if missing or (before is not None and topic_id != before):
+                self._sizes[topic] = 0
+        elif self._cluster.partitions(topic):
+            self._sizes[topic] = self._cluster.partitions(topic)
+        elif error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION" and by_name:
+            self._sizes[topic] = 0
+            log.warning(
+                "%s: group %s: subscribed topic %r does not exist; it will be consumed once it is created",
+                self._config.client_id,
+                self._config.group_id,
+                topic,
+            )
+        elif refusal is not None:
+            self._sizes[topic] = 0
+            self._listener.put(Trouble(None, refusal, Lasting.ONCE))
+
+    def fallback(self, tp: TopicPartition) -> Start:
+        """Where to start without a committed offset: new partitions are read from their beginning."""
+        is_new = tp.partition >= self._sizes.get(tp.topic, tp.partition + 1)
+        return Start.EARLIEST if is_new and self._policy is Start.LATEST else self._policy
+
+
+def _shortened(topics: Collection[str]) -> str:
+    shown = ", ".join(sorted(topics)[:5]) or "none"
+    return shown + (f" and {len(topics) - 5} more" if len(topics) > 5 else "")
