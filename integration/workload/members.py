@@ -25,7 +25,7 @@ from integration.judge.group_log import Event
 from integration.judge.reader import LogRecord
 from integration.waiting import until
 from integration.workload.journal import digest
-from integration.workload.validator import Breach, Journal, breaches, covered
+from integration.workload.validator import Breach, Journal, Judge, breaches, covered
 from integration.workload.verifiable import command, translated
 from pykafka4 import errors
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
@@ -206,6 +206,22 @@ class Members:
             return {p: count for p, count in left.items() if count}
 
         until(lambda: not missing(), timeout, lambda: f"members of {self.group} to read all; missing {missing()}; {self.state()}")
+
+    def wait_finished(self, ends: dict[int, int], timeout: float, stored: Callable[[], dict[int, int]]) -> None:
+        """Until all was read and each partition has a living member that stands at its end; `stored` asks for the committed offsets.
+
+        A member that ends may lose its last commit to a rebalance. The next owner reads those records again and commits them, so the
+        members must not end before it has done so.
+        """
+        self.wait_read(ends, timeout)
+
+        def standing() -> bool:
+            owned = [Judge.positions(member.lines()) for member in self.living()]
+            at = {partition: due for positions in owned for partition, due in positions.items()}
+            begin = stored() if None in at.values() else {}
+            return all(owned) and {p: begin.get(p) if due is None else due for p, due in at.items()} == ends
+
+        until(standing, timeout, lambda: f"living members of {self.group} to stand at the ends of all partitions; {self.state()}")
 
     def state(self) -> str:
         """The last thing each living member noted, for a test that gives up."""

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from integration.judge.reader import LogRecord
+from integration.waiting import WaitTimeout
 from integration.workload.journal import digest
 from integration.workload.members import Member, Members
 
@@ -95,6 +96,28 @@ def test_a_member_that_died_before_the_request_is_reported(members: Members) -> 
     member.ask()
     member.kill()
     assert members.complaints(LOG) == ["ours-0 ended by itself, exit code 1: without an error"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "stored"),
+    [
+        ([ASSIGNED, read(*ROWS)], 0),
+        ([ASSIGNED, read(*ROWS), {"what": "revoked", "partitions": [0]}, ASSIGNED], 3),
+    ],
+    ids=["read to the end", "assigned after the last record"],
+)
+def test_members_have_finished_when_a_living_one_stands_at_the_end(members: Members, lines: list[dict[str, Any]], stored: int) -> None:
+    took_part(members, *lines)
+    members.wait_finished({0: 3}, 0.0, lambda: {0: stored})
+
+
+@pytest.mark.parametrize("lines", [[], [ASSIGNED], [ASSIGNED, read(ROWS[1])]], ids=["no member yet", "assigned", "reads again"])
+def test_members_have_not_finished_while_records_would_be_read_again(members: Members, lines: list[dict[str, Any]]) -> None:
+    """The one that read the last records ended, and its commit failed."""
+    took_part(members, ASSIGNED, read(*ROWS), kind="aiokafka", code=0)
+    took_part(members, *lines)
+    with pytest.raises(WaitTimeout, match="to stand at the ends"):
+        members.wait_finished({0: 3}, 0.0, lambda: {0: 2})
 
 
 @pytest.mark.parametrize("error", ["TypeError: 'NoneType'", "AssertionError: ", "KeyError: 3"])

@@ -156,7 +156,7 @@ def test_members_that_are_replaced_one_by_one_by_those_of_another_protocol(clust
             ending = True
             load.join(LONG)
         ends = {partition: end for partition, (_, end) in cluster.offsets(topic).items()}
-        members.wait_read(ends, LONG)
+        members.wait_finished(ends, LONG, lambda: committed(cluster, topic, topic, PARTITIONS))
         members.end_all()
         found = members.breaches(group_log(cluster, topic), ends)
         lost = [(member.name, line) for member in members.all for line in member.lines() if line["what"] == "lost"]

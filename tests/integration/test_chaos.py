@@ -109,7 +109,7 @@ def test_the_short_form_loses_repeats_and_reorders_nothing(proxied_cluster: Prox
         producer.flush(120)
         retries = producer.stats().retries
         ends = {partition: end for partition, (_, end) in cluster.offsets(topic).items()}
-        members.wait_read(ends, RECOVERY)
+        members.wait_finished(ends, RECOVERY, lambda: committed(cluster, topic, topic, PARTITIONS))
         members.end_all()
     verdict = judge(cluster, topic, load)
     print(
@@ -194,7 +194,7 @@ def test_a_schedule_drawn_from_the_faults_of_the_simulation_breaks_no_promise(
             members.join("ours")
         ends = {partition: end for partition, (_, end) in proxied_cluster.offsets(main).items()}
         try:
-            members.wait_read(ends, RECOVERY)
+            members.wait_finished(ends, RECOVERY, lambda: committed(proxied_cluster, main, main, len(ends)))
         finally:
             members.end_all()
     told = judged(proxied_cluster, plan, loads)

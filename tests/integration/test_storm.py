@@ -70,7 +70,7 @@ def run(cluster: Cluster, topic: str, folder: Path, scenario: Scenario, seconds:
         last = members.join("ours", protocol=storm.protocol)  # one that was not in the storm
         ends = {partition: end for partition, (_, end) in cluster.offsets(topic).items()}
         try:
-            members.wait_read(ends, ALL_READ)
+            members.wait_finished(ends, ALL_READ, lambda: committed(cluster, topic, topic, PARTITIONS))
         finally:
             members.end_all()
             control.end_all()
