@@ -39,6 +39,7 @@ if importlib.util.find_spec("hypothesis"):
         settings.load_profile("whether")
 LOGS = HERE.parent / "build" / "logs"
 CLUSTERS = ("cluster", "proxied_cluster")
+ERROR_LINES = 20  # of a failed test, printed at once
 FAILED = pytest.StashKey[bool]()
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 
@@ -80,6 +81,22 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "model(topics, **options): topics and options of the fixture `server`")
     config.addinivalue_line("markers", "timeout(seconds): longest time of one test (pytest-timeout)")
     config.stash[LEFT_OUT] = Counter()
+    config.pluginmanager.register(Failures(config))
+
+
+class Failures:
+    """Prints the errors of a failed test at once: a run that is killed never comes to its report."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal = self.config.pluginmanager.getplugin("terminalreporter")  # a worker of xdist has none
+        if report.failed and terminal is not None:
+            errors = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
+            terminal.ensure_newline()
+            terminal.write_line("\n".join([f"{report.nodeid}: {report.when} failed", *errors[:ERROR_LINES]]))
 
 
 def defaults(config: pytest.Config) -> bool:

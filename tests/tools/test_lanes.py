@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -53,3 +54,15 @@ def test_a_test_that_fails_beside_others_only_is_named_but_does_not_fail_the_run
     assert "FAILED  busy" in report
     assert "    tests/test_c.py::test_d[x y]\n" in report
     assert "passed  busy, 0 s: alone, after the others" in report
+
+
+def test_the_error_of_a_failed_test_is_printed_before_the_run_is_killed(tmp_path: Path) -> None:
+    """The child process loads the suite's conftest, which imports the harness: about two seconds."""
+    tests = "import os, signal\ndef test_a(): assert 1 == 2\ndef test_b(): os.kill(os.getpid(), signal.SIGKILL)\n"
+    (tmp_path / "test_killed.py").write_text(tests)
+    command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "-p", "tests.conftest", "-q", "test_killed.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert done.returncode < 0
+    assert "::test_a: call failed\nE   assert 1 == 2\n" in done.stdout
