@@ -49,12 +49,21 @@ def kept(release: str = NEWEST) -> dict[str, Any]:
     return json.loads(file.read_text()) if file.exists() else {}  # type: ignore[no-any-return]
 
 
+def rendered(scripts: dict[str, dict[str, Any]]) -> str:
+    """JSON with one line for each step."""
+
+    def line(step: str, seen: object) -> str:
+        return f"{json.dumps(step, ensure_ascii=False)}: {json.dumps(seen, ensure_ascii=False)}"
+
+    steps = {name: ",\n".join(line(*item) for item in seen.items()) for name, seen in scripts.items()}
+    return "{\n" + ",\n".join(f"{json.dumps(name)}: {{\n{lines}\n}}" for name, lines in steps.items()) + "\n}\n"
+
+
 def compared(script: Callable[[World], None], cluster: Cluster, release: str) -> list[str]:
     """How real brokers differ from what is kept of them."""
     found = observe(script, World(RealPlace(cluster)))
     if os.environ.get("PYKAFKA4_CONFORMANCE") == "record":
-        text = json.dumps({**kept(release), script.__name__: found}, indent=1, ensure_ascii=False)
-        (HERE / f"kafka-{release}.json").write_text(text + "\n")
+        (HERE / f"kafka-{release}.json").write_text(rendered({**kept(release), script.__name__: found}))
     return differences(kept(release)[script.__name__], found)
 
 
