@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from heapq import heapify, heappush, heapreplace
 
 from pykafka4.assignors.interface import GroupMember, Topics
 from pykafka4.assignors.java import PartitionSet, utf16
@@ -20,37 +20,34 @@ from pykafka4.records import TopicPartition
 __all__ = ["General"]
 
 
-class Order:
-    """Members by their number of partitions, then by member id."""
+class Takers:
+    """The members that may take a partition, and the one of them with the fewest partitions; of several, the first by member id.
 
-    __slots__ = ("_keys", "_names")
+    The heap may have outdated entries. `first` replaces those with a lower count than the member has now; `lowered` adds one for a member
+    that has lost a partition. So a change costs nothing for the heaps of topics that are not looked at.
+    """
 
-    def __init__(self, counts: Mapping[str, int]) -> None:
-        self._names = {name: utf16(name) for name in counts}
-        self._keys = sorted((count, self._names[name], name) for name, count in counts.items())
+    __slots__ = ("_counts", "_heap")
 
-    def __iter__(self) -> Iterator[tuple[int, str]]:
-        """Number of partitions and member id, the fewest first. Not to be continued after a change."""
-        return ((count, name) for count, _, name in self._keys)
+    def __init__(self, counts: Mapping[str, int], ranks: Mapping[str, int], names: Iterable[str]) -> None:
+        """`counts` changes: partitions per member. `ranks`: the order of member ids."""
+        self._counts = counts
+        self._heap = [(counts[name], ranks[name], name) for name in names]
+        heapify(self._heap)
 
-    @property
-    def fewest(self) -> int:
-        """The lowest number of partitions."""
-        return self._keys[0][0]
+    def first(self) -> str | None:
+        """The member with the fewest partitions; None: there is no member."""
+        heap, counts = self._heap, self._counts
+        while heap:
+            count, rank, name = heap[0]
+            if count == counts[name]:
+                return name
+            heapreplace(heap, (counts[name], rank, name))
+        return None
 
-    @property
-    def most(self) -> int:
-        """The highest."""
-        return self._keys[-1][0]
-
-    def count(self, name: str, count: int, change: int) -> None:
-        """`name` had `count` partitions, and now has `change` more."""
-        self.drop(name, count)
-        insort(self._keys, (count + change, self._names[name], name))
-
-    def drop(self, name: str, count: int) -> None:
-        """Remove `name`, which has `count` partitions."""
-        del self._keys[bisect_left(self._keys, (count, self._names[name], name))]
+    def lowered(self, name: str, rank: int) -> None:
+        """`name` has fewer partitions than before."""
+        heappush(self._heap, (self._counts[name], rank, name))
 
 
 class General:
@@ -76,22 +73,36 @@ class General:
         in_order = sorted(topics, key=lambda topic: (len(self._takers[topic]), topic))
         self._every = [each.tp for topic in in_order for each in topics[topic]]
         self._sizes = {name: sum(len(topics[topic]) for topic in wanted) for name, wanted in self._subscribed.items()}
+        self._counts = dict.fromkeys(self._subscribed, 0)
         self._must_revoke = self._keep(owned)
-        self._order = Order({name: len(tps) for name, tps in self._result.items()})
+        self._ranks = {name: rank for rank, name in enumerate(sorted(self._subscribed, key=utf16))}
+        self._heaps: dict[str, Takers] = {}  # by topic; topics with the same members share one
+        self._heaps_of: dict[str, list[Takers]] = {name: [] for name in self._subscribed}
+        self._share_heaps()
+        self._near: dict[tuple[Takers, frozenset[str]], Takers] = {}  # those of the members with a rack among these, or without a rack
         self._moves = Movements()
-        self._balanced: bool | None = None  # None: to be computed
+        self._movable = [topic for topic, takers in self._takers.items() if len(takers) > 1]
+        self._uneven: str | None = None  # a topic with a partition that moves, if that is known
+
+    def _share_heaps(self) -> None:
+        shared: dict[tuple[str, ...], Takers] = {}
+        for topic, names in self._takers.items():
+            heap = shared.get(key := tuple(names))
+            if heap is None:
+                heap = shared[key] = Takers(self._counts, self._ranks, names)
+                for name in names:
+                    self._heaps_of[name].append(heap)
+            self._heaps[topic] = heap
 
     def build(self) -> dict[str, list[TopicPartition]]:
         """The assignment."""
-        had_any = self._order.most > 0
+        had_any = bool(self._owner)
         rest = [tp for tp in self._every if tp not in self._owner]
-        left = [tp for tp in rest if not (self._racks.members and self._place(tp, by_racks=True))]
+        left = [tp for tp in rest if not (self._racks.members and self._place(tp, self._takers_near(tp)))]
         for tp in left:
-            self._place(tp, by_racks=False)
-        movable = {topic for topic, takers in self._takers.items() if len(takers) > 1}
+            self._place(tp, self._heaps[tp.topic])
+        movable = set(self._movable)
         taking_part = [name for name in self._result if self._takes_part(name, movable)]
-        for name in self._result.keys() - set(taking_part):
-            self._order.drop(name, len(self._result[name]))
         before = {name: dict(self._result[name]) for name in taking_part}
         if not self._must_revoke:
             self._balance([tp for tp in rest if tp.topic in movable])
@@ -114,16 +125,24 @@ class General:
     def _put(self, tp: TopicPartition, name: str) -> None:
         self._result[name][tp] = None
         self._owner[tp] = name
+        self._counts[name] += 1
         self._spread[tp.topic][name] += 1
 
-    def _place(self, tp: TopicPartition, *, by_racks: bool) -> bool:
+    def _place(self, tp: TopicPartition, takers: Takers) -> bool:
         """Step 2 of a partition; false if there is no member for it."""
-        for count, name in self._order:
-            if tp.topic in self._subscribed[name] and not (by_racks and self._racks.differ(name, tp)):
-                self._order.count(name, count, 1)
-                self._put(tp, name)
-                return True
-        return False
+        name = takers.first()
+        if name is not None:
+            self._put(tp, name)
+        return name is not None
+
+    def _takers_near(self, tp: TopicPartition) -> Takers:
+        """The members that can take `tp` without a difference of racks."""
+        key = self._heaps[tp.topic], self._racks.partitions[tp]
+        found = self._near.get(key)
+        if found is None:
+            near = (name for name in self._takers[tp.topic] if not self._racks.differ(name, tp))
+            found = self._near[key] = Takers(self._counts, self._ranks, near)
+        return found
 
     def _takes_part(self, name: str, movable: Collection[str]) -> bool:
         """Whether the member may lose or get partitions when the assignment is balanced."""
@@ -135,48 +154,45 @@ class General:
     def _balance(self, tps: Sequence[TopicPartition]) -> bool:
         """Move some of `tps` until that improves nothing any more; returns whether any was moved."""
         moved, again = False, True
-        while again:
+        while again and not self._is_balanced():
             again = False
             for tp in tps:
-                if self._is_balanced():
-                    break
                 taker = self._better_owner(tp)
                 if taker is not None:
                     self._move(self._moves.instead_of(tp, self._owner[tp], taker), taker)
                     moved = again = True
+                    if self._is_balanced():
+                        break
         return moved
 
     def _better_owner(self, tp: TopicPartition) -> str | None:
         """The member to which `tp` is to be moved."""
-        count, former = len(self._result[self._owner[tp]]), self._former.get(tp)
-        if former is not None and tp.topic in self._subscribed[former] and count > len(self._result[former]) + 1:
+        counts, former = self._counts, self._former.get(tp)
+        count = counts[self._owner[tp]]
+        if former is not None and tp.topic in self._subscribed[former] and count > counts[former] + 1:
             return former
-        fewest, name = next((fewest, name) for fewest, name in self._order if tp.topic in self._subscribed[name])
-        return name if count > fewest + 1 else None
+        name = self._heaps[tp.topic].first()
+        return name if name is not None and count > counts[name] + 1 else None
 
     def _move(self, tp: TopicPartition, taker: str) -> None:
         owner = self._owner[tp]
         self._moves.add(tp, owner, taker)
-        self._order.count(owner, len(self._result[owner]), -1)
-        self._order.count(taker, len(self._result[taker]), 1)
         del self._result[owner][tp]
+        self._counts[owner] -= 1
         self._spread[tp.topic][owner] -= 1
+        for heap in self._heaps_of[owner]:
+            heap.lowered(owner, self._ranks[owner])
         self._put(tp, taker)
-        self._balanced = None
 
     def _is_balanced(self) -> bool:
         """Whether no member could get a partition from one that has at least two more."""
-        if self._balanced is None:
-            self._balanced = not any(self._could_get_more(name, count) for count, name in self._order if count + 1 < self._order.most)
-        return self._balanced
+        if self._uneven is None or not self._is_uneven(self._uneven):
+            self._uneven = next(filter(self._is_uneven, self._movable), None)
+        return self._uneven is None
 
-    def _could_get_more(self, name: str, count: int) -> bool:
-        if count == self._sizes[name]:
-            return False
-        result = self._result
-        return any(
-            number and len(result[owner]) > count + 1 for topic in self._subscribed[name] for owner, number in self._spread[topic].items()
-        )
+    def _is_uneven(self, topic: str) -> bool:
+        name, counts = self._heaps[topic].first(), self._counts
+        return name is not None and any(number and counts[owner] > counts[name] + 1 for owner, number in self._spread[topic].items())
 
 
 class Movements:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import attrs
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from pykafka4.assignors import CooperativeStickyAssignor, GroupMember, PartitionInfo, StickyAssignor
 from pykafka4.assignors.sticky import _sent_as_user_data
 from pykafka4.records import TopicPartition
+from tests.core.counting import bytecodes
 
 Shares = dict[str, list[TopicPartition]]
 
@@ -195,3 +197,16 @@ def test_a_new_member_takes_no_more_than_its_share(wanted: dict[str, frozenset[s
     after = settled({**wanted, "new": frozenset(sizes)}, sizes, before)
     assert all(set(after[name]) <= set(before[name]) for name in wanted)
     assert len(after["new"]) <= -(-len(all_of(wanted, sizes)) // (len(wanted) + 1))
+
+
+def chain(length: int) -> tuple[list[GroupMember], dict[str, int]]:
+    """Members with a topic in common with the next one, each with the partitions of its first topic; topics differ in size."""
+    names = [f"t{number:03d}" for number in range(length + 1)]
+    sizes = {name: number % 10 + 1 for number, name in enumerate(names)}
+    members = [member(f"m{mine}", mine, after, owned=tps(mine, *range(sizes[mine]))) for mine, after in pairwise(names)]
+    return members, sizes
+
+
+def test_the_work_for_chained_subscriptions_grows_with_the_group_and_not_with_its_square() -> None:
+    few, many = chain(20), chain(160)
+    assert bytecodes(lambda: cooperative(many[0], **many[1])) < 16 * bytecodes(lambda: cooperative(few[0], **few[1]))
