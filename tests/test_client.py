@@ -541,7 +541,7 @@ def test_calls_without_a_timeout_take_no_longer_than_a_request_may() -> None:
 def test_the_options_of_a_client_are_those_of_its_producers_and_consumers(server: ModelServer) -> None:
     options = {"bootstrap_servers": server.bootstrap_servers, "client_id": "me", "request_timeout_ms": 1_234, "retry_backoff_ms": 56}
     with Client(**options) as client, Producer(client) as producer, Consumer(client) as consumer:  # type: ignore[arg-type]
-        for theirs in (producer._core.config, consumer._session.config):
+        for theirs in (producer._session.config, consumer._session.config):
             for name in attrs.fields_dict(ClientConfig):
                 assert getattr(theirs, name) == getattr(client.config, name), name
 

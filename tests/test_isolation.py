@@ -88,7 +88,7 @@ def test_a_producer_that_fails_at_any_point_gives_every_record_one_outcome_and_l
     dice = random.Random(f"{name} {at}")
     doomed, healthy = Producer(client=client, linger_ms=0), Producer(client=client, linger_ms=0)
     bomb = Bomb(at)
-    sender = doomed._core.machine
+    sender = doomed._session.machine
     *path, method = name.split(".")
     part = attrgetter(*path)(sender) if path else sender
     setattr(part, method, bomb.wrap(getattr(part, method)))
@@ -126,11 +126,11 @@ def test_a_loop_that_crashes_at_any_point_gives_every_record_one_outcome(server:
     dice = random.Random(seed)
     producer = Producer(bootstrap_servers=server.bootstrap_servers, linger_ms=0)
     bomb = Bomb(dice.randrange(1, 60))
-    network = producer._core.runtime.engine.network
+    network = producer._session.runtime.engine.network
     name = dice.choice(["poll", "receive", "submit", "_answer"])
     wrapped = bomb.wrap(getattr(network, name))
     setattr(network, name, wrapped)
-    loop: Any = producer._core.runtime.loop
+    loop: Any = producer._session.runtime.loop
     loop._events = {kind: wrapped if handler.__name__ == name else handler for kind, handler in loop._events.items()}
     outcomes, refused = Outcomes(), None
     try:
@@ -148,8 +148,8 @@ def test_a_loop_that_crashes_fails_the_records_that_no_broker_has_answered(serve
     server.do(lambda cluster: [cluster.stop_broker(node) for node in cluster.brokers])
     producer, outcomes = Producer(bootstrap_servers=server.bootstrap_servers), Outcomes()
     outcomes.send(producer)
-    loop = producer._core.runtime.loop
-    producer._core.runtime.engine.network.poll = Bomb(1).wrap(len)  # type: ignore[method-assign]
+    loop = producer._session.runtime.loop
+    producer._session.runtime.engine.network.poll = Bomb(1).wrap(len)  # type: ignore[method-assign]
     loop.wake()
     until(lambda: outcomes.complete, "an outcome for the record")
     assert outcomes.failed == 1
@@ -214,7 +214,7 @@ def test_a_producer_that_fails_while_its_requests_are_being_written_leaves_the_o
     def fail(*_: Any) -> None:
         raise ValueError("an injected failure")
 
-    monkeypatch.setattr(producer._core.machine._outcomes, "acknowledge", fail)
+    monkeypatch.setattr(producer._session.machine._outcomes, "acknowledge", fail)
     with contextlib.suppress(KafkaError):
         producer.flush(SECONDS)
     assert all("an injected failure" in str(handle.exception(SECONDS)) for handle in handles)
@@ -251,7 +251,7 @@ def test_a_handler_that_produces_to_kafka_does_not_stall_others(server: ModelSer
         slowest = 0.0
         while application.is_alive():
             began = time.monotonic()
-            producer._core.runtime.loop.ask(lambda now: None, SECONDS)
+            producer._session.runtime.loop.ask(lambda now: None, SECONDS)
             slowest = max(slowest, time.monotonic() - began)
             threading.Event().wait(0.01)
         assert slowest < 1.5, "the loop waited for the handler"

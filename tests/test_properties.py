@@ -468,7 +468,7 @@ def test_a_subclass_is_made_by_its_own_constructor_and_keywords_win(tmp_path: Pa
             "x",
             {"bootstrap_servers": "localhost:1", "linger_ms": 7, "compression_type": "gzip"},
         )
-        assert producer._core.config.compression_type == "gzip"
+        assert producer._session.config.compression_type == "gzip"
 
 
 def test_consumers_and_clients_are_made_and_share() -> None:

@@ -122,7 +122,7 @@ def test_a_partition_that_was_just_added_can_be_sent_to_at_once(server: ModelSer
     with Producer(bootstrap_servers=server.bootstrap_servers, linger_ms=0, retry_backoff_ms=1) as producer:
         producer.send("t", b"x", partition=0).result(LIMIT)
         server.do(lambda cluster: cluster.add_partitions("t", 3))
-        until(lambda: producer._core.runtime.loop.ask(lambda now: producer._core.runtime.engine.cluster.age("t", now), LIMIT) > 0.001)
+        until(lambda: producer._session.runtime.loop.ask(lambda now: producer._session.runtime.engine.cluster.age("t", now), LIMIT) > 0.001)
         assert producer.send("t", b"y", partition=2).result(LIMIT).partition == 2
     assert [record.value for record in server.records("t", 2)] == [b"y"]
 
@@ -153,7 +153,7 @@ def test_without_a_reachable_broker_an_unknown_partition_is_refused_within_max_b
 def test_topics_unused_for_long_are_dropped_and_can_be_used_again(server: ModelServer) -> None:
     options = {"linger_ms": 0, "metadata_max_idle_ms": 100, "metadata_max_age_ms": 50}
     with Producer(bootstrap_servers=server.bootstrap_servers, **options) as producer:
-        runtime = producer._core.runtime
+        runtime = producer._session.runtime
         for number in range(20):
             producer.send(f"day-{number}", b"1").result(LIMIT)
         until(lambda: state(runtime) == NOTHING)

@@ -41,7 +41,7 @@ class Orders(Memory):
 
         settings: Any = {"delivery_timeout_ms": LONG_MS, "metadata_max_idle_ms": LONG_MS, "linger_ms": 0, "batch_size": FULL}
         self._producer = pykafka4.Producer(bootstrap_servers=bootstrap, on_full="drop", max_partition_bytes=FULL, **settings)
-        loop = self._producer._core.runtime.loop
+        loop = self._producer._session.runtime.loop
         self._held, self._loop, self._known = 0.0, 0.0, 0
         ask = loop.ask
 

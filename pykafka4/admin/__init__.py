@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pykafka4.admin.arguments import Destination, Targets, as_goal, as_groups, as_targets, check_group, check_group_to_set
-from pykafka4.admin.desk import Deadline, Desk
 from pykafka4.admin.groups import Groups, raised
 from pykafka4.admin.rewinding import Rewinding
+from pykafka4.admin.session import AdminSession, Deadline
 from pykafka4.admin.values import GroupLag, GroupList, OffsetPlan
 from pykafka4.client.client import Client
 from pykafka4.core.admin.values import GroupDescription
@@ -39,10 +39,10 @@ class AdminClient:
     @guarded
     def __init__(self, client: Client | None = None, **options: Unpack[ClientOptions]) -> None:
         """Raises ConfigError for an invalid option. Connecting happens in the background."""
-        self._desk = Desk(client, options)
-        self._groups = Groups(self._desk)
-        self._rewinding = Rewinding(self._desk, self._groups)
-        self._finalizer = weakref.finalize(self, Desk.forgotten, self._desk)
+        self._session = AdminSession(client, options)
+        self._groups = Groups(self._session)
+        self._rewinding = Rewinding(self._session, self._groups)
+        self._finalizer = weakref.finalize(self, AdminSession.forgotten, self._session)
         self._finalizer.atexit = False  # the client drains at exit
 
     @classmethod
@@ -181,23 +181,23 @@ class AdminClient:
 
     def status(self) -> dict[str, Any]:
         """Why nothing is flowing: see `Client.status`."""
-        return self._desk.runtime.status()
+        return self._session.runtime.status()
 
     def close(self, timeout: float | None = None) -> None:
         """End all calls, which raise ClosedError, and release the connections. Closing twice is allowed."""
         limit = check_timeout(timeout)
         self._finalizer.detach()
-        self._desk.close(limit)
+        self._session.close(limit)
 
     def __enter__(self) -> Self:
-        self._desk.check()
+        self._session.check()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<AdminClient at {self._desk.runtime!r}>"
+        return f"<AdminClient at {self._session.runtime!r}>"
 
     if not TYPE_CHECKING:  # a type checker would accept every name
 
@@ -209,7 +209,7 @@ class AdminClient:
 
     def _begin(self, timeout: float | None) -> Deadline:
         limit = api_timeout(timeout)
-        self._desk.check()
+        self._session.check()
         return Deadline(limit)
 
 

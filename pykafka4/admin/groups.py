@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from pykafka4.admin.desk import Deadline, Desk
+from pykafka4.admin.session import AdminSession, Deadline
 from pykafka4.admin.values import GroupLag, GroupList, PartitionLag
 from pykafka4.core.admin import calls
 from pykafka4.core.admin.calls import in_doubt, is_occupied
@@ -25,8 +25,8 @@ Committed = dict[TopicPartition, OffsetAndMetadata]
 class Groups:
     """What an admin client does with groups, as sequences of questions."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, session: AdminSession) -> None:
+        self._session = session
 
     # -- looking
 
@@ -36,8 +36,8 @@ class Groups:
         def wanted(group: GroupListing) -> bool:
             return _among(group.type, types) and _among(group.protocol_type, protocol_types)
 
-        self._desk.refresh_brokers(deadline)
-        answers = self._desk.ask(calls.listed(wanted), deadline).wait()
+        self._session.refresh_brokers(deadline)
+        answers = self._session.ask(calls.listed(wanted), deadline).wait()
         lists: dict[int, Any] = {node: found for node, found in answers.items() if isinstance(node, int)}
         errors: dict[int, KafkaError] = {node: found for node, found in lists.items() if isinstance(found, KafkaError)}
         rows = [group for node, found in lists.items() if node not in errors for group in found if wanted(group)]
@@ -48,21 +48,21 @@ class Groups:
 
     def describe(self, groups: Collection[str], deadline: Deadline) -> dict[str, GroupDescription | KafkaError]:
         """See AdminClient.describe_groups."""
-        return self._desk.ask(calls.described(groups), deadline).wait()
+        return self._session.ask(calls.described(groups), deadline).wait()
 
     def offsets(self, groups: Collection[str], deadline: Deadline, *, stable: bool) -> dict[str, Committed | KafkaError]:
         """See AdminClient.group_offsets."""
-        found = self._desk.ask(calls.committed(groups, stable=stable), deadline).wait()
+        found = self._session.ask(calls.committed(groups, stable=stable), deadline).wait()
         return {name: one if isinstance(one, KafkaError) else dict(sorted(one.items())) for name, one in found.items()}
 
     def lag(self, groups: Collection[str], deadline: Deadline) -> dict[str, GroupLag | KafkaError]:
         """See AdminClient.group_lag."""
-        found = self._desk.ask(calls.lags(groups), deadline).wait()
+        found = self._session.ask(calls.lags(groups), deadline).wait()
         return {name: one if isinstance(one, KafkaError) else _lag(one) for name, one in found.items()}
 
     def partitions(self, topics: Iterable[str], deadline: Deadline) -> dict[str, int | KafkaError]:
         """The numbers of partitions of `topics`."""
-        return self._desk.of_anyone(CountPartitions(), topics, deadline).wait()
+        return self._session.of_anyone(CountPartitions(), topics, deadline).wait()
 
     # -- changing
 
@@ -83,17 +83,17 @@ class Groups:
     def commit(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
         """See AdminClient.set_offsets."""
         self.require_empty(group, f"offsets of group {group} cannot be set", deadline)
-        found = self._desk.of_group(CommitOffsets(group, offsets), group, offsets, deadline).wait()
+        found = self._session.of_group(CommitOffsets(group, offsets), group, offsets, deadline).wait()
         self._require_done(group, found, "set", deadline)
 
     def delete_offsets(self, group: str, partitions: Collection[TopicPartition], deadline: Deadline) -> None:
         """See AdminClient.delete_offsets."""
-        found = self._desk.of_group(DeleteOffsets(group), group, partitions, deadline).wait()
+        found = self._session.of_group(DeleteOffsets(group), group, partitions, deadline).wait()
         self._require_done(group, found, "deleted", deadline)
 
     def delete(self, groups: Collection[str], deadline: Deadline) -> dict[str, KafkaError | None]:
         """See AdminClient.delete_groups."""
-        found = self._desk.ask(calls.deleted(groups), deadline).wait()
+        found = self._session.ask(calls.deleted(groups), deadline).wait()
         return {name: one if isinstance(one, KafkaError) else None for name, one in found.items()}
 
     def _require_done(self, group: str, found: Mapping[TopicPartition, bool | KafkaError], done: str, deadline: Deadline) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 import attrs
 
 from pykafka4.admin.arguments import Goal
-from pykafka4.admin.desk import Deadline, Desk
 from pykafka4.admin.groups import Groups, raised
+from pykafka4.admin.session import AdminSession, Deadline
 from pykafka4.admin.values import OffsetPlan, PlannedOffset
 from pykafka4.core.admin.offsets import EARLIEST, LATEST, ListOffsets
 from pykafka4.errors import SHOWN_MEMBERS, ConfigError, KafkaError, PartialFailure
@@ -29,8 +29,8 @@ class Log:
 class Rewinding:
     """Plans for the offsets of groups."""
 
-    def __init__(self, desk: Desk, groups: Groups) -> None:
-        self._desk, self._groups = desk, groups
+    def __init__(self, session: AdminSession, groups: Groups) -> None:
+        self._session, self._groups = session, groups
 
     def plan(self, group: str, topics: tuple[list[str], list[TopicPartition]] | None, goal: Goal, deadline: Deadline) -> OffsetPlan:
         """See AdminClient.plan_offsets."""
@@ -67,7 +67,7 @@ class Rewinding:
 
     def _logs(self, group: str, partitions: list[TopicPartition], goal: Goal, deadline: Deadline) -> dict[TopicPartition, Log]:
         wanted = ((EARLIEST, partitions), (LATEST, partitions), (goal.timestamp or 0, partitions if goal.timestamp is not None else []))
-        asked = [self._desk.of_leaders(ListOffsets(timestamp), of, deadline) for timestamp, of in wanted]
+        asked = [self._session.of_leaders(ListOffsets(timestamp), of, deadline) for timestamp, of in wanted]
         try:
             starts, ends, times = (answers.wait() for answers in asked)
         finally:  # also of those that an interrupt kept from being waited for

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Never, Self, Unpack, over
 
 from pykafka4.aio.processing import check_producer, run
 from pykafka4.aio.producer import Producer
-from pykafka4.aio.session import TaskSession
+from pykafka4.aio.session import TaskConsumerSession
 from pykafka4.aio.transactions import TaskReads
 from pykafka4.client.client import Client
 from pykafka4.consumer.arguments import (
@@ -64,8 +64,8 @@ class Consumer:
 
         It waits only for the client's thread to start. May be called without a running event loop.
         """
-        self._session = session = TaskSession(client, options)
-        self._finalizer = weakref.finalize(self, TaskSession.forgotten, session)
+        self._session = session = TaskConsumerSession(client, options)
+        self._finalizer = weakref.finalize(self, TaskConsumerSession.forgotten, session)
         self._finalizer.atexit = False  # the client drains at exit
 
     @classmethod
@@ -309,7 +309,7 @@ class Consumer:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self._close(failed=error is not None)
 
-    def _plain(self) -> TaskSession:
+    def _plain(self) -> TaskConsumerSession:
         """For methods that wait for nothing."""
         self._session.home.visit()
         return self._session
@@ -337,7 +337,7 @@ class Consumer:
 class Records:
     """See Consumer.__aiter__. A generator, which is fast; when an exception has ended it, another one goes on."""
 
-    def __init__(self, session: TaskSession, consumer: Consumer) -> None:
+    def __init__(self, session: TaskConsumerSession, consumer: Consumer) -> None:
         """The loop may have the only reference to `consumer`."""
         self._session, self._consumer, self._iteration = session, consumer, Iteration()
         self._iteration.follow(self)
@@ -364,7 +364,7 @@ class Records:
         await self._records.aclose()
 
 
-async def _records(session: TaskSession, iteration: Iteration) -> AsyncGenerator[Record, None]:
+async def _records(session: TaskConsumerSession, iteration: Iteration) -> AsyncGenerator[Record, None]:
     of: Any = iteration.iterator  # its Records, or None; not kept, as they go with the loop
     if (records := of()) is not None:
         records.goes_on = True
@@ -384,7 +384,7 @@ async def _records(session: TaskSession, iteration: Iteration) -> AsyncGenerator
 class Batches:
     """See Consumer.batches. Not a generator, which would end with the first exception."""
 
-    def __init__(self, session: TaskSession, consumer: Consumer, timeout: float | None, max_records: int | None) -> None:
+    def __init__(self, session: TaskConsumerSession, consumer: Consumer, timeout: float | None, max_records: int | None) -> None:
         """The loop may have the only reference to `consumer`."""
         self._session, self._consumer, self._timeout, self._max_records = session, consumer, timeout, max_records
         self._iteration: Iteration | None = None

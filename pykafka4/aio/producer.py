@@ -1,6 +1,6 @@
 """Producer for asyncio. Rule: a `send` that is cancelled was not accepted; one that has returned is delivered, whatever is cancelled then.
 
-It uses the implementation behind the threaded producer (`producer.core`). A `send` first makes an attempt, which never waits: nearly always
+It uses the implementation behind the threaded producer (`producer.session`). A `send` first makes an attempt that never waits: usually
 there is room. If it would have to wait, the task waits instead, in the same queue as threads do, and makes another attempt when its turn
 has come. Nothing is awaited between the attempt that succeeds and the return.
 """
@@ -27,9 +27,9 @@ from pykafka4.options.config import ProducerConfig
 from pykafka4.options.typed import ProducerOptions
 from pykafka4.peers import PRODUCER_METHODS
 from pykafka4.producer.attempts import For, WouldBlock
-from pykafka4.producer.core import PACE, Core
 from pykafka4.producer.forgotten import deliver_forgotten
 from pykafka4.producer.serializing import More, each_pair, each_record, lasting
+from pykafka4.producer.session import PACE, ProducerSession
 from pykafka4.properties import Properties, create, passed
 from pykafka4.records import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, ProducerRecord
 from pykafka4.wire.records.common import many_ended
@@ -54,18 +54,18 @@ class Producer:
         It waits only for the client's thread to start. May be called without a running event loop.
         """
         self._home, self._failures_at_start = Home("aio.Producer"), 0
-        core: Core | None = None
+        session: ProducerSession | None = None
         try:
-            self._core = core = Core(client, executor=None, options=options)
-            self._finalizer = weakref.finalize(self, deliver_forgotten, core)
+            self._session = session = ProducerSession(client, executor=None, options=options)
+            self._finalizer = weakref.finalize(self, deliver_forgotten, session)
             self._finalizer.atexit = False  # the client drains at exit
-            if core.config.rate_limits and core.config.on_rate_limit == "delay":
+            if session.config.rate_limits and session.config.on_rate_limit == "delay":
                 raise ConfigError("rate_limits with on_rate_limit='delay': it would block the event loop; use on_rate_limit='drop'")
-            core.open()
-            self._transactions = TransactionTasks(self._home, core)
+            session.open()
+            self._transactions = TransactionTasks(self._home, session)
         except BaseException as error:  # including Ctrl-C: there will be no handle to close it
-            if core is not None:
-                core.undo()
+            if session is not None:
+                session.undo()
             del client, options  # of this frame, which has not ended
             empty_frames(error)
             raise
@@ -98,7 +98,7 @@ class Producer:
         self._home.enter()
         if on_delivery is not None and callable(on_delivery):
             on_delivery = self._home.call_back(on_delivery)
-        more, sending = (lasting(headers), partition, timestamp_ms), self._core.sending  # there may be several attempts
+        more, sending = (lasting(headers), partition, timestamp_ms), self._session.sending  # there may be several attempts
         if sending is not None:
             topic, value, key, more = sending.prepare(topic, value, key, more)
         return await self._offer(topic, value, key, more, on_delivery)
@@ -149,7 +149,7 @@ class Producer:
     async def _offer(self, topic: str, value: Any, key: Any, more: More, on_delivery: Callable[[Delivery], None] | None) -> Delivery:
         """Wait until the serialized record is accepted."""
         try:
-            with self._core.attempts.attempt():
+            with self._session.attempts.attempt():
                 return self._accept(topic, value, key, more, on_delivery)
         except WouldBlock as obstacle:
             awaits = obstacle.with_traceback(None)
@@ -157,16 +157,16 @@ class Producer:
 
     def _accept(self, topic: str, value: Any, key: Any, more: More, on_delivery: Callable[[Delivery], None] | None) -> Delivery:
         headers, partition, timestamp_ms = more
-        delivery = self._core.acc.send(
+        delivery = self._session.acc.send(
             topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery
         )
-        if self._core.hooks is not None:
-            self._core.hooks.on_enqueue(delivery)
+        if self._session.hooks is not None:
+            self._session.hooks.on_enqueue(delivery)
         return delivery
 
     async def _send_later(self, awaits: WouldBlock, attempt: Attempt) -> Delivery:
         """Wait for what prevented the last attempt, and make another, until one succeeds or `max_block_ms` is over."""
-        deadline = system.monotonic() + self._core.config.max_block_ms / 1000
+        deadline = system.monotonic() + self._session.config.max_block_ms / 1000
         while True:
             try:
                 return await WAYS[awaits.awaits](self, awaits, attempt, deadline)
@@ -174,12 +174,12 @@ class Producer:
                 awaits = obstacle.with_traceback(None)
 
     async def _wait_for_room(self, awaits: WouldBlock, attempt: Attempt, deadline: float) -> Delivery:
-        core, latch, accepted = self._core, TaskLatch(self._home), list[Delivery]()
+        session, latch, accepted = self._session, TaskLatch(self._home), list[Delivery]()
         topic, partition, size = awaits.topic, awaits.partition, awaits.size
 
         def try_again() -> bool:
             try:
-                with core.attempts.attempt(For.ROOM):
+                with session.attempts.attempt(For.ROOM):
                     accepted.append(attempt())
             except WouldBlock as obstacle:
                 if obstacle.awaits is not For.ROOM:
@@ -187,68 +187,68 @@ class Producer:
             return bool(accepted)
 
         def hindered() -> bool:
-            return core.acc.refusal is None and core.acc.crowded(topic, partition, size)
+            return session.acc.refusal is None and session.acc.crowded(topic, partition, size)
 
-        with core.gate.place(latch, (topic, partition), hindered, latch.gone) as attempts:
+        with session.gate.place(latch, (topic, partition), hindered, latch.gone) as attempts:
             while not attempts(try_again):
                 if not await latch.sleep(deadline):
-                    raise BufferFull(f"{awaits}; no room within max_block_ms={core.config.max_block_ms:g}")
+                    raise BufferFull(f"{awaits}; no room within max_block_ms={session.config.max_block_ms:g}")
         return accepted[0]
 
     async def _look_up_partition(self, awaits: WouldBlock, attempt: Attempt, deadline: float) -> Delivery:
         """Refresh the metadata until the partition exists, brokers have denied it for DENIED_SECONDS, or the time is over."""
-        core, engine, topic = self._core, self._core.runtime.engine, awaits.topic
+        session, engine, topic = self._session, self._session.runtime.engine, awaits.topic
         until = min(deadline, system.monotonic() + DENIED_SECONDS)
-        while True:  # later calls with a wrong partition do not wait again: see `Core.denied_until`
-            promise = core.promise()
+        while True:  # later calls with a wrong partition do not wait again: see `ProducerSession.denied_until`
+            promise = session.promise()
 
             def refresh(now: float, promise: Any = promise) -> None:
                 engine.cluster.refreshed(now, [topic], promise.set_result)
 
-            core.post(refresh)
+            session.post(refresh)
             await self._home.done(promise, until)
-            count = core.promise()
+            count = session.promise()
 
             def tell(now: float, count: Any = count) -> None:
-                core.machine.tell(topic, now)
+                session.machine.tell(topic, now)
                 count.set_result(engine.cluster.partitions(topic))
 
-            core.post(tell)
+            session.post(tell)
             known = 0
             if await self._home.done(count, until):
                 known = count.result(0)
-                until = min(until, core.denied_until(topic, known))
+                until = min(until, session.denied_until(topic, known))
             if awaits.partition < known or system.monotonic() >= until:
-                with core.attempts.attempt(For.PARTITION):
+                with session.attempts.attempt(For.PARTITION):
                     return attempt()
-            await asyncio.sleep(min(core.config.retry_backoff_ms / 1000, max(0.0, until - system.monotonic())))
+            await asyncio.sleep(min(session.config.retry_backoff_ms / 1000, max(0.0, until - system.monotonic())))
 
     async def _look_up_topic(self, awaits: WouldBlock, attempt: Attempt, deadline: float) -> Delivery:
         """The partitioner needs the partitions of the topic. Raises KafkaTimeoutError with the reason, or the brokers' refusal."""
-        core, topic = self._core, awaits.topic
-        late = f"{awaits}; not done within max_block_ms={core.config.max_block_ms:g}"
+        session, topic = self._session, awaits.topic
+        late = f"{awaits}; not done within max_block_ms={session.config.max_block_ms:g}"
         await self._find_topic(topic, deadline, late)
-        core.post(lambda now: core.machine.tell(topic, now))
-        while core.acc.refusal is None and not core.acc.direct(topic):  # records with an explicit partition come first
+        session.post(lambda now: session.machine.tell(topic, now))
+        while session.acc.refusal is None and not session.acc.direct(topic):  # records with an explicit partition come first
             if system.monotonic() >= deadline:
                 raise KafkaTimeoutError(late)
             await asyncio.sleep(PACE)
-        with core.attempts.attempt():
+        with session.attempts.attempt():
             return attempt()
 
     async def _find_topic(self, topic: str, deadline: float, late: str) -> list[int]:
         """The partitions of `topic`; none if the producer ends first. KafkaTimeoutError (`late` and why), or the brokers' refusal."""
-        core, latch = self._core, TaskLatch(self._home)
-        found, ask, stop = core.runtime.lookup(topic, create=True)
+        session, latch = self._session, TaskLatch(self._home)
+        found, ask, stop = session.runtime.lookup(topic, create=True)
         found.add_done_callback(lambda _: latch.release())
-        core.runtime.loop.call(ask)
+        session.runtime.loop.call(ask)
         try:
-            with core.signal.opening(latch):
-                if not await self._home.until(latch, lambda: found.done() or core.acc.refusal is not None, deadline):
-                    raise core.runtime.not_found(topic, KafkaTimeoutError(late))
+            with session.signal.opening(latch):
+                if not await self._home.until(latch, lambda: found.done() or session.acc.refusal is not None, deadline):
+                    raise session.runtime.not_found(topic, KafkaTimeoutError(late))
             return found.result(0) if found.done() else []
         finally:
-            core.runtime.loop.call(stop)
+            session.runtime.loop.call(stop)
 
     # ---------------------------------------------------------------- the end
 
@@ -258,14 +258,14 @@ class Producer:
         `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. Raises KafkaTimeoutError with the number of records left.
         """
         self._home.enter()
-        pending, limit = self._core.begin_flush(), self._core.flush_seconds(check_timeout(timeout))
+        pending, limit = self._session.begin_flush(), self._session.flush_seconds(check_timeout(timeout))
         if not await self._settled(pending, limit):
-            raise self._core.late(pending, limit)
+            raise self._session.late(pending, limit)
 
     async def _settled(self, pending: list[Any], limit: float) -> bool:
         latch = TaskLatch(self._home)
-        with self._core.signal.opening(latch):
-            return await self._home.until(latch, self._core.settled(pending), system.monotonic() + limit)
+        with self._session.signal.opening(latch):
+            return await self._home.until(latch, self._session.settled(pending), system.monotonic() + limit)
 
     async def close(self, timeout: float | None = None) -> list[ProducerRecord]:
         """Deliver what is queued, then fail the rest; returns the records that could not be delivered.
@@ -274,39 +274,39 @@ class Producer:
         allowed. If it is cancelled, a note of the CancelledError has the number of records without an outcome, the producer accepts nothing
         more but still delivers, and the next call goes on.
         """
-        limit, core = check_timeout(timeout), self._core
+        limit, session = check_timeout(timeout), self._session
         self._home.enter()
-        if core.undelivered is None and not core.runtime.loop.forked:
-            deadline = system.monotonic() + (core.close_seconds if limit is None else limit)
-            pending = core.begin_close()
+        if session.undelivered is None and not session.runtime.loop.forked:
+            deadline = system.monotonic() + (session.close_seconds if limit is None else limit)
+            pending = session.begin_close()
             try:
                 await self._transactions.leave(deadline)
                 await self._settled(pending, max(0.0, deadline - system.monotonic()))
             except asyncio.CancelledError as cancelled:
-                core.note_open_records(cancelled)
+                session.note_open_records(cancelled)
                 raise
-        undelivered = await self._end() if core.undelivered is None else core.undelivered
-        if core.undelivered is not None:
+        undelivered = await self._end() if session.undelivered is None else session.undelivered
+        if session.undelivered is not None:
             self._finalizer.detach()
         return undelivered
 
     async def _end(self) -> list[ProducerRecord]:
         """Fail the rest and wait for the end of the client's thread."""
-        core = self._core
-        if core.runtime.loop.forked:
-            return core.close(0)
-        return await self._home.aside(lambda: core.close(0.0), core.config.client_id)
+        session = self._session
+        if session.runtime.loop.forked:
+            return session.close(0)
+        return await self._home.aside(lambda: session.close(0.0), session.config.client_id)
 
     async def __aenter__(self) -> Self:
         self._home.enter()
-        self._core.check()
-        self._failures_at_start = self._core.machine.ledger.failures_seen
+        self._session.check()
+        self._failures_at_start = self._session.machine.ledger.failures_seen
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        undelivered = await self.close(None if kind is None else self._core.exit_seconds)
+        undelivered = await self.close(None if kind is None else self._session.exit_seconds)
         if kind is None:
-            self._core.raise_failures(self._failures_at_start)
+            self._session.raise_failures(self._failures_at_start)
         elif undelivered and error is not None:
             error.add_note(f"pykafka4: {len(undelivered)} records were not delivered when the producer closed")
 
@@ -314,29 +314,29 @@ class Producer:
     async def delivery_scope(self, timeout: float | None = None) -> AsyncIterator[Self]:
         """An `async with` block that flushes at its end, and then raises failures since its start. See pykafka4.Producer.delivery_scope."""
         self._home.enter()
-        limit, mark = check_timeout(timeout), self._core.machine.ledger.failures_seen
+        limit, mark = check_timeout(timeout), self._session.machine.ledger.failures_seen
         yield self
         await self.flush(limit)
-        self._core.raise_failures(mark)
+        self._session.raise_failures(mark)
 
     def raise_failures(self, since: int = 0) -> None:
         """See pykafka4.Producer.raise_failures. It waits for nothing."""
-        self._core.raise_failures(check_count(since, "since"))
+        self._session.raise_failures(check_count(since, "since"))
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """See pykafka4.Producer.partitions_for."""
         self._home.enter()
-        core, topic, limit = self._core, check_topic(topic), check_timeout(timeout)
-        core.check()
-        seconds = core.config.max_block_ms / 1000 if limit is None else limit
-        found, ask, stop = core.runtime.lookup(topic, create=True)
-        core.runtime.loop.call(ask)
+        session, topic, limit = self._session, check_topic(topic), check_timeout(timeout)
+        session.check()
+        seconds = session.config.max_block_ms / 1000 if limit is None else limit
+        found, ask, stop = session.runtime.lookup(topic, create=True)
+        session.runtime.loop.call(ask)
         try:
             if not await self._home.done(found, system.monotonic() + seconds):
-                raise core.runtime.not_found(topic, KafkaTimeoutError(f"looking up topic {topic}: not done within {seconds:g} s"))
+                raise session.runtime.not_found(topic, KafkaTimeoutError(f"looking up topic {topic}: not done within {seconds:g} s"))
             return found.result(0)
         finally:
-            core.runtime.loop.call(stop)
+            session.runtime.loop.call(stop)
 
     # ---------------------------------------------------------------- transactions
 
@@ -372,20 +372,20 @@ class Producer:
 
     def purge(self, *, in_flight: bool = False) -> int:
         """See pykafka4.Producer.purge. Waits for a turn of the client's thread."""
-        return self._core.purge(in_flight)
+        return self._session.purge(in_flight)
 
     # ---------------------------------------------------------------- state
 
     def stats(self) -> ProducerStats:
         """See pykafka4.Producer.stats. Waits for a turn of the client's thread, usually far less than a millisecond; at most 10 s."""
-        return self._core.stats()
+        return self._session.stats()
 
     def status(self) -> dict[str, Any]:
         """See pykafka4.Producer.status. Waits for turns of the client's thread; if that is stuck, for 5 s."""
-        return self._core.status()
+        return self._session.status()
 
     def __repr__(self) -> str:
-        return f"<aio.Producer of {self._core.runtime!r}>"
+        return f"<aio.Producer of {self._session.runtime!r}>"
 
     if not TYPE_CHECKING:  # a type checker would accept every name, and `len`
 

@@ -1,4 +1,4 @@
-"""Session of tasks. Rule: a cancelled call loses no record and returns none twice; nothing is awaited between decoding and the return.
+"""Calls of an asyncio consumer. Invariant: a cancelled call loses no record and returns none twice; no await between decoding and return.
 
 `consumer.session` does the work; here are the calls that wait, each for a task. A poll decodes for about a millisecond and returns what it
 has by then, and lets other tasks run if none could for that long.
@@ -21,7 +21,7 @@ from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, check_limit
 from pykafka4.consumer.assignment import LEAVE_SECONDS
 from pykafka4.consumer.guard import Iteration, call
 from pykafka4.consumer.selection import Run
-from pykafka4.consumer.session import Session
+from pykafka4.consumer.session import ConsumerSession
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import CLOSING
 from pykafka4.errors import ConfigError, KafkaError
@@ -29,7 +29,7 @@ from pykafka4.net import system
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
 
-__all__ = ["TaskSession"]
+__all__ = ["TaskConsumerSession"]
 
 SLICE_SECONDS: Final = 0.001  # how long a poll may decode, and how long tasks that only poll may keep others waiting
 FIRST_SLICE: Final = 256  # records, until it is known how many take that long
@@ -37,7 +37,7 @@ LEAST_SLICE: Final = 32  # a thread that does not get the processor makes any nu
 MOST_TURNS: Final = 10  # of the event loop until a generator is closed that had the loop of another task, and was left
 
 
-class TaskSession(Session):
+class TaskConsumerSession(ConsumerSession):
     """Everything of a consumer for asyncio but its handle."""
 
     guard: TaskGuard
@@ -103,7 +103,7 @@ class TaskSession(Session):
             if holder is not None and (self.guard.holds(holder) or self.guard.unused()):
                 if entered:
                     reader.take_back()
-                if reader.idle is None:  # as in Session.poll
+                if reader.idle is None:  # as in ConsumerSession.poll
                     reader.leave()
             raise
 
@@ -254,12 +254,12 @@ class TaskSession(Session):
         super().close(timeout, failed=True)
 
     def _late_run(self) -> Run | None:
-        """See Session._late_run. In tasks, close waits for the listener; but without its event loop it calls none."""
+        """See ConsumerSession._late_run. In tasks, close waits for the listener; but without its event loop it calls none."""
         return self._detached_run
 
     @staticmethod
-    def forgotten(core: Session) -> None:
-        """See Session.forgotten."""
-        if not core.closed and core.runtime.loop.alive:
+    def forgotten(session: ConsumerSession) -> None:
+        """See ConsumerSession.forgotten."""
+        if not session.closed and session.runtime.loop.alive:
             warn_unclosed("aio.Consumer")
-            core.runtime.callbacks.post(lambda: core.close(LEAVE_SECONDS))
+            session.runtime.callbacks.post(lambda: session.close(LEAVE_SECONDS))

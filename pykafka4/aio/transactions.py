@@ -12,15 +12,15 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from pykafka4.aio.session import TaskSession
+from pykafka4.aio.session import TaskConsumerSession
 from pykafka4.aio.tasks import Home
 from pykafka4.aio.waits import run
 from pykafka4.client.attachment import SHORT
 from pykafka4.consumer.transactional import Reading
 from pykafka4.errors import ConfigError, KafkaError, KafkaTimeoutError, ProducerFencedError, TransactionAborted, TransactionError, shown
 from pykafka4.net import system
-from pykafka4.producer.core import Core
 from pykafka4.producer.deliveries import Tasks
+from pykafka4.producer.session import ProducerSession
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["ReadingTaskConsumer", "TaskReads", "Transaction", "TransactionTasks"]
@@ -40,8 +40,8 @@ class Busy:
 class TransactionTasks:
     """The calls of one producer's tasks."""
 
-    def __init__(self, home: Home, core: Core) -> None:
-        self._home, self._core, self._calls = home, core, core.transactions
+    def __init__(self, home: Home, session: ProducerSession) -> None:
+        self._home, self._session, self._calls = home, session, session.transactions
         self._calls.waits = False
         self._busy: Busy | None = None
 
@@ -84,7 +84,7 @@ class TransactionTasks:
 
     async def leave(self, deadline: float) -> None:
         """The producer closes: abort the open transaction, or wait for the end of one that ends already."""
-        if self._core.config.transactional_id is not None and self._core.runtime.loop.alive:
+        if self._session.config.transactional_id is not None and self._session.runtime.loop.alive:
             await self._home.done(self._calls.begin_leaving(), deadline)
 
     def _enter(self, what: str) -> Busy:
@@ -100,7 +100,7 @@ class TransactionTasks:
     async def _run(self, what: str, call: Callable[[float], None], timeout: float | None) -> None:
         """`call(seconds)` begins the operation, or takes part in one that was begun, and raises KafkaTimeoutError until it has ended."""
         mine = self._enter(what)
-        limit = self._core.config.max_block_ms / 1000 if timeout is None else timeout
+        limit = self._session.config.max_block_ms / 1000 if timeout is None else timeout
         try:
             try:
                 call(limit)  # waits for nothing: see `TransactionCalls.waits`
@@ -119,7 +119,7 @@ class TransactionTasks:
 class TaskReads:
     """What a transaction needs of the consumer whose records it processes: `consumer.transactional`, for a task."""
 
-    def __init__(self, session: TaskSession) -> None:
+    def __init__(self, session: TaskConsumerSession) -> None:
         self._session, self._reads = session, session.transactional
 
     async def begin(self, timeout: float | None) -> Reading:

@@ -16,8 +16,8 @@ from pykafka4.admin import AdminClient
 from pykafka4.admin.files import to_csv, to_json
 from pykafka4.admin.values import GroupLag
 from pykafka4.cli.arguments import Seconds
+from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain, complain_of, note
 from pykafka4.cli.offsets import create, delete, delete_offsets, rewind
-from pykafka4.cli.session import DONE, FAILED, Session, complain, complain_of, note
 from pykafka4.cli.show import as_json, console, error_json, group_json, lag_json, lag_table, member_table, plain, table
 from pykafka4.core.admin.values import CLASSIC, CONSUMER
 from pykafka4.errors import ConfigError, KafkaError
@@ -42,14 +42,14 @@ all_option = click.option("--all", "all_", is_flag=True, help="All groups of con
 groups_argument = click.argument("group", nargs=-1)
 
 
-def chosen(admin: AdminClient, session: Session, names: Iterable[str], all_: bool) -> tuple[list[str], int]:
+def chosen(admin: AdminClient, invocation: Invocation, names: Iterable[str], all_: bool) -> tuple[list[str], int]:
     """The groups that a command is about, and the exit code of looking for them."""
     wanted = list(dict.fromkeys(names))
     if bool(wanted) == all_:
         raise click.UsageError("give the ids of groups, or --all")
     if not all_:
         return wanted, DONE
-    found = admin.list_groups(types=(CLASSIC, CONSUMER), timeout=session.timeout)
+    found = admin.list_groups(types=(CLASSIC, CONSUMER), timeout=invocation.timeout)
     return [group.group_id for group in found if group.protocol_type in PROTOCOLS], complain_of(found.errors)
 
 
@@ -59,10 +59,10 @@ def chosen(admin: AdminClient, session: Session, names: Iterable[str], all_: boo
 @click.option("--protocol", "protocols", multiple=True, help="Only groups of this protocol type: consumer, connect, … Can be repeated.")
 @as_json_option
 @click.pass_obj
-def list_(session: Session, states: tuple[str, ...], types: tuple[str, ...], protocols: tuple[str, ...], json_: bool) -> int:
+def list_(invocation: Invocation, states: tuple[str, ...], types: tuple[str, ...], protocols: tuple[str, ...], json_: bool) -> int:
     """List groups with state, type and coordinator."""
-    with session.admin() as admin:
-        found = admin.list_groups(states=states, types=types, protocol_types=protocols, timeout=session.timeout)
+    with invocation.admin() as admin:
+        found = admin.list_groups(states=states, types=types, protocol_types=protocols, timeout=invocation.timeout)
     if json_:
         errors = {str(node): error_json(error)["error"] for node, error in found.errors.items()}
         click.echo(as_json({"groups": [group_json(group) for group in found], "errors": errors}))
@@ -78,11 +78,11 @@ def list_(session: Session, states: tuple[str, ...], types: tuple[str, ...], pro
 @all_option
 @as_json_option
 @click.pass_obj
-def describe(session: Session, group: tuple[str, ...], all_: bool, json_: bool) -> int:
+def describe(invocation: Invocation, group: tuple[str, ...], all_: bool, json_: bool) -> int:
     """Show state, protocol, members, and the lag of each partition."""
-    with session.admin() as admin:
-        names, code = chosen(admin, session, group, all_)
-        found = admin.group_lag(names, session.timeout)
+    with invocation.admin() as admin:
+        names, code = chosen(admin, invocation, group, all_)
+        found = admin.group_lag(names, invocation.timeout)
     if json_:
         click.echo(lags_json(found))
     else:
@@ -118,13 +118,13 @@ def described(group: GroupLag) -> RenderableType:
 @click.option("--watch", "seconds", type=Seconds(0.1, 1e9), metavar="SECONDS", help="Look again every so often, until Ctrl-C.")
 @as_json_option
 @click.pass_obj
-def lag(session: Session, group: tuple[str, ...], all_: bool, seconds: float | None, json_: bool) -> int:
+def lag(invocation: Invocation, group: tuple[str, ...], all_: bool, seconds: float | None, json_: bool) -> int:
     """Show the lag of each partition, with its owner."""
-    with session.admin() as admin:
+    with invocation.admin() as admin:
 
         def look() -> tuple[Lags, int]:
-            names, code = chosen(admin, session, group, all_)
-            return admin.group_lag(names, session.timeout), code
+            names, code = chosen(admin, invocation, group, all_)
+            return admin.group_lag(names, invocation.timeout), code
 
         if seconds is not None:
             return watch(look, seconds, console(), json_)
@@ -183,11 +183,11 @@ def failed_partitions(found: Lags) -> int:
 @click.option("--format", "format_", type=click.Choice(["csv", "json"]), default="csv", help="csv is that of kafka-consumer-groups.")
 @click.option("--output", type=click.File("w", encoding="utf-8", lazy=True), default="-", metavar="FILE", help="Default: standard output.")
 @click.pass_obj
-def export(session: Session, group: tuple[str, ...], all_: bool, format_: str, output: IO[str]) -> int:
+def export(invocation: Invocation, group: tuple[str, ...], all_: bool, format_: str, output: IO[str]) -> int:
     """Write committed offsets, for `rewind --from-file` or for Kafka's own tool."""
-    with session.admin() as admin:
-        names, code = chosen(admin, session, group, all_)
-        found = admin.group_offsets(names, session.timeout)
+    with invocation.admin() as admin:
+        names, code = chosen(admin, invocation, group, all_)
+        found = admin.group_offsets(names, invocation.timeout)
     good = {name: one for name, one in found.items() if not isinstance(one, KafkaError)}
     for name in (name for name, one in good.items() if not one):
         note(f"group {name} has committed no offsets")

@@ -8,7 +8,7 @@ import click
 
 from pykafka4.cli.arguments import Seconds
 from pykafka4.cli.groups import groups
-from pykafka4.cli.session import DONE, INTERRUPTED, USAGE, Session, complain
+from pykafka4.cli.invocation import DONE, INTERRUPTED, USAGE, Invocation, complain
 from pykafka4.cli.show import as_json, error_json
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.options.config import ClientConfig
@@ -57,7 +57,7 @@ def cli(context: click.Context, bootstrap: str | None, config: str | None, optio
         found = translate(ClientConfig, given, {}).options
     except ConfigError as error:
         raise click.UsageError(str(error).removeprefix("the mapping: ")) from None
-    context.obj = Session(config, found, timeout)
+    context.obj = Invocation(config, found, timeout)
 
 
 cli.add_command(groups)

@@ -12,7 +12,7 @@ from pykafka4.admin.arguments import check_group_to_set
 from pykafka4.admin.groups import raised
 from pykafka4.admin.values import OffsetPlan
 from pykafka4.cli.arguments import Goal, goal_options, is_given, targets
-from pykafka4.cli.session import DONE, FAILED, Session, complain, complain_of, note
+from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain, complain_of, note
 from pykafka4.cli.show import as_json, console, error_json, plan_json, plan_table, table
 from pykafka4.core.admin.values import CONSUMER, GroupDescription
 from pykafka4.errors import GroupNotEmpty, KafkaError, PartialFailure, short_name
@@ -35,7 +35,9 @@ topic_option = click.option(
 @execute_option
 @as_json_option
 @click.pass_obj
-def rewind(session: Session, /, group: str, topics: tuple[str, ...], all_topics: bool, execute: bool, json_: bool, **goals: Any) -> int:
+def rewind(
+    invocation: Invocation, /, group: str, topics: tuple[str, ...], all_topics: bool, execute: bool, json_: bool, **goals: Any
+) -> int:
     """Move the committed offsets of a group without members.
 
     An offset that is not in the log becomes the first or the last one. While the group has members this is refused, and they are listed.
@@ -44,9 +46,9 @@ def rewind(session: Session, /, group: str, topics: tuple[str, ...], all_topics:
     if bool(topics) + all_topics + (goal.is_file and not topics and not all_topics) != 1:
         raise click.UsageError("of which partitions? Give --topic or --all-topics (with --from-file neither is needed)")
     wanted = None if not topics else targets(topics)
-    with session.admin() as admin:
-        plan = admin.plan_offsets(check_group_to_set(group), wanted, **goal.options(group), timeout=session.timeout)
-        return _carry_out(admin, session, plan, _obstacle(plan), execute, json_)
+    with invocation.admin() as admin:
+        plan = admin.plan_offsets(check_group_to_set(group), wanted, **goal.options(group), timeout=invocation.timeout)
+        return _carry_out(admin, invocation, plan, _obstacle(plan), execute, json_)
 
 
 def _obstacle(plan: OffsetPlan) -> KafkaError | None:
@@ -58,12 +60,14 @@ def _obstacle(plan: OffsetPlan) -> KafkaError | None:
     return None
 
 
-def _carry_out(admin: AdminClient, session: Session, plan: OffsetPlan, obstacle: KafkaError | None, execute: bool, json_: bool) -> int:
+def _carry_out(
+    admin: AdminClient, invocation: Invocation, plan: OffsetPlan, obstacle: KafkaError | None, execute: bool, json_: bool
+) -> int:
     """Commit a plan unless something is in the way; show it, and what became of it."""
     executed, error, errors = execute and obstacle is None, obstacle, dict[TopicPartition, KafkaError]()
     if executed:
         try:
-            admin.set_offsets(plan.group_id, plan, session.timeout)
+            admin.set_offsets(plan.group_id, plan, invocation.timeout)
         except PartialFailure as failure:  # the other offsets are committed
             error, errors = failure, failure.errors
     if json_:
@@ -84,7 +88,7 @@ def _carry_out(admin: AdminClient, session: Session, plan: OffsetPlan, obstacle:
 @execute_option
 @as_json_option
 @click.pass_obj
-def create(session: Session, /, group: str, topics: tuple[str, ...], execute: bool, json_: bool, **goals: Any) -> int:
+def create(invocation: Invocation, /, group: str, topics: tuple[str, ...], execute: bool, json_: bool, **goals: Any) -> int:
     """Create a group by committing where its members will begin; the default is --to-earliest."""
     if not any(map(is_given, goals.values())):
         goals["to_earliest"] = True
@@ -94,10 +98,10 @@ def create(session: Session, /, group: str, topics: tuple[str, ...], execute: bo
     if not topics and not goal.is_file:
         raise click.UsageError("of which topics? Give --topic (with --from-file it is not needed)")
     wanted, start = targets(topics) or None, goal.options(group)["to"]
-    with session.admin() as admin:
-        plan = admin.plan_offsets(check_group_to_set(group), wanted, to=start, timeout=session.timeout)
+    with invocation.admin() as admin:
+        plan = admin.plan_offsets(check_group_to_set(group), wanted, to=start, timeout=invocation.timeout)
         exists = KafkaError(f"group {group} exists already; `rewind` moves its offsets") if plan.exists else None
-        return _carry_out(admin, session, plan, exists, execute, json_)
+        return _carry_out(admin, invocation, plan, exists, execute, json_)
 
 
 @click.command()
@@ -105,14 +109,14 @@ def create(session: Session, /, group: str, topics: tuple[str, ...], execute: bo
 @execute_option
 @as_json_option
 @click.pass_obj
-def delete(session: Session, group: tuple[str, ...], execute: bool, json_: bool) -> int:
+def delete(invocation: Invocation, group: tuple[str, ...], execute: bool, json_: bool) -> int:
     """Delete groups without members, with their offsets."""
-    with session.admin() as admin:
-        described = admin.describe_groups(group, session.timeout)
+    with invocation.admin() as admin:
+        described = admin.describe_groups(group, invocation.timeout)
         outcomes = {name: _deletion(found) for name, found in described.items()}
         if execute:
             possible = [name for name, error in outcomes.items() if error is None]
-            outcomes.update(admin.delete_groups(possible, session.timeout))
+            outcomes.update(admin.delete_groups(possible, invocation.timeout))
     if json_:
         rows = [
             {"group_id": name, "deleted": execute and error is None, **(error_json(error) if error is not None else {})}
@@ -145,22 +149,22 @@ def _deletion(found: GroupDescription | KafkaError) -> KafkaError | None:
 @execute_option
 @as_json_option
 @click.pass_obj
-def delete_offsets(session: Session, group: str, topics: tuple[str, ...], execute: bool, json_: bool) -> int:
+def delete_offsets(invocation: Invocation, group: str, topics: tuple[str, ...], execute: bool, json_: bool) -> int:
     """Delete committed offsets of topics or partitions; those of other topics stay.
 
     Offsets of a topic that members of the group have are refused.
     """
     wanted = dict.fromkeys(targets(topics))
-    with session.admin() as admin:
-        found = raised(admin.group_offsets([group], session.timeout)[group])
+    with invocation.admin() as admin:
+        found = raised(admin.group_offsets([group], invocation.timeout)[group])
         stored = {tp: at.offset for tp, at in found.items() if tp.topic in wanted or tp in wanted}
         if not stored:
             raise KafkaError(f"group {group} has committed no offset of {', '.join(map(str, wanted))}")
-        errors = _in_use(admin.describe_groups([group], session.timeout)[group], stored)
+        errors = _in_use(admin.describe_groups([group], invocation.timeout)[group], stored)
         possible = [tp for tp in stored if tp not in errors]
         if execute and possible:
             try:
-                admin.delete_offsets(group, possible, session.timeout)
+                admin.delete_offsets(group, possible, invocation.timeout)
             except PartialFailure as failure:  # the other offsets are deleted
                 errors |= failure.errors
     outcomes = [(*tp, offset, errors.get(tp)) for tp, offset in stored.items()]

@@ -34,7 +34,7 @@ from pykafka4.consumer.processing.dispatcher import StreamsPlan
 from pykafka4.consumer.processing.run import Stop, at_least_one, check_sends, plan, run, seconds
 from pykafka4.consumer.processing.streams import Streams, open_streams, stream_counts
 from pykafka4.consumer.processing.work import Handler, Order, Processed
-from pykafka4.consumer.session import Session
+from pykafka4.consumer.session import ConsumerSession
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import ConfigError
@@ -68,8 +68,8 @@ class Consumer:
 
         `callback_executor` runs the callbacks of `commit_async`; default: one thread of the client.
         """
-        self._session = session = Session(client, callback_executor, options)
-        self._finalizer = weakref.finalize(self, Session.forgotten, session)
+        self._session = session = ConsumerSession(client, callback_executor, options)
+        self._finalizer = weakref.finalize(self, ConsumerSession.forgotten, session)
         self._finalizer.atexit = False  # the client drains at exit
 
     @classmethod

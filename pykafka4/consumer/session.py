@@ -1,4 +1,4 @@
-"""Session. Rule: a poll returns what it decoded or takes it back; only `_wait_for_records` and `_close` block a thread.
+"""Calls of a consumer. Rule: a poll returns what it decoded or takes it back; only `_wait_for_records` and `_close` block a thread.
 
 What a poll waits for (`_has_news`) and what it does then (`_take_records`) never waits, except for the listener. Other calls that wait are
 `Steps` (`waits`), which the consumer for asyncio runs as well. Partitions (`assignment`), commits (`commits`) and the check of the calling
@@ -41,7 +41,7 @@ from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
 
-__all__ = ["Session"]
+__all__ = ["ConsumerSession"]
 
 CLOSED: Final = "this consumer is closed; create a new one"
 
@@ -68,7 +68,7 @@ class Failed(Iterator[Record]):
         raise StopIteration
 
 
-class Session(Attachment[ConsumerMachine]):
+class ConsumerSession(Attachment[ConsumerMachine]):
     """Everything of a consumer but its handle."""
 
     def __init__(self, client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> None:
@@ -493,14 +493,14 @@ class Session(Attachment[ConsumerMachine]):
         self.close(timeout, failed=True)
 
     @staticmethod
-    def forgotten(core: Session) -> None:
+    def forgotten(session: ConsumerSession) -> None:
         """The handle was garbage-collected while open: warn, and close on another thread, because the collector must not wait."""
-        if not core.closed and core.runtime.loop.alive:
+        if not session.closed and session.runtime.loop.alive:
             warn_unclosed("Consumer")
-            core.runtime.callbacks.post(lambda: core.close(LEAVE_SECONDS, failed=True))
+            session.runtime.callbacks.post(lambda: session.close(LEAVE_SECONDS, failed=True))
 
 
-_sessions: Living[Session] = Living()
+_sessions: Living[ConsumerSession] = Living()
 
 
 def _after_fork() -> None:

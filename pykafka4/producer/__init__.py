@@ -1,6 +1,6 @@
 """Producer. Rule: a record accepted by `send` gets exactly one outcome, and nothing here waits without a deadline.
 
-This is the handle. The implementation is `producer.core`, which outlives the handle; `producer.forgotten` closes it then.
+This is the handle. The implementation is `producer.session`, which outlives the handle; `producer.forgotten` closes it then.
 `producer.deliveries` is what a `Delivery` needs of a producer.
 """
 
@@ -20,9 +20,9 @@ from pykafka4.misuse import check_count, check_timeout, check_topic, hint, refus
 from pykafka4.options.config import ProducerConfig
 from pykafka4.options.typed import ProducerOptions
 from pykafka4.peers import PRODUCER_METHODS
-from pykafka4.producer.core import Core
 from pykafka4.producer.forgotten import deliver_forgotten
 from pykafka4.producer.serializing import send_records
+from pykafka4.producer.session import ProducerSession
 from pykafka4.producer.transactions import ReadingConsumer, TransactionBlock
 from pykafka4.properties import Properties, create, passed
 from pykafka4.records import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, ProducerRecord
@@ -51,16 +51,16 @@ class Producer:
         Connecting happens in the background; no broker needs to be up yet.
         """
         self._failures_at_start = 0
-        core: Core | None = None
+        session: ProducerSession | None = None
         try:
-            self._core = core = Core(client, executor=callback_executor, options=options)
-            self._finalizer = weakref.finalize(self, deliver_forgotten, core)
+            self._session = session = ProducerSession(client, executor=callback_executor, options=options)
+            self._finalizer = weakref.finalize(self, deliver_forgotten, session)
             self._finalizer.atexit = False  # the client drains at exit
-            core.open()
-            self._send: Callable[..., Delivery] = core.acc.send if core.sending is None else core.sending.send
+            session.open()
+            self._send: Callable[..., Delivery] = session.acc.send if session.sending is None else session.sending.send
         except BaseException as error:  # including Ctrl-C: there will be no handle to close it
-            if core is not None:
-                core.undo()
+            if session is not None:
+                session.undo()
             del client, options  # of this frame, which has not ended
             empty_frames(error)
             raise
@@ -140,11 +140,11 @@ class Producer:
         Raises what `send` raises, TypeError or ValueError for `values` and `keys` that do not go together.
         """
         if not isinstance(topic, str) and values is None and not more:
-            return send_records(self._core.acc, self._core.hooks, topic)
+            return send_records(self._session.acc, self._session.hooks, topic)
         if values is None:
             raise TypeError("send_many takes a topic and values, or only an iterable of ProducerRecord")
-        sending = self._core.sending
-        return (self._core.acc if sending is None else sending).send_many(topic, values, **more)  # type: ignore[arg-type]
+        sending = self._session.sending
+        return (self._session.acc if sending is None else sending).send_many(topic, values, **more)  # type: ignore[arg-type]
 
     def flush(self, timeout: float | None = None) -> None:
         """Send everything without linger, and wait until each record sent before this call has its outcome and its callbacks have run.
@@ -152,7 +152,7 @@ class Producer:
         `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. Raises KafkaTimeoutError with the number of records left.
         On a thread of a ThreadPoolExecutor passed as `callback_executor`, this does not wait for callbacks: they may need this very thread.
         """
-        self._core.flush(check_timeout(timeout))
+        self._session.flush(check_timeout(timeout))
 
     def purge(self, *, in_flight: bool = False) -> int:
         """Fail the records that wait to be sent, with the code `PURGED`; returns how many. The producer goes on.
@@ -162,7 +162,7 @@ class Producer:
         Records that another thread sends meanwhile may escape. An open transaction can then only be aborted, if a record failed.
         Raises ClosedError, KafkaTimeoutError if the client's thread is stuck. Source: librdkafka's `rd_kafka_purge`.
         """
-        return self._core.purge(in_flight)
+        return self._session.purge(in_flight)
 
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
         """Deliver what is queued, then fail the rest; returns the records that could not be delivered.
@@ -172,8 +172,8 @@ class Producer:
         one began. Closing from a callback is allowed, too: it does not wait, and does nothing while another thread closes. In a forked
         child this does nothing.
         """
-        undelivered = self._core.close(check_timeout(timeout))
-        if self._core.undelivered is not None:
+        undelivered = self._session.close(check_timeout(timeout))
+        if self._session.undelivered is not None:
             self._finalizer.detach()  # it would keep a closed producer alive that is part of a cycle, for example through a listener
         return undelivered
 
@@ -184,14 +184,14 @@ class Producer:
         AuthorizationError (call it again when the right is granted), ConfigError without a `transactional_id` or if
         `transaction_timeout_ms` is too large for the brokers. Sources: KIP-98, KIP-360.
         """
-        self._core.transactions.init(check_timeout(timeout))
+        self._session.transactions.init(check_timeout(timeout))
 
     def begin_transaction(self) -> None:
         """Open a transaction: from here on `send` accepts records, of any thread. Sends nothing.
 
         Raises TransactionError if the call does not fit (no `init_transactions`, a transaction is open), ProducerFencedError.
         """
-        self._core.transactions.begin()
+        self._session.transactions.begin()
 
     def transaction(self, consumer: ReadingConsumer | None = None, timeout: float | None = None) -> TransactionBlock:
         """A `with` block that is one transaction; it returns the producer. Leaving it normally commits, by an exception aborts.
@@ -200,7 +200,7 @@ class Producer:
         loops have handed out, the current record included, becomes part of the transaction; after an abort the consumer reads it again.
         `timeout` (seconds, default `max_block_ms`) is that of each step. Raises what these calls raise. Source: KIP-447.
         """
-        return TransactionBlock(self, self._core.transactions, consumer, check_timeout(timeout))
+        return TransactionBlock(self, self._session.transactions, consumer, check_timeout(timeout))
 
     def send_offsets_to_transaction(
         self, offsets: Mapping[Any, int | OffsetAndMetadata], group_metadata: ConsumerGroupMetadata, timeout: float | None = None
@@ -212,7 +212,7 @@ class Producer:
         valid (the transaction must be aborted), TransactionError outside of a transaction, KafkaTimeoutError (the commit waits for these
         offsets all the same), ProducerFencedError. Source: KIP-447.
         """
-        self._core.transactions.send_offsets(offsets, group_metadata, check_timeout(timeout))
+        self._session.transactions.send_offsets(offsets, group_metadata, check_timeout(timeout))
 
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Wait until every record of the transaction is acknowledged, then commit it.
@@ -223,7 +223,7 @@ class Producer:
         it. The same after Ctrl-C. Raises ProducerFencedError if another producer uses the transactional id now, TransactionError without
         an open transaction. Sources: KIP-98, KIP-890.
         """
-        self._core.transactions.commit(check_timeout(timeout))
+        self._session.transactions.commit(check_timeout(timeout))
 
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Abort the transaction: fail the records that are not sent yet, wait for those in flight, and tell the coordinator.
@@ -231,7 +231,7 @@ class Producer:
         No read_committed consumer reads its records. `timeout` in seconds, default `max_block_ms`. Raises KafkaTimeoutError (call it
         again), ProducerFencedError, TransactionError without an open transaction.
         """
-        self._core.transactions.abort(check_timeout(timeout))
+        self._session.transactions.abort(check_timeout(timeout))
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """The partitions of `topic`; asks the cluster if they are unknown, and lets it create a missing topic, as `send` does.
@@ -239,15 +239,15 @@ class Producer:
         `timeout` in seconds, default `max_block_ms`. Raises KafkaTimeoutError with the reason, BrokerError (AuthorizationError, …).
         """
         topic, limit = check_topic(topic), check_timeout(timeout)
-        self._core.check()
-        return self._core.runtime.partitions_of(topic, self._core.config.max_block_ms / 1000 if limit is None else limit, create=True)
+        self._session.check()
+        return self._session.runtime.partitions_of(topic, self._session.config.max_block_ms / 1000 if limit is None else limit, create=True)
 
     def stats(self) -> ProducerStats:
         """Counts of all records so far, by outcome; they always add up. Also works after `close`.
 
         Raises KafkaTimeoutError if the client's thread is stuck.
         """
-        return self._core.stats()
+        return self._session.stats()
 
     def raise_failures(self, since: int = 0) -> None:
         """Raise DeliveryFailed if records failed after the first `since` (an earlier `stats().lost`) that the application has not seen yet.
@@ -256,7 +256,7 @@ class Producer:
         or this method raised before in the same thread (in asyncio: the same task). The first unseen failure is raised (with more than 100
         failed batches it may be another early one), and a note gives their number.
         """
-        self._core.raise_failures(check_count(since, "since"))
+        self._session.raise_failures(check_count(since, "since"))
 
     def status(self) -> dict[str, Any]:
         """Why nothing is flowing: brokers, offline partitions with reason, and for each partition that was sent to what waits and for what.
@@ -266,7 +266,7 @@ class Producer:
         `last_error_age`. `producer` has the counts of `stats`, and is empty if the client's thread is stuck. All of it can be passed to
         `json.dumps`. How to read it: docs/guide/monitoring.md. Also works after `close`.
         """
-        return self._core.status()
+        return self._session.status()
 
     @contextlib.contextmanager
     def delivery_scope(self, timeout: float | None = None) -> Iterator[Producer]:
@@ -275,25 +275,25 @@ class Producer:
         This includes what other threads sent through the same producer meanwhile. An exception raised inside the block takes precedence.
         `timeout` (seconds) is that of `flush`.
         """
-        limit, mark = check_timeout(timeout), self._core.machine.ledger.failures_seen
+        limit, mark = check_timeout(timeout), self._session.machine.ledger.failures_seen
         yield self
-        self._core.flush(limit)
-        self._core.raise_failures(mark)
+        self._session.flush(limit)
+        self._session.raise_failures(mark)
 
     def __enter__(self) -> Producer:
-        self._core.check()
-        self._failures_at_start = self._core.machine.ledger.failures_seen
+        self._session.check()
+        self._failures_at_start = self._session.machine.ledger.failures_seen
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        undelivered = self.close(None if kind is None else self._core.exit_seconds)
+        undelivered = self.close(None if kind is None else self._session.exit_seconds)
         if kind is None:
-            self._core.raise_failures(self._failures_at_start)
+            self._session.raise_failures(self._failures_at_start)
         elif undelivered and error is not None:
             error.add_note(f"pykafka4: {len(undelivered)} records were not delivered when the producer closed")
 
     def __repr__(self) -> str:
-        return f"<Producer of {self._core.runtime!r}>"
+        return f"<Producer of {self._session.runtime!r}>"
 
     if not TYPE_CHECKING:  # a type checker would accept every name, and `len`
 

@@ -9,7 +9,7 @@ from pykafka4.client.runtime import warn_unclosed
 from pykafka4.core import NOTHING, Effects
 from pykafka4.errors import KafkaError
 from pykafka4.logs import get_log
-from pykafka4.producer.core import Core
+from pykafka4.producer.session import ProducerSession
 
 __all__ = ["deliver_forgotten"]
 
@@ -18,10 +18,10 @@ log = get_log("pykafka4.producer")
 FORGOTTEN_SECONDS: Final = 1.0  # how long a producer without a handle stays open with nothing to deliver
 
 
-def deliver_forgotten(core: Core) -> None:
+def deliver_forgotten(session: ProducerSession) -> None:
     """The handle was garbage-collected while open: warn, and deliver in the background what the producer accepted."""
-    if core.undelivered is None and not core.runtime.loop.forked:
-        core.runtime.loop.call(lambda _: core.runtime.engine.add(Forgotten(core)))
+    if session.undelivered is None and not session.runtime.loop.forked:
+        session.runtime.loop.call(lambda _: session.runtime.engine.add(Forgotten(session)))
         warn_unclosed("Producer")
 
 
@@ -33,36 +33,36 @@ class Forgotten:
     this producer, too, so the producer stays open for it.
     """
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, session: ProducerSession) -> None:
+        self._session = session
         self._accepted, self._since = -1, 0.0
-        self._failed_before = core.acc.failed
+        self._failed_before = session.acc.failed
 
     def poll(self, now: float) -> Effects:
-        core, acc = self._core, self._core.acc
-        if core.undelivered is not None:  # closed already, by the client or at interpreter exit
-            core.runtime.engine.remove(self)
+        session, acc = self._session, self._session.acc
+        if session.undelivered is not None:  # closed already, by the client or at interpreter exit
+            session.runtime.engine.remove(self)
             return NOTHING
         if acc.accepted != self._accepted or acc.accepted != acc.acked + acc.failed:
             self._accepted, self._since = acc.accepted, now
             if acc.accepted != acc.acked + acc.failed:
                 return NOTHING  # no `wake_at`: an outcome arrives in a turn of the loop, which polls this again
-        self._since = max(self._since, core.busy_until())
-        if now - self._since < FORGOTTEN_SECONDS or core.closers:
+        self._since = max(self._since, session.busy_until())
+        if now - self._since < FORGOTTEN_SECONDS or session.closers:
             return Effects(wake_at=max(now, self._since) + FORGOTTEN_SECONDS)
         self._report(acc.failed - self._failed_before)
-        core.runtime.engine.remove(self)
-        core.close(0)
+        session.runtime.engine.remove(self)
+        session.close(0)
         return NOTHING
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        acc = self._core.acc
+        acc = self._session.acc
         self._report(acc.accepted - acc.acked - self._failed_before)
         return ()
 
     def _report(self, lost: int) -> None:
         if lost:
-            _, first = self._core.machine.ledger.failures_since(0)
+            _, first = self._session.machine.ledger.failures_since(0)
             log.warning(
-                "%s: %d records of a producer that was not closed were lost; first failure: %s", self._core.config.client_id, lost, first
+                "%s: %d records of a producer that was not closed were lost; first failure: %s", self._session.config.client_id, lost, first
             )

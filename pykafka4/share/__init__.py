@@ -22,7 +22,7 @@ from pykafka4.options.typed import ShareConsumerOptions
 from pykafka4.peers import SHARE_CONSUMER_METHODS
 from pykafka4.properties import Properties, create, passed
 from pykafka4.share.record import ShareRecord
-from pykafka4.share.session import OnAcknowledged, Results, Session
+from pykafka4.share.session import OnAcknowledged, Results, ShareConsumerSession
 
 __all__ = ["AcknowledgeType", "ShareConsumer", "ShareRecord"]
 
@@ -42,8 +42,8 @@ class ShareConsumer:
 
         `callback_executor` runs the callbacks of acknowledgements; default: one thread of the client.
         """
-        self._session = session = Session(client, callback_executor, options)
-        self._finalizer = weakref.finalize(self, Session.forgotten, session)
+        self._session = session = ShareConsumerSession(client, callback_executor, options)
+        self._finalizer = weakref.finalize(self, ShareConsumerSession.forgotten, session)
         self._finalizer.atexit = False  # the client drains at exit
 
     @classmethod

@@ -30,7 +30,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.share.delivered import LOOP, DeliveredRecords, Outgoing, as_type, name_some
 from pykafka4.share.record import ShareRecord
 
-__all__ = ["OnAcknowledged", "Results", "Session"]
+__all__ = ["OnAcknowledged", "Results", "ShareConsumerSession"]
 
 log = get_log("pykafka4.share")
 
@@ -61,7 +61,7 @@ class Step:
         self._mailbox.changing = False
 
 
-class Session(Attachment[ShareMachine]):
+class ShareConsumerSession(Attachment[ShareMachine]):
     """Everything of a share consumer but its handle."""
 
     def __init__(self, client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> None:
@@ -476,8 +476,8 @@ class Session(Attachment[ShareMachine]):
         self.close(timeout, failed=True)
 
     @staticmethod
-    def forgotten(core: Session) -> None:
+    def forgotten(session: ShareConsumerSession) -> None:
         """The handle was garbage-collected while open: warn, and close on another thread, because the collector must not wait."""
-        if not core.closed and core.runtime.loop.alive:
+        if not session.closed and session.runtime.loop.alive:
             warn_unclosed("ShareConsumer")
-            core.runtime.callbacks.post(lambda: core.close(LEAVE_SECONDS, failed=True))
+            session.runtime.callbacks.post(lambda: session.close(LEAVE_SECONDS, failed=True))

@@ -26,7 +26,7 @@ from pykafka4 import (
     PartialFailure,
     TopicPartition,
 )
-from pykafka4.admin.desk import Answers
+from pykafka4.admin.session import Answers
 from pykafka4.testing import ModelServer
 from tests.admin.administering import T0, T1, T2, described, joined, lag_of
 from tests.consumer.consuming import LONG, Maker, poll_until, topic
@@ -383,18 +383,18 @@ def test_closing_between_two_questions_of_a_call_ends_it(server: ModelServer, cl
         monkeypatch.setattr(admin._groups, name, closing)
         with pytest.raises(ClosedError, match="this admin client is closed"):
             admin.plan_offsets("g", ["t"], to="latest", timeout=0.2)
-        assert not admin._desk.open
+        assert not admin._session.open
 
 
 def test_closing_while_the_brokers_are_looked_up_ends_a_list(server: ModelServer, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     admin = AdminClient(client)
-    real = admin._desk.runtime.refresh_metadata
+    real = admin._session.runtime.refresh_metadata
 
     def closing(topics: list[str], timeout: float) -> None:
         real(topics, timeout)
         admin.close()
 
-    monkeypatch.setattr(admin._desk.runtime, "refresh_metadata", closing)
+    monkeypatch.setattr(admin._session.runtime, "refresh_metadata", closing)
     with pytest.raises(ClosedError, match="this admin client is closed"):
         admin.list_groups(timeout=0.2)
 
@@ -413,8 +413,8 @@ def test_a_call_that_is_interrupted_leaves_nothing(server: ModelServer, admin: A
     monkeypatch.setattr(Answers, "wait", wait)
     with pytest.raises(KeyboardInterrupt):
         admin.plan_offsets("g", ["t"], to="latest")
-    assert not admin._desk.open
-    assert admin._desk.runtime.loop.ask(lambda now: len(admin._desk.machine._works), LONG) == 0
+    assert not admin._session.open
+    assert admin._session.runtime.loop.ask(lambda now: len(admin._session.machine._works), LONG) == 0
 
 
 @pytest.mark.parametrize(

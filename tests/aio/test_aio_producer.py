@@ -105,7 +105,7 @@ def test_a_send_waits_for_room_while_other_tasks_and_partitions_go_on(server: Mo
         server.do(lambda cluster: cluster.orphan("t", 0, 0.0))
         await (await waiting)
         await producer.close()
-        assert producer._core.gate.waiting == 0
+        assert producer._session.gate.waiting == 0
 
     run(main())
 
@@ -158,7 +158,7 @@ def test_a_cancelled_send_was_not_accepted_and_a_cancelled_wait_takes_nothing_ba
         await asyncio.wait([*tasks, waiting])
         assert all(task.cancelled() for task in (*tasks, waiting))
         assert producer.stats().accepted == before
-        assert producer._core.gate.waiting == 0
+        assert producer._session.gate.waiting == 0
         server.do(lambda cluster: cluster.orphan("t", 0, 0.0))
         await asyncio.gather(*held)
         await producer.close()

@@ -224,7 +224,7 @@ def test_an_event_loop_that_is_closed_during_a_call_leaves_the_transactions_to_t
 def test_a_commit_whose_outcome_arrives_between_two_looks_is_no_timeout(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         producer = await begun(server)
-        monkeypatch.setattr(producer._core, "promise", JustLate)
+        monkeypatch.setattr(producer._session, "promise", JustLate)
         await producer.begin_transaction()
         await producer.send("t", b"v", partition=0)
         await producer.commit_transaction()
@@ -286,7 +286,7 @@ class Blocker:
             started.set()
             self.go.wait(SECONDS)
 
-        producer._core.post(busy)
+        producer._session.post(busy)
         assert started.wait(SECONDS)
 
 

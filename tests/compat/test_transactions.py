@@ -33,7 +33,7 @@ def committed(cluster: LocalCluster, topic: str) -> dict[int, list[bytes | None]
 def test_commits_are_read_aborts_are_not_and_a_second_producer_fences_the_first(cluster: LocalCluster, topic: str) -> None:
     cluster.create_topic(topic, 2)
     with transactional(cluster, topic) as first:
-        transactions = first._core.machine.transactions
+        transactions = first._session.machine.transactions
         assert transactions is not None
         assert not transactions.version_2
         for number in range(6):

@@ -17,7 +17,7 @@ from pykafka4 import ClosedError, ConfigError, Consumer, KafkaError
 from pykafka4.consumer.assignment import Assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import CALLS
-from pykafka4.consumer.session import Session
+from pykafka4.consumer.session import ConsumerSession
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import LONG, Maker, fill, topic
@@ -54,7 +54,7 @@ FREE = {
     "status": "says what the other thread's call waits for",
     "stats": "numbers, read as they are",
 }
-OWNERS = {"": Session, "assignment.": Assignment, "commits.": Commits}
+OWNERS = {"": ConsumerSession, "assignment.": Assignment, "commits.": Commits}
 
 
 def test_every_public_method_is_guarded_or_says_why_not() -> None:

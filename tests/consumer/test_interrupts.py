@@ -78,7 +78,7 @@ class InterruptedReader:
         self.reader.put(chunk)
 
     def poll(self, limit: int) -> list[Any]:
-        """As `Session.poll` does it."""
+        """As `ConsumerSession.poll` does it."""
         self.reader.enter()
         try:
             self.reader.drain()

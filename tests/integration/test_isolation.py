@@ -73,7 +73,7 @@ class Observed(Load):
 
     def epoch(self, partition: int) -> int:
         """The producer epoch of a partition: it rises when a batch was under way behind one that was refused."""
-        return int(self.producer._core.machine.queues[TopicPartition(self.topic, partition)].epoch)
+        return int(self.producer._session.machine.queues[TopicPartition(self.topic, partition)].epoch)
 
     def acks_per_second(self, partition: int, begin: float, end: float) -> float:
         """Acknowledgements per second in that time."""

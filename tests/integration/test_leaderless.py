@@ -56,7 +56,7 @@ def wait_led(cluster: Proxied, names: list[str], partitions: int) -> None:
 
 def loop_seconds(producer: Producer) -> float:
     """CPU time of the loop's thread."""
-    thread = producer._core.runtime.loop._thread.ident
+    thread = producer._session.runtime.loop._thread.ident
     assert thread is not None
     return time.clock_gettime(time.pthread_getcpuclockid(thread))
 

@@ -83,7 +83,7 @@ class Sending(threading.Thread):
         self.error: KafkaError | None = None
         self._send = lambda: producer.send(topic, b"y" * 5000, **how)
         self.start()
-        until(lambda: producer._core.gate.waiting, "the buffer to be full")
+        until(lambda: producer._session.gate.waiting, "the buffer to be full")
 
     def run(self) -> None:
         try:

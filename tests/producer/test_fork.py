@@ -96,10 +96,10 @@ def test_a_forked_child_closes_without_a_warning_and_the_parent_goes_on(server: 
             there.add_done_callback(print)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            deliver_forgotten(producer._core)
+            deliver_forgotten(producer._session)
         return str(outcome)
 
-    with producer._core.gate.lock:  # as another thread may have them
+    with producer._session.gate.lock:  # as another thread may have them
         assert in_child(leave) == "([], 1, False)"
     producer.flush(SECONDS)
     assert delivery.result(0).offset == 2

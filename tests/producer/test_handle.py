@@ -171,13 +171,13 @@ def test_an_unread_failure_is_raised_at_the_end_of_the_block(server: ModelServer
 
 
 def test_an_exception_in_the_block_gets_out_soon_although_no_broker_is_there(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykafka4.producer.core.EXIT_SECONDS", 0.2)
+    monkeypatch.setattr("pykafka4.producer.session.EXIT_SECONDS", 0.2)
     stop_all(server)
     with pytest.raises(ZeroDivisionError) as caught, Producer(bootstrap_servers=server.bootstrap_servers) as producer:
         producer.send("t", b"v")
         began = time.monotonic()
         raise ZeroDivisionError
-    assert time.monotonic() - began < producer._core.config.delivery_timeout_ms / 1000 / 2
+    assert time.monotonic() - began < producer._session.config.delivery_timeout_ms / 1000 / 2
     assert "1 records were not delivered" in caught.value.__notes__[0]
 
 

@@ -175,7 +175,7 @@ def test_a_hook_without_on_send_costs_send_nothing(make: Maker) -> None:
             pass
 
     producer = make(hooks=Quiet())
-    assert producer.send == producer._core.acc.send
+    assert producer.send == producer._session.acc.send
 
 
 @pytest.mark.parametrize("wrong", [object(), "on_send", 5, Recording, [Recording(), None]])

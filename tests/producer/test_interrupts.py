@@ -29,7 +29,7 @@ def usable(producer: Producer, place: str) -> None:
     producer.send("t", b"mine").result(SECONDS)
     thread.join(SECONDS)
     assert done, f"another thread is stuck after an interrupt at {place}"
-    assert producer._core.acc.waiters == producer._core.gate.waiting == 0, place
+    assert producer._session.acc.waiters == producer._session.gate.waiting == 0, place
 
 
 ACTS: dict[str, Callable[[Producer], object]] = {
@@ -44,7 +44,7 @@ ACTS: dict[str, Callable[[Producer], object]] = {
     "partitions_for": lambda p: p.partitions_for("t", SECONDS),
     "stats and status": lambda p: (p.stats(), p.status()),
     "delivery_scope": lambda p: scope(p),
-    "refresh_metadata": lambda p: p._core.runtime.refresh_metadata(["t"], SECONDS),
+    "refresh_metadata": lambda p: p._session.runtime.refresh_metadata(["t"], SECONDS),
 }
 SHARED = {"stats and status": 7, "send to a partition that is not there": 3}  # those with many places take a share of them
 
@@ -99,12 +99,12 @@ def test_an_interrupt_while_send_waits_for_room_lets_those_behind_in(server: Mod
 
     def fill() -> None:
         with pytest.raises(BufferFull):
-            producer._core._make_room("t", 0, 60_000, INFINITY)
+            producer._session._make_room("t", 0, 60_000, INFINITY)
 
-    object.__setattr__(producer._core.config, "max_block_ms", 1)
+    object.__setattr__(producer._session.config, "max_block_ms", 1)
     count = sum(1 for _ in interrupts(fill))
     assert count > 20
-    assert producer._core.gate.waiting == 1 == producer._core.acc.waiters, "only the other thread stands in line"
+    assert producer._session.gate.waiting == 1 == producer._session.acc.waiters, "only the other thread stands in line"
     start_all(server)
     until(lambda: len(first.sent) > before, "the turn of the thread in line")
     producer.close(SECONDS)
@@ -150,7 +150,7 @@ def test_an_interrupt_anywhere_in_a_send_that_drops_leaves_every_handle_with_its
 def test_an_interrupted_close_is_finished_by_the_next_one(server: ModelServer, reachable: bool) -> None:
     for at in itertools.count(*share(1 if reachable else 5)):
         producer = Producer(bootstrap_servers=server.bootstrap_servers, **FAST)
-        core, thread = producer._core, producer._core.runtime.loop._thread
+        session, thread = producer._session, producer._session.runtime.loop._thread
         with undisturbed():
             if not reachable:
                 stop_all(server)
@@ -159,7 +159,7 @@ def test_an_interrupted_close_is_finished_by_the_next_one(server: ModelServer, r
         lost = producer.close(SECONDS if reachable else 0.05)
         assert all(delivery.done() for delivery in sent), place
         assert len(lost) == (0 if reachable else 3), place
-        assert core.undelivered == lost
+        assert session.undelivered == lost
         thread.join(SECONDS)
         assert not thread.is_alive(), f"the loop is left behind after an interrupt at {place}"
         if not reachable:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka4.options.config import ProducerConfig
-from pykafka4.producer import core as module
+from pykafka4.producer import session as module
 from pykafka4.producer.rates import RateLimits
 from pykafka4.producer.topics import TopicPolicies
 from pykafka4.testing import ModelServer

@@ -54,7 +54,7 @@ def test_a_serializer_may_send(server: ModelServer, make: Maker) -> None:
 
 def test_without_serializers_send_is_the_accumulators(make: Maker) -> None:
     producer = make()
-    assert producer.send == producer._core.acc.send
+    assert producer.send == producer._session.acc.send
 
 
 def test_a_topic_that_is_no_str_is_refused_as_without_serializers(make: Maker) -> None:

@@ -238,7 +238,7 @@ def test_offsets_stored_by_hand_after_a_seek_count(server: ModelServer, producer
 def test_after_ctrl_c_during_the_abort_the_consumer_goes_back(server: ModelServer, producer: Producer, consumer: Consumer) -> None:
     take(consumer, 5)
     server.delay("EndTxn", 0.5)
-    calls = producer._core.transactions._caller
+    calls = producer._session.transactions._caller
     with ctrl_c(lambda: calls.get("caller", ("", ""))[1] == "abort_transaction"), producer.transaction(consumer):
         producer.send("out", b"v").result(SECONDS)
         raise ZeroDivisionError
@@ -343,10 +343,10 @@ def test_a_block_that_ends_on_the_loops_thread_does_not_wait_for_it(server: Mode
         block.__enter__()
         producer.send("out", b"never").result(SECONDS)
         left = GeneratorExit()
-        producer._core.post(lambda _: block.__exit__(GeneratorExit, left, None))
+        producer._session.post(lambda _: block.__exit__(GeneratorExit, left, None))
         assert producer.stats().acked == 1  # the loop answers
         assert "rewinding the consumer failed" in left.__notes__[-1]
-        transactions = producer._core.machine.transactions
+        transactions = producer._session.machine.transactions
         until(lambda: transactions is not None and transactions.state is TransactionState.READY)
         with producer.transaction(consumer):
             assert take(consumer, 10) == list(range(10))
@@ -405,7 +405,7 @@ def test_what_was_read_for_a_transaction_that_could_not_begin_is_read_again(serv
 def test_what_was_read_for_a_transaction_that_ctrl_c_kept_from_beginning_is_read_again(
     server: ModelServer, producer: Producer, consumer: Consumer, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    reads, calls = consumer._session.transactional, producer._core.transactions
+    reads, calls = consumer._session.transactional, producer._session.transactions
     take(consumer, 5)
 
     def interrupted(*args: Any) -> Any:

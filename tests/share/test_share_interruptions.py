@@ -13,7 +13,8 @@ import pytest
 
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.records import TopicPartition
-from pykafka4.share import ShareConsumer, session
+from pykafka4.share import ShareConsumer
+from pykafka4.share import session as session_module
 from pykafka4.share.delivered import DeliveredRecords
 from pykafka4.share.record import ShareRecord
 from pykafka4.testing import ModelServer
@@ -234,7 +235,7 @@ def test_what_a_poll_has_accepted_is_sent_although_no_other_poll_comes(server: M
 def test_what_polls_have_accepted_is_sent_with_what_comes_next(
     server: ModelServer, make: Make, monkeypatch: pytest.MonkeyPatch, call: str, stored: int
 ) -> None:
-    monkeypatch.setattr(session, "FLUSH_SECONDS", 1_000.0)
+    monkeypatch.setattr(session_module, "FLUSH_SECONDS", 1_000.0)
     topic(server, 4)
     consumer = make(share_acknowledgement_mode="implicit")
     take(consumer, 1)
@@ -246,14 +247,14 @@ def test_what_polls_have_accepted_is_sent_with_what_comes_next(
 
 
 def test_fast_polls_do_not_put_off_what_earlier_ones_have_accepted(make: Make) -> None:
-    core = make()._session
+    session = make()._session
     done: list[str] = []
 
     def act(now: float) -> None:
-        core.machine.call_at(now + 1_000.0, lambda: done.append("first"))
-        core.machine.call_at(now + 1_000.0, lambda: done.append("second"))
+        session.machine.call_at(now + 1_000.0, lambda: done.append("first"))
+        session.machine.call_at(now + 1_000.0, lambda: done.append("second"))
 
-    core.runtime.loop.ask(act, SECONDS)
+    session.runtime.loop.ask(act, SECONDS)
     assert done == ["first"]
 
 
@@ -270,7 +271,7 @@ def test_acknowledgements_of_polls_have_one_outcome_together(server: ModelServer
 
 
 def test_a_commit_waits_for_what_polls_have_accepted(server: ModelServer, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "FLUSH_SECONDS", 1_000.0)
+    monkeypatch.setattr(session_module, "FLUSH_SECONDS", 1_000.0)
     topic(server, 3)
     consumer = make()
     (first,) = take(consumer, 1)
@@ -284,23 +285,23 @@ def test_a_commit_waits_for_what_polls_have_accepted(server: ModelServer, make: 
 def test_ctrl_c_at_any_place_of_what_a_poll_sends_has_it_sent_once(
     server: ModelServer, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "FLUSH_SECONDS", 1_000.0)
+    monkeypatch.setattr(session_module, "FLUSH_SECONDS", 1_000.0)
     topic(server, 300)
     consumer = make(share_acknowledgement_mode="implicit")
     take(consumer, 1)
-    core = consumer._session
+    session = consumer._session
     within = tuple(PACKAGE + path for path in ("/share/session.py", "/share/delivered.py"))
 
     def act() -> None:
-        core.records.accept_all()
-        core._flush(soon=True)
+        session.records.accept_all()
+        session._flush(soon=True)
 
     for place in interrupts(act, within=within):
         consumer.commit()
         count = consumer.stats()["delivered"]
         server.wait_for(lambda cluster, n=count: consumer.stats()["acknowledged"] >= n)
         assert (consumer.stats()["acknowledged"], consumer.stats()["failed"], server.do(final)) == (count, 0, count), place
-        core._taken_at = 0.0  # so that all runs have the same places
+        session._taken_at = 0.0  # so that all runs have the same places
         assert len(consumer.poll(0.0, 1)) == 1, place
 
 

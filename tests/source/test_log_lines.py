@@ -65,6 +65,6 @@ def test_every_line_of_the_list_is_logged() -> None:
     assert [
         line for line in PROCESS_WIDE if not any(module == line[0] and message.startswith(line[1]) for module, message, _ in found)
     ] == []
-    assert {"wire/records/compiled/_append.pxi", "core/network/journal.py", "net/loop.py", "producer/core.py"} <= {
+    assert {"wire/records/compiled/_append.pxi", "core/network/journal.py", "net/loop.py", "producer/session.py"} <= {
         call[0] for call in found
     }

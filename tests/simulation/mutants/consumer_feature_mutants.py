@@ -8,10 +8,10 @@ from typing import Any
 import attrs
 import pytest
 
-from pykafka4.aio.session import TaskSession
+from pykafka4.aio.session import TaskConsumerSession
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.reading.reader import Reader
-from pykafka4.consumer.session import Session
+from pykafka4.consumer.session import ConsumerSession
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.consumer.start_offsets import StartOffsets
@@ -66,21 +66,21 @@ def drop_the_text_of_a_commit(patch: pytest.MonkeyPatch) -> None:
 
 
 def seek_a_later_time(patch: pytest.MonkeyPatch) -> None:
-    def seek_to(original: Any, self: Session, partitions: Any, start: Any, what: str) -> None:
+    def seek_to(original: Any, self: ConsumerSession, partitions: Any, start: Any, what: str) -> None:
         original(self, partitions, Since(start.timestamp_ms + 1) if isinstance(start, Since) else start, what)
 
-    around(patch, Session, "seek_to", seek_to)
+    around(patch, ConsumerSession, "seek_to", seek_to)
 
 
 def lose_what_a_cancelled_poll_has(patch: pytest.MonkeyPatch) -> None:
     """A poll of a task waits with records in its hands."""
 
-    async def await_records(original: Any, self: TaskSession, *args: Any) -> Any:
+    async def await_records(original: Any, self: TaskConsumerSession, *args: Any) -> Any:
         records = await original(self, *args)
         await asyncio.sleep(0.01)
         return records
 
-    around(patch, TaskSession, "_await_records", await_records)
+    around(patch, TaskConsumerSession, "_await_records", await_records)
     around(patch, Reader, "take_back", lambda original, self: None)
 
 

@@ -13,7 +13,7 @@ from pykafka4.consumer.assignment import Assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.reading.fetch_buffer import FetchBuffer
 from pykafka4.consumer.reading.reader import Reader
-from pykafka4.consumer.session import Session
+from pykafka4.consumer.session import ConsumerSession
 from pykafka4.consumer.waits import Steps
 from pykafka4.core import INFINITY, Effects
 from pykafka4.core.consumer import source
@@ -268,12 +268,12 @@ def forget_the_first_callback(patch: pytest.MonkeyPatch) -> None:
 
 
 def sleep_on_when_woken(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Session, "wakeup", lambda original, self: None)
+    around(patch, ConsumerSession, "wakeup", lambda original, self: None)
 
 
 def keep_what_was_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A consumer whose handle was collected stays in its group."""
-    patch.setattr(Session, "forgotten", staticmethod(lambda core: None))
+    patch.setattr(ConsumerSession, "forgotten", staticmethod(lambda session: None))
 
 
 # ---- what the calls of an application say
@@ -335,7 +335,7 @@ def fail_a_commit_now_and_then(patch: pytest.MonkeyPatch) -> None:
 
 
 def tell_the_position_before(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Session, "position", lambda original, self, tp, timeout: original(self, tp, timeout) - 1)
+    around(patch, ConsumerSession, "position", lambda original, self, tp, timeout: original(self, tp, timeout) - 1)
 
 
 def tell_more_than_is_committed(patch: pytest.MonkeyPatch) -> None:
@@ -346,20 +346,20 @@ def tell_more_than_is_committed(patch: pytest.MonkeyPatch) -> None:
 
 
 def raise_what_nobody_knows(patch: pytest.MonkeyPatch) -> None:
-    def pause(original: Any, self: Session, partitions: Any) -> None:
+    def pause(original: Any, self: ConsumerSession, partitions: Any) -> None:
         raise KeyError(partitions)
 
-    around(patch, Session, "pause", pause)
+    around(patch, ConsumerSession, "pause", pause)
 
 
 def seek_after_a_crash(patch: pytest.MonkeyPatch) -> None:
     """A consumer that crashed accepts a `seek`."""
 
-    def seek(original: Any, self: Session, *args: Any) -> None:
+    def seek(original: Any, self: ConsumerSession, *args: Any) -> None:
         if self.failure() is None:
             original(self, *args)
 
-    around(patch, Session, "seek", seek)
+    around(patch, ConsumerSession, "seek", seek)
 
 
 def give_back_before_the_release(patch: pytest.MonkeyPatch) -> None:

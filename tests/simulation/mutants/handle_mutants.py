@@ -19,7 +19,7 @@ from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.core.producer.sender import Sender
 from pykafka4.errors import BufferFull, DeliveryFailed, KafkaError, KafkaTimeoutError, short_name
 from pykafka4.errors.codes import Produce
-from pykafka4.producer import core as producer_core
+from pykafka4.producer import session as producer_session
 from pykafka4.records import ProducerRecord, RecordMetadata, TopicPartition
 from tests.simulation.plans.schedules import Hunt, Patch, around
 from tests.simulation.world.weather import Climate
@@ -35,7 +35,7 @@ def sender_of(answers: Answers) -> Sender:
 
 def sending(patch: pytest.MonkeyPatch, send: Callable[..., Any], **properties: Callable[[Any], Any]) -> None:
     """Replace what sends: `send` gets the real one first. The compiled core cannot be patched, only stood before."""
-    real = producer_core.Accumulator
+    real = producer_session.Accumulator
 
     class Changed:
         """An accumulator with another `send`, and other `properties`."""
@@ -52,7 +52,7 @@ def sending(patch: pytest.MonkeyPatch, send: Callable[..., Any], **properties: C
         def __setattr__(self, name: str, value: Any) -> None:
             setattr(self._real, name, value)
 
-    patch.setattr(producer_core, "Accumulator", Changed)
+    patch.setattr(producer_session, "Accumulator", Changed)
 
 
 class Told:
@@ -210,7 +210,7 @@ def give_nothing_back(patch: pytest.MonkeyPatch) -> None:
         self.undelivered = []
         return []
 
-    around(patch, producer_core.Core, "_close", close)
+    around(patch, producer_session.ProducerSession, "_close", close)
 
 
 def give_back_what_was_delivered(patch: pytest.MonkeyPatch) -> None:
@@ -223,12 +223,12 @@ def give_back_what_was_delivered(patch: pytest.MonkeyPatch) -> None:
         return original(topic, value, **options)
 
     sending(patch, send)
-    around(patch, producer_core.Core, "_close", lambda original, self, patience: [*original(self, patience), *first])
+    around(patch, producer_session.ProducerSession, "_close", lambda original, self, patience: [*original(self, patience), *first])
 
 
 def give_nothing_up(patch: pytest.MonkeyPatch) -> None:
     """`close` returns when its time is over, and leaves records without an outcome."""
-    around(patch, producer_core.Core, "_give_up", lambda original, self, pending: None)
+    around(patch, producer_session.ProducerSession, "_give_up", lambda original, self, pending: None)
 
 
 def raise_when_the_time_is_over(patch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,7 @@ def raise_when_the_time_is_over(patch: pytest.MonkeyPatch) -> None:
     def give_up(original: Any, self: Any, pending: Any) -> None:
         raise KafkaTimeoutError("close: time is over")
 
-    around(patch, producer_core.Core, "_give_up", give_up)
+    around(patch, producer_session.ProducerSession, "_give_up", give_up)
 
 
 NOTHING_FAILS: dict[str, Any] = {

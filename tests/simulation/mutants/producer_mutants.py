@@ -30,7 +30,7 @@ from pykafka4.core.producer.sequences.identity import Identity
 from pykafka4.errors import DeliveryFailed, KafkaError
 from pykafka4.errors.codes import BY_NAME, CODES, Produce
 from pykafka4.net.handoff.waiting import Gate, Signal
-from pykafka4.producer import core as producer_core
+from pykafka4.producer import session as producer_session
 from pykafka4.records import Written
 from tests.simulation.mutants import feature_mutants, handle_mutants, leader_mutants
 from tests.simulation.mutants.handle_mutants import NOTHING_FAILS, SHORT, Told, sender_of, sending
@@ -176,13 +176,13 @@ def take_an_error_after_the_append_for_definite(patch: pytest.MonkeyPatch) -> No
 
 
 def exceed_memory(patch: pytest.MonkeyPatch) -> None:
-    real = producer_core.Accumulator
+    real = producer_session.Accumulator
 
     def larger(**options: Any) -> Any:
         sizes = {name: 8 * options[name] for name in ("buffer_memory", "max_partition_bytes")}
         return real(**{**options, **sizes})
 
-    patch.setattr(producer_core, "Accumulator", larger)
+    patch.setattr(producer_session, "Accumulator", larger)
 
 
 def never_rest(patch: pytest.MonkeyPatch) -> None:
@@ -409,12 +409,12 @@ def end_all_with_one(patch: pytest.MonkeyPatch) -> None:
 
 def raise_nothing_out_of_a_block(patch: pytest.MonkeyPatch) -> None:
     """A `with` block ends as if everything had been delivered."""
-    around(patch, producer_core.Core, "raise_failures", lambda original, self, mark: None)
+    around(patch, producer_session.ProducerSession, "raise_failures", lambda original, self, mark: None)
 
 
 def give_up_what_was_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A producer without a handle fails its records."""
-    patch.setattr(producer, "deliver_forgotten", lambda core: core.runtime.loop.call(lambda now: core.close(0)))
+    patch.setattr(producer, "deliver_forgotten", lambda session: session.runtime.loop.call(lambda now: session.close(0)))
 
 
 def leave_a_partition_out(patch: pytest.MonkeyPatch) -> None:

@@ -213,7 +213,7 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         self._upset_at = self.timeline.now
 
     def _crash(self) -> None:
-        living = [m for m in self.living() if m.crash.core is not None]
+        living = [m for m in self.living() if m.crash.session is not None]
         if living:
             first = [m for m in living if m.companion is not None]
             self.random.choice(first or living).crash.order(self.plan.crash)

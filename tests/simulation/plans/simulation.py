@@ -235,8 +235,8 @@ class Simulation(Schedule[ProducerPlan, Report]):
             self.producer = Producer(client=client, **own)
         else:
             self.producer = Producer(bootstrap_servers=self.servers, **self.plan.options)
-        core = self.producer._core
-        self.sender, self.acc, self.engine = core.machine, core.acc, core.runtime.engine
+        session = self.producer._session
+        self.sender, self.acc, self.engine = session.machine, session.acc, session.runtime.engine
         self._observe(self.engine.network)
         self.watch_purges(self.watch, self.sender)
         if not self.sharp:
@@ -269,7 +269,7 @@ class Simulation(Schedule[ProducerPlan, Report]):
 
     def _use_a_block(self) -> None:
         """A `with` block delivers, and raises what failed in it; one that fails itself lets its own error out soon."""
-        core, raising = self.producer._core, self.plan.ending == "raising"
+        session, raising = self.producer._session, self.plan.ending == "raising"
         problem, told, began = Failing("the application fails"), False, 0.0
         try:
             with self.producer:
@@ -279,7 +279,7 @@ class Simulation(Schedule[ProducerPlan, Report]):
                 if raising:
                     raise problem
         except Failing:
-            judge_time(self, "leaving the block", began, core.exit_seconds + SHORT)
+            judge_time(self, "leaving the block", began, session.exit_seconds + SHORT)
         except DeliveryFailed:
             told = True
         except KafkaTimeoutError as error:
@@ -292,7 +292,7 @@ class Simulation(Schedule[ProducerPlan, Report]):
 
     def _forget(self) -> None:
         """The last handle of the producer is dropped: it delivers its records, and closes."""
-        runtime = self.producer._core.runtime
+        runtime = self.producer._session.runtime
         self.note("the application forgets the producer")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)

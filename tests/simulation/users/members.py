@@ -70,7 +70,7 @@ class Member:
         self.unanswered = 0
         self.polled = sim.timeline.now  # when a poll last returned, or a loop had its next record
         self.call: tuple[str, float] | None = None  # the one under way, and since when
-        self._core: Any = None
+        self._session: Any = None
         self._iterates = sim.random.random() < sim.plan.iterate and sim.plan.options["enable_auto_commit"]
         self._batches = sim.random.random() < 0.3
         self._way = sim.random.choice(WAYS) if not self._iterates else sim.random.choice(WAYS[:-1])
@@ -173,8 +173,8 @@ class Member:
             consumer = self.consumer = cast("Consumer", self.tasks)
         else:
             consumer = self.consumer = Consumer(bootstrap_servers=sim.servers, **options)
-        self._core = consumer._session
-        self.crash.core = self._core
+        self._session = consumer._session
+        self.crash.session = self._session
         return consumer
 
     def _in_block(self, consumer: Consumer) -> None:
@@ -496,20 +496,20 @@ class Member:
     @property
     def group_id(self) -> str:
         """What the group knows it by."""
-        return self._core.machine.membership.protocol.member_id if self._core is not None else ""
+        return self._session.machine.membership.protocol.member_id if self._session is not None else ""
 
     def state(self) -> str:
         """What its membership is in the middle of."""
-        return self._core.machine.membership.state.name.lower() if self._core is not None else "starting"
+        return self._session.machine.membership.state.name.lower() if self._session is not None else "starting"
 
     def generation(self) -> int:
         """The generation that the client is in; -1 out of the group."""
-        credentials = None if self._core is None else self._core.machine.membership.protocol.credentials
+        credentials = None if self._session is None else self._session.machine.membership.protocol.credentials
         return -1 if credentials is None else int(credentials.generation)
 
     def status(self) -> object:
         """For the message of a broken promise."""
-        return self._core.machine.status(self.sim.timeline.now) if self._core is not None else "starting"
+        return self._session.machine.status(self.sim.timeline.now) if self._session is not None else "starting"
 
     # ---- its ends
 
@@ -527,7 +527,7 @@ class Member:
                 with self._calling("unsubscribe", 2 * BLOCK_SECONDS):
                     self._consumer().unsubscribe()
             with self._calling("close", AFTER_CRASH if crashed else CLOSE_SECONDS + 1.0):
-                (self.tasks or self._core).close(CLOSE_SECONDS, failed=failed)
+                (self.tasks or self._session).close(CLOSE_SECONDS, failed=failed)
         self._gone()
 
     def _forget(self) -> None:
@@ -537,7 +537,7 @@ class Member:
             self.consumer = None
         with self._calling("the close of a forgotten consumer", LEAVE_SECONDS + 1.0):
             end = self.sim.timeline.now + 3 * LEAVE_SECONDS
-            while not self._core.closed and self.sim.timeline.now < end:
+            while not self._session.closed and self.sim.timeline.now < end:
                 self.sim.world.park(0.1)
 
     def _gone(self) -> None:
@@ -553,7 +553,7 @@ class Member:
         """Have the application end; sometimes another thread of it closes the consumer."""
         self.ending = True
         self.sim.upset()
-        if self._core is None:
+        if self._session is None:
             self.die()
 
     def die(self) -> None:

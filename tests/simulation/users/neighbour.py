@@ -46,7 +46,7 @@ class Neighbour:
     def start(self, client: Client, options: dict[str, Any]) -> None:
         """Begin to send."""
         self.producer = Producer(client=client, **options)
-        self.sender, self.acc = self.producer._core.machine, self.producer._core.acc
+        self.sender, self.acc = self.producer._session.machine, self.producer._session.acc
         self.started = True
         self._sim.watch_purges(self.watch, self.sender)
         self._sim.world.spawn(self._use, f"neighbour {self.number}")

@@ -54,7 +54,7 @@ class Crashed:
 
     def __init__(self, member: Member) -> None:
         self._member = member
-        self.core: Any = None
+        self.session: Any = None
         self.what = ""
         self.at: float | None = None  # when it came
         self._loop = False  # the loop is to crash in its next turn
@@ -64,7 +64,7 @@ class Crashed:
         self.what = what
         self._member.sim.note(f"{self._member.name} is to crash: {what}")
         where, method = CRASHES[what]
-        engine, machine = self.core.runtime.engine, self.core.machine
+        engine, machine = self.session.runtime.engine, self.session.machine
         if what == "loop":
             self._loop = True
             return

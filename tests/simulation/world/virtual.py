@@ -22,7 +22,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 
 import pykafka4.client.runtime
 import pykafka4.net.loop
-import pykafka4.producer.core
+import pykafka4.producer.session
 from pykafka4.net import system
 from pykafka4.net.living import Living
 from pykafka4.testing.timeline import Timeline
@@ -322,7 +322,7 @@ class World:
     @contextlib.contextmanager
     def installed(self, transport: Callable[..., Any], seed: int, wall_ms: Callable[[], int]) -> Iterator[None]:
         """The client's threads, clock, network and chance are those of this world."""
-        accumulator = vars(pykafka4.producer.core)["Accumulator"]
+        accumulator = vars(pykafka4.producer.session)["Accumulator"]
         seeds = Random(seed)
         finalizers: list[weakref.finalize[Any, Any]] = []
         finalize = weakref.finalize
@@ -343,7 +343,11 @@ class World:
             (weakref, "finalize", noted),
             (pykafka4.client.runtime, "_RUNTIMES", Living()),
             (pykafka4.client.runtime, "Random", lambda: Random(seeds.random())),
-            (pykafka4.producer.core, "Accumulator", lambda **options: accumulator(wall=wall_ms, seed=seeds.randrange(1 << 30), **options)),
+            (
+                pykafka4.producer.session,
+                "Accumulator",
+                lambda **options: accumulator(wall=wall_ms, seed=seeds.randrange(1 << 30), **options),
+            ),
         )
         before = [(owner, name, vars(owner)[name]) for owner, name, _ in places]
         hooks = sys.get_asyncgen_hooks()  # which event loops replace while they run

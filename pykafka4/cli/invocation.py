@@ -1,4 +1,4 @@
-"""What the options before a command say, and exit codes. Rule: a command returns the code of the worst that happened."""
+"""Options before a command, and exit codes. Rule: a command returns the code of the worst that happened."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pykafka4.admin import AdminClient
 from pykafka4.cli.show import plain
 from pykafka4.errors import KafkaError
 
-__all__ = ["DONE", "FAILED", "INTERRUPTED", "USAGE", "Session", "complain", "complain_of", "note"]
+__all__ = ["DONE", "FAILED", "INTERRUPTED", "USAGE", "Invocation", "complain", "complain_of", "note"]
 
 DONE, FAILED, USAGE = 0, 1, 2
 INTERRUPTED: Final = 130  # as shells report it
 
 
 @attrs.define
-class Session:
+class Invocation:
     """Which cluster, and how long to wait for it."""
 
     properties: str | None

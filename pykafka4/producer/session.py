@@ -1,4 +1,4 @@
-"""Behind the producer's handle. Rule: every record has its outcome before the producer is closed."""
+"""Calls of a producer. Rule: every record has its outcome before the producer is closed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from pykafka4.records import ProducerRecord
 from pykafka4.wire.records.compression import compress, require_codec
 from pykafka4.wire.records.hot import Accumulator, Batch, Delivery
 
-__all__ = ["Core"]
+__all__ = ["ProducerSession"]
 
 log = get_log("pykafka4.producer")
 
@@ -51,7 +51,7 @@ DENIAL_SECONDS: Final = 20.0  # for this long, a partition that brokers have den
 T = TypeVar("T")
 
 
-class Core(Attachment[Sender]):
+class ProducerSession(Attachment[Sender]):
     """The implementation behind the producer's handle, which it outlives."""
 
     acc: Accumulator
@@ -113,7 +113,7 @@ class Core(Attachment[Sender]):
             self.sending = Serializing(self.acc, config.key_serializer, config.value_serializer, self.hooks)
         self.runtime.loop.ask(self._start, SHORT, "starting the producer")
         self.runtime.attach(self)
-        _cores.add(self)
+        _sessions.add(self)
 
     def _new_rate_limits(self) -> RateLimits:
         return RateLimits(self.config.rate_limits, self._patience, system.monotonic, self.gate.lock, self._pause)
@@ -461,7 +461,7 @@ class Core(Attachment[Sender]):
         """Note that this thread or task has seen the failures from `start` to `end`."""
         if start >= end:  # nothing failed: most aborts
             return
-        alive = {core._serial for core in list(_cores)}
+        alive = {session._serial for session in list(_sessions)}
         others = {serial: ranges for serial, ranges in _reported.get().items() if serial in alive}
         known = others.get(self._serial, ())  # disjoint, and in order
         before, behind = [r for r in known if r[1] < start], [r for r in known if r[0] > end]
@@ -556,16 +556,16 @@ class Core(Attachment[Sender]):
             )
 
 
-_cores: Living[Core] = Living()
+_sessions: Living[ProducerSession] = Living()
 _serials = itertools.count()
 # By a producer's serial number: the ranges of failures that `raise_failures` has raised in this thread or task.
 _reported: ContextVar[Mapping[int, tuple[tuple[int, int], ...]]] = ContextVar("_reported", default={})  # noqa: B039  # never changed in place
 
 
 def _after_fork() -> None:
-    for core in list(_cores):
-        core.acc.refusal = ForkedClientError(FORKED)
-        core.signal.forked = True
+    for session in list(_sessions):
+        session.acc.refusal = ForkedClientError(FORKED)
+        session.signal.forked = True
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,4 @@
-"""Desk. Rule: every call ends at its deadline, however many questions it consists of."""
+"""Calls of an admin client. Rule: every call ends at its deadline, however many questions it consists of."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pykafka4.net.handoff.waiting import Promise
 from pykafka4.options.config import ClientConfig
 from pykafka4.records import TopicPartition
 
-__all__ = ["Answers", "Deadline", "Desk"]
+__all__ = ["Answers", "Deadline", "AdminSession"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -40,19 +40,19 @@ class Deadline:
 class Answers(Generic[K, V]):
     """The answers of a call, or to one question of it."""
 
-    def __init__(self, desk: Desk, begin: Begin, seconds: float) -> None:
+    def __init__(self, session: AdminSession, begin: Begin, seconds: float) -> None:
         """`begin` is called on the loop."""
-        self._desk, self._seconds = desk, seconds
-        self._promise: Promise[dict[K, V | KafkaError]] = desk.promise()
+        self._session, self._seconds = session, seconds
+        self._promise: Promise[dict[K, V | KafkaError]] = session.promise()
         self._stops: list[Callable[[], None]] = []
 
         def started(now: float) -> None:
-            self._stops.append(begin(desk.machine, now, seconds, self._promise.set_result))
+            self._stops.append(begin(session.machine, now, seconds, self._promise.set_result))
 
-        self._promise.add_done_callback(lambda promise: desk.open.pop(promise, None))
-        desk.open[self._promise] = None
-        desk.post(started)
-        if desk.closed:  # after it is in `open`: otherwise a close at this moment would overlook it
+        self._promise.add_done_callback(lambda promise: session.open.pop(promise, None))
+        session.open[self._promise] = None
+        session.post(started)
+        if session.closed:  # after it is in `open`: otherwise a close at this moment would overlook it
             self._promise.set_exception(ClosedError(CLOSED))
 
     def wait(self) -> dict[K, V | KafkaError]:
@@ -64,11 +64,11 @@ class Answers(Generic[K, V]):
 
     def end(self) -> None:
         """Nobody waits any more."""
-        self._desk.open.pop(self._promise, None)
-        self._desk.post(lambda now: [stop() for stop in self._stops])
+        self._session.open.pop(self._promise, None)
+        self._session.post(lambda now: [stop() for stop in self._stops])
 
 
-class Desk(Attachment[AdminMachine]):
+class AdminSession(Attachment[AdminMachine]):
     """Everything of an admin client but its handle."""
 
     def __init__(self, client: Client | None, options: Mapping[str, Any]) -> None:
@@ -138,8 +138,8 @@ class Desk(Attachment[AdminMachine]):
         self.close(timeout)
 
     @staticmethod
-    def forgotten(desk: Desk) -> None:
+    def forgotten(session: AdminSession) -> None:
         """The handle was garbage-collected while open: warn, and close on another thread, because the collector must not wait."""
-        if not desk.closed and desk.runtime.loop.alive:
+        if not session.closed and session.runtime.loop.alive:
             warn_unclosed("AdminClient")
-            desk.runtime.callbacks.post(desk.close)
+            session.runtime.callbacks.post(session.close)
