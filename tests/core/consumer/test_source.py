@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
 
+from pykafka4.core.consumer.source import Source
 from pykafka4.core.network.network import LANE
-from pykafka4.core.subscription import Start
+from pykafka4.core.subscription import Claim, Position, Start
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse, ListOffsetsRequest
 from tests.core.consumer_harness import LOST, ConsumerHarness, batch, fetching, partition, tp
 
@@ -112,6 +114,21 @@ def test_one_fetch_at_most_is_left_behind_at_each_broker(harness: ConsumerHarnes
     harness.fetched(first, {})
     harness.fetched(second, {})
     assert harness.asked(harness.fetch_at(1)) == {tp(0): 19}
+
+
+def test_a_position_that_waited_for_a_connection_is_taken_up_once() -> None:
+    harness: Any = fetching()
+    source = Source(1, (2, 3), harness.config, harness.cluster, harness.recovery)
+    for number in (0, 2):
+        position = Position(Claim(tp(number)), 0, Start.EARLIEST, 1000)
+        position.offset = number
+        source.put(position)
+        assert source.leave_behind(position)
+        source.fetch(0.0, 1000, 0.5, 0, harness.machine.fetcher)
+    sought = Position(Claim(tp(0)), 40, Start.EARLIEST, 1000)
+    assert not source.leave_behind(sought)
+    assert source.take_left_out() == [sought]
+    assert source.take_left_out() == []
 
 
 def test_a_position_found_later_does_not_wait_either() -> None:

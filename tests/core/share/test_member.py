@@ -6,11 +6,12 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from pykafka4.core import Reply, Request
+from pykafka4.core import Failed, Reply, Request
 from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.member import ShareMember, ShareState
-from pykafka4.errors import KafkaError
+from pykafka4.errors import ConnectionLost, KafkaError
 from pykafka4.options.share import ShareConsumerConfig
+from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_share import ShareGroupHeartbeatResponse
 
 JOINS, LEAVES = 0, -1  # epochs
@@ -26,7 +27,7 @@ class Harness:
         self.left = 0
         self.wanted = 0
         config = ShareConsumerConfig(bootstrap_servers="h:1", group_id="g", **options)
-        coordinator: Any = SimpleNamespace(node=1, want=self._want, well=lambda: None, lost=lambda *lost: None)
+        coordinator: Any = SimpleNamespace(node=1, want=self._want, well=lambda: None, lost=lambda *lost: None, retried=lambda *why: None)
         self.coordinator = coordinator
         explain: Any = None
         self.member = ShareMember(config, coordinator, 1, self.mailbox, Random(1), self.sent.append, lambda parts: None, explain)
@@ -39,6 +40,10 @@ class Harness:
     def reply(self, epoch: int) -> None:
         answer = ShareGroupHeartbeatResponse(member_epoch=epoch, heartbeat_interval_ms=1000)
         self.sent.pop(0).on_reply(self.now, Reply(answer, 1, 1))
+
+    def lose(self, epoch: int) -> None:
+        """The heartbeat has no response."""
+        self.sent.pop(0).on_reply(self.now, Failed(ConnectionLost("h:1: connection reset"), Written.MAYBE))
 
     def join(self) -> None:
         self.member.subscribe(("t",))
@@ -55,6 +60,29 @@ class Harness:
 
     def _want(self) -> None:
         self.wanted += 1
+
+
+def test_topics_are_reported_again_only_after_a_heartbeat_without_an_answer() -> None:
+    harness = Harness()
+    harness.join()
+    reported = []
+    for outcome in (harness.reply, harness.lose, harness.reply, harness.reply):
+        harness.now += 1.0
+        assert harness.poll() == [1]
+        reported.append(harness.sent[0].message.subscribed_topic_names)
+        outcome(1)
+    assert reported == [None, None, ["t"], None]
+
+
+def test_topics_of_a_subscription_during_a_heartbeat_are_reported_in_the_next_one() -> None:
+    harness = Harness()
+    harness.join()
+    harness.now += 1.0
+    assert harness.poll() == [1]
+    harness.member.subscribe(("u",))
+    harness.reply(1)
+    assert harness.poll() == [1]
+    assert harness.sent[0].message.subscribed_topic_names == ["u"]
 
 
 def test_a_late_answer_to_a_leave_changes_nothing() -> None:

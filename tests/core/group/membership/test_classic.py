@@ -266,6 +266,41 @@ def test_a_returning_static_leader_requests_the_assignment_and_rejoins_if_partit
     assert harness.pending(DescribeGroupsRequest) == []
 
 
+def test_a_late_answer_about_the_assignment_before_the_member_was_lost_is_ignored(harness: ConsumerHarness) -> None:
+    harness.machine.membership.subscribe(("t",))
+    harness.poll()
+    harness.find_coordinator()
+    harness.join(member="a", leader="a", members=[other("a", "t")], skip_assignment=True)
+    harness.sync([tp(0)])
+    late = harness.one(DescribeGroupsRequest)
+    harness.run(harness.config.session_timeout_ms / 1000)  # without a heartbeat response
+    release(harness)
+    harness.poll()
+    harness.run(1.0)
+    harness.join(member="a", leader="a", members=[other("a", "t")], generation=3)
+    harness.sync([tp(0), tp(1), tp(2)])
+    assert state(harness) is MemberState.STABLE
+    member = DescribeGroupsResponse.Group.Member(member_id="a", member_assignment=assignment_bytes([tp(0)]))
+    group = DescribeGroupsResponse.Group(error_code=0, group_id="g", group_state="Stable", members=[member])
+    harness.answer(late, DescribeGroupsResponse(groups=[group]))
+    assert state(harness) is MemberState.STABLE
+
+
+def test_the_connection_of_joins_stays_after_an_answered_join(harness: ConsumerHarness) -> None:
+    harness.machine.membership.subscribe(("t",))
+    harness.poll()
+    harness.find_coordinator()
+    harness.join(error="REBALANCE_IN_PROGRESS")
+    harness.run(1.0)
+    harness.join()
+    harness.sync([tp(0)], error="REBALANCE_IN_PROGRESS")
+    harness.run(1.0)
+    assert harness.network.dropped == []
+    harness.join()  # the member leaves while the coordinator holds the SyncGroup back
+    harness.machine.leave(harness.now, 1.0, lambda: None)
+    assert len(harness.network.dropped) == 1
+
+
 def test_the_loop_wakes_to_request_the_assignment_again_though_no_heartbeat_is_due() -> None:
     harness = ConsumerHarness(group_id="g", session_timeout_ms=60_000, heartbeat_interval_ms=20_000, max_poll_interval_ms=60_000)
     harness.cluster.set("t", [1, 2, 1])
