@@ -10,12 +10,12 @@ import pytest
 
 from benchmarks.scale.shape import Shape
 from benchmarks.scale.states import CALL_MS, CASES, HOLD_MS, figures
-from pykafka4 import Client, KafkaTimeoutError, Producer, ProducerFencedError, TopicPartition
+from pykafka4 import Client, Consumer, KafkaTimeoutError, Producer, ProducerFencedError, TopicPartition
 from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline
 from pykafka4.core.producer.outcomes.ledger import Ledger
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import IMPLEMENTATION
-from tests.net.net_helpers import SECONDS, until
+from tests.net.net_helpers import SECONDS, closed_port, until
 from tests.producer.producing import FEW, Maker, knowing, stop_all
 
 LENIENT = 1.5  # other processes disturb; `make bench-scale` judges the bars themselves
@@ -87,6 +87,30 @@ def test_an_unreachable_leader_is_in_offline_as_in_partitions(server: ModelServe
     found = producer.status()
     assert found["reason"]
     assert found["offline"]["t-0"]["reason"] == found["partitions"]["t-0"]["reason"]
+
+
+@pytest.mark.parametrize("wrong", [("127.0.0.1", closed_port()), ("nowhere.invalid", 9092)], ids=["refused", "not resolved"])
+def test_a_leader_whose_advertised_address_is_wrong_is_offline_in_status_and_events_until_it_is_mended(wrong: tuple[str, int]) -> None:
+    events: list[Any] = []
+    with ModelServer(brokers=2) as server:
+        server.do(lambda cluster: cluster.create_topic("t", 1, leaders=[2]))
+        right = server.do(lambda cluster: (cluster.brokers[2].host, cluster.brokers[2].port))
+        server.do(lambda cluster: cluster.move_address(2, *wrong))
+        with Client(bootstrap_servers=server.bootstrap_servers.split(",")[0], metadata_max_age_ms=500) as client:
+            client.events(events.append)
+            with Producer(client, linger_ms=0) as producer, Consumer(client) as consumer:
+                waiting = producer.send("t", b"v")
+                until(lambda: any(isinstance(event, PartitionOffline) for event in events), "the event")
+                found = producer.status()
+                assert "broker 2 advertises this address: see its advertised.listeners" in found["offline"]["t-0"]["reason"]
+                assert f"{wrong[0]}:{wrong[1]}" in found["reason"]
+                assert found["offline"]["t-0"]["reason"] == found["partitions"]["t-0"]["reason"]
+                consumer.assign([TopicPartition("t", 0)])
+                until(lambda: consumer.poll(0.1) == [] and "t-0" in consumer.status()["offline"], "the consumer's partition to be offline")
+                server.do(lambda cluster: cluster.move_address(2, *right))
+                waiting.result(SECONDS)
+                until(lambda: PartitionOnline(TopicPartition("t", 0)) in events, "the event of its return")
+                assert producer.status()["offline"] == {}
 
 
 def test_the_partitions_of_a_fenced_producer_are_offline_since_then(server: ModelServer, make: Maker) -> None:

@@ -108,8 +108,8 @@ class Recovery:
         self._cluster.refresh(now, (tp.topic,))
         self._begin(tp, Offline(now, reason, backoff.attempts + 1, failed, now + backoff.next()))
 
-    def lacks_leader(self, now: float, tp: TopicPartition, reason: KafkaError, since: float | None = None) -> None:
-        """No request for `tp` failed, but none can be sent, as it has no leader.
+    def take_offline(self, now: float, tp: TopicPartition, reason: KafkaError, since: float | None = None) -> None:
+        """No request for `tp` failed, but none can be sent: it has no leader, or there is no connection to its leader.
 
         It is online as soon as its leader is connected: no back-off, and no request for metadata, which the cluster sends anyway.
         """

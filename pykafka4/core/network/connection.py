@@ -137,6 +137,7 @@ class Connection:
     """
 
     __slots__ = (
+        "_advice",
         "_answered",
         "_asked_version",
         "_authenticate_at",
@@ -179,13 +180,16 @@ class Connection:
         prepare: Callable[[], Mechanism] | None = None,
         words: Words | None = None,
         answered: Answered | None = None,
+        advice: str = "",
     ) -> None:
         """`setup_deadline`: when the connection must be READY; `address` is for messages.
 
         `prepare` makes a SASL mechanism with the current credentials, and may block; None: the client need not authenticate itself.
-        `words` filters the error messages in responses; `answered` has the addresses that this client knows.
+        `words` filters the error messages in responses; `answered` has the addresses that this client knows. `advice` completes the errors
+        of an address that has never answered.
         """
         self._words, self._answered = words or Words(config), Answered() if answered is None else answered
+        self._advice = advice
         self.node, self.link, self.address = node, link, address
         self.state = S.CONNECTING
         self.reason: KafkaError | None = None  # why it is CLOSED
@@ -266,7 +270,7 @@ class Connection:
         try:
             self._take_reply(now, frame)
         except DecodeError as error:
-            self.poison(self._undecodable(error))
+            self.poison(self._advised(self._undecodable(error)))
 
     def written_to(self, now: float) -> None:
         """Everything handed out so far reached the socket: requests without a response are complete."""
@@ -279,20 +283,32 @@ class Connection:
         """The socket was closed."""
         exchange = self._authentication
         if exchange is not None and exchange.is_talking and reason.__cause__ is None and not isinstance(reason, AuthenticationError):
-            reason = exchange.cut_off(reason)
-        elif not self._proven and type(reason) is ConnectionLost and reason.__cause__ is None:
-            self.poison(self._suspect(reason), reason)
+            self.poison(exchange.cut_off(reason))
             return
-        self.poison(reason)
+        suspected = None
+        if not self._proven and type(reason) is ConnectionLost and reason.__cause__ is None:
+            suspected = self._suspect(reason)
+        reason = self._advised(reason)
+        self.poison(suspected or reason, reason)
 
-    def _suspect(self, reason: KafkaError) -> KafkaError:
+    def _advised(self, reason: KafkaError) -> KafkaError:
+        """`reason` with the advice, if brokers have answered at other addresses, and none at this one."""
+        known = self._answered.negotiated
+        is_new = bool(known) and self.address not in known and self.state in (S.CONNECTING, S.NEGOTIATING)
+        if not self._advice or not is_new or type(reason) is not ConnectionLost:
+            return reason
+        advised = ConnectionLost(f"{reason}; {self._advice}")
+        advised.__cause__ = reason.__cause__
+        return advised
+
+    def _suspect(self, reason: KafkaError) -> KafkaError | None:
         """A broker that closes a connection before it has answered a request may want another `security_protocol`."""
         if self.state is S.NEGOTIATING and not self._config.encrypts and self.address not in self._answered.negotiated:
             why = "its listener may demand TLS: set security_protocol to SSL or SASL_SSL"
         elif self.state is S.READY and self._flying and not self._config.authenticates and self.address not in self._answered.served:
             why = f"its listener may demand SASL: set security_protocol to {'SASL_SSL' if self._config.encrypts else 'SASL_PLAINTEXT'}"
         else:
-            return reason
+            return None
         suspected = AuthenticationError(f"{reason}, instead of answering; {why}")
         suspected.certain, suspected.suspicion = False, why
         return suspected
@@ -324,7 +340,7 @@ class Connection:
         if now < self.wake_at or self.state is S.CLOSED:
             return
         if now >= self._deadline:
-            self.poison(self._waited_for())
+            self.poison(self._advised(self._waited_for()))
             return
         if now >= self._authenticate_at:
             self._authenticate(now)

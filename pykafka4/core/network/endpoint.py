@@ -5,6 +5,9 @@ A lane is a separate connection to the same broker, for requests that others mus
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from ipaddress import ip_address
+
 import attrs
 
 from pykafka4.core import INFINITY, Request
@@ -26,6 +29,14 @@ def via(lane: int, node: int) -> int:
 def broker_of(node: int) -> int:
     """The broker behind `node`, whatever the lane."""
     return node % LANE if node >= 0 else node
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` stands for the machine that looks it up."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower().rstrip(".") == "localhost"
 
 
 @attrs.frozen
@@ -69,7 +80,7 @@ class Endpoint:
     dialled_at: float = 0.0  # when the last attempt began
     error: KafkaError | None = None  # why the last connection or attempt ended
     failed_at: float = 0.0
-    down_since: float | None = None  # when the last connection, or the first attempt since, ended
+    down_since: float | None = None  # when the last connection ended, or the first attempt began that failed
     alarm: float = INFINITY  # when `Network` looks at it, if nothing happens before
 
     @property
@@ -87,6 +98,14 @@ class Endpoint:
         """`127.0.0.1:9092 connection refused`: why the last connection or attempt ended; empty if none did."""
         error = self.error  # looked at once, as any thread may ask
         return "" if error is None else f"{self.address} {str(error).removeprefix(f'{self.address}: ')}"
+
+    def advice(self, bootstrap: Collection[tuple[str, int]]) -> str:
+        """Words for errors of an advertised address: if it never answers, it is usually wrong for this machine."""
+        if self.node < 0 or (self.host, self.port) in bootstrap:
+            return ""
+        elsewhere = is_loopback(self.host) and not any(is_loopback(host) for host, _ in bootstrap)
+        address = "this address, which every machine has for itself" if elsewhere else "this address"
+        return f"broker {broker_of(self.node)} advertises {address}: see its advertised.listeners"
 
     def status(self, now: float) -> LinkStatus:
         """For `Network.status`."""

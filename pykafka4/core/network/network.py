@@ -279,19 +279,9 @@ class Network:
         """The socket of `link` was closed or could not be opened."""
         endpoint = self._links.pop(link, None)
         if endpoint is not None and endpoint.connection is not None:
-            endpoint.connection.lost(now, self._advised(endpoint, reason))
+            endpoint.connection.lost(now, reason)
             self._ended(now, endpoint, endpoint.connection)
             self._answer(now, self._answers)
-
-    def _advised(self, endpoint: Endpoint, reason: KafkaError) -> KafkaError:
-        """An advertised address that has never answered, while a bootstrap address did, is usually wrong for this machine."""
-        known = self._answered.negotiated
-        bootstrap = {e.address for e in self._configured}
-        if type(reason) is not ConnectionLost or endpoint.node < 0 or endpoint.address in known | bootstrap or not known & bootstrap:
-            return reason
-        advised = ConnectionLost(f"{reason}; broker {broker_of(endpoint.node)} advertises this address: see its advertised.listeners")
-        advised.__cause__ = reason.__cause__
-        return advised
 
     def awaits_write(self, link: int) -> bool:
         """Whether a request of `link` is complete as soon as it reaches the socket, so that `written` has to be called."""
@@ -482,7 +472,15 @@ class Network:
         link = self._last_link
         prepare = None if self._prepare is None else partial(self._prepare, endpoint.host)
         connection = Connection(
-            broker_of(endpoint.node), link, self._config, now + endpoint.setup.next(), endpoint.address, prepare, self.words, self._answered
+            broker_of(endpoint.node),
+            link,
+            self._config,
+            now + endpoint.setup.next(),
+            endpoint.address,
+            prepare,
+            self.words,
+            self._answered,
+            endpoint.advice(self._config.bootstrap_servers),
         )
         endpoint.connection, endpoint.dialled_at = connection, now
         for request in endpoint.waiting:
@@ -550,7 +548,8 @@ class Network:
         self._part(endpoint, connection)
         self._journal.ended(endpoint, reason, was_ready)
         endpoint.error, endpoint.failed_at = reason, now
-        endpoint.down_since = now if endpoint.down_since is None else endpoint.down_since
+        if endpoint.down_since is None:
+            endpoint.down_since = now if was_ready else endpoint.dialled_at
         endpoint.failures += not was_ready
         endpoint.not_before = now + endpoint.backoff.next()
         self.refusals.ended(now, endpoint)

@@ -33,7 +33,7 @@ from pykafka4.core.producer.topics.missing import MissingTopics
 from pykafka4.core.producer.topics.parking import Parking
 from pykafka4.core.producer.transactions.machine import Transactions
 from pykafka4.core.producer.transactions.records import Transacted
-from pykafka4.errors import KafkaError, short_name
+from pykafka4.errors import ConnectionLost, KafkaError, short_name
 from pykafka4.logs import get_log
 from pykafka4.options.config import ProducerConfig
 from pykafka4.records import TopicPartition, Written
@@ -43,6 +43,7 @@ __all__ = ["Sender"]
 
 log = get_log("pykafka4.producer")
 
+UNREACHABLE_S = 2.0  # seconds without a connection to a leader, until its partitions count as offline
 FULL_PIPELINE_POLL_S = 0.02  # seconds between looks at what was sealed while every connection in use is full
 MAX_INLINE_COMPRESSION_BYTES = 16 * 1024  # compressing up to so many bytes takes less time than handing them to the helper executor
 
@@ -378,7 +379,16 @@ class Sender:
     def _report_leaderless(self, queue: PartitionQueue, now: float) -> None:
         """`Recovery` owns the reason why a partition cannot be used: events, `status()` and errors read it there."""
         if queue.tp.partition >= 0 and self.cluster.leader(queue.tp) is None and self.cluster.partitions(queue.tp.topic):
-            self.recovery.lacks_leader(now, queue.tp, KafkaError(f"{queue.tp}: no leader"), queue.leaderless_since)
+            self.recovery.take_offline(now, queue.tp, KafkaError(f"{queue.tp}: no leader"), queue.leaderless_since)
+
+    def _report_unreachable(self, node: int, now: float) -> None:
+        """The queues of a leader without a connection wait in `Recovery` from now on, as after a failed request."""
+        since = self.network.down_since(node)
+        if since is not None and now >= since + UNREACHABLE_S:
+            reason = ConnectionLost(self.network.why_down(node))
+            for queue in self._ready.of(node):
+                self.recovery.take_offline(now, queue.tp, reason, since)
+                self._ready.place(queue)
 
     def _follow_leader(self, queue: PartitionQueue) -> None:
         """Place `queue`. With idempotence its batches do not wait for the responses of a leader that was replaced: it may be frozen."""
@@ -446,6 +456,7 @@ class Sender:
         for node in self._ready.nodes():
             if not self.network.ready(node):
                 self.network.want(node)
+                self._report_unreachable(node, now)
                 continue
             while self._requests.room(node):
                 entries = self._pick(node, now)

@@ -40,22 +40,53 @@ def test_status_has_one_row_for_a_broker_that_is_also_a_bootstrap_address() -> N
     assert rows == {("h1", 1): 1, ("h2", 2): 2, ("h3", 3): 3, ("lb", 9): -3}, "why the bootstrap server cannot be reached"
 
 
-def test_an_advertised_address_that_never_answers_is_explained_by_advertised_listeners() -> None:
-    harness = NetworkHarness(bootstrap_servers="b1:1")
+def bootstrapped(address: str = "b1:1") -> NetworkHarness:
+    """A network whose bootstrap address has answered, and told it the addresses h1, h2 and h3."""
+    harness = NetworkHarness(bootstrap_servers=address)
     harness.network.want(ANY)
     harness.poll(0.0)
     harness.accept(0.0)
-    harness.placed()
-    harness.network.want(2)
+    return harness.placed()
+
+
+def test_an_advertised_address_that_never_answers_is_explained_by_advertised_listeners() -> None:
+    harness = bootstrapped()
+    waiting = harness.submit(2)
     harness.outage(0.0, 1.0)
     assert "connection refused; broker 2 advertises this address: see its advertised.listeners" in harness.network.why_down(2)
+    assert "advertised.listeners" in str(waiting.failure.reason)
     link = harness.open(1)
     harness.network.lost(1.0, link, REFUSED)
     assert "advertised" not in harness.network.why_down(1), "it has answered"
 
 
+@pytest.mark.parametrize("connects", [False, True], ids=["the connection times out", "nothing answers on it"])
+def test_an_advertised_address_without_an_answer_is_explained_too(connects: bool) -> None:
+    harness = bootstrapped()
+    harness.network.want(2)
+    harness.poll(0.0)
+    if connects:
+        harness.network.connected(0.0, harness.connects[-1].link)
+    harness.poll(60.0)
+    assert "advertised.listeners" in harness.network.why_down(2)
+    assert harness.network.down_since(2) == 0.0, "since the attempt began"
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "host", "told"), [("b1:1", "localhost", True), ("b1:1", "::1", True), ("127.0.0.1:1", "127.0.0.2", False)]
+)
+def test_an_advertised_loopback_address_is_named_where_the_bootstrap_address_is_none(bootstrap: str, host: str, told: bool) -> None:
+    harness = bootstrapped(bootstrap)
+    harness.network.set_addresses(0.0, {1: (host, 9)})
+    harness.network.want(1)
+    harness.outage(0.0, 1.0)
+    why = harness.network.why_down(1)
+    assert "advertised.listeners" in why
+    assert ("every machine has for itself" in why) is told
+
+
 def test_why_down_names_the_address_of_a_node_and_its_error() -> None:
-    harness = NetworkHarness(bootstrap_servers="b1:1").placed()
+    harness = NetworkHarness(bootstrap_servers="b1:1,h2:2").placed()
     harness.open(1)
     assert harness.network.why_down(2) == "", "nothing has failed"
     harness.network.want(2)
@@ -93,7 +124,7 @@ def test_why_unreachable_names_the_addresses_that_have_not_responded() -> None:
 
 
 def test_status_names_every_broker_its_state_and_its_last_error() -> None:
-    harness = NetworkHarness(bootstrap_servers="b1:1").placed()
+    harness = NetworkHarness(bootstrap_servers="b1:1,h2:2").placed()
     harness.open(1)
     harness.network.want(2)
     harness.poll(0.0)

@@ -42,6 +42,7 @@ class FakeNetwork:
         self.wanted: list[int] = []
         self.avoided: list[int] = []
         self.throttled: dict[int, float] = {}
+        self.down_at = 990.0
 
     def ready(self, node: int) -> bool:
         return node in self.up and node not in self.throttled
@@ -69,7 +70,7 @@ class FakeNetwork:
         return self.throttled.get(node, 0.0)
 
     def down_since(self, node: int) -> float | None:
-        return None if node in self.up else 990.0
+        return None if node in self.up else self.down_at
 
     def why_down(self, node: int) -> str:
         return "" if node in self.up else f"h{node}:9092 connection refused"
@@ -157,7 +158,7 @@ class FakeRecovery:
     def report(self, now: float, tp: TopicPartition, reason: KafkaError, node: int | None = None) -> None:
         self.reports.append((tp, reason))
 
-    def lacks_leader(self, now: float, tp: TopicPartition, reason: KafkaError, since: float | None = None) -> None:
+    def take_offline(self, now: float, tp: TopicPartition, reason: KafkaError, since: float | None = None) -> None:
         self.lacking[tp] = str(reason)
 
     def healthy(self, tp: TopicPartition) -> None: ...

@@ -207,6 +207,7 @@ def waiting(topics: int) -> tuple[SenderHarness, list[TopicPartition]]:
     """A record waits in both partitions of each topic, as no broker is connected; and the partitions whose leader is asked for."""
     harness, asked = SenderHarness(), list[TopicPartition]()
     harness.network.up.clear()
+    harness.network.down_at = harness.now  # too recently to be reported
     names = [f"topic-{n:02}" for n in range(topics)]
     harness.recovery.leaders = {TopicPartition(name, partition): partition + 1 for name in names for partition in (0, 1)}
     for tp in harness.recovery.leaders:
