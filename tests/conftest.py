@@ -26,6 +26,7 @@ from integration.kafka import jars
 from integration.security import kerberos
 from integration.security.settings import Security
 from pykafka4.client.client import Client
+from pykafka4.client.runtime import ANSWERED
 from pykafka4.testing import ModelServer
 
 HERE = Path(__file__).parent
@@ -201,6 +202,12 @@ def proxied_cluster(request: pytest.FixtureRequest) -> Iterator[Proxied]:
     """Three brokers, each behind a proxy; faults end with the test."""
     with proxied(request.config.getoption("--cluster"))(**demands(request.config)) as brokers:
         yield brokers
+
+
+@pytest.fixture(autouse=True)
+def unanswered() -> None:
+    """No address has answered before this test: a port may have been a broker's in another one."""
+    ANSWERED.clear()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -217,6 +217,18 @@ def test_a_port_that_is_no_kafka_broker_is_named_for_what_it_is(peer: Any, text:
         assert f"127.0.0.1:{port}" in str(caught.value)
 
 
+@pytest.mark.parametrize(("protocol", "hint"), [("PLAINTEXT", ""), ("SASL_PLAINTEXT", "; is it a Kafka broker?")])
+def test_an_address_that_has_answered_another_client_of_the_process_is_not_doubted(protocol: str, hint: str, server: ModelServer) -> None:
+    address = server.bootstrap_servers.split(",")[0]
+    with Client(bootstrap_servers=address) as client:
+        client.refresh_metadata(timeout=SECONDS)
+    server.do(lambda cluster: [cluster.freeze(node, 60) for node in cluster.brokers])
+    user: Any = {} if protocol == "PLAINTEXT" else {"sasl_mechanism": "PLAIN", "sasl_username": "u", "sasl_password": "p"}
+    with Client(bootstrap_servers=address, socket_connection_setup_timeout_ms=200, security_protocol=protocol, **user) as client:
+        until(lambda: f"within the setup timeout{hint}" in client.status()["reason"], "the reason")
+        assert client.status()["reason"].endswith(f"within the setup timeout{hint}")
+
+
 # -- users and ends
 
 

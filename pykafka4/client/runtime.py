@@ -26,6 +26,7 @@ from pykafka4.core.engine import Engine
 from pykafka4.core.metadata.cluster import Change, Waiter
 from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved
 from pykafka4.core.metadata.recovery import Offline, PartitionOffline, PartitionOnline
+from pykafka4.core.network.answered import Answered
 from pykafka4.errors import ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError, with_article
 from pykafka4.logs import get_log
 from pykafka4.net import logs, system, threads
@@ -45,6 +46,7 @@ log = get_log("pykafka4.client")
 
 EXIT_SECONDS: Final = 5.0
 STATUS_SECONDS: Final = 5.0
+ANSWERED: Final[dict[str, Answered]] = {}  # by security protocol
 SLICE: Final = 500  # topics or partitions looked at in a turn of the loop
 
 Listener = Callable[[object], Any]
@@ -100,7 +102,8 @@ class Runtime:
         self.config = config
         self.callbacks = Callbacks(executor, config.client_id)
         self.events = Events(self.callbacks)
-        self.engine = Engine(config, Random(), self.events.emit, _prepare(config))  # loop thread only
+        answered = ANSWERED.setdefault(config.security_protocol, Answered())
+        self.engine = Engine(config, Random(), self.events.emit, _prepare(config), answered)  # loop thread only
         self.loop = Loop(self.engine, self.callbacks)
         self._private = False
         self._users: dict[int, User] = {}  # by id: attaching and detaching are atomic under the GIL

@@ -1,4 +1,7 @@
-"""Remembers which addresses have answered this client. Errors of such an address give no advice about its listener: it was right before."""
+"""Remembers which addresses have answered this process. Errors of such an address give no advice about its listener: it was right before.
+
+Invariant: what an address has answered under one security protocol says nothing about another one.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ __all__ = ["Answered"]
 
 
 class Answered:
-    """The addresses, as in messages. The connections of one client share it."""
+    """The addresses, as in messages. The connections of all clients with the same security protocol share it; changes are atomic."""
 
     __slots__ = ("negotiated", "served")
 

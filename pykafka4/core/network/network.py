@@ -61,13 +61,22 @@ class NetworkEffects:
 class Network:
     """All connections. Machines call `ready`, `want`, `in_flight` and `version`; the engine submits requests; the loop reports events."""
 
-    def __init__(self, config: ClientConfig, random: Random, prepare: Callable[[str], Mechanism] | None = None) -> None:
-        """`prepare` makes a SASL mechanism for each connection, of the broker's host name; it may block. None: there is no SASL."""
+    def __init__(
+        self,
+        config: ClientConfig,
+        random: Random,
+        prepare: Callable[[str], Mechanism] | None = None,
+        answered: Answered | None = None,
+    ) -> None:
+        """`prepare` makes a SASL mechanism for each connection, of the broker's host name; it may block. None: there is no SASL.
+
+        `answered`: the addresses that this process knows.
+        """
         self.changes = 0  # incremented whenever a node becomes READY or ceases to be
         self.controller: int | None = None  # set by the cluster
         self.on_lost: list[Callable[[float, int], None]] = []  # (now, broker): a connection or an attempt failed
         self._config, self._random, self._prepare = config, random, prepare
-        self.words, self._answered = Words(config), Answered()
+        self.words, self._answered = Words(config), answered or Answered()
         self.troubles = Troubles(config.client_id)
         self._jobs = Jobs(self._authenticated)
         self._max_idle = config.connections_max_idle_ms / 1000
