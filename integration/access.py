@@ -14,6 +14,13 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from integration.admin import Admin, check
+from integration.messages import (
+    AlterUserScramCredentialsRequest,
+    CreateAclsRequest,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+    IncrementalAlterConfigsRequest,
+)
 from integration.seam import Brokers
 from integration.security.certificates import Authority, Certificate
 from integration.security.credentials import ITERATIONS, SCRAM, salted
@@ -21,13 +28,6 @@ from integration.security.login import Refused, Session, login, served_certifica
 from integration.security.settings import PASSWORDS, Mechanism, Security
 from integration.waiting import Deadline, until
 from pykafka4.errors import KafkaError
-from pykafka4.wire.protocol.messages_access import (
-    AlterUserScramCredentialsRequest,
-    CreateAclsRequest,
-    DeleteAclsRequest,
-    DescribeAclsRequest,
-)
-from pykafka4.wire.protocol.messages_admin import IncrementalAlterConfigsRequest
 
 __all__ = ["Access", "Acl"]
 

@@ -16,17 +16,16 @@ from typing import Any, TypeVar
 
 import attrs
 
+from integration.messages import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 from integration.seam import Address, Brokers
 from integration.waiting import Deadline, until
 from pykafka4.errors import BrokerError, ConnectionLost, KafkaError, UnsupportedVersion, broker_error
 from pykafka4.wire.protocol.frame import decode_response, encode_request
 from pykafka4.wire.protocol.messages_admin import (
-    AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     DescribeClusterRequest,
-    ElectLeadersRequest,
 )
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, MetadataRequest, MetadataResponse
 from pykafka4.wire.protocol.schema import Request, ResponseT

@@ -10,9 +10,9 @@ import attrs
 
 from integration.admin import check
 from integration.cluster import Cluster
+from integration.messages import IncrementalAlterConfigsRequest
 from integration.waiting import Deadline, until
 from pykafka4 import KafkaError, RecordLockLost, ShareConsumer, ShareRecord
-from pykafka4.wire.protocol.messages_admin import IncrementalAlterConfigsRequest
 from pykafka4.wire.protocol.messages_configs import DescribeConfigsRequest
 
 LONG = 60.0  # seconds for what takes as long as the brokers take

@@ -48,8 +48,8 @@ NEARLY_LATE = 0.75  # of its time-out: a broker that waited for its replicas wit
 LONGEST_MUTE = 300.0  # seconds; brokers throttle for less, and a corrupt response must not stop a connection for days
 # Before these versions (KIP-219, Kafka 2.0) a broker that throttles delays the response itself. APIs that are missing here never did.
 FIRST_TO_MUTE = {
-    "AddOffsetsToTxn": 1, "AddPartitionsToTxn": 1, "ApiVersions": 2, "CreateAcls": 1, "CreatePartitions": 1, "CreateTopics": 3,
-    "DeleteAcls": 1, "DeleteGroups": 1, "DeleteRecords": 1, "DeleteTopics": 2, "DescribeAcls": 1, "DescribeConfigs": 2, "DescribeGroups": 2,
+    "AddOffsetsToTxn": 1, "AddPartitionsToTxn": 1, "ApiVersions": 2, "CreatePartitions": 1, "CreateTopics": 3,
+    "DeleteGroups": 1, "DeleteRecords": 1, "DeleteTopics": 2, "DescribeConfigs": 2, "DescribeGroups": 2,
     "EndTxn": 1, "Fetch": 8, "FindCoordinator": 2, "Heartbeat": 2, "InitProducerId": 1, "JoinGroup": 3, "LeaveGroup": 2, "ListGroups": 2,
     "ListOffsets": 3, "Metadata": 6, "OffsetCommit": 4, "OffsetFetch": 4, "Produce": 6, "SyncGroup": 2, "TxnOffsetCommit": 1,
 }  # fmt: skip

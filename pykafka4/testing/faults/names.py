@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from typing import ClassVar, Final, Protocol
 
 from pykafka4.errors.codes import BY_NAME
-from pykafka4.wire.protocol.declared import DECLARED
+from pykafka4.wire.protocol import declared  # noqa: F401  # importing it fills REQUESTS
 from pykafka4.wire.protocol.schema import REQUESTS
 
 __all__ = ["Api", "Keyed", "api_key", "api_name", "error_name"]
 
-assert DECLARED  # importing it fills REQUESTS
 KEYS: Final[dict[str, int]] = {cls.__name__.removesuffix("Request"): key for key, cls in sorted(REQUESTS.items())}
 FORMER: Final = {"NOT_LEADER_FOR_PARTITION": "NOT_LEADER_OR_FOLLOWER", "INVALID_GROUP_GENERATION": "ILLEGAL_GENERATION"}
 NAMES: Final[dict[int, str]] = {key: name for name, key in KEYS.items()}

@@ -6,7 +6,7 @@ Modules; each line imports only from lines below it:
     frame        what is written to and read from a connection: size, header, message
     messages_*   the messages, by sender; a client imports only those, because declaring one takes time:
                  `cluster` every client, `produce`, `txn` and `configs` producers, `fetch` and `group` consumers,
-                 `sasl` those that authenticate, `admin` and `access` none so far
+                 `sasl` those that authenticate, `admin` the calls for operators
     schema       how messages are declared, encoded and decoded
     compiler     generates the encoder and the decoder of a message in one version
     weight       how much memory a decoded message may take

@@ -174,9 +174,9 @@ def _unpackers(fmt: str) -> tuple[Callable[..., tuple[Any, ...]], ...]:
 
 
 _ONE_BYTE = tuple(bytes((n,)) for n in range(128))
-PACKERS = {fmt: _packers(fmt) for fmt in "?bhiqHd"}
-_UNPACKERS = {fmt: _unpackers(fmt) for fmt in "?bhiqHd"}
-NUMBERS = {(fmt, flexible): _numbers_reader(fmt, flexible=flexible) for fmt in "?bhiqHd" for flexible in (False, True)}
+PACKERS = {fmt: _packers(fmt) for fmt in "bhiq"}
+_UNPACKERS = {fmt: _unpackers(fmt) for fmt in "bhiq"}
+NUMBERS = {(fmt, flexible): _numbers_reader(fmt, flexible=flexible) for fmt in "bhiq" for flexible in (False, True)}
 NAMES: dict[str, Any] = {
     "uvarint": _uvarint,
     "string_prefix": _string_prefix,

@@ -30,7 +30,6 @@ from pykafka4.wire.protocol.fields import (
     bytestring,
     default_of,
     fields_at,
-    float64,
     int8,
     int16,
     int32,
@@ -38,7 +37,6 @@ from pykafka4.wire.protocol.fields import (
     records,
     spec_of,
     string,
-    uint16,
     uuid,
     wire,
 )
@@ -67,7 +65,6 @@ __all__ = [
     "encode",
     "encode_data",
     "fields_at",
-    "float64",
     "int8",
     "int16",
     "int32",
@@ -78,7 +75,6 @@ __all__ = [
     "spec_of",
     "string",
     "struct",
-    "uint16",
     "uuid",
     "value",
     "wire",
@@ -292,7 +288,7 @@ def _wrong_uuid(given: Any, _: Kind) -> str | None:
 
 
 _CHECKS: dict[str, Callable[[Any, Kind], str | None]] = {
-    **{kind.name: _wrong_number for kind in (boolean, int8, int16, int32, int64, uint16, float64)},
+    **{kind.name: _wrong_number for kind in (boolean, int8, int16, int32, int64)},
     string.name: _wrong_text,
     bytestring.name: _wrong_buffer,
     records.name: _wrong_buffer,

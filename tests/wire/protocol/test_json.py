@@ -52,8 +52,6 @@ def expected_default(row: dict[str, Any]) -> Any:
         return given or ""
     if kind == "bool":
         return str(given).lower() == "true"
-    if kind == "float64":
-        return float(given or 0)
     return {"bytes": b"", "uuid": NO_UUID}.get(kind, int(str(given or 0), 0))
 
 
@@ -164,7 +162,7 @@ def test_the_client_throttles_from_the_versions_on_that_kafka_names() -> None:
     named = re.compile(r"version (\d+), on quota violation")
     found = {"Produce": 6}
     with zipfile.ZipFile(kafka_clients_jar()) as archive:
-        for cls in REQUESTS.values():
+        for cls in (cls for cls in REQUESTS.values() if cls.__module__.startswith("pykafka4.")):
             match = named.search(archive.read(f"common/message/{cls.response.__name__}.json").decode())
             if match is not None:
                 found[cls.__name__.removesuffix("Request")] = int(match[1])

@@ -33,7 +33,6 @@ from pykafka4.wire.protocol.schema import (
     decode_data,
     encode,
     encode_data,
-    float64,
     int8,
     int16,
     int32,
@@ -41,7 +40,6 @@ from pykafka4.wire.protocol.schema import (
     response,
     string,
     struct,
-    uint16,
     value,
     wire,
 )
@@ -356,11 +354,9 @@ def test_emitted_code_shows_in_tracebacks() -> None:
 @struct
 class Everything:
     flag: bool = wire(boolean)
-    port: int = wire(uint16)
-    share: float = wire(float64)
     names: list[str] = wire(array(string))
     blobs: list[bytes] = wire(array(bytestring))
-    ports: list[int] = wire(array(uint16))
+    ports: list[int] = wire(array(int16))
 
 
 @value

@@ -1,11 +1,26 @@
-"""Messages about users: their SCRAM passwords and what they may do (ACLs). Rule: fields, versions and tags are Kafka's own JSON; a test
-compares every one."""
+"""Requests of operators that only tests send. Rule: fields, versions and tags are Kafka's own JSON; a test compares every one."""
 
 from __future__ import annotations
 
-from pykafka4.wire.protocol.schema import Request, Response, array, bytestring, int8, int16, int32, request, response, string, struct, wire
+from pykafka4.wire.protocol.schema import (
+    Request,
+    Response,
+    array,
+    boolean,
+    bytestring,
+    int8,
+    int16,
+    int32,
+    request,
+    response,
+    string,
+    struct,
+    wire,
+)
 
 __all__ = [
+    "AlterPartitionReassignmentsRequest",
+    "AlterPartitionReassignmentsResponse",
     "AlterUserScramCredentialsRequest",
     "AlterUserScramCredentialsResponse",
     "CreateAclsRequest",
@@ -14,7 +29,121 @@ __all__ = [
     "DeleteAclsResponse",
     "DescribeAclsRequest",
     "DescribeAclsResponse",
+    "ElectLeadersRequest",
+    "ElectLeadersResponse",
+    "IncrementalAlterConfigsRequest",
+    "IncrementalAlterConfigsResponse",
 ]
+
+
+@response(api_key=43, versions="0-2", flexible="2+")
+class ElectLeadersResponse(Response):
+    """The result of each election."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_id: int = wire(int32)
+            error_code: int = wire(int16)
+            error_message: str | None = wire(string, nullable="0+", words=True)
+
+        topic: str = wire(string)
+        partition_result: list[Partition] = wire(array(Partition))
+
+    throttle_time_ms: int = wire(int32)
+    error_code: int = wire(int16, "1+")
+    replica_election_results: list[Topic] = wire(array(Topic))
+
+
+@request(api_key=43, versions="0-2", flexible="2+")
+class ElectLeadersRequest(Request[ElectLeadersResponse]):
+    """Elect preferred (`election_type` 0) or unclean (1) leaders; `topic_partitions=None` means all."""
+
+    @struct
+    class Topic:
+        topic: str = wire(string)
+        partitions: list[int] = wire(array(int32))
+
+    election_type: int = wire(int8, "1+")
+    topic_partitions: list[Topic] | None = wire(array(Topic), nullable="0+")
+    timeout_ms: int = wire(int32, default=60000)
+
+
+@response(api_key=45, versions="0-1", flexible="0+")
+class AlterPartitionReassignmentsResponse(Response):
+    """The result of each move."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32)
+            error_code: int = wire(int16)
+            error_message: str | None = wire(string, nullable="0+", words=True)
+
+        name: str = wire(string)
+        partitions: list[Partition] = wire(array(Partition))
+
+    throttle_time_ms: int = wire(int32)
+    allow_replication_factor_change: bool = wire(boolean, "1+", default=True, ignorable=True)
+    error_code: int = wire(int16)
+    error_message: str | None = wire(string, nullable="0+", words=True)
+    responses: list[Topic] = wire(array(Topic))
+
+
+@request(api_key=45, versions="0-1", flexible="0+")
+class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResponse]):
+    """Move replicas; `replicas=None` cancels a move in progress."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32)
+            replicas: list[int] | None = wire(array(int32), nullable="0+", default=None)
+
+        name: str = wire(string)
+        partitions: list[Partition] = wire(array(Partition))
+
+    timeout_ms: int = wire(int32, default=60000)
+    allow_replication_factor_change: bool = wire(boolean, "1+", default=True)
+    topics: list[Topic] = wire(array(Topic))
+
+
+@response(api_key=44, versions="0-1", flexible="1+")
+class IncrementalAlterConfigsResponse(Response):
+    """The result for each resource."""
+
+    @struct
+    class Resource:
+        error_code: int = wire(int16)
+        error_message: str | None = wire(string, nullable="0+", words=True)
+        resource_type: int = wire(int8)
+        resource_name: str = wire(string)
+
+    throttle_time_ms: int = wire(int32)
+    responses: list[Resource] = wire(array(Resource))
+
+
+@request(api_key=44, versions="0-1", flexible="1+")
+class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse]):
+    """Set (`config_operation` 0), delete (1), append (2) or subtract (3) options."""
+
+    @struct
+    class Resource:
+        @struct
+        class Config:
+            name: str = wire(string)
+            config_operation: int = wire(int8)
+            value: str | None = wire(string, nullable="0+")
+
+        resource_type: int = wire(int8)
+        resource_name: str = wire(string)
+        configs: list[Config] = wire(array(Config))
+
+    resources: list[Resource] = wire(array(Resource))
+    validate_only: bool = wire(boolean)
 
 
 @response(api_key=29, versions="1-3", flexible="2+")
