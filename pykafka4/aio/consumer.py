@@ -11,7 +11,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Never, Self, Unpack, overload
 
-from pykafka4.aio.processing import check_producer, run
+from pykafka4.aio.processing import TaskWork, check_producer, run_in_tasks
 from pykafka4.aio.producer import Producer
 from pykafka4.aio.session import TaskConsumerSession
 from pykafka4.aio.transactions import TaskReads
@@ -28,8 +28,8 @@ from pykafka4.consumer.arguments import (
     check_lease,
 )
 from pykafka4.consumer.guard import Iteration
-from pykafka4.consumer.processing.run import Stop, plan
-from pykafka4.consumer.processing.work import Handler, Order, Processed
+from pykafka4.consumer.processing.plan import Handler, Order, Stop, check_commits, plan
+from pykafka4.consumer.processing.work import Processed
 from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import ConfigError
 from pykafka4.errors.frames import guarded
@@ -251,31 +251,16 @@ class Consumer:
         """
         session = self._plain()
         session.check()
-        config = session.config
-        if config.group_id is not None and config.enable_auto_commit:
-            raise ConfigError("process commits what is finished itself: create the consumer with enable_auto_commit=False")
+        check_commits(session.config)
         session.transactional.check_none("process")
         if not callable(handler):
             raise TypeError(f"process: the handler must be callable, not {type(handler).__name__}")
         check_producer(producer)
         sends: Any = producer
-        checked = plan(
-            handler,
-            by,
-            workers,
-            retries,
-            retry_backoff,
-            dead_letter,
-            sends,
-            config.group_id,
-            max_in_hand,
-            config.max_poll_records,
-            stop,
-            drain_timeout,
-            None,
-        )
-        where = f"{config.client_id}: group {config.group_id}"
-        return await run(self, checked, session, where, config.group_id is not None, config.max_poll_interval_ms / 1000)
+        how = by, workers, retries, retry_backoff, dead_letter, sends, max_in_hand, drain_timeout, stop
+        work = TaskWork(plan(session.config, handler, *how), self.wakeup)
+        await run_in_tasks(self, work, session)
+        return work.result()
 
     # -- the rest
 

@@ -68,7 +68,7 @@ class TaskConsumerSession(ConsumerSession):
     def _end_left_run(self) -> None:
         """A run whose event loop was closed has left records in hand: they are read again."""
         left: Any = self.selection.run
-        if left is not None and left.left:
+        if left is not None and left.abandoned:
             with contextlib.suppress(KafkaError):  # which every call raises
                 left.abandon()
 

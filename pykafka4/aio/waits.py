@@ -89,6 +89,14 @@ class TaskWaits(ThreadWaits):
                 self._guard.listener_scope = None
         yield from self.rest()
 
+    def awaited(self, result: Any) -> Steps[Any]:
+        """See Waits.awaited."""
+        return (yield from result.__await__()) if isawaitable(result) else result
+
+    async def drive(self, steps: Steps[Any]) -> Any:
+        """See Waits.drive."""
+        return await run(steps)
+
     def rest(self) -> Steps[None]:
         """See Waits.rest."""
         if not self.listening:

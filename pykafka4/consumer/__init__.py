@@ -30,10 +30,11 @@ from pykafka4.consumer.arguments import (
 )
 from pykafka4.consumer.guard import Iteration
 from pykafka4.consumer.processing.dead_letters import Sends
-from pykafka4.consumer.processing.dispatcher import StreamsPlan
-from pykafka4.consumer.processing.run import Stop, at_least_one, check_sends, plan, run, seconds
+from pykafka4.consumer.processing.limits import Limits
+from pykafka4.consumer.processing.plan import Handler, Order, Stop, check_commits, check_sends, plan
+from pykafka4.consumer.processing.run_loop import run
 from pykafka4.consumer.processing.streams import Streams, open_streams, stream_counts
-from pykafka4.consumer.processing.work import Handler, Order, Processed
+from pykafka4.consumer.processing.work import Processed, Work
 from pykafka4.consumer.session import ConsumerSession
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.core.subscription import Since, Start
@@ -353,28 +354,14 @@ class Consumer:
         """
         session = self._session
         session.check()
-        config = session.config
-        if config.group_id is not None and config.enable_auto_commit:
-            raise ConfigError("process commits what is finished itself: create the consumer with enable_auto_commit=False")
+        check_commits(session.config)
         session.transactional.check_none("process")
         check_sends(producer)
-        checked = plan(
-            checked_callback("process", "the handler", handler),
-            by,
-            workers,
-            retries,
-            retry_backoff,
-            dead_letter,
-            producer,
-            config.group_id,
-            max_in_hand,
-            config.max_poll_records,
-            stop,
-            drain_timeout,
-            executor,
-        )
-        where = f"{config.client_id}: group {config.group_id}"
-        return run(self, checked, session, where, config.group_id is not None, config.max_poll_interval_ms / 1000)
+        handler = checked_callback("process", "the handler", handler)
+        how = by, workers, retries, retry_backoff, dead_letter, producer, max_in_hand, drain_timeout, stop, executor
+        work = Work(plan(session.config, handler, *how), self.wakeup)
+        run(self, work, session)
+        return work.result()
 
     @overload
     def streams(
@@ -434,17 +421,9 @@ class Consumer:
         session.transactional.check_none("streams")
         counts, subscribed = stream_counts(topics, count)
         check_listener(listener)
-        most = at_least_one(max_in_hand, "max_in_hand", 2**31 - 1)
-        plan = StreamsPlan(
-            f"{config.client_id}: group {config.group_id}",
-            config.client_id,
-            most,
-            min(most, config.max_poll_records),
-            seconds(drain_timeout, "drain_timeout"),
-            config.max_poll_interval_ms / 1000,
-        )
+        limits = Limits.of(config, max_in_hand, drain_timeout)
         session.guard.iterate(system.current_thread(), None, "streams")
-        return open_streams(self, counts, plan, session, lambda: session.assignment.subscribe(subscribed, listener, exclude))
+        return open_streams(self, counts, limits, session, lambda: session.assignment.subscribe(subscribed, listener, exclude))
 
     # -- the rest
 

@@ -30,7 +30,7 @@ class Selection:
     topics: tuple[str, ...] = ()  # by name
     filter: TopicFilter | None = None  # by pattern
     listener: object | None = None  # of the application
-    run: Run | None = None  # is told instead of the listener, and tells it
+    run: Run | None = None  # receives rebalance events, then forwards them to the listener
     by_hand: dict[TopicPartition, None] = attrs.Factory(dict)
     lost: str = ""  # why the partitions of the group were lost, until there are new ones
 

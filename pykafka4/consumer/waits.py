@@ -44,6 +44,12 @@ class Waits(Protocol):
     def call_back(self, fn: Callable[[], None]) -> None:
         """Run a callback of the application where its callbacks run."""
 
+    def awaited(self, result: Any) -> Steps[Any]:
+        """The outcome of a call: `result` itself, which tasks await if it can be awaited."""
+
+    def drive(self, steps: Steps[Any]) -> Any:
+        """Run steps; returns their result, or an awaitable of it in tasks."""
+
 
 class ThreadWaits:
     """Waits that block the calling thread."""
@@ -80,6 +86,15 @@ class ThreadWaits:
     def call_back(self, fn: Callable[[], None]) -> None:
         """See Waits.call_back."""
         self._call_back(fn)
+
+    def awaited(self, result: Any) -> Steps[Any]:
+        """See Waits.awaited."""
+        yield from ()
+        return result
+
+    def drive(self, steps: Steps[Any]) -> Any:
+        """See Waits.drive."""
+        return at_once(steps)
 
 
 def at_once(steps: Steps[T]) -> T:

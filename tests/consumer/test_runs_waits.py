@@ -37,7 +37,7 @@ class InHand:
 
     def called(self) -> list[object]:
         """Let them call while the dispatcher waits for them."""
-        until(lambda: self._streams._allotment._changed.waiting, LONG, "the dispatcher waits for the record in hand")
+        until(lambda: self._streams._dispatcher._changed.waiting, LONG, "the dispatcher waits for the record in hand")
         self._go.set()
         until(lambda: len(self.results) >= len(self._streams), LONG, "the calls")
         return self.results

@@ -123,7 +123,7 @@ def test_a_stream_that_nobody_reads_does_not_hold_up_the_others(
         unread = streams[1].partitions
         reading = Reading(streams[:1]).wait(3_000)
         until(lambda: consumer.paused() == unread, LONG, "the other partition is paused")
-        (waiting,) = (streams._allotment.waiting(tp) for tp in unread)
+        (waiting,) = (streams._dispatcher.size(tp) for tp in unread)
         assert 50 <= waiting <= 100
         until(lambda: "has not been asked for a record" in caplog.text, LONG, "a log line")
         assert reading.count == 3_000
@@ -139,14 +139,14 @@ def test_what_waits_is_bounded(server: ModelServer, make: Maker) -> None:
     topic(server, 2_000, 2_000)
     consumer, most, gate = member(make, max_poll_records=20), 0, threading.Event()
     with consumer.streams({"t": 2}, max_in_hand=40) as streams:
-        original = streams._allotment.add
+        original = streams._dispatcher.add
 
         def add(*arguments: Any) -> None:
             nonlocal most
             original(*arguments)
-            most = max(most, sum(len(queue.records) for queue in streams._allotment.queues.values()))
+            most = max(most, sum(len(queue.records) for queue in streams._dispatcher.queues.values()))
 
-        streams._allotment.add = add  # type: ignore[method-assign]
+        streams._dispatcher.add = add  # type: ignore[method-assign]
         reading = Reading(streams, lambda record: gate.wait(LONG))
         until(lambda: len(consumer.paused()) == 2, LONG, "both partitions are paused")
         gate.set()
@@ -160,7 +160,7 @@ def test_what_waits_is_bounded_however_many_partitions_there_are(server: ModelSe
     consumer, most = member(make), 0
     with consumer.streams({"t": 4}, max_in_hand=200, drain_timeout=0) as streams:
         until(lambda: len(consumer.paused()) == 40, LONG, "all partitions are paused")
-        allotment = streams._allotment
+        allotment = streams._dispatcher
         most = sum(len(queue.records) for queue in allotment.queues.values())
         assert most == allotment.held
         reading = Reading(streams).wait(4_000)

@@ -25,9 +25,6 @@ __all__ = ["Allotment", "StreamState"]
 
 LOOK = 0.2  # seconds between looks at threads that may have ended
 
-# Called again and again during a wait for records in hand: does what their threads wait for, and returns the threads that wait for more.
-Meanwhile = Callable[[], Iterable[Thread | None]]
-
 
 class StreamState:
     """One stream: which partitions it has, and the record in hand. Changed under the allotment's lock."""
@@ -246,7 +243,7 @@ class Allotment:
         self.queues[tp] = known.stream.queues[tp] = now
         return now
 
-    def assign(self, tps: Iterable[TopicPartition]) -> list[TopicPartition]:
+    def assign(self, tps: Collection[TopicPartition]) -> list[TopicPartition]:
         """These partitions are read from now on: each goes to the stream of its topic with the fewest. Returns those for which is none."""
         strange = []
         heaps: dict[str | None, list[tuple[int, int, StreamState]]] = {}  # of each topic: how many partitions a stream has
@@ -284,8 +281,12 @@ class Allotment:
                 queue.stream = least
                 self._list(queue)
 
-    def end(self, tps: Iterable[TopicPartition], timeout: float, meanwhile: Meanwhile | None = None) -> None:
-        """Hand out no more of these, and wait for the records in hand."""
+    def end(self, tps: Collection[TopicPartition], timeout: float) -> None:
+        """See RecordsInHand.end."""
+        self._wait_for(self._take_away(tps), timeout)
+
+    def _take_away(self, tps: Collection[TopicPartition]) -> list[PartitionQueue]:
+        """Hand out no more of these partitions."""
         with self._lock:
             ending = [self.queues.pop(tp) for tp in tps if tp in self.queues]
             for queue in ending:
@@ -294,22 +295,30 @@ class Allotment:
                 self._ending[queue.tp] = queue
                 del queue.stream.queues[queue.tp]
             self._balance()
-        self._wait_for(ending, timeout, meanwhile)
+        return ending
 
     def drop(self, tps: Collection[TopicPartition]) -> None:
-        """Forget the records of these partitions; records that are finished from now on do not count."""
-        self.end(tps, 0.0)
+        """See RecordsInHand.drop."""
+        self._take_away(tps)
         with self._lock:
             for tp in tps:
                 if (queue := self._ending.pop(tp, None)) is not None:
                     queue.records.clear()
 
-    def _wait_for(self, queues: Collection[PartitionQueue], timeout: float, meanwhile: Meanwhile | None) -> bool:
+    def _meanwhile(self) -> Iterable[Thread | None]:
+        """Called again and again while this thread waits for records in hand; returns threads whose records are not waited for."""
+        return ()
+
+    def wait_for_hands(self, timeout: float) -> bool:
+        """Wait for the records in hand; returns whether the streams finished them in time."""
+        return self._wait_for(list(self.queues.values()), timeout)
+
+    def _wait_for(self, queues: Collection[PartitionQueue], timeout: float) -> bool:
         """Wait until nothing of these is in hand, except of this thread and threads that have ended. Whether that is so."""
         me, deadline = system.current_thread(), system.monotonic() + timeout
 
         def finished() -> bool:
-            excepted = (me, *(() if meanwhile is None else meanwhile()))
+            excepted = (me, *self._meanwhile())
             hands = [(stream.hand, stream.owner) for stream in self.streams]
             return not any(hand is not None and hand[0] in queues and owner not in excepted and _alive(owner) for hand, owner in hands)
 
@@ -320,11 +329,7 @@ class Allotment:
             self._changed.wait(finished, min(left, LOOK))
         return True
 
-    def look(self) -> None:
-        """Have a wait for records in hand do what it does meanwhile."""
-        self._changed.notify()
-
-    def waiting(self, tp: TopicPartition) -> int:
+    def size(self, tp: TopicPartition) -> int:
         """How many records of this partition wait."""
         queue = self.queues.get(tp)
         return 0 if queue is None else len(queue.records)
@@ -333,7 +338,7 @@ class Allotment:
         """Wake the dispatcher, once, when not more records of one of these partitions wait."""
         with self._lock:
             self._watched = dict(least)
-        if any(self.waiting(tp) <= most for tp, most in least.items()):
+        if any(self.size(tp) <= most for tp, most in least.items()):
             self._wake()
 
     def unfinished(self) -> dict[TopicPartition, Place]:
@@ -377,10 +382,6 @@ class Allotment:
     def _wake_all(self) -> None:
         for stream in self.streams:
             stream.signal.notify()
-
-    def drain(self, timeout: float, meanwhile: Meanwhile | None = None) -> bool:
-        """Wait for the records in hand; whether they were finished in time."""
-        return self._wait_for(list(self.queues.values()), timeout, meanwhile)
 
 
 def _alive(thread: Thread | None) -> bool:

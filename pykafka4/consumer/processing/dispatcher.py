@@ -1,77 +1,61 @@
-"""Dispatcher. Rule: one thread polls and commits for all streams; it never waits for a thread that reads one, except before partitions go.
+"""Divides polled records among streams. Invariant: its thread waits for a thread that reads a stream only before partitions are released.
 
-While it waits then, it does what such a thread may wait for.
-It goes on polling while streams work, so that the member keeps its partitions. What `poll` raises ends all streams.
+While it waits then, it carries out the commits that such a thread may wait for. What `poll` raises ends all streams.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from threading import Thread
 from typing import Final
 
-import attrs
-
-from pykafka4.consumer.processing.allotment import Allotment
-from pykafka4.consumer.processing.consumer_run import COMMIT_SECONDS, Consumes, ThreadListener
-from pykafka4.consumer.processing.run import COMMIT_EVERY, LOOK
+from pykafka4.consumer.processing.allotment import Allotment, StreamState
+from pykafka4.consumer.processing.limits import Limits
+from pykafka4.consumer.processing.run_loop import COMMIT_SECONDS, Consumes, RunLoop
 from pykafka4.consumer.processing.safe import Reads
+from pykafka4.consumer.waits import at_once
 from pykafka4.errors import ClosedError, KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Promise, Signal
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
-__all__ = ["Dispatcher", "StreamsPlan"]
+__all__ = ["Dispatcher"]
 
 log = get_log("pykafka4.processing")
 
 LEAST_SECONDS: Final = 1.0  # for the last commit
 
 
-@attrs.frozen
-class StreamsPlan:
-    """How streams are served; times are seconds."""
+class Dispatcher(Allotment):
+    """The records in hand of streams (see `RecordsInHand`). `serve` is its thread."""
 
-    where: str  # begins log lines
-    client_id: str
-    most_in_hand: int
-    most_polled: int
-    drain: float  # for records in hand, before partitions go to another member and at the end
-    max_poll: float  # how long a listener may take, and a stream may go unread before that is logged
+    abandoned = False
 
-
-class Dispatcher(ThreadListener):
-    """Serves the streams of one consumer. `run` is its thread; the listener runs there, or in the thread that closes the consumer."""
-
-    def __init__(
-        self, consumer: Consumes, allotment: Allotment, plan: StreamsPlan, reads: Reads, give_back: Callable[[bool], object]
-    ) -> None:
-        """`give_back(whole)` is called at the end: the consumer may be used by others; `whole`: and it is not being closed."""
-        super().__init__(consumer, reads, allotment, plan.most_in_hand, plan.where, commits=True)
-        self._consumer, self._allotment, self._plan, self._give_back = consumer, allotment, plan, give_back
-        self._commit_at = system.monotonic() + COMMIT_EVERY
+    def __init__(self, consumer: Consumes, streams: Sequence[StreamState], limits: Limits, reads: Reads) -> None:
+        super().__init__(streams, consumer.wakeup)
+        self._consumer, self._reads, self.limits = consumer, reads, limits
+        self.run = RunLoop(consumer, self, reads)
         self._wanted: deque[Promise[None]] = deque()  # commits that the application waits for
-        self._drain_until: float | None = None  # set by `end`, and so is
+        self._drain_until = system.TIMEOUT_MAX  # set by `close`, and so is
         self._closer: Thread | None = None  # the thread that waits for the end
         self._signal = Signal()
-        self._thread: Thread | None = None  # that of `run`
+        self._thread: Thread | None = None  # that of `serve`
         self.ended = False
 
     # ---------------------------------------------------------------- calls of the application
 
     def commit(self, timeout: float) -> None:
-        """Have everything committed that streams have finished, and wait for that."""
+        """Commit all records that streams have finished, and wait for the commit."""
         if self.in_own_thread():
-            if offsets := self.safe():
+            if offsets := self.run.safe():
                 self._consumer.commit(offsets, timeout)
             return
-        done: Promise[None] = Promise(self._plan.client_id)
+        done: Promise[None] = Promise(self.limits.where)
         self._wanted.append(done)
-        self._consumer.wakeup()
-        self._allotment.look()
+        self._look_again()
         if self.ended:
             self._refuse_commits()
         try:
@@ -79,12 +63,16 @@ class Dispatcher(ThreadListener):
         except KafkaTimeoutError:
             raise KafkaTimeoutError(f"commit of streams: no result within {timeout:g} s; its outcome is unknown") from None
 
-    def end(self, deadline: float) -> None:
-        """Have it end after the records in hand, at `deadline` (monotonic seconds) at the latest. Waits for nothing."""
+    def close(self, deadline: float) -> None:
+        """End after the records in hand, at `deadline` (monotonic seconds) at the latest. Waits for nothing."""
         self._drain_until, self._closer = deadline, system.current_thread()
-        self._allotment.stop()
+        self.stop()
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Wake the thread of `serve`, whatever it waits for."""
         self._consumer.wakeup()
-        self._allotment.look()
+        self._changed.notify()
 
     def in_own_thread(self) -> bool:
         """Whether the listener calls, which must not wait for what its thread does next."""
@@ -96,108 +84,102 @@ class Dispatcher(ThreadListener):
 
     # ---------------------------------------------------------------- its thread
 
-    def run(self) -> None:
-        """Poll until the streams end."""
-        allotment, whole, self._thread = self._allotment, True, system.current_thread()
+    def serve(self) -> None:
+        """Run until the streams end."""
+        self._thread = system.current_thread()
         try:
             self._reads.take_over()
-            while not allotment.stopping:
-                self._hand_out()
-                now = system.monotonic()
-                self._look_at_streams(now)
-                if self._wanted:
-                    self._commit_wanted()
-                elif now >= self._commit_at:
-                    self._commit_later(now)
-            self._finish()
-        except ClosedError:  # the thread that closes the consumer has the listener commit what is finished
-            whole = False
-            allotment.stop()
+            at_once(self.run.run())
         except BaseException as error:
-            allotment.fail(error.again() if isinstance(error, KafkaError) else error)
-            whole = self._finish_after_error()
+            self._end_by(error)
         finally:
-            self._give_back(whole)
-            self.ended = True
+            self.give_back()
             self._refuse_commits()
             self._signal.notify()
 
-    def _finish_after_error(self) -> bool:
-        """Returns whether the consumer is still open."""
-        try:
-            self._finish()
-        except ClosedError:
-            return False
-        except KafkaError as error:
-            log.warning("%s: the end of the streams: %s", self._plan.where, error)
-        return True
+    def _end_by(self, error: BaseException) -> None:
+        """Every loop ends, and raises `error`, unless the consumer was closed."""
+        if isinstance(error, ClosedError):
+            self.stop()
+        elif self.error is None:
+            self.fail(error.again() if isinstance(error, KafkaError) else error)
 
-    def _hand_out(self) -> None:
-        allotment, pauses = self._allotment, self._pauses
-        records = self._consumer.poll(LOOK, pauses.room(allotment.held, self._plan.most_polled))
-        allotment.add(records, self._reads.taken)
-        if records:
-            touched = {TopicPartition(record.topic, record.partition) for record in records}
-            pauses.pause_full(touched, allotment.waiting)
-        pauses.resume_free(allotment.waiting, allotment.watch)
+    def give_back(self) -> None:
+        """The consumer may be used by others."""
+        self.run.end()
+        if not self.run.closed:
+            self.drop(list(self.queues))
+        self._reads.guard.lent = None
+        self.ended = True
 
-    def _look_at_streams(self, now: float) -> None:
-        dead, idle = self._allotment.unread(now, self._plan.max_poll)
+    # ---------------------------------------------------------------- calls of the run loop
+
+    @property
+    def partitions(self) -> Collection[TopicPartition]:
+        """See RecordsInHand.partitions."""
+        return self.queues
+
+    def goes_on(self) -> bool:
+        """See RecordsInHand.goes_on."""
+        return not self.stopping
+
+    def look(self, now: float) -> None:
+        """Log streams that nobody reads, and commit if the application waits for that."""
+        where, most = self.limits.where, self.limits.max_poll
+        dead, idle = self.unread(now, most)
         for stream in dead:
             log.warning(
                 "%s: the thread that read %s has ended with a record in hand, which is not finished: %s wait until another thread reads it",
-                self._plan.where,
+                where,
                 stream,
                 ", ".join(map(str, sorted(stream.queues))) or "its partitions",
             )
         for stream in idle:
-            log.warning(
-                "%s: %s has not been asked for a record for %g s, and its partitions wait: %s",
-                self._plan.where,
-                stream,
-                self._plan.max_poll,
-                ", ".join(map(str, sorted(stream.queues))) or "none is left",
-            )
+            names = ", ".join(map(str, sorted(stream.queues))) or "none is left"
+            log.warning("%s: %s has not been asked for a record for %g s, and its partitions wait: %s", where, stream, most, names)
+        self._commit_wanted()
+
+    def drain(self, error: BaseException | None) -> float:
+        """Wait for the current records, unless the consumer is closed elsewhere, where the listener waits for them."""
+        if error is not None:
+            self._end_by(error)
+        began = system.monotonic()
+        seconds = max(0.0, min(self.limits.drain, self._drain_until - began))
+        if not isinstance(error, ClosedError) and not self.wait_for_hands(seconds):
+            log.warning("%s: streams still have records in hand after %g s; these are not finished", self.limits.where, seconds)
+        return max(LEAST_SECONDS, min(COMMIT_SECONDS, seconds))
+
+    def give_up(self) -> None:
+        """See RecordsInHand.give_up."""
+        self.stop()
 
     # ---------------------------------------------------------------- commits
 
     def _commit_wanted(self) -> None:
-        wanted = self._take_wanted()
+        if not (wanted := self._take_wanted()):
+            return
 
-        def settle(error: KafkaError | None) -> None:
+        def settle(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
+            self.run.committed(offsets, error)
             for promise in wanted:
                 if error is None:
                     promise.set_result(None)
                 else:
                     promise.set_exception(error)
 
-        offsets = self.safe()
-        if offsets:
-            self._commit(offsets, settle)
-        else:
-            settle(None)
+        if not (offsets := self.run.safe()):
+            settle(offsets, None)
+            return
+        try:
+            self.run.commit_soon(offsets, settle)
+        except ClosedError as error:
+            settle(offsets, error)
+            raise
 
     def _meanwhile(self) -> tuple[Thread | None, ...]:
-        """During a wait for records in hand: a thread that has one may wait for a commit, or for the end."""
-        if self._wanted:
-            self._commit_wanted()
+        """A thread that has a record in hand may wait for a commit, or for the end."""
+        self._commit_wanted()
         return self._closer, self._reads.closer()
-
-    def _commit_later(self, now: float) -> None:
-        self._commit_at = now + COMMIT_EVERY
-        offsets = self._safe.uncommitted()
-        if offsets:
-            self._commit(offsets, lambda _: None)
-
-    def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], then: Callable[[KafkaError | None], object]) -> None:
-        def committed(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
-            self._committed(offsets, error)
-            then(error)
-
-        try:
-            self._consumer.commit_async(offsets, committed)
-        except KafkaError as error:  # partitions were lost, and the next poll says so; or callbacks are stuck
-            committed(offsets, error)
 
     def _refuse_commits(self) -> None:
         for promise in self._take_wanted():
@@ -209,31 +191,3 @@ class Dispatcher(ThreadListener):
             while True:
                 wanted.append(self._wanted.popleft())
         return wanted
-
-    # ---------------------------------------------------------------- the listener, inside `poll`
-
-    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        """Give them to streams."""
-        self._safe.begin(partitions)
-        if not self.ended and (strange := self._allotment.assign(partitions)):
-            self._safe.end(strange)
-            log.info("%s: %s: for no stream, and so not read while the streams are open", self._plan.where, ", ".join(map(str, strange)))
-            self._pauses.leave_out(strange)
-        self._tell(partitions, "on_partitions_assigned")
-
-    def _end_in_hand(self, partitions: list[TopicPartition]) -> None:
-        limit = min(self._plan.drain, self._plan.max_poll / 2, self._reads.left())
-        self._allotment.end(partitions, limit, self._meanwhile)
-
-    # ---------------------------------------------------------------- the end
-
-    def _finish(self) -> None:
-        """Wait for the records in hand, commit what is finished, and go back to the first record of each partition that is not."""
-        allotment, began = self._allotment, system.monotonic()
-        until = min(began + self._plan.drain, system.TIMEOUT_MAX if self._drain_until is None else self._drain_until)
-        if not allotment.drain(max(0.0, until - began), self._meanwhile):
-            log.warning("%s: streams still have records in hand after %g s; these are not finished", self._plan.where, until - began)
-        self._reads.go_back(self._safe.places())
-        self._commit_now(self._safe.uncommitted(), max(LEAST_SECONDS, min(COMMIT_SECONDS, until - began)))
-        self._pauses.end()
-        allotment.drop(list(allotment.queues))

@@ -11,7 +11,9 @@ from operator import itemgetter
 from threading import Thread
 from typing import Protocol
 
+from pykafka4.consumer.guard import Guard
 from pykafka4.consumer.selection import Run, Selection
+from pykafka4.consumer.waits import Waits
 from pykafka4.core.subscription import Place
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
@@ -21,9 +23,17 @@ _offset = itemgetter(0)
 
 
 class Reads(Protocol):
-    """What a run, which reports itself what is finished, needs of the consumer's session."""
+    """The consumer's session, as a run uses it."""
 
     selection: Selection
+
+    @property
+    def guard(self) -> Guard:
+        """Which thread or task uses the consumer."""
+
+    @property
+    def waits(self) -> Waits:
+        """How a thread or a task waits."""
 
     def left(self) -> float:
         """How many seconds are left to close the consumer; infinity while nobody closes it."""

@@ -13,9 +13,9 @@ from typing import Any, Final, overload
 
 from pykafka4.client.runtime import warn_unclosed
 from pykafka4.consumer.processing.allotment import Allotment, StreamState
-from pykafka4.consumer.processing.consumer_run import Consumes
-from pykafka4.consumer.processing.dispatcher import Dispatcher, StreamsPlan
-from pykafka4.consumer.processing.run import at_least_one
+from pykafka4.consumer.processing.dispatcher import Dispatcher
+from pykafka4.consumer.processing.limits import Limits, at_least_one
+from pykafka4.consumer.processing.run_loop import Consumes
 from pykafka4.errors import ConfigError, ForkedClientError, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import api_timeout, check_timeout, refuse_pickling
@@ -97,9 +97,9 @@ class Streams(Sequence[Stream]):
     `status`.
     """
 
-    def __init__(self, states: Sequence[StreamState], allotment: Allotment, dispatcher: Dispatcher, loop: Any, plan: StreamsPlan) -> None:
-        self._streams = [Stream(self, state, allotment, loop) for state in states]
-        self._allotment, self._dispatcher, self._plan, self._loop = allotment, dispatcher, plan, loop
+    def __init__(self, dispatcher: Dispatcher, loop: Any) -> None:
+        self._streams = [Stream(self, state, dispatcher, loop) for state in dispatcher.streams]
+        self._dispatcher, self._loop = dispatcher, loop
         self._finalizer = weakref.finalize(self, _forgotten, dispatcher)
         self._finalizer.atexit = False
 
@@ -130,7 +130,7 @@ class Streams(Sequence[Stream]):
 
     def stop(self) -> None:
         """Have every loop end when it asks for its next record. Waits for nothing; may be called from any thread and signal handler."""
-        self._allotment.stop()
+        self._dispatcher.stop()
 
     def close(self, timeout: float | None = None) -> None:
         """End all loops, wait for the current records, commit what is finished. The consumer stays open, and its partitions assigned.
@@ -142,21 +142,21 @@ class Streams(Sequence[Stream]):
         """
         limit = check_timeout(timeout)
         self._end(limit)
-        error = self._allotment.error
-        if error is not None and not self._allotment.raised:
-            self._allotment.raised = True
+        error = self._dispatcher.error
+        if error is not None and not self._dispatcher.raised:
+            self._dispatcher.raised = True
             raise error
 
     def _end(self, limit: float | None) -> None:
         self._finalizer.detach()
         if self._loop.forked:
             return
-        drain = self._plan.drain if limit is None else limit
-        self._dispatcher.end(system.monotonic() + drain)
+        drain = self._dispatcher.limits.drain if limit is None else limit
+        self._dispatcher.close(system.monotonic() + drain)
         if self._dispatcher.in_own_thread() or logs.current().on_loop():  # on a loop: a destructor
             return
         if not self._dispatcher.wait_for_end(drain + 10.0 if limit is None else limit):
-            log.warning("%s: the streams have not ended within %g s; they end in the background", self._plan.where, drain)
+            log.warning("%s: the streams have not ended within %g s; they end in the background", self._dispatcher.limits.where, drain)
 
     def __enter__(self) -> Streams:
         return self
@@ -178,7 +178,7 @@ def _forgotten(dispatcher: Dispatcher) -> None:
     """The handle was garbage-collected while open, and so nobody reads a stream."""
     if not dispatcher.ended:
         warn_unclosed("Streams")
-        dispatcher.end(0.0)
+        dispatcher.close(0.0)
 
 
 def stream_counts(topics: object, count: object) -> tuple[Counts, Any]:
@@ -195,34 +195,28 @@ def stream_counts(topics: object, count: object) -> tuple[Counts, Any]:
     return {None: at_least_one(count, "count", MOST_STREAMS)}, topics
 
 
-def open_streams(consumer: Consumes, counts: Counts, plan: StreamsPlan, session: Any, subscribe: Callable[[], object]) -> Streams:
+def open_streams(consumer: Consumes, counts: Counts, limits: Limits, session: Any, subscribe: Callable[[], object]) -> Streams:
     """See Consumer.streams. `session` is the consumer's; `subscribe()` subscribes it."""
     states = [
         StreamState(topic, f"stream {n}" if topic is None else f"stream {n} of {topic}")
         for topic, most in counts.items()
         for n in range(most)
     ]
-    guard, selection, allotment = session.guard, session.selection, Allotment(states, consumer.wakeup)
+    guard, selection = session.guard, session.selection
     read = consumer.assignment()
     if strange := sorted(tp for tp in read if tp in selection.by_hand or (None not in counts and tp.topic not in counts)):
         raise ConfigError(f"streams: this consumer reads {strange[0]}, which is for no stream: call unsubscribe() first")
 
-    def give_back(whole: bool) -> None:
-        if whole and selection.run is dispatcher:
-            selection.run = None
-        guard.lent = None
-
-    dispatcher = Dispatcher(consumer, allotment, plan, session, give_back)
-    thread = system.Thread(target=dispatcher.run, name=f"pykafka4-streams-{plan.client_id}", daemon=True)
+    dispatcher = Dispatcher(consumer, states, limits, session)
+    thread = system.Thread(target=dispatcher.serve, name=f"pykafka4-streams-{session.config.client_id}", daemon=True)
     subscribe()
     guard.iterations.clear()  # the caller is not in a loop any more: the thread of the streams polls from now on
-    allotment.assign(read)
-    streams = Streams(states, allotment, dispatcher, session.runtime.loop, plan)
+    dispatcher.assign(read)
+    streams = Streams(dispatcher, session.runtime.loop)
     try:
-        guard.lent, selection.run = (thread, "streams of this consumer are open: close them first"), dispatcher
+        guard.lent, selection.run = (thread, "streams of this consumer are open: close them first"), dispatcher.run
         thread.start()
     except BaseException:
-        give_back(True)
-        dispatcher.ended = True
+        dispatcher.give_back()
         raise
     return streams

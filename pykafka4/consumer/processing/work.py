@@ -15,28 +15,27 @@ import inspect
 import itertools
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping
-from concurrent.futures import Executor, Future
-from typing import Any, Final, NamedTuple
+from concurrent.futures import Future
+from typing import Any, NamedTuple
 
 import attrs
 
-from pykafka4.consumer.processing.dead_letters import DeadLetters
-from pykafka4.consumer.processing.own_threads import NEVER
 from pykafka4.consumer.processing.partition_turns import PartitionTurns
+from pykafka4.consumer.processing.plan import Plan
 from pykafka4.consumer.processing.progress import Progress, Task
+from pykafka4.consumer.processing.run_loop import COMMIT_SECONDS
 from pykafka4.core.subscription import Place
 from pykafka4.errors import KafkaError, shown
+from pykafka4.logs import get_log
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal
+from pykafka4.net.handoff.workers import Workers
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Delivery, Record
 
-__all__ = ["Handler", "Lane", "Order", "Processed", "Retries", "Work", "checked_delivery", "deliveries"]
+__all__ = ["Lane", "Processed", "Work", "checked_delivery", "deliveries"]
 
-LONGEST_BACKOFF: Final = 30.0  # seconds between two attempts
-
-Handler = Callable[[Record], object]
-Order = Callable[[Record], Hashable]  # records with the same result are handled in order
+log = get_log("pykafka4.processing")
 
 
 class Processed(NamedTuple):
@@ -45,18 +44,6 @@ class Processed(NamedTuple):
     finished: int = 0
     dead_letters: int = 0
     retries: int = 0
-
-
-@attrs.frozen
-class Retries:
-    """How often a record is tried again after its handler raised, and after how many seconds; the wait doubles each time."""
-
-    most: int
-    backoff: float
-
-    def wait(self, attempts: int) -> float:
-        """Seconds until the next attempt, after so many."""
-        return float(min(self.backoff * 2 ** min(attempts - 1, 60), max(self.backoff, LONGEST_BACKOFF)))
 
 
 @attrs.define(eq=False)
@@ -68,23 +55,16 @@ class Lane:
 
 
 class Work:
-    """The records in hand. `add`, `start_due` and `end` are called by the thread that polls, the rest by workers and callbacks."""
+    """The records in hand of `Consumer.process` (see `RecordsInHand`): handlers work on threads.
 
-    def __init__(
-        self,
-        handle: Handler,
-        order: Order,
-        retries: Retries,
-        dead_letters: DeadLetters | None,
-        executor: Executor | None,
-        wake: Callable[[], object],
-    ) -> None:
-        """`executor` is None where `_submit` needs none.
+    The run loop calls the public methods, workers and callbacks the others.
+    """
 
-        `wake()` has the thread that polls look at `error` and at watched partitions. It is called on workers.
-        """
-        self._handle, self._order, self._retries, self._dead_letters = handle, order, retries, dead_letters
-        self._executor, self._wake = executor, wake
+    def __init__(self, plan: Plan, wake: Callable[[], object]) -> None:
+        """`wake()` has the thread that polls look at `error` and at watched partitions. It is called on workers."""
+        self._plan, self._wake = plan, wake
+        self.limits = plan.limits
+        self._threads = Workers("pykafka4-process", plan.workers, plan.limits.where)  # daemons: a stuck handler does not keep Python alive
         self._lock = system.RLock()  # of everything below
         self._ends = Signal()  # when nothing of a partition runs any more
         self._lanes: dict[Hashable, Lane] = {}
@@ -100,11 +80,11 @@ class Work:
         self.error: BaseException | None = None
         self.processed = Processed()
 
-    # ---------------------------------------------------------------- calls of the thread that polls
+    # ---------------------------------------------------------------- calls of the run loop
 
     def add(self, records: Collection[Record], taken: Callable[[], object] = lambda: None) -> None:
-        """Take these into hand; `taken()` is called before the first handler starts."""
-        keys = [self._order(record) for record in records]
+        """See RecordsInHand.add."""
+        keys = [self._plan.order(record) for record in records]
         fresh: list[Lane] = []
         with self._lock:
             for record, key in zip(records, keys, strict=True):
@@ -126,8 +106,26 @@ class Work:
             known = self.partitions[tp] = Progress(tp)
         return known
 
-    def start_due(self, now: float) -> None:
-        """Try again what is due."""
+    @property
+    def abandoned(self) -> bool:
+        """See RecordsInHand.abandoned."""
+        return False
+
+    def goes_on(self) -> bool:
+        """See RecordsInHand.goes_on."""
+        return self.error is None and (self._plan.stop is None or not self._plan.stop.is_set())
+
+    def assign(self, tps: Collection[TopicPartition]) -> Collection[TopicPartition]:
+        """See RecordsInHand.assign."""
+        return ()
+
+    def size(self, tp: TopicPartition) -> int:
+        """The window of this partition."""
+        progress = self.partitions.get(tp)
+        return 0 if progress is None else progress.window
+
+    def look(self, now: float) -> None:
+        """Start the attempts that are due."""
         due: list[Lane] = []
         with self._lock:
             while self._waiting and self._waiting[0][0] <= now:
@@ -135,14 +133,21 @@ class Work:
         for lane in due:
             self._submit(self._run, lane)
 
-    def end(self, tps: Collection[TopicPartition], timeout: float) -> None:
-        """Start no more of these partitions' records, and wait for those in hand."""
-        ending = self.begin_end(tps)
-        mine = self._runs.get(system.get_ident())  # a handler closes the consumer: its own record is not waited for
-        self._ends.wait(lambda: not any(progress.running > (progress is mine) for progress in ending), timeout)
+    def end(self, tps: Collection[TopicPartition], timeout: float) -> Any:
+        """See RecordsInHand.end."""
+        ending, mine = self._begin_end(tps), self._handled_here()  # a handler closes the consumer: its own record is not waited for
+        return self._until(lambda: not any(progress.running > (progress is mine) for progress in ending), timeout)
 
-    def begin_end(self, tps: Collection[TopicPartition]) -> list[Progress]:
-        """Start no more of these partitions' records; returns what has to end."""
+    def _until(self, condition: Callable[[], bool], timeout: float) -> Any:
+        """Wait for this condition, which only the end of a handler makes true; returns its last value."""
+        return self._ends.wait(condition, timeout)
+
+    def _handled_here(self) -> Progress | None:
+        """The partition of the handler that calls."""
+        return self._runs.get(system.get_ident())
+
+    def _begin_end(self, tps: Collection[TopicPartition]) -> list[Progress]:
+        """Start no more of these partitions' records."""
         with self._lock:
             ending = [self.partitions[tp] for tp in tps if tp in self.partitions]
             for progress in ending:
@@ -150,13 +155,13 @@ class Work:
             return ending
 
     def drop(self, tps: Collection[TopicPartition]) -> None:
-        """These have ended: what finishes from now on does not count."""
-        self.begin_end(tps)
+        """See RecordsInHand.drop."""
+        self._begin_end(tps)
         with self._lock:
             self.held -= sum(self.partitions.pop(tp).window for tp in tps if tp in self.partitions)
 
     def watch(self, windows: Mapping[TopicPartition, int]) -> None:
-        """Wake the thread that polls, once, when the window of one of these partitions is not larger than that."""
+        """See RecordsInHand.watch."""
         with self._lock:
             self._watched = dict(windows)
             free = any(tp not in self.partitions or self.partitions[tp].window <= window for tp, window in windows.items())
@@ -172,6 +177,14 @@ class Work:
                     found[tp] = first
         return found
 
+    def drain(self, error: BaseException | None) -> Any:
+        """Wait for the running handlers."""
+        if not self.stop(self.limits.drain):
+            log.warning(
+                "%s: handlers still run after drain_timeout=%g s; their records are not finished", self.limits.where, self.limits.drain
+            )
+        return COMMIT_SECONDS
+
     def stop(self, timeout: float) -> bool:
         """Start no more handlers; whether those that run returned in time."""
         self.refuse()
@@ -181,6 +194,17 @@ class Work:
         """Start no more handlers."""
         with self._lock:
             self._stopping = True
+
+    def give_up(self) -> None:
+        """See RecordsInHand.give_up."""
+        self.refuse()
+        self._threads.end()
+
+    def result(self) -> Processed:
+        """The counts; raises the error that ended the run. Not inside a context manager: that cannot pass on every exception."""
+        if self.error is not None:
+            raise self.error
+        return self.processed
 
     # ---------------------------------------------------------------- on workers and callbacks
 
@@ -192,13 +216,15 @@ class Work:
 
     def _start_worker(self) -> None:
         """Have a worker take one of the queued calls."""
-        assert self._executor is not None
+        if self._plan.executor is None:
+            self._threads.submit(self._take_turn)
+            return
         try:
-            future = self._executor.submit(self._take_turn)
+            future = self._plan.executor.submit(self._take_turn)
         except Exception as error:  # it was shut down, for example
             self._fail(error)
             return
-        if future is not NEVER and isinstance(future, Future):
+        if isinstance(future, Future):
             future.add_done_callback(self._look_after)
 
     def _take_turn(self) -> None:
@@ -243,7 +269,7 @@ class Work:
         thread = system.get_ident()
         self._runs[thread] = task.progress
         try:
-            returned = self._handle(task.record)
+            returned = self._plan.handle(task.record)
         except Exception as error:
             self._failed(lane, task, error)
         except BaseException as error:
@@ -316,25 +342,25 @@ class Work:
         with self._lock:
             self._count(task, -1)
             given_up = task.ended or self._stopping  # the record is read again, by the next owner or after the next start
-            again = not given_up and task.attempts <= self._retries.most
+            again = not given_up and task.attempts <= self._plan.retries.most
             if again:
-                heapq.heappush(self._waiting, (system.monotonic() + self._retries.wait(task.attempts), next(self._numbers), lane))
-            elif not given_up and self._dead_letters is not None:
+                heapq.heappush(self._waiting, (system.monotonic() + self._plan.retries.wait(task.attempts), next(self._numbers), lane))
+            elif not given_up and self._plan.dead_letters is not None:
                 self._count(task, 1)
         if again:
             return
         if given_up:
             self._next(lane)
-        elif self._dead_letters is None:
+        elif self._plan.dead_letters is None:
             self._fail(error, task)
         else:
             self._submit(self._bury, lane, task, error)  # this thread may be that of the producer's callbacks
 
     def _bury(self, lane: Lane, task: Task, error: BaseException) -> Any:
         """Send its dead letter. Runs on a worker."""
-        assert self._dead_letters is not None
+        assert self._plan.dead_letters is not None
         try:
-            delivery = checked_delivery(self._dead_letters.send(task.record, task.attempts, error))
+            delivery = checked_delivery(self._plan.dead_letters.send(task.record, task.attempts, error))
         except BaseException as refused:
             self._lose(task, error, refused)
         else:

@@ -356,8 +356,8 @@ def test_drain_waits_for_records_in_hand() -> None:
     gate, taken = threading.Event(), threading.Event()
     reading = Elsewhere(lambda: (made.next_record(stream), taken.set(), gate.wait(LONG), made.finish(stream)))
     assert taken.wait(LONG)
-    assert not made.drain(0.0)
-    draining = Elsewhere(lambda: made.drain(LONG))
+    assert not made.wait_for_hands(0.0)
+    draining = Elsewhere(lambda: made.wait_for_hands(LONG))
     until(lambda: made._changed.waiting, LONG, "drain waits")
     gate.set()
     assert draining.ended().result is True

@@ -8,8 +8,9 @@ from concurrent.futures import Executor, Future
 from typing import Any
 
 from pykafka4.consumer.processing.dead_letters import DeadLetters
-from pykafka4.consumer.processing.run import _order
-from pykafka4.consumer.processing.work import Retries, Work
+from pykafka4.consumer.processing.limits import Limits
+from pykafka4.consumer.processing.plan import Plan, Retries, _order
+from pykafka4.consumer.processing.work import Work
 from pykafka4.wire.records.hot import Record
 
 
@@ -42,7 +43,8 @@ class ByHand(Executor):
 
 def work(handle: Callable[[Record], object], by: Any = "key", retries: int = 0, dead: DeadLetters | None = None) -> tuple[Work, ByHand]:
     executor = ByHand()
-    return Work(handle, _order(by), Retries(retries, 1.0), dead, executor, lambda: None), executor
+    limits = Limits("test: group g", most_in_hand=10_000, most_polled=500, drain=30.0, max_poll=300.0, commits=True)
+    return Work(Plan(handle, _order(by), Retries(retries, 1.0), dead, limits, executor=executor), lambda: None), executor
 
 
 def first(todo: Work) -> dict[int, int]:

@@ -8,7 +8,7 @@ import pytest
 
 from pykafka4.consumer import assignment
 from pykafka4.consumer.commits import Commits
-from pykafka4.consumer.processing import run
+from pykafka4.consumer.processing import plan
 from pykafka4.consumer.processing.allotment import Allotment, StreamState
 from pykafka4.consumer.processing.pauses import Pauses
 from pykafka4.consumer.processing.progress import Progress
@@ -60,7 +60,7 @@ def every_poll_takes_what_it_gets(patch: pytest.MonkeyPatch) -> None:
 
 
 def keys_have_no_order(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(run, "_by_key", lambda record: (record.topic, record.partition, record.offset))
+    patch.setattr(plan, "_by_key", lambda record: (record.topic, record.partition, record.offset))
 
 
 def two_streams_read_a_partition(patch: pytest.MonkeyPatch) -> None:
@@ -103,10 +103,10 @@ def a_lane_stops_after_a_record(patch: pytest.MonkeyPatch) -> None:
 def runs_go_on_for_half_a_minute(patch: pytest.MonkeyPatch) -> None:
     ends: dict[int, float] = {}
 
-    def instead(original: Any, self: run.Rounds) -> bool:
+    def instead(original: Any, self: Work) -> bool:
         return original(self) or system.monotonic() < ends.setdefault(id(self), system.monotonic() + 30.0)
 
-    around(patch, run.Rounds, "_goes_on", instead)
+    around(patch, Work, "goes_on", instead)
 
 
 def leaving_takes_its_time(patch: pytest.MonkeyPatch) -> None:

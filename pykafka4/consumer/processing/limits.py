@@ -1,0 +1,50 @@
+"""The checked bounds of a run of `process` or streams."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import attrs
+
+from pykafka4.errors import ConfigError, shown
+from pykafka4.misuse import check_count
+from pykafka4.net import system
+from pykafka4.options.config import ConsumerConfig
+
+__all__ = ["Limits", "at_least_one", "seconds"]
+
+
+@attrs.frozen
+class Limits:
+    """How much a run has in hand, and how long it waits; times are seconds."""
+
+    where: str  # begins log lines
+    most_in_hand: int  # records of all partitions together
+    most_polled: int
+    drain: float  # the wait for records in hand, before partitions go to another member and at the end
+    max_poll: float  # how long a listener may take, and a stream may go unread before that is logged
+    commits: bool  # there is a group
+
+    @classmethod
+    def of(cls, config: ConsumerConfig, max_in_hand: object, drain_timeout: object) -> Self:
+        """Raises TypeError or ConfigError, which names the wrong argument."""
+        most, group = at_least_one(max_in_hand, "max_in_hand", 2**31 - 1), config.group_id
+        drain, max_poll = seconds(drain_timeout, "drain_timeout"), config.max_poll_interval_ms / 1000
+        return cls(f"{config.client_id}: group {group}", most, min(most, config.max_poll_records), drain, max_poll, group is not None)
+
+
+def at_least_one(value: object, what: str, most: int) -> int:
+    """A count of at least 1 and at most `most`."""
+    count = check_count(value, what, most)
+    if not count:
+        raise ConfigError(f"{what} must be at least 1")
+    return count
+
+
+def seconds(value: object, what: str) -> float:
+    """A number of seconds."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{what} must be a number of seconds, not {shown(value)}")
+    if not 0 <= value < system.TIMEOUT_MAX:
+        raise ConfigError(f"{what} must be from 0 to {system.TIMEOUT_MAX:,.0f} seconds, not {shown(value)}")
+    return float(value)

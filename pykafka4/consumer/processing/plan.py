@@ -1,0 +1,174 @@
+"""The checked arguments of `Consumer.process` and `aio.Consumer.process`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable
+from concurrent.futures import Executor
+from functools import partial
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import Any, Final, Protocol
+
+import attrs
+
+from pykafka4.consumer.processing.dead_letters import DeadLetters, Sends
+from pykafka4.consumer.processing.limits import Limits, at_least_one, seconds
+from pykafka4.errors import ConfigError, shown, with_article
+from pykafka4.misuse import check_count
+from pykafka4.options.config import ConsumerConfig
+from pykafka4.wire.records.hot import Record
+
+__all__ = ["Handler", "Order", "Plan", "Retries", "Stop", "check_commits", "check_sends", "plan"]
+
+UNORDERED: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
+LONGEST_BACKOFF: Final = 30.0  # seconds between two attempts
+MOST_WORKERS: Final = 1_000
+ELSEWHERE: Final = ("ProcessPoolExecutor", "InterpreterPoolExecutor")  # executors that pickle what they run
+
+Handler = Callable[[Record], object]
+Order = Callable[[Record], Hashable]  # records with the same result are handled in order
+
+
+class Stop(Protocol):
+    """What ends the processing: a threading.Event, for example."""
+
+    def is_set(self) -> bool:
+        """Whether to stop."""
+
+
+@attrs.frozen
+class Retries:
+    """How often a record is tried again after its handler raised, and after how many seconds; the wait doubles each time."""
+
+    most: int
+    backoff: float
+
+    def wait(self, attempts: int) -> float:
+        """Seconds until the next attempt, after so many."""
+        return float(min(self.backoff * 2 ** min(attempts - 1, 60), max(self.backoff, LONGEST_BACKOFF)))
+
+
+@attrs.frozen
+class Plan:
+    """How records are processed."""
+
+    handle: Handler
+    order: Order
+    retries: Retries
+    dead_letters: DeadLetters | None
+    limits: Limits
+    workers: int = 8
+    stop: Stop | None = None
+    executor: Executor | None = None
+
+
+def plan(
+    config: ConsumerConfig,
+    handle: Handler,
+    by: object,
+    workers: object,
+    retries: object,
+    retry_backoff: object,
+    dead_letter: object,
+    producer: Sends | None,
+    max_in_hand: object,
+    drain_timeout: object,
+    stop: Stop | None,
+    executor: Executor | None = None,
+) -> Plan:
+    """Check the other arguments of `process`; TypeError or ConfigError names the wrong one."""
+    if dead_letter is None and producer is not None:
+        raise ConfigError("producer is for dead letters: pass dead_letter='a topic' as well, or leave it out; handlers use their own")
+    _check_handler(handle)
+    _check_executor(executor)
+    if stop is not None and not callable(getattr(stop, "is_set", None)):
+        raise TypeError(f"stop must have is_set(), as a threading.Event, not {shown(stop)}")
+    return Plan(
+        handle,
+        _order(by),
+        Retries(check_count(retries, "retries", 2**31 - 1), seconds(retry_backoff, "retry_backoff")),
+        None if dead_letter is None else DeadLetters(dead_letter, producer, config.group_id),
+        Limits.of(config, max_in_hand, drain_timeout),
+        at_least_one(workers, "workers", MOST_WORKERS),
+        stop,
+        executor,
+    )
+
+
+def check_commits(config: ConsumerConfig) -> None:
+    """ConfigError if the consumer commits records that handlers have not finished."""
+    if config.group_id is not None and config.enable_auto_commit:
+        raise ConfigError("process commits what is finished itself: create the consumer with enable_auto_commit=False")
+
+
+def check_sends(producer: object) -> None:
+    """TypeError for a producer of dead letters whose `send` nobody would await."""
+    if _is(inspect.iscoroutinefunction, getattr(producer, "send", None)):
+        raise TypeError(
+            f"producer must be a pykafka4.Producer, not {type(producer).__module__}.{type(producer).__name__}, whose send must be awaited: "
+            "that one is for pykafka4.aio.Consumer.process"
+        )
+
+
+def _check_handler(handle: object) -> None:
+    if _is(inspect.isgeneratorfunction, handle) or _is(inspect.isasyncgenfunction, handle):
+        raise TypeError(
+            f"process: the handler {shown(handle)} is a generator function, whose body nobody would run: use a function without yield"
+        )
+
+
+def _check_executor(executor: object) -> None:
+    if executor is None:
+        return
+    if not isinstance(executor, Executor):
+        raise TypeError(f"executor must be a concurrent.futures.Executor, not {shown(executor)}")
+    if any(kind.__name__ in ELSEWHERE for kind in type(executor).__mro__):
+        raise TypeError(
+            f"executor must use threads of this interpreter, as a ThreadPoolExecutor does, not {type(executor).__name__}: "
+            "use one of these inside the handler"
+        )
+
+
+def _is(kind: Callable[[Any], bool], function: object) -> bool:
+    """Whether `function` is of this kind, or an object whose `__call__` is, or a `functools.partial` of one."""
+    while isinstance(function, partial):
+        function = function.func
+    calls = (base.__dict__["__call__"] for base in type(function).__mro__ if "__call__" in base.__dict__)
+    return kind(function) or kind(next(calls, None))
+
+
+def _order(by: object) -> Order:
+    if by == "partition":
+        return _by_partition
+    if by == "key":
+        return _by_key
+    if callable(by):
+        if any(_is(kind, by) for kind in (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)):
+            raise TypeError(
+                f"by must return what is handled in order; {shown(by)} returns a coroutine or generator, another for each record"
+            )
+        return partial(_checked_key, by)
+    raise ConfigError(f"by must be 'key', 'partition' or a callable that takes a record, not {shown(by)}")
+
+
+def _by_partition(record: Record) -> Hashable:
+    return record.topic, record.partition
+
+
+def _by_key(record: Record) -> Hashable:
+    """Records without a key have no order."""
+    return record.topic, record.partition, record.key, None if record.key is not None else record.offset
+
+
+def _checked_key(by: Order, record: Record) -> Hashable:
+    key = by(record)
+    if isinstance(key, UNORDERED):
+        if isinstance(key, CoroutineType):
+            key.close()
+        kind = with_article(type(key).__name__)
+        raise TypeError(f"by must return what is handled in order, not {kind}: there is another for each record")
+    try:
+        hash(key)
+    except TypeError as error:
+        raise TypeError(f"by must return what can be a key of a dict, such as a str or tuple, not {shown(key)}: {error}") from None
+    return key

@@ -1,0 +1,294 @@
+"""The run loop of `Consumer.process`, `aio.Consumer.process` and `Consumer.streams`: polls, hands records out, pauses, commits, ends.
+
+Invariant: a partition is released, and a run ends, after the commit of its finished records; no commit passes an unfinished record.
+The loop goes on polling while handlers or streams work, so that the member keeps its partitions. A partition is paused while its share of
+records is in hand: one slow record does not hold up the other partitions.
+
+The loop is written once, as steps (see `consumer.waits`). Threads and tasks differ in how calls wait: those of a `Consumer` and of `Work`
+block, those of an `aio.Consumer` and of `TaskWork` return awaitables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, Protocol
+
+from pykafka4.consumer.processing.limits import Limits
+from pykafka4.consumer.processing.pauses import Pauses, Pausing
+from pykafka4.consumer.processing.safe import Reads, Safe
+from pykafka4.consumer.waits import Steps, at_once
+from pykafka4.core.subscription import Place
+from pykafka4.errors import ClosedError, KafkaError
+from pykafka4.logs import get_log
+from pykafka4.net import system
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.wire.records.hot import Record
+
+__all__ = ["COMMIT_SECONDS", "Consumes", "OnCommitted", "RecordsInHand", "RunLoop", "run"]
+
+log = get_log("pykafka4.processing")
+
+LOOK: Final = 0.2  # seconds between looks at `stop`, at retries and at failures
+COMMIT_EVERY: Final = 5.0
+COMMIT_SECONDS: Final = 10.0  # for a commit before partitions are released, and at the end
+
+OnCommitted = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
+
+
+class Consumes(Pausing, Protocol):
+    """The methods of a Consumer or an aio.Consumer that a run calls."""
+
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Any:
+        """See Consumer.poll."""
+
+    def wakeup(self) -> None:
+        """See Consumer.wakeup."""
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float | None = None) -> Any:
+        """See Consumer.commit."""
+
+    def commit_async(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], on_done: OnCommitted) -> None:
+        """See Consumer.commit_async."""
+
+
+class RecordsInHand(Protocol):
+    """The records of a run between poll and commit: `Work`, `TaskWork` (handlers) or `Dispatcher` (streams)."""
+
+    limits: Limits
+    held: int  # records that count against `Limits.most_in_hand`
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether the run never goes on, because its event loop was closed."""
+
+    @property
+    def partitions(self) -> Collection[TopicPartition]:
+        """The partitions that may have records in hand."""
+
+    def goes_on(self) -> bool:
+        """Whether to poll again."""
+
+    def look(self, now: float) -> None:
+        """Do the work that is due; called after each poll."""
+
+    def assign(self, tps: Collection[TopicPartition]) -> Collection[TopicPartition]:
+        """These partitions are assigned; returns the partitions that nobody reads."""
+
+    def add(self, records: Collection[Record], taken: Callable[[], object]) -> None:
+        """Take these into hand; `taken()` is called before anybody handles one."""
+
+    def size(self, tp: TopicPartition) -> int:
+        """The number of records of this partition that count against its share."""
+
+    def watch(self, sizes: Mapping[TopicPartition, int]) -> None:
+        """Wake the thread or task that polls, once, when one of these partitions has no larger size."""
+
+    def unfinished(self) -> Mapping[TopicPartition, Place]:
+        """The first unfinished record of each partition."""
+
+    def end(self, tps: Collection[TopicPartition], timeout: float) -> Any:
+        """Hand out no more records of these partitions, and wait for the records in hand."""
+
+    def drop(self, tps: Collection[TopicPartition]) -> None:
+        """Forget the records of these partitions; a record that is finished later does not count."""
+
+    def drain(self, error: BaseException | None) -> Any:
+        """The run ends, perhaps by `error`: wait for the records in hand. Returns how many seconds the last commit may take."""
+
+    def give_up(self) -> None:
+        """Begin no record from now on, and cancel handlers that can be cancelled."""
+
+
+class RunLoop:
+    """One run. The thread or task that polls uses it; the listener runs there, or where the consumer is closed."""
+
+    def __init__(self, consumer: Consumes, in_hand: RecordsInHand, reads: Reads) -> None:
+        self._consumer, self._in_hand, self._reads, self._waits = consumer, in_hand, reads, reads.waits
+        self._limits = in_hand.limits
+        self._safe = Safe(reads, in_hand.unfinished)
+        self._pauses = Pauses(consumer, self._limits.most_in_hand)
+        self._commit_at = system.monotonic() + COMMIT_EVERY
+        self.closed = False  # the consumer is closed elsewhere, where the listener commits the finished records
+
+    # ---------------------------------------------------------------- rounds
+
+    def run(self) -> Steps[None]:
+        """Poll until the records in hand say that the run ends, or an error does."""
+        try:
+            while self._in_hand.goes_on():
+                most = self._pauses.room(self._in_hand.held, self._limits.most_polled)
+                self._round((yield from self._waits.awaited(self._consumer.poll(LOOK, most))))
+        except BaseException as error:
+            yield from self._finish(error)
+            raise
+        yield from self._finish(None)
+
+    def _round(self, polled: list[Record]) -> None:
+        """Take the polled records into hand; then pause, resume, retry and commit."""
+        in_hand, pauses = self._in_hand, self._pauses
+        in_hand.add(polled, self._reads.taken)
+        pauses.pause_full({TopicPartition(record.topic, record.partition) for record in polled}, in_hand.size)
+        pauses.resume_free(in_hand.size, in_hand.watch)
+        now = system.monotonic()
+        in_hand.look(now)
+        if now >= self._commit_at:
+            self._commit_at = now + COMMIT_EVERY
+            self._drop_gone()
+            self.commit_soon(self._uncommitted(), self.committed)
+
+    def _drop_gone(self) -> None:
+        """The listener hears nothing of partitions that `assign` has taken away; a commit with one of them would fail for all."""
+        mine = self._consumer.assignment()
+        self._safe.keep(mine)
+        if gone := [tp for tp in self._in_hand.partitions if tp not in mine]:
+            self._in_hand.drop(gone)
+            self._pauses.forget(gone)
+
+    # ---------------------------------------------------------------- commits
+
+    def safe(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The offsets that `commit` of the application may commit."""
+        return self._safe.places()
+
+    def paused_by_application(self, tps: Collection[TopicPartition]) -> None:
+        """These partitions stay paused."""
+        self._pauses.forget(tps)
+
+    def _uncommitted(self, tps: Collection[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
+        return self._safe.uncommitted(tps) if self._limits.commits else {}
+
+    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
+        """Log a failed commit."""
+        if error is not None:
+            log.warning("%s: the commit of finished records failed, and is repeated: %s", self._limits.where, error)
+
+    def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], then: OnCommitted) -> None:
+        """Commit without waiting. `then(offsets, error)` is called with the outcome, unless there is nothing to commit."""
+        try:
+            if offsets:
+                self._consumer.commit_async(offsets, then)
+        except ClosedError:
+            raise
+        except KafkaError as error:  # partitions were lost, and the next poll says so; or callbacks are stuck
+            then(offsets, error)
+
+    def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> Steps[None]:
+        """Commit before partitions are released, or at the end; without waiting, if there is no time.
+
+        A failure is logged: the rest of the end has to be done. Only ClosedError is raised: the thread or task that closes commits.
+        """
+        left = min(timeout, self._reads.left())
+        if left <= 0 or not offsets:
+            self.commit_soon(offsets, self.committed)
+            return
+        try:
+            yield from self._waits.awaited(self._consumer.commit(offsets, left))
+        except ClosedError:
+            raise
+        except KafkaError as error:
+            log.warning("%s: the last commit of finished records failed; they will be read again: %s", self._limits.where, error)
+
+    # ---------------------------------------------------------------- the listener, inside `poll` or `close`
+
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Any:
+        """Commit these partitions from now on."""
+        self._safe.begin(partitions)
+        if left_out := self._in_hand.assign(partitions):
+            self._safe.end(left_out)
+            names = ", ".join(map(str, left_out))
+            log.info("%s: %s: for no stream, and so not read while the streams are open", self._limits.where, names)
+            self._pauses.leave_out(left_out)
+        return self._tell(partitions, "on_partitions_assigned")
+
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Any:
+        """Wait for the records in hand, and commit, before another member begins."""
+        return self._waits.drive(self._release(partitions))
+
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> Any:
+        """Another member may have begun: nothing can be committed."""
+        self._gone(partitions)
+        return self._tell(partitions, "on_partitions_lost", "on_partitions_revoked")
+
+    def _release(self, partitions: list[TopicPartition]) -> Steps[None]:
+        limit = min(self._limits.drain, self._limits.max_poll / 2, self._reads.left())
+        yield from self._waits.awaited(self._in_hand.end(partitions, limit))
+        offsets = self._uncommitted(partitions)
+        self._gone(partitions)
+        yield from self._commit_now(offsets, COMMIT_SECONDS)
+        yield from self._waits.awaited(self._tell(partitions, "on_partitions_revoked"))
+
+    def _gone(self, tps: Collection[TopicPartition]) -> None:
+        """Another member has these partitions."""
+        self._safe.end(tps)
+        self._in_hand.drop(tps)
+        self._pauses.release(tps)
+
+    def _tell(self, partitions: list[TopicPartition], *methods: str) -> Any:
+        """Call the first of these methods that the application's listener has."""
+        for method in methods:
+            listen: Callable[[list[TopicPartition]], Any] | None = getattr(self._reads.selection.listener, method, None)
+            if listen is not None:
+                return listen(partitions)
+        return None
+
+    # ---------------------------------------------------------------- the end
+
+    def _finish(self, error: BaseException | None) -> Steps[None]:
+        """Wait for the records in hand, commit, and go back to the first unfinished record of each partition.
+
+        Ctrl-C or a cancellation ends the wait, not the rest: otherwise the next run, or `poll`, would skip unfinished records.
+        """
+        if self.abandoned:  # this generator is collected: the next call on another event loop has the run end
+            return
+        seconds = 0.0
+        try:
+            seconds = yield from self._waits.awaited(self._in_hand.drain(error))
+        finally:
+            if not self.abandoned:
+                yield from self._leave(seconds)
+
+    def _leave(self, seconds: float) -> Steps[None]:
+        self._in_hand.give_up()
+        try:
+            try:
+                self._go_back()
+            except KeyboardInterrupt:
+                self._go_back()
+                raise
+            yield from self._commit_now(self._uncommitted(), seconds)
+        except ClosedError:
+            self.closed = True
+        except KafkaError:  # of a client that has crashed; the records are processed again
+            return
+
+    def _go_back(self) -> None:
+        self._reads.go_back(self._safe.places())
+        self._pauses.end()
+
+    def end(self) -> None:
+        """Stop using the consumer; may be called again."""
+        if not self.closed:
+            self._reads.end_run(self)
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether the run never goes on, because its event loop was closed."""
+        return self._in_hand.abandoned
+
+    def abandon(self) -> None:
+        """End an abandoned run: the consumer is used on another event loop."""
+        self._in_hand.give_up()
+        self._go_back()
+        offsets = self._uncommitted()
+        self.end()  # first: a commit by the application has an abandoned run end
+        self.commit_soon(offsets, self.committed)
+
+
+def run(consumer: Consumes, in_hand: RecordsInHand, reads: Reads) -> None:
+    """Run on this thread until the end."""
+    loop = RunLoop(consumer, in_hand, reads)
+    try:
+        reads.begin_run(loop)
+        at_once(loop.run())
+    finally:  # also if Ctrl-C has ended the end: `commit` of the application would commit the offsets of a run that stays
+        loop.end()
