@@ -152,10 +152,14 @@ class Recovery:
     offline: dict[TopicPartition, Any] = attrs.Factory(dict)
     reports: list[tuple[TopicPartition, KafkaError]] = attrs.Factory(list)
     healed: list[TopicPartition] = attrs.Factory(list)
+    retried: list[TopicPartition] = attrs.Factory(list)
     on_online: list[Callable[[TopicPartition], None]] = attrs.Factory(list)
 
     def leader(self, tp: TopicPartition) -> Leader | None:
         return None if tp in self.offline else self.cluster.leader(tp)
+
+    def note_retry(self, now: float, tp: TopicPartition, reason: KafkaError) -> None:
+        self.retried.append(tp)
 
     def report(self, now: float, tp: TopicPartition, reason: KafkaError, node: int | None = None) -> None:
         self.offline[tp] = attrs.make_class("Offline", ["reason"])(reason)

@@ -229,6 +229,8 @@ class FetchAnswers:
     def _hold(self, now: float, position: Position, reason: KafkaError) -> None:
         """Do not fetch `position` for a back-off. The partition is not offline: others that use it, such as a producer, continue."""
         rest = position.rest = position.rest or Rest(Backoff.retry(self._config, self._random))
+        position.reported = True
+        self._recovery.note_retry(now, position.tp, reason)
         waits = rest.reason is not None  # two Fetches were in flight: one failure, not two
         rest.reason = reason
         self._positions.touch(position.tp)

@@ -331,6 +331,7 @@ class Cluster:
         """Drop the topic's metadata. A response that arrives later is ignored."""
         self._queue.discard(name)
         self._vanishing.pop(name, None)
+        self._network.troubles.over((self, name))
         known = self._topics.pop(name)
         for topic_id in (known.topic_id, *known.former_ids):
             if topic_id is not None:
@@ -516,7 +517,11 @@ class Cluster:
             known.not_before = now
         else:
             known.not_before = now + known.backoff.next()
-        if name in self._wanted and known.troubled:
+        if name not in self._wanted or not known.troubled:
+            self._network.troubles.over((self, name))
+        else:
+            if known.error is not None:
+                self._network.troubles.note(now, (self, name), broker_error(known.error.code, f"topic {name}", topic=name))
             if known.backoff.attempts % ASKS_PER_BROKER == 0:  # not every time: a missing topic should not open connections to all brokers
                 self._avoid(now)
             self._ask_for(name, known.not_before)

@@ -22,6 +22,7 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import Change, Cluster
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.network.network import Network
+from pykafka4.core.network.troubles import WARN_AFTER_S
 from pykafka4.core.timers import Timers
 from pykafka4.errors import KafkaError
 from pykafka4.options.config import ClientConfig
@@ -85,6 +86,7 @@ class Recovery:
         self._network_changes = -1
         self._up = False  # whether a broker was connected at the last look
         self._timers = Timers()
+        self._tell_at = INFINITY  # when to note again that partitions are offline
         self._slack = min(SLACK, SLACK_PART * config.retry_backoff_ms / 1000)
         cluster.on_change.append(self._on_change)
         cluster.on_forgotten.append(self._forgotten)
@@ -97,16 +99,23 @@ class Recovery:
         """A request for `tp` failed with an error that another leader or a retry may resolve. `node`: where it was sent, if known."""
         if not self._cluster.wants(tp.topic):  # the response to a request of a machine that has ended
             return
+        self.note_retry(now, tp, reason)
         known = self.offline.get(tp)
         if known is not None:  # several requests were in flight: count one failure
             known.reason = reason
             return
-        backoffs = self._backoffs.setdefault(tp.topic, {})
-        backoff = backoffs.get(tp) or backoffs.setdefault(tp, self._new_backoff())
-        leader = self._cluster.leader(tp)
+        backoff, leader = self._backoffs[tp.topic][tp], self._cluster.leader(tp)
         failed = leader if node is None or leader is None or leader.node == node else None
         self._cluster.refresh(now, (tp.topic,))
-        self._begin(tp, Offline(now, reason, backoff.attempts + 1, failed, now + backoff.next()))
+        self._begin(now, tp, Offline(now, reason, backoff.attempts + 1, failed, now + backoff.next()))
+
+    def note_retry(self, now: float, tp: TopicPartition, reason: KafkaError) -> None:
+        """A request for `tp` failed and is repeated. Other users of the client go on using `tp`: the caller has a back-off of its own."""
+        if self._cluster.wants(tp.topic):
+            self._network.troubles.note(now, tp, reason)
+            backoffs = self._backoffs.setdefault(tp.topic, {})
+            if tp not in backoffs:
+                backoffs[tp] = self._new_backoff()
 
     def take_offline(self, now: float, tp: TopicPartition, reason: KafkaError, since: float | None = None) -> None:
         """No request for `tp` failed, but none can be sent: it has no leader, or there is no connection to its leader.
@@ -116,9 +125,12 @@ class Recovery:
         if (known := self.offline.get(tp)) is not None:
             known.reason = reason
         elif self._cluster.wants(tp.topic):
-            self._begin(tp, Offline(now if since is None else since, reason, 0, None, now))
+            self._network.troubles.note(now, tp, reason)
+            self._begin(now, tp, Offline(now if since is None else since, reason, 0, None, now))
 
-    def _begin(self, tp: TopicPartition, offline: Offline) -> None:
+    def _begin(self, now: float, tp: TopicPartition, offline: Offline) -> None:
+        if not self.offline:
+            self._tell_at = now + WARN_AFTER_S
         self.offline[tp] = offline
         self.losses += 1
         outage = self._outages.get(tp.topic) or self._outages.setdefault(tp.topic, Outage(self._new_backoff()))
@@ -130,7 +142,8 @@ class Recovery:
     def healthy(self, tp: TopicPartition) -> None:
         """A request for `tp` succeeded: its back-off starts over."""
         if self._backoffs and tp not in self.offline and (backoffs := self._backoffs.get(tp.topic)) is not None:
-            backoffs.pop(tp, None)
+            if backoffs.pop(tp, None) is not None:
+                self._network.troubles.over(tp)
             if not backoffs:
                 del self._backoffs[tp.topic]
 
@@ -150,7 +163,11 @@ class Recovery:
             self._network_changes = self._network.changes
             self._look_at_awaited(now)
         self._timers.run(now + self._slack)
-        return Effects(wake_at=self._timers.wake_at)
+        if now >= self._tell_at and self.offline:
+            self._tell_at = now + WARN_AFTER_S
+            tp, offline = next(iter(self.offline.items()))  # the oldest
+            self._network.troubles.note(now, tp, offline.reason)
+        return Effects(wake_at=min(self._timers.wake_at, self._tell_at) if self.offline else INFINITY)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
         """Nothing to fail."""
@@ -164,7 +181,8 @@ class Recovery:
 
     def _forgotten(self, topic: str) -> None:
         """The topic is no longer in use: forget its partitions."""
-        self._backoffs.pop(topic, None)
+        for tp in self._backoffs.pop(topic, ()):
+            self._network.troubles.over(tp)
         if (outage := self._outages.get(topic)) is not None:
             for tp in list(outage.partitions):
                 self._end(tp)
@@ -234,7 +252,8 @@ class Recovery:
 
     def _end(self, tp: TopicPartition) -> None:
         self._await(tp, self.offline[tp], None)
-        del self.offline[tp]
+        if not self.offline.pop(tp).attempts:  # no request for it has failed, so none has to succeed
+            self._network.troubles.over(tp)
         outage = self._outages[tp.topic]
         del outage.partitions[tp]
         if not outage.partitions:

@@ -1,6 +1,7 @@
 """Reports errors that are retried without end: one warning after WARN_AFTER_S, further ones every REPEAT_S, and the reason in `status()`.
 
-Invariant: a cause that has ended is neither logged nor shown. A single failed attempt is normal, and is not logged.
+Invariant: a cause that has ended is neither logged nor shown. A single failed attempt is normal, and is not logged. Of thousands of
+partitions that fail at the same time, one is logged.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import Final
 
 import attrs
 
+from pykafka4.core import INFINITY
 from pykafka4.errors import BrokerError, KafkaError
 from pykafka4.logs import get_log
 
@@ -18,6 +20,8 @@ log = get_log("pykafka4.network")
 
 WARN_AFTER_S: Final = 5.0  # longer than an election of leaders or coordinators usually takes
 REPEAT_S: Final = 30.0
+GAP_S: Final = 5.0  # between warnings about different causes
+STALE_S: Final = 60.0  # without an attempt, which takes at most request_timeout_ms and a back-off: nobody retries any more
 USUAL_CAUSES: Final = {
     "COORDINATOR_NOT_AVAILABLE": "usually fewer brokers are running than offsets.topic.replication.factor (for transactions: "
     "transaction.state.log.replication.factor) demands, so the brokers cannot create the coordinators' topic",
@@ -25,6 +29,9 @@ USUAL_CAUSES: Final = {
     "NOT_COORDINATOR": "the brokers disagree about the coordinator: usually one is cut off from the controller",
     "CONCURRENT_TRANSACTIONS": "the last transaction of this transactional_id has not ended: usually brokers of its partitions are down",
     "NOT_ENOUGH_REPLICAS": "fewer replicas are in sync than min.insync.replicas demands: usually brokers are down",
+    "KAFKA_STORAGE_ERROR": "a disk of the broker has failed or is full",
+    "INVALID_REPLICATION_FACTOR": "fewer brokers are running than default.replication.factor demands for a new topic",
+    "UNKNOWN_TOPIC_OR_PARTITION": "it does not exist: usually its name is misspelt, or it was not created yet",
     "LEADER_NOT_AVAILABLE": "the partition has no leader: usually the brokers of its replicas are down",
     "REBALANCE_IN_PROGRESS": "the group does not come to rest: usually a member joins and leaves again and again",
 }
@@ -37,6 +44,7 @@ class Trouble:
     since: float
     warn_at: float
     error: KafkaError
+    noted_at: float
 
     @property
     def text(self) -> str:
@@ -48,20 +56,21 @@ class Trouble:
 class Troubles:
     """What one client retries at the moment. Loop thread only."""
 
-    __slots__ = ("_client_id", "_current")
+    __slots__ = ("_client_id", "_current", "_quiet_until")
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
         self._current: dict[object, Trouble] = {}  # by what is retried
+        self._quiet_until = -INFINITY  # no further warning before that
 
     def note(self, now: float, what: object, error: KafkaError, patience: float = WARN_AFTER_S) -> None:
         """An attempt at `what` has failed, and is repeated."""
         trouble = self._current.get(what)
-        if trouble is None:
-            trouble = self._current[what] = Trouble(now, now + patience, error)
-        trouble.error = error
-        if now >= trouble.warn_at:
-            trouble.warn_at = now + REPEAT_S
+        if trouble is None or trouble.noted_at + STALE_S < now:
+            trouble = self._current[what] = Trouble(now, now + patience, error, now)
+        trouble.error, trouble.noted_at = error, now
+        if now >= trouble.warn_at and now >= self._quiet_until:
+            trouble.warn_at, self._quiet_until = now + REPEAT_S, now + GAP_S
             log.warning("%s: still retrying after %.0f s: %s", self._client_id, now - trouble.since, trouble.text)
 
     def over(self, what: object) -> None:
@@ -71,5 +80,5 @@ class Troubles:
 
     def reason(self, now: float) -> str | None:
         """The error that has been retried for the longest time; None if there is none, or none for WARN_AFTER_S."""
-        oldest = min(self._current.values(), key=lambda trouble: trouble.since, default=None)
-        return None if oldest is None or now < oldest.since + WARN_AFTER_S else oldest.text
+        current = [t for t in self._current.values() if t.noted_at >= t.since + WARN_AFTER_S and t.noted_at + STALE_S >= now]
+        return min(current, key=lambda trouble: trouble.since).text if current else None

@@ -322,6 +322,7 @@ class Source:
     def _hold(self, now: float, tp: TopicPartition, error: KafkaError) -> None:
         hold = self._holds.setdefault(tp, Hold(Backoff.retry(self._config, self._context.random), error))
         hold.error = error
+        self._context.recovery.note_retry(now, tp, error)
         if now >= hold.until:  # otherwise the same response has said so before
             hold.until, hold.tried = now + hold.backoff.next(), False
 

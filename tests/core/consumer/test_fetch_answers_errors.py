@@ -88,6 +88,7 @@ def test_refusals_of_two_fetches_that_were_under_way_together_are_one(harness: C
     rest = harness.machine.fetcher.positions[tp(0)].rest
     assert rest is not None
     assert rest.backoff.attempts == 1
+    assert set(harness.recovery.retried) == {tp(0)}
 
 
 @pytest.mark.parametrize("number", [*sorted(CODES.keys() - {0, 1}), 32_000])

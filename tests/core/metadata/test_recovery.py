@@ -11,7 +11,7 @@ import pytest
 from pykafka4.core import INFINITY
 from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline, Recovery
 from pykafka4.core.metadata.topic import Leader
-from pykafka4.errors import broker_error
+from pykafka4.errors import KafkaError, broker_error
 from pykafka4.records import TopicPartition
 from tests.core.scripted_brokers import World, config, metadata
 
@@ -223,6 +223,45 @@ def test_going_offline_and_coming_back_are_reported_once_each(world: World) -> N
     world.run(5.0)
     told = [event for event in world.events if isinstance(event, (PartitionOffline, PartitionOnline))]
     assert told == [PartitionOffline(T0, NOT_LEADER), PartitionOnline(T0)]
+
+
+def test_a_partition_that_fails_again_and_again_is_logged_rarely_until_a_request_succeeds(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(20):
+        report(world, reason=STORAGE)
+        world.run(2.0)
+        assert T0 not in world.engine.recovery.offline, "its back-off is over, and it is tried again"
+    troubles = world.engine.network.troubles
+    assert [record.getMessage().count("t-0: KAFKA_STORAGE_ERROR") for record in caplog.records] == [1, 1]
+    assert "a disk of the broker has failed" in str(troubles.reason(world.now))
+    world.engine.recovery.healthy(T0)
+    assert troubles.reason(world.now) is None
+
+
+def test_a_partition_that_stays_offline_is_logged_rarely_until_it_is_back(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.metadata = metadata({"t": (ID, [(-1, 6), (2, 7)])})
+    world.engine.cluster.refresh(world.now)
+    world.run(1.0)
+    world.engine.recovery.take_offline(world.now, T0, KafkaError("t-0: no leader"))
+    world.run(40.0)
+    troubles = world.engine.network.troubles
+    assert [record.getMessage().count("t-0: no leader") for record in caplog.records] == [1, 1]
+    assert troubles.reason(world.now) == "t-0: no leader"
+    world.metadata = metadata({"t": (ID, [(2, 7), (2, 7)])})
+    world.run(2.5)
+    assert troubles.reason(world.now) is None
+
+
+def test_an_error_of_a_topic_is_logged_rarely_until_the_topic_is_found(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.engine.cluster.want("missing", ME)
+    world.run(40.0)
+    troubles = world.engine.network.troubles
+    assert [record.getMessage().count("topic missing: UNKNOWN_TOPIC_OR_PARTITION") for record in caplog.records] == [1, 1]
+    assert "does not exist" in str(troubles.reason(world.now))
+    world.metadata = metadata({"t": (ID, [(1, 5), (2, 7)]), "missing": (UUID(int=2), [(1, 1)])})
+    world.run(2.5)
+    assert troubles.reason(world.now) is None
 
 
 def test_an_unused_partition_is_removed(world: World) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pykafka4.core import Reply
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.call import AnyBroker, Call, Next
-from pykafka4.core.network.troubles import REPEAT_S, WARN_AFTER_S, Troubles
+from pykafka4.core.network.troubles import GAP_S, REPEAT_S, STALE_S, WARN_AFTER_S, Troubles
 from pykafka4.errors import ConnectionLost, KafkaError, broker_error
 from tests.core.network.network_harness import NetworkHarness
 
@@ -77,5 +77,25 @@ def test_the_reason_is_the_latest_error_of_the_oldest_trouble() -> None:
     troubles = Troubles("c")
     troubles.note(0.0, "old", KafkaError("first"))
     troubles.note(1.0, "new", KafkaError("other"))
-    troubles.note(2.0, "old", KafkaError("second"))
+    troubles.note(WARN_AFTER_S + 1.0, "new", KafkaError("other"))
+    troubles.note(WARN_AFTER_S + 2.0, "old", KafkaError("second"))
     assert troubles.reason(WARN_AFTER_S + 2.0) == "second"
+
+
+def test_one_failure_and_failures_that_nobody_retries_any_more_are_no_reason() -> None:
+    troubles = Troubles("c")
+    troubles.note(0.0, "once", NONE)
+    assert troubles.reason(WARN_AFTER_S + 1.0) is None
+    troubles.note(WARN_AFTER_S, "once", NONE)
+    assert troubles.reason(WARN_AFTER_S + STALE_S) is not None
+    assert troubles.reason(WARN_AFTER_S + STALE_S + 1.0) is None
+    troubles.note(WARN_AFTER_S + STALE_S + 1.0, "once", NONE)
+    assert troubles.reason(WARN_AFTER_S + STALE_S + 1.0) is None, "it begins anew"
+
+
+def test_of_many_causes_one_is_logged_at_a_time(caplog: pytest.LogCaptureFixture) -> None:
+    troubles = Troubles("c")
+    for second in range(60):
+        for partition in range(1000):
+            troubles.note(float(second), partition, NONE)
+    assert len(caplog.records) == (59 - WARN_AFTER_S) // GAP_S + 1

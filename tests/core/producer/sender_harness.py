@@ -144,6 +144,7 @@ class FakeRecovery:
         self.offline: dict[TopicPartition, Any] = {}
         self.reports: list[tuple[TopicPartition, KafkaError]] = []
         self.lacking: dict[TopicPartition, str] = {}
+        self.retried: list[TopicPartition] = []
 
     def leader(self, tp: TopicPartition) -> Leader | None:
         node = self.leaders.get(tp)
@@ -154,6 +155,9 @@ class FakeRecovery:
         for tp in self.leaders:
             for listener in self.on_online:
                 listener(tp)
+
+    def note_retry(self, now: float, tp: TopicPartition, reason: KafkaError) -> None:
+        self.retried.append(tp)
 
     def report(self, now: float, tp: TopicPartition, reason: KafkaError, node: int | None = None) -> None:
         self.reports.append((tp, reason))

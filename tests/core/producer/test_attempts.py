@@ -164,6 +164,7 @@ def test_max_failed_attempts_counts_error_responses_and_not_lost_connections() -
         harness.settle()
     assert str(failure(delivery).code) == "NOT_ENOUGH_REPLICAS"
     assert not harness.requests
+    assert len(harness.recovery.retried) == 2, "the client's log tells of them"
 
 
 def test_the_error_of_a_batch_behind_a_failed_one_is_not_counted_as_its_own() -> None:

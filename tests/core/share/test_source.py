@@ -42,7 +42,7 @@ class Harness:
         self.unsupported: list[Exception] = []
         config = ShareConsumerConfig(bootstrap_servers="h:1", group_id="g", **options)
         cluster: Any = SimpleNamespace(topic_name=lambda topic_id: None, hint=lambda *hint: None)  # has forgotten every topic
-        recovery: Any = SimpleNamespace(report=lambda *report: None, healthy=lambda tp: None)
+        recovery: Any = SimpleNamespace(report=lambda *report: None, healthy=lambda tp: None, note_retry=lambda *retry: None)
         context = Context(config, "m", 1, cluster, recovery, self.mailbox, Random(1), self.sent.append, self.unsupported.append)
         self.source = Source(1, context)
         self.source.targets = {T0: ID}

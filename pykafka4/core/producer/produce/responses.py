@@ -205,6 +205,7 @@ class Answers:
                 self._network.avoid(now, queue.node)  # it may no longer be the leader without knowing: get metadata from another broker
             self._recovery.report(now, queue.tp, error, queue.node)
         else:
+            self._recovery.note_retry(now, queue.tp, error)
             self._deadlines.hold(queue, now)
 
     def _split(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
