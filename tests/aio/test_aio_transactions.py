@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import ConfigError, Consumer, ConsumerGroupMetadata, DeliveryFailed, KafkaTimeoutError, ProducerFencedError, TransactionError
+from pykafka4 import ConfigError, ConsumerGroupMetadata, DeliveryFailed, KafkaTimeoutError, ProducerFencedError, TransactionError
 from pykafka4.aio import Producer
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.testing import ModelServer
 from tests.aio.tasking import producer_of, run
 from tests.net.net_helpers import SECONDS, until
+from tests.producer.producing import committed
 
 ID = "invoices-1"
 GROUP = ConsumerGroupMetadata("g")
@@ -32,22 +33,6 @@ async def begun(server: ModelServer, **options: Any) -> Producer:
     producer = producer_of(server, **{"transactional_id": ID, "linger_ms": 0, "retry_backoff_ms": 10, **options})
     await producer.init_transactions()
     return producer
-
-
-def committed(server: ModelServer) -> list[bytes]:
-    """What a read_committed consumer reads, up to the end of the log."""
-    with Consumer(
-        bootstrap_servers=server.bootstrap_servers, auto_offset_reset="earliest", isolation_level="read_committed", fetch_max_wait_ms=10
-    ) as consumer:
-        consumer.assign([("t", p) for p in range(3)])
-        found: list[bytes] = []
-
-        def read() -> bool:
-            found.extend(record.value or b"" for record in consumer.poll(0.05))
-            return all(consumer.lag(("t", p)) == 0 for p in range(3))
-
-        until(read)
-        return sorted(found)
 
 
 def test_commits_are_read_and_aborts_are_not(server: ModelServer) -> None:

@@ -13,7 +13,8 @@ from pykafka4 import ConfigError, Consumer, KafkaError, KafkaTimeoutError, Produ
 from pykafka4 import aio as package
 from pykafka4.testing import ModelServer
 from tests.aio.tasking import cancelled, consumer_of, every_wait, producer_of, run
-from tests.net.net_helpers import SECONDS, until
+from tests.net.net_helpers import SECONDS
+from tests.producer.producing import written
 
 IN = ("in", 0)
 
@@ -46,20 +47,6 @@ async def take(consumer: package.Consumer, count: int) -> list[bytes]:
         while len(found) < count:
             found += [record.value or b"" for record in await consumer.poll(0.05, count - len(found))]
     return found
-
-
-def written(server: ModelServer) -> list[bytes]:
-    """What is committed in `out`."""
-    with Consumer(bootstrap_servers=server.bootstrap_servers, auto_offset_reset="earliest", isolation_level="read_committed") as reader:
-        reader.assign([("out", 0)])
-        found: list[bytes] = []
-
-        def read() -> bool:
-            found.extend(record.value or b"" for record in reader.poll(0.05))
-            return reader.lag(("out", 0)) == 0
-
-        until(read)
-        return found
 
 
 async def copy(producer: package.Producer, consumer: package.Consumer, count: int, timeout: float = SECONDS, least: int = 1) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from integration.cluster import Cluster
-from integration.waiting import Deadline
+from integration.java.client import JavaRecord, java_consume
+from integration.waiting import Deadline, until
 from pykafka4 import Consumer, Producer, Record, TopicPartition
+from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest
 
 LONG = 60.0  # seconds for what takes as long as the brokers take
 SECONDS = 10.0  # for what the client has to do once the brokers are ready
 GROUP = {"session_timeout_ms": 10_000, "heartbeat_interval_ms": 500, "auto_offset_reset": "earliest"}
+MODERN = {"group_protocol": "consumer", "auto_offset_reset": "earliest"}
 SURVIVES = {**GROUP, "session_timeout_ms": 30_000}  # a member whose coordinator is killed: an election may take longer than a session
 
 
@@ -70,6 +74,41 @@ def assert_in_order(records: Iterable[Record]) -> None:
     for record in records:
         assert record.offset == at.get(record.partition, 0), f"{record.topic}-{record.partition}"
         at[record.partition] = record.offset + 1
+
+
+def stable_members(cluster: Cluster, group: str) -> int:
+    """The members of a classic group that have an assignment, according to the coordinator."""
+    answers = [cluster.admin.ask(node, DescribeGroupsRequest(groups=[group])) for node in cluster.nodes]
+    return sum(len(each.members) for answer in answers for each in answer.groups if each.group_state == "Stable")
+
+
+def read_beside_java(
+    cluster: Cluster, topic: str, properties: Mapping[str, str] | None = None, java_leads: bool = False, **options: Any
+) -> None:
+    """One of our members and one of Java's share a group of four partitions, and read every record between them."""
+    cluster.create_topic(topic, 4)
+    theirs: list[JavaRecord] = []
+    everything = {**cluster.java, "group.id": topic, **(properties or {})}
+    # It has about half of the keys: 900 of 2,000 records come to it for certain, and then it leaves.
+    java = threading.Thread(target=lambda: theirs.extend(java_consume(cluster.bootstrap, topic, 900, everything, LONG)))
+    ours: list[Record] = []
+    if java_leads:
+        java.start()
+        until(lambda: stable_members(cluster, topic), LONG, "Java's member")
+    with Consumer(**cluster.client, **options, group_id=topic) as consumer:
+        consumer.subscribe([topic])
+        if not java_leads:
+            poll_until(consumer, lambda: len(consumer.assignment()) == 4)
+            java.start()
+        poll_until(consumer, lambda: len(consumer.assignment()) == 2)
+        produce(cluster, topic, 0, 2_000)
+        deadline = Deadline(LONG)
+        while java.is_alive() or len(ours) + len(theirs) < 2_000:
+            assert not deadline.passed(), (len(ours), len(theirs))
+            ours += consumer.poll(0.2)
+    assert theirs
+    assert ours
+    assert {int(r.value) for r in ours} | {int(r.value or b"-1") for r in theirs} == set(range(2_000))
 
 
 def behind(cluster: Cluster, consumer: Consumer, topic: str) -> dict[int, int]:

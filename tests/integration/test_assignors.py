@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 import attrs
 import pytest
 
 from integration.cluster import Cluster
-from integration.java.client import JavaRecord, java_consume
-from integration.waiting import Deadline, until
+from integration.waiting import until
 from pykafka4 import Consumer, KafkaError, Record, TopicPartition
 from pykafka4.assignors import GroupMember, RoundRobinAssignor, Topics
-from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest
-from tests.integration.reading import GROUP, LONG, poll_until, produce
+from tests.integration.reading import GROUP, LONG, poll_until, produce, read_beside_java
 
 pytestmark = pytest.mark.cluster
 
@@ -26,44 +23,12 @@ JAVA = {
 }
 
 
-def members_of(cluster: Cluster, group: str) -> int:
-    """The members that have an assignment, according to the coordinator."""
-    answers = [cluster.admin.ask(node, DescribeGroupsRequest(groups=[group])) for node in cluster.nodes]
-    return sum(len(each.members) for answer in answers for each in answer.groups if each.group_state == "Stable")
-
-
 @pytest.mark.parametrize("java_leads", [False, True], ids=["ours leads", "Java leads"])
 @pytest.mark.parametrize("name", JAVA)
 def test_a_java_member_and_ours_share_a_group(cluster: Cluster, topic: str, name: str, java_leads: bool) -> None:
     """The one that joins first is the leader, and assigns partitions to a member of the other client."""
-    cluster.create_topic(topic, 4)
-    properties = {
-        **cluster.java,
-        "group.id": topic,
-        "client.rack": "east",
-        "partition.assignment.strategy": f"org.apache.kafka.clients.consumer.{JAVA[name]}",
-    }
-    theirs: list[JavaRecord] = []
-    # It has about half of the keys: 900 of 2,000 records come to it for certain, and then it leaves.
-    java = threading.Thread(target=lambda: theirs.extend(java_consume(cluster.bootstrap, topic, 900, properties, LONG)))
-    ours: list[Record] = []
-    if java_leads:
-        java.start()
-        until(lambda: members_of(cluster, topic), LONG, "Java's member")
-    with Consumer(**cluster.client, **GROUP, group_id=topic, partition_assignment_strategy=name, client_rack="east") as consumer:
-        consumer.subscribe([topic])
-        if not java_leads:
-            poll_until(consumer, lambda: len(consumer.assignment()) == 4)
-            java.start()
-        poll_until(consumer, lambda: len(consumer.assignment()) == 2)
-        produce(cluster, topic, 0, 2_000)
-        deadline = Deadline(LONG)
-        while java.is_alive() or len(ours) + len(theirs) < 2_000:
-            assert not deadline.passed(), (len(ours), len(theirs))
-            ours += consumer.poll(0.2)
-    assert theirs
-    assert ours
-    assert {int(r.value) for r in ours} | {int(r.value or b"-1") for r in theirs} == set(range(2_000))
+    properties = {"client.rack": "east", "partition.assignment.strategy": f"org.apache.kafka.clients.consumer.{JAVA[name]}"}
+    read_beside_java(cluster, topic, properties, java_leads, **GROUP, partition_assignment_strategy=name, client_rack="east")
 
 
 @attrs.frozen

@@ -8,19 +8,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import attrs
 import pytest
 
 from integration.cluster import Cluster
 from integration.faults.proxied import Proxied
-from integration.java.client import JavaRecord, java_consume
 from integration.waiting import Deadline, until
 from pykafka4 import Client, Consumer, GroupError, KafkaError, Producer, Record, TopicPartition
 from pykafka4.core.group.membership.classic import MemberState
 from tests.integration.reading import (
     GROUP,
     LONG,
+    MODERN,
     SECONDS,
     SURVIVES,
     Notes,
@@ -28,6 +29,7 @@ from tests.integration.reading import (
     poll_until,
     produce,
     read,
+    read_beside_java,
     send,
     values,
     wait_leaders,
@@ -62,11 +64,14 @@ def test_a_leader_that_dies_costs_no_record_and_no_rebalance(cluster: Cluster, t
     cluster.wait_full_isr([topic])
 
 
-def test_the_coordinator_that_dies_or_freezes_is_replaced_without_a_rebalance(cluster: Cluster, topic: str) -> None:
+@pytest.mark.parametrize("options", [SURVIVES, MODERN], ids=["classic", "consumer"])
+def test_the_coordinator_that_dies_or_freezes_is_replaced_without_a_rebalance(
+    cluster: Cluster, topic: str, options: dict[str, Any]
+) -> None:
     cluster.create_topic(topic, 3)
     produce(cluster, topic, 0, 30)
     notes = Notes()
-    with Consumer(**cluster.client, **SURVIVES, group_id=topic, enable_auto_commit=False) as consumer:
+    with Consumer(**cluster.client, **options, group_id=topic, enable_auto_commit=False) as consumer:
         consumer.subscribe([topic], notes)
         records = read(consumer, 30)
         for fault, mend in ((cluster.kill, cluster.start), (cluster.freeze, cluster.thaw)):
@@ -288,28 +293,7 @@ def test_a_killed_members_partitions_are_taken_over_and_only_what_it_had_not_com
 
 @pytest.mark.secured
 def test_a_java_member_and_ours_share_a_group(cluster: Cluster, topic: str) -> None:
-    cluster.create_topic(topic, 4)
-    theirs: list[JavaRecord] = []
-    java = threading.Thread(
-        target=lambda: theirs.extend(
-            # It has about half of the keys: 900 of 2,000 records come to it for certain, and then it leaves.
-            java_consume(cluster.bootstrap, topic, count=900, properties={**cluster.java, "group.id": topic}, timeout=LONG)
-        )
-    )
-    ours: list[Record] = []
-    with Consumer(**cluster.client, **GROUP, group_id=topic) as consumer:
-        consumer.subscribe([topic])
-        poll_until(consumer, lambda: len(consumer.assignment()) == 4)
-        java.start()
-        poll_until(consumer, lambda: len(consumer.assignment()) == 2)
-        produce(cluster, topic, 0, 2_000)
-        deadline = Deadline(LONG)
-        while java.is_alive() or len(ours) + len(theirs) < 2_000:
-            assert not deadline.passed(), (len(ours), len(theirs))
-            ours += consumer.poll(0.2)
-    assert theirs
-    assert ours
-    assert {int(r.value) for r in ours} | {int(r.value or b"-1") for r in theirs} == set(range(2_000))
+    read_beside_java(cluster, topic, **GROUP)
 
 
 def test_callbacks_and_handlers_that_sleep_longer_than_the_session_delay_no_heartbeat(cluster: Cluster, topic: str) -> None:

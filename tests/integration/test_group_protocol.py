@@ -17,15 +17,26 @@ import attrs
 import pytest
 
 from integration.cluster import Cluster
-from integration.java.client import JavaRecord, java_consume
-from integration.waiting import Deadline, until
+from integration.waiting import until
 from pykafka4 import Consumer, KafkaError, Producer, Record, TopicPartition
 from pykafka4.wire.protocol.messages_group import LeaveGroupRequest
-from tests.integration.reading import LONG, SECONDS, Notes, assert_in_order, poll_until, produce, read, send, values, wait_leaders
+from tests.integration.reading import (
+    LONG,
+    MODERN,
+    SECONDS,
+    Notes,
+    assert_in_order,
+    poll_until,
+    produce,
+    read,
+    read_beside_java,
+    send,
+    values,
+    wait_leaders,
+)
 
 pytestmark = pytest.mark.cluster
 
-MODERN = {"group_protocol": "consumer", "auto_offset_reset": "earliest"}
 CLASSIC = {"session_timeout_ms": 10_000, "heartbeat_interval_ms": 500, "auto_offset_reset": "earliest"}
 SESSION = 6.0  # group.consumer.session.timeout.ms of these brokers
 
@@ -321,28 +332,6 @@ def test_a_static_member_that_was_killed_comes_back_when_its_session_is_over(
 # ---- brokers that fail
 
 
-def test_the_coordinator_that_dies_or_freezes_is_replaced_without_a_rebalance(cluster: Cluster, topic: str) -> None:
-    cluster.create_topic(topic, 3)
-    produce(cluster, topic, 0, 30)
-    notes = Notes()
-    with Consumer(**cluster.client, **MODERN, group_id=topic, enable_auto_commit=False) as consumer:
-        consumer.subscribe([topic], notes)
-        records = read(consumer, 30)
-        for fault, mend in ((cluster.kill, cluster.start), (cluster.freeze, cluster.thaw)):
-            node = consumer.status()["consumer"]["coordinator"]
-            fault(node)
-            try:
-                consumer.commit(timeout=LONG)
-                assert consumer.status()["consumer"]["coordinator"] != node
-            finally:
-                mend(node)
-            cluster.wait_full_isr()
-        produce(cluster, topic, 30, 60)
-        records += read(consumer, 30)
-        assert values(records) == list(range(60))
-        assert notes.kinds == ["assigned"]
-
-
 def test_brokers_that_restart_one_after_the_other_cost_no_rebalance(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 3)
     notes = Notes()
@@ -425,26 +414,7 @@ def test_a_member_that_was_removed_from_a_group_that_is_classic_again_comes_back
 
 
 def test_a_java_member_and_ours_share_a_group(cluster: Cluster, topic: str) -> None:
-    cluster.create_topic(topic, 4)
-    theirs: list[JavaRecord] = []
-    properties = {**cluster.java, "group.id": topic, "group.protocol": "consumer"}
-    java = threading.Thread(
-        target=lambda: theirs.extend(java_consume(cluster.bootstrap, topic, count=900, properties=properties, timeout=LONG))
-    )
-    ours: list[Record] = []
-    with Consumer(**cluster.client, **MODERN, group_id=topic) as consumer:
-        consumer.subscribe([topic])
-        poll_until(consumer, lambda: len(consumer.assignment()) == 4)
-        java.start()
-        poll_until(consumer, lambda: len(consumer.assignment()) == 2)
-        produce(cluster, topic, 0, 2_000)
-        deadline = Deadline(LONG)
-        while java.is_alive() or len(ours) + len(theirs) < 2_000:
-            assert not deadline.passed(), (len(ours), len(theirs))
-            ours += consumer.poll(0.2)
-    assert theirs
-    assert ours
-    assert {int(r.value) for r in ours} | {int(r.value or b"-1") for r in theirs} == set(range(2_000))
+    read_beside_java(cluster, topic, {"group.protocol": "consumer"}, **MODERN)
 
 
 # ---- transactions

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import KafkaError, Producer
+from pykafka4 import Consumer, KafkaError, Producer
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Delivery
 from tests.net.net_helpers import SECONDS, until
@@ -31,6 +31,27 @@ def start_all(server: ModelServer) -> None:
 
 def values(server: ModelServer) -> list[bytes]:
     return sorted(record.value or b"" for record in server.records("t"))
+
+
+def committed(server: ModelServer, topic: str = "t", partitions: int = 3) -> list[bytes]:
+    """The values that a read_committed consumer reads up to the end of the log; sorted, if there are several partitions."""
+    with Consumer(
+        bootstrap_servers=server.bootstrap_servers, auto_offset_reset="earliest", isolation_level="read_committed", fetch_max_wait_ms=10
+    ) as consumer:
+        consumer.assign([(topic, p) for p in range(partitions)])
+        found: list[bytes] = []
+
+        def read() -> bool:
+            found.extend(record.value or b"" for record in consumer.poll(0.05))
+            return all(consumer.lag((topic, p)) == 0 for p in range(partitions))
+
+        until(read)
+        return found if partitions == 1 else sorted(found)
+
+
+def written(server: ModelServer) -> list[bytes]:
+    """The committed values of topic `out`, in order."""
+    return committed(server, "out", 1)
 
 
 def balanced(producer: Producer) -> bool:

@@ -27,7 +27,7 @@ from pykafka4 import (
 from pykafka4.records import Written
 from pykafka4.testing import ModelServer
 from tests.net.net_helpers import SECONDS, until
-from tests.producer.producing import Maker, balanced, ctrl_c
+from tests.producer.producing import Maker, balanced, committed, ctrl_c
 
 ID = "invoices-1"
 PASSING = (
@@ -74,22 +74,6 @@ def make(server: ModelServer) -> Iterator[Maker]:
 
 def release(server: ModelServer) -> tuple[int, ...]:
     return tuple(map(int, server.do(lambda cluster: cluster.release).split(".")))
-
-
-def committed(server: ModelServer) -> list[bytes]:
-    """What a read_committed consumer reads, up to the end of the log."""
-    with Consumer(
-        bootstrap_servers=server.bootstrap_servers, auto_offset_reset="earliest", isolation_level="read_committed", fetch_max_wait_ms=10
-    ) as consumer:
-        consumer.assign([("t", p) for p in range(3)])
-        found: list[bytes] = []
-
-        def read() -> bool:
-            found.extend(record.value or b"" for record in consumer.poll(0.05))
-            return all(consumer.lag(("t", p)) == 0 for p in range(3))
-
-        until(read)
-        return sorted(found)
 
 
 def test_commits_are_read_and_aborts_are_not(server: ModelServer, producer: Producer) -> None:

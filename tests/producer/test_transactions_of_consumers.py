@@ -30,7 +30,7 @@ from pykafka4.producer.transactions import TransactionBlock
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from tests.net.net_helpers import SECONDS, until
-from tests.producer.producing import Maker, ctrl_c
+from tests.producer.producing import Maker, ctrl_c, written
 
 IN = ("in", 0)
 
@@ -88,20 +88,6 @@ def take(consumer: Consumer, count: int) -> list[int]:
     found: list[int] = []
     until(lambda: len(found) >= count or (found.extend(r.offset for r in consumer.poll(0.05, count - len(found))), False)[1])
     return found
-
-
-def written(server: ModelServer) -> list[bytes]:
-    """What is committed in `out`."""
-    with Consumer(bootstrap_servers=server.bootstrap_servers, auto_offset_reset="earliest", isolation_level="read_committed") as reader:
-        reader.assign([("out", 0)])
-        found: list[bytes] = []
-
-        def read() -> bool:
-            found.extend(record.value or b"" for record in reader.poll(0.05))
-            return reader.lag(("out", 0)) == 0
-
-        until(read)
-        return found
 
 
 def requests(server: ModelServer) -> Counter[str]:

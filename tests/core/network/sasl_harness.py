@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -23,6 +23,7 @@ from tests.core.network.network_harness import HOSTS
 from tests.core.scripted_brokers import Answers, config, frame, metadata, read, request, versions
 
 SECRET = "hidden-word"
+LOST = ConnectionLost("b1:9092: reset by peer")
 SETUP = 10.0  # seconds of socket_connection_setup_timeout_ms
 OFFERED = ["OAUTHBEARER", "PLAIN", "SCRAM-SHA-512"]
 
@@ -262,3 +263,20 @@ __all__ = [
     "sasl_config",
     "shaken",
 ]
+
+
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def failure(broker: Broker) -> AuthenticationError:
+    """The error that closed the connection; it shows and keeps no secret."""
+    assert broker.state is ConnectionState.CLOSED
+    error = broker.connection.reason
+    assert isinstance(error, AuthenticationError)
+    assert str(error).startswith("b1:9092: SASL PLAIN: ")
+    assert SECRET not in str(error)
+    assert not any(link.__traceback__ for link in chain(error)), "its frames hold credentials"
+    return error

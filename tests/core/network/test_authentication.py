@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,28 +13,10 @@ from pykafka4.core.sasl.oauthbearer import OAuthBearer, Token
 from pykafka4.errors import AuthenticationError, ConfigError, ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
-from tests.core.network.sasl_harness import SECRET, SETUP, Broker, Puppet, SaslHandshakeRequest, accepted, refusal, shaken
+from tests.core.network.sasl_harness import LOST, SECRET, SETUP, Broker, Puppet, SaslHandshakeRequest, accepted, failure, refusal, shaken
 from tests.core.scripted_brokers import frame, metadata, versions
 
 S = ConnectionState
-LOST = ConnectionLost("b1:9092: reset by peer")
-
-
-def chain(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def failure(broker: Broker) -> AuthenticationError:
-    """Why it is closed; the error shows and keeps no secret."""
-    assert broker.state is S.CLOSED
-    error = broker.connection.reason
-    assert isinstance(error, AuthenticationError)
-    assert str(error).startswith("b1:9092: SASL PLAIN: ")
-    assert SECRET not in str(error)
-    assert not any(link.__traceback__ for link in chain(error)), "its frames hold credentials"
-    return error
 
 
 # -- success

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from pykafka4.core import INFINITY
 from pykafka4.core.network.connection import SOONEST, ConnectionState
-from pykafka4.errors import AuthenticationError, ConnectionLost
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
-from tests.core.network.sasl_harness import SECRET, SETUP, Broker, Puppet, accepted, refusal, shaken
+from tests.core.network.sasl_harness import LOST, SETUP, Broker, Puppet, accepted, failure, refusal, shaken
 
 S = ConnectionState
-LOST = ConnectionLost("b1:9092: reset by peer")
-
-
-def chain(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def failure(broker: Broker) -> AuthenticationError:
-    """Why it is closed; the error shows and keeps no secret."""
-    assert broker.state is S.CLOSED
-    error = broker.connection.reason
-    assert isinstance(error, AuthenticationError)
-    assert str(error).startswith("b1:9092: SASL PLAIN: ")
-    assert SECRET not in str(error)
-    assert not any(link.__traceback__ for link in chain(error)), "its frames hold credentials"
-    return error
 
 
 def test_it_authenticates_itself_again_at_85_percent_of_the_lifetime() -> None:
