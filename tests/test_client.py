@@ -23,6 +23,7 @@ from pykafka4.options.config import ClientConfig
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
+from tests.inspection import inspect
 from tests.net.net_helpers import SECONDS, closed_port, python, serving, until
 
 pytestmark = pytest.mark.model(topics={"orders": 6})
@@ -59,11 +60,11 @@ def test_a_topic_created_during_a_wait_is_found(server: ModelServer, client: Cli
 
 
 def test_looking_a_topic_up_does_not_create_it(server: ModelServer, client: Client) -> None:
-    listeners = list(client._runtime.engine.cluster.on_change)
+    listeners = list(inspect(client).engine.cluster.on_change)
     with pytest.raises(KafkaTimeoutError, match=r"looking up topic nope: not done within 0\.3 s"):
         client.partitions_for("nope", 0.3)
     assert server.do(lambda cluster: "nope" not in cluster.topics)
-    assert client._runtime.loop.ask(lambda now: client._runtime.engine.cluster.on_change == listeners, SECONDS), "nobody waits any more"
+    assert inspect(client).loop.ask(lambda now: inspect(client).engine.cluster.on_change == listeners, SECONDS), "nobody waits any more"
 
 
 def test_a_permanent_error_is_raised_at_once(server: ModelServer, client: Client) -> None:
@@ -93,12 +94,12 @@ def test_status_shows_brokers_topics_and_offline_partitions(client: Client) -> N
     tp, why = TopicPartition("orders", 3), broker_error(6, "orders-3")
 
     def fail(now: float) -> None:
-        client._runtime.engine.cluster.want("missing", "the test")
-        client._runtime.engine.cluster.want("orders", "the test")
-        client._runtime.engine.recovery.offline.clear()
-        client._runtime.engine.recovery.report(now, tp, why)
+        inspect(client).engine.cluster.want("missing", "the test")
+        inspect(client).engine.cluster.want("orders", "the test")
+        inspect(client).engine.recovery.offline.clear()
+        inspect(client).engine.recovery.report(now, tp, why)
 
-    look = client._runtime.loop.ask(lambda now: (fail(now), client._runtime._look(now + 2.5))[1], SECONDS)
+    look = inspect(client).loop.ask(lambda now: (fail(now), inspect(client).runtime._look(now + 2.5))[1], SECONDS)
     shown = {**look.shown, "offline": look.offline(), "topics": client.status()["topics"]}
     assert shown["state"] == "connected"
     assert shown["cluster_id"] == "model-cluster"
@@ -111,10 +112,10 @@ def test_status_shows_brokers_topics_and_offline_partitions(client: Client) -> N
 def test_events_tell_of_brokers_metadata_and_partitions(server: ModelServer, client: Client) -> None:
     heard: list[Any] = []
     client.events(heard.append)
-    client._runtime.loop.call(lambda now: client._runtime.engine.cluster.want("orders", "the test"))
+    inspect(client).loop.call(lambda now: inspect(client).engine.cluster.want("orders", "the test"))
     client.partitions_for("orders", SECONDS)
     tp, why = TopicPartition("orders", 3), broker_error(6, "orders-3")
-    client._runtime.loop.call(lambda now: client._runtime.engine.recovery.report(now, tp, why))
+    inspect(client).loop.call(lambda now: inspect(client).engine.recovery.report(now, tp, why))
     until(lambda: PartitionOnline(tp) in heard)
     assert PartitionOffline(tp, why) in heard
     server.do(lambda cluster: cluster.stop_broker(3))
@@ -142,7 +143,7 @@ def test_the_client_finds_the_cluster_again_after_every_broker_was_down(server: 
 def test_with_no_broker_in_reach_operations_end_in_time_and_list_every_address() -> None:
     one, two = closed_port(), closed_port()
     with Client(bootstrap_servers=f"127.0.0.1:{one},localhost:{two}") as client:
-        until(lambda: client._runtime.engine.network.why_unreachable().count("refused") >= 2)
+        until(lambda: inspect(client).engine.network.why_unreachable().count("refused") >= 2)
         began = time.monotonic()
         for ask in (lambda: client.partitions_for("t", 0.3), lambda: client.refresh_metadata(timeout=0.3)):
             with pytest.raises(KafkaTimeoutError) as caught:
@@ -176,7 +177,7 @@ def test_dead_names_that_hang_the_resolver_do_not_keep_a_good_one_waiting(server
         with Client(bootstrap_servers=f"{dead},localhost:{port}") as client:
             client.refresh_metadata(timeout=SECONDS)
             packed = threading.Event()
-            client._runtime.loop.call(lambda _: client._runtime.loop._start_job(Job(lambda: None, lambda now, _: packed.set())))
+            inspect(client).loop.call(lambda _: inspect(client).loop._start_job(Job(lambda: None, lambda now, _: packed.set())))
             assert packed.wait(SECONDS)
     finally:
         hang.set()
@@ -210,7 +211,7 @@ def silence(connection: socket.socket) -> None:
 )
 def test_a_port_that_is_no_kafka_broker_is_named_for_what_it_is(peer: Any, text: str) -> None:
     with serving(peer) as port, Client(bootstrap_servers=f"127.0.0.1:{port}", socket_connection_setup_timeout_ms=200) as client:
-        until(lambda: text in client._runtime.engine.network.why_unreachable())
+        until(lambda: text in inspect(client).engine.network.why_unreachable())
         with pytest.raises(KafkaTimeoutError) as caught:
             client.partitions_for("t", 0.05)
         assert text in str(caught.value)
@@ -243,9 +244,9 @@ def test_a_private_client_closes_with_its_last_user(server: ModelServer) -> None
 
 
 def test_a_shared_client_outlives_its_users_and_closes_those_that_are_left(client: Client) -> None:
-    gone, left = User(client._runtime), User(client._runtime)
+    gone, left = User(inspect(client).runtime), User(inspect(client).runtime)
     gone.close()
-    client._runtime.check()
+    inspect(client).runtime.check()
     client.close(SECONDS)
     assert len(left.closed_with) == 1
     assert gone.closed_with == [None]
@@ -258,20 +259,20 @@ def test_a_user_whose_close_breaks_does_not_keep_the_loop_alive(client: Client) 
         def close(self, timeout: float | None = None) -> None:
             raise KeyboardInterrupt
 
-    Broken(client._runtime)
+    Broken(inspect(client).runtime)
     with pytest.raises(KeyboardInterrupt):
         client.close(SECONDS)
-    assert not client._runtime.loop._thread.is_alive()
+    assert not inspect(client).thread.is_alive()
 
 
 def test_after_close_everything_says_so(client: Client) -> None:
     client.close()
     uses = (lambda: client.partitions_for("t", 1), client.refresh_metadata, lambda: client.events(print), client.__enter__)
-    for use in (*uses, client._runtime.check):
+    for use in (*uses, inspect(client).runtime.check):
         with pytest.raises(ClosedError):
             use()
     with pytest.raises(ClosedError):
-        User(client._runtime)
+        User(inspect(client).runtime)
     assert client.status()["state"] == "closed"
 
 
@@ -282,7 +283,7 @@ def test_a_user_that_attaches_while_another_detaches_is_not_forgotten(client: Cl
     def at(step: int) -> bool:
         nonlocal steps
         steps = 0
-        leaving, coming = User(client._runtime), object.__new__(User)
+        leaving, coming = User(inspect(client).runtime), object.__new__(User)
 
         def trace(frame: Any, event: str, argument: object) -> Any:
             nonlocal steps
@@ -290,16 +291,16 @@ def test_a_user_that_attaches_while_another_detaches_is_not_forgotten(client: Cl
             if event == "opcode":
                 steps += 1
                 if steps == step:
-                    client._runtime.attach(coming)
+                    inspect(client).runtime.attach(coming)
             return trace
 
         sys.settrace(trace)
         try:
-            client._runtime.detach(leaving)
+            inspect(client).runtime.detach(leaving)
         finally:
             sys.settrace(None)
         attached = any(user is coming for user in client_users(client))
-        client._runtime.detach(coming)
+        inspect(client).runtime.detach(coming)
         return attached
 
     step = 0
@@ -310,7 +311,7 @@ def test_a_user_that_attaches_while_another_detaches_is_not_forgotten(client: Cl
 
 
 def client_users(client: Client) -> list[object]:
-    users: Any = client._runtime._users
+    users: Any = inspect(client).runtime._users
     return list(users.values() if isinstance(users, dict) else users)
 
 
@@ -318,7 +319,7 @@ def test_a_crashed_client_says_why(client: Client, monkeypatch: pytest.MonkeyPat
     def broken(now: float) -> Effects:
         raise ValueError("the cluster broke")
 
-    monkeypatch.setattr(client._runtime.engine.cluster, "poll", broken)
+    monkeypatch.setattr(inspect(client).engine.cluster, "poll", broken)
     with pytest.raises(KafkaError, match="the loop crashed: ValueError: the cluster broke"):
         client.partitions_for("t", SECONDS)
     shown = client.status()
@@ -331,7 +332,7 @@ def test_a_client_whose_thread_does_not_answer_is_not_called_closed(client: Clie
     with Consumer(client=client) as consumer:
         monkeypatch.setattr("pykafka4.consumer.session.SHORT", 0.01)
         held, may_go = threading.Event(), threading.Event()
-        client._runtime.loop.call(lambda _: (held.set(), may_go.wait(SECONDS)))
+        inspect(client).loop.call(lambda _: (held.set(), may_go.wait(SECONDS)))
         assert held.wait(SECONDS)
         shown, consumers = client.status(), consumer.status()
         may_go.set()
@@ -343,7 +344,7 @@ def test_a_client_whose_thread_does_not_answer_is_not_called_closed(client: Clie
 
 def test_a_client_of_the_parent_process_is_called_forked(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(client._runtime.loop, "forked", True)
+        patch.setattr(inspect(client).loop, "forked", True)
         shown = client.status()
     assert shown["state"] == "forked"
     assert "fork" in shown["reason"]
@@ -358,10 +359,10 @@ def test_a_client_closes_at_once_with_no_broker_in_reach() -> None:
 
 def test_closing_from_a_callback_works(client: Client) -> None:
     done = threading.Event()
-    client._runtime.callbacks.submit(lambda: (client.close(), done.set()))
+    inspect(client).runtime.callbacks.submit(lambda: (client.close(), done.set()))
     assert done.wait(SECONDS)
     with pytest.raises(ClosedError):
-        client._runtime.check()
+        inspect(client).runtime.check()
 
 
 def test_a_client_cannot_be_pickled_and_says_what_to_send_instead(client: Client) -> None:
@@ -375,7 +376,7 @@ def test_a_forgotten_client_warns_and_ends_its_thread(server: ModelServer) -> No
     def forget() -> threading.Thread:
         client = Client(bootstrap_servers=server.bootstrap_servers)
         client.partitions_for("orders", SECONDS)
-        return client._runtime.loop._thread
+        return inspect(client).thread
 
     with pytest.warns(ResourceWarning, match="a Client was not closed"):
         thread = forget()
@@ -473,14 +474,14 @@ def test_leaving_the_interpreter_with_no_broker_in_reach_takes_no_time() -> None
 def turns_and_cpu(client: Client, seconds: float) -> tuple[int, float]:
     """Turns of the loop and its share of a core, over `seconds`."""
     counted = [0]
-    turn = client._runtime.loop.engine.turn
+    turn = inspect(client).loop.engine.turn
 
     def count(now: float) -> Any:
         counted[0] += 1
         return turn(now)
 
-    client._runtime.loop.engine.turn = count  # type: ignore[method-assign]
-    thread = client._runtime.loop._thread.ident
+    inspect(client).loop.engine.turn = count  # type: ignore[method-assign]
+    thread = inspect(client).thread.ident
     assert thread is not None
     clock = time.pthread_getcpuclockid(thread)
     before = time.clock_gettime(clock)
@@ -498,7 +499,7 @@ def test_an_idle_client_does_nothing(server: ModelServer, client: Client) -> Non
 def test_a_client_with_no_broker_in_reach_costs_little() -> None:
     servers = ",".join(f"127.0.0.1:{closed_port()}" for _ in range(3))
     with Client(bootstrap_servers=servers) as client:
-        until(lambda: "refused" in client._runtime.engine.network.why_unreachable())
+        until(lambda: "refused" in inspect(client).engine.network.why_unreachable())
         turns, cpu = turns_and_cpu(client, 2.0)
     assert turns <= 2 * 60
     assert cpu <= 0.05  # measured 0.002; the bound is for a busy machine
@@ -516,16 +517,16 @@ def test_a_slow_listener_hears_of_every_partition_and_broker(client: Client) -> 
     client.events(listener)
     partitions = [PartitionOffline(TopicPartition("orders", n), KafkaError("no leader")) for n in range(3)]
     brokers = [BrokerAdded(node, "h", 9092) for node in (7, 8)]
-    client._runtime.events.emit(MetadataChanged(1))
+    inspect(client).runtime.events.emit(MetadataChanged(1))
     assert busy.wait(SECONDS)
     for event in (*partitions, *brokers):
-        client._runtime.events.emit(event)
+        inspect(client).runtime.events.emit(event)
     go_on.set()
     until(lambda: set(partitions + brokers) <= set(heard), "every event")
 
 
 def test_users_are_closed_with_what_is_left_of_the_time(client: Client) -> None:
-    user = User(client._runtime)
+    user = User(inspect(client).runtime)
     client.close(SECONDS)
     (left,) = user.closed_with
     assert left is not None
@@ -534,10 +535,10 @@ def test_users_are_closed_with_what_is_left_of_the_time(client: Client) -> None:
 
 def test_close_does_not_wait_longer_for_a_busy_loop_than_it_may(client: Client) -> None:
     busy_now, go_on = threading.Event(), threading.Event()
-    client._runtime.loop.call(lambda now: (busy_now.set(), go_on.wait(3.0)))
+    inspect(client).loop.call(lambda now: (busy_now.set(), go_on.wait(3.0)))
     assert busy_now.wait(SECONDS)
     client.close(0.05)
-    busy = client._runtime.loop._thread.is_alive()
+    busy = inspect(client).thread.is_alive()
     go_on.set()
     assert busy, "close waited until the loop had ended"
 
@@ -553,7 +554,7 @@ def test_calls_without_a_timeout_take_no_longer_than_a_request_may() -> None:
 def test_the_options_of_a_client_are_those_of_its_producers_and_consumers(server: ModelServer) -> None:
     options = {"bootstrap_servers": server.bootstrap_servers, "client_id": "me", "request_timeout_ms": 1_234, "retry_backoff_ms": 56}
     with Client(**options) as client, Producer(client) as producer, Consumer(client) as consumer:  # type: ignore[arg-type]
-        for theirs in (producer._session.config, consumer._session.config):
+        for theirs in (inspect(producer).session.config, inspect(consumer).session.config):
             for name in attrs.fields_dict(ClientConfig):
                 assert getattr(theirs, name) == getattr(client.config, name), name
 

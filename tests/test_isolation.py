@@ -16,6 +16,7 @@ import pytest
 
 from pykafka4 import Client, Consumer, KafkaError, Producer
 from pykafka4.testing import ModelServer
+from tests.inspection import inspect
 from tests.net.net_helpers import SECONDS, until
 
 SENDER_CALLS = (
@@ -88,7 +89,7 @@ def test_a_producer_that_fails_at_any_point_gives_every_record_one_outcome_and_l
     dice = random.Random(f"{name} {at}")
     doomed, healthy = Producer(client=client, linger_ms=0), Producer(client=client, linger_ms=0)
     bomb = Bomb(at)
-    sender = doomed._session.machine
+    sender = inspect(doomed).machine
     *path, method = name.split(".")
     part = attrgetter(*path)(sender) if path else sender
     setattr(part, method, bomb.wrap(getattr(part, method)))
@@ -98,7 +99,7 @@ def test_a_producer_that_fails_at_any_point_gives_every_record_one_outcome_and_l
             theirs.send(doomed, dice.choice([None, 0, 1, 2]), "t" if dice.random() < 0.9 else f"new-{number % 3}")
             ours.send(healthy)
             if dice.random() < 0.05:
-                client._runtime.loop.wake()
+                inspect(client).loop.wake()
                 threading.Event().wait(0.001)
     except KafkaError as error:
         refused = error
@@ -111,9 +112,9 @@ def test_a_producer_that_fails_at_any_point_gives_every_record_one_outcome_and_l
     assert ours.failed == 0
     assert client.status()["state"] == "connected"
     if at == 1:
-        assert client._runtime.engine.failure(sender) is not None, "the call was never made"
+        assert inspect(client).engine.failure(sender) is not None, "the call was never made"
     assert refused is None or "an injected failure" in str(refused)
-    if client._runtime.engine.failure(sender) is not None:
+    if inspect(client).engine.failure(sender) is not None:
         assert doomed.status()["state"] == "crashed"
         with pytest.raises(KafkaError, match="an injected failure"):
             doomed.send("t", b"v")
@@ -126,11 +127,11 @@ def test_a_loop_that_crashes_at_any_point_gives_every_record_one_outcome(server:
     dice = random.Random(seed)
     producer = Producer(bootstrap_servers=server.bootstrap_servers, linger_ms=0)
     bomb = Bomb(dice.randrange(1, 60))
-    network = producer._session.runtime.engine.network
+    network = inspect(producer).engine.network
     name = dice.choice(["poll", "receive", "submit", "_answer"])
     wrapped = bomb.wrap(getattr(network, name))
     setattr(network, name, wrapped)
-    loop: Any = producer._session.runtime.loop
+    loop: Any = inspect(producer).loop
     loop._events = {kind: wrapped if handler.__name__ == name else handler for kind, handler in loop._events.items()}
     outcomes, refused = Outcomes(), None
     try:
@@ -148,8 +149,8 @@ def test_a_loop_that_crashes_fails_the_records_that_no_broker_has_answered(serve
     server.do(lambda cluster: [cluster.stop_broker(node) for node in cluster.brokers])
     producer, outcomes = Producer(bootstrap_servers=server.bootstrap_servers), Outcomes()
     outcomes.send(producer)
-    loop = producer._session.runtime.loop
-    producer._session.runtime.engine.network.poll = Bomb(1).wrap(len)  # type: ignore[method-assign]
+    loop = inspect(producer).loop
+    inspect(producer).engine.network.poll = Bomb(1).wrap(len)  # type: ignore[method-assign]
     loop.wake()
     until(lambda: outcomes.complete, "an outcome for the record")
     assert outcomes.failed == 1
@@ -179,10 +180,10 @@ def test_a_consumer_that_fails_raises_in_every_call_and_leaves_the_others_alone(
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
     bomb = Bomb(1)
-    part = getattr(broken._session.machine, where)
+    part = getattr(inspect(broken).machine, where)
     owner: Any = part if hasattr(part, "__dict__") else type(part)
     monkeypatch.setattr(owner, "poll", only(part, owner.poll, bomb.wrap(owner.poll)))
-    client._runtime.loop.wake()
+    inspect(client).loop.wake()
     thread.join(SECONDS)
     assert "stopped this consumer: ValueError: an injected failure" in str(waiting[0])
     for use in (
@@ -214,7 +215,7 @@ def test_a_producer_that_fails_while_its_requests_are_being_written_leaves_the_o
     def fail(*_: Any) -> None:
         raise ValueError("an injected failure")
 
-    monkeypatch.setattr(producer._session.machine._outcomes, "acknowledge", fail)
+    monkeypatch.setattr(inspect(producer).machine._outcomes, "acknowledge", fail)
     with contextlib.suppress(KafkaError):
         producer.flush(SECONDS)
     assert all("an injected failure" in str(handle.exception(SECONDS)) for handle in handles)
@@ -251,7 +252,7 @@ def test_a_handler_that_produces_to_kafka_does_not_stall_others(server: ModelSer
         slowest = 0.0
         while application.is_alive():
             began = time.monotonic()
-            producer._session.runtime.loop.ask(lambda now: None, SECONDS)
+            inspect(producer).loop.ask(lambda now: None, SECONDS)
             slowest = max(slowest, time.monotonic() - began)
             threading.Event().wait(0.01)
         assert slowest < 1.5, "the loop waited for the handler"

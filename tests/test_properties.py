@@ -18,6 +18,7 @@ from pykafka4 import Client, ConfigError, Consumer, Producer
 from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.peers import AS_HERE, OPTIONS, UNITS, Harmless, Needless, Similar
 from pykafka4.properties import LARGEST_FILE, read
+from tests.inspection import inspect
 from tests.properties.translated import options, refused
 
 LISTS = Path(__file__).parent / "properties"
@@ -468,7 +469,7 @@ def test_a_subclass_is_made_by_its_own_constructor_and_keywords_win(tmp_path: Pa
             "x",
             {"bootstrap_servers": "localhost:1", "linger_ms": 7, "compression_type": "gzip"},
         )
-        assert producer._session.config.compression_type == "gzip"
+        assert inspect(producer).session.config.compression_type == "gzip"
 
 
 def test_consumers_and_clients_are_made_and_share() -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from pykafka4 import Client, Consumer, KafkaTimeoutError, Producer
-from pykafka4.client.runtime import Runtime
 from pykafka4.testing import ModelServer
+from tests.inspection import inspect, remembered
 from tests.net.net_helpers import SECONDS as LIMIT
 from tests.net.net_helpers import until
 
@@ -22,23 +21,6 @@ pytestmark = pytest.mark.model(topics={"t": 2})
 def client(server: ModelServer) -> Iterator[Client]:
     with Client(bootstrap_servers=server.bootstrap_servers, unknown_topic_timeout_ms=300, retry_backoff_max_ms=100) as made:
         yield made
-
-
-def state(runtime: Runtime) -> dict[str, Any]:
-    """What the client's machines hold of topics and of people who wait."""
-    cluster, recovery = runtime.engine.cluster, runtime.engine.recovery
-
-    def look(now: float) -> dict[str, Any]:
-        return {
-            "wanted": set(cluster._wanted),
-            "topics": set(cluster._topics) - {""},
-            "names": len(cluster._names),
-            "offline": len(recovery.offline) + len(recovery._backoffs),
-            "waiters": len(cluster._waiters),
-            "promises": len(runtime.loop._promises) - 1,  # that of this question
-        }
-
-    return runtime.loop.ask(look, LIMIT)
 
 
 NOTHING = {"wanted": set(), "topics": set(), "names": 0, "offline": 0, "waiters": 0, "promises": 0}
@@ -54,7 +36,7 @@ def metadata_requests(server: ModelServer, seconds: float) -> int:
 def test_a_misspelt_topic_is_not_requested_after_the_wait_ended(server: ModelServer, client: Client) -> None:
     with pytest.raises(KafkaTimeoutError):
         client.partitions_for("typo", timeout=0.2)
-    assert state(client._runtime) == NOTHING
+    assert remembered(inspect(client).runtime) == NOTHING
     assert client.status()["topics"] == {}
     assert metadata_requests(server, 0.5) == 0
 
@@ -66,7 +48,7 @@ def test_calls_that_time_out_in_an_outage_leave_nothing(server: ModelServer, cli
         for ask in (lambda: client.refresh_metadata(["t", "typo"], timeout=0.01), lambda: client.partitions_for("t", timeout=0.01)):
             with pytest.raises(KafkaTimeoutError):
                 ask()
-    assert state(client._runtime) == NOTHING
+    assert remembered(inspect(client).runtime) == NOTHING
 
 
 def test_refreshing_no_topics_asks_a_broker_and_returns(client: Client) -> None:
@@ -82,7 +64,7 @@ def test_a_deleted_topic_is_not_offline_once_its_consumer_is_closed(server: Mode
     until(lambda: client.status()["offline"])
     consumer.close()
     assert (client.status()["offline"], client.status()["topics"]) == ({}, {})
-    assert state(client._runtime) == NOTHING
+    assert remembered(inspect(client).runtime) == NOTHING
     assert metadata_requests(server, 0.5) == 0
 
 
@@ -91,10 +73,10 @@ def test_members_of_a_group_leave_nothing(server: ModelServer, client: Client) -
         consumer.subscribe(["t", "typo"])
         until(lambda: consumer.poll(0.05) is not None and consumer.assignment())
         consumer.unsubscribe()
-        assert state(client._runtime) == NOTHING
+        assert remembered(inspect(client).runtime) == NOTHING
         consumer.subscribe(["t"])
         until(lambda: consumer.poll(0.05) is not None and consumer.assignment())
-    assert state(client._runtime) == NOTHING
+    assert remembered(inspect(client).runtime) == NOTHING
 
 
 def test_an_idle_producer_does_not_bring_a_deleted_topic_back_and_a_busy_one_does(server: ModelServer, client: Client) -> None:
@@ -102,7 +84,7 @@ def test_an_idle_producer_does_not_bring_a_deleted_topic_back_and_a_busy_one_doe
         producer.send("fresh", b"x").result(LIMIT)
         server.do(lambda cluster: cluster.delete_topic("fresh"))
         client.refresh_metadata(["fresh"], timeout=LIMIT)
-        until(lambda: not client._runtime.loop.ask(lambda now: client._runtime.engine.cluster.partitions("fresh"), LIMIT))
+        until(lambda: not inspect(client).loop.ask(lambda now: inspect(client).engine.cluster.partitions("fresh"), LIMIT))
         metadata_requests(server, 0.5)
         assert server.do(lambda cluster: "fresh" not in cluster.topics)
         assert producer.send("fresh", b"y").result(LIMIT).offset == 0
@@ -113,16 +95,16 @@ def test_a_closed_producer_wants_nothing_of_a_shared_client(server: ModelServer,
     producer = Producer(client=client, linger_ms=0)
     producer.send("t", b"x").result(LIMIT)
     producer.send("u-1", b"x").result(LIMIT)
-    assert state(client._runtime)["wanted"] == {"t", "u-1"}
+    assert remembered(inspect(client).runtime)["wanted"] == {"t", "u-1"}
     producer.close(LIMIT)
-    assert state(client._runtime) == NOTHING
+    assert remembered(inspect(client).runtime) == NOTHING
 
 
 def test_a_partition_that_was_just_added_can_be_sent_to_at_once(server: ModelServer) -> None:
     with Producer(bootstrap_servers=server.bootstrap_servers, linger_ms=0, retry_backoff_ms=1) as producer:
         producer.send("t", b"x", partition=0).result(LIMIT)
         server.do(lambda cluster: cluster.add_partitions("t", 3))
-        until(lambda: producer._session.runtime.loop.ask(lambda now: producer._session.runtime.engine.cluster.age("t", now), LIMIT) > 0.001)
+        until(lambda: inspect(producer).loop.ask(lambda now: inspect(producer).engine.cluster.age("t", now), LIMIT) > 0.001)
         assert producer.send("t", b"y", partition=2).result(LIMIT).partition == 2
     assert [record.value for record in server.records("t", 2)] == [b"y"]
 
@@ -153,10 +135,10 @@ def test_without_a_reachable_broker_an_unknown_partition_is_refused_within_max_b
 def test_topics_unused_for_long_are_dropped_and_can_be_used_again(server: ModelServer) -> None:
     options = {"linger_ms": 0, "metadata_max_idle_ms": 100, "metadata_max_age_ms": 50}
     with Producer(bootstrap_servers=server.bootstrap_servers, **options) as producer:
-        runtime = producer._session.runtime
+        runtime = inspect(producer).runtime
         for number in range(20):
             producer.send(f"day-{number}", b"1").result(LIMIT)
-        until(lambda: state(runtime) == NOTHING)
+        until(lambda: remembered(runtime) == NOTHING)
         for number in range(20):
             producer.send(f"day-{number}", b"2").result(LIMIT)
     for number in range(20):

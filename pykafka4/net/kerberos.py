@@ -51,9 +51,9 @@ class Kerberos:
         self._service, self._principal, self._keytab = service, principal, keytab
         self._store: dict[str, str] | None = None
         # Several threads that renew the ticket in one cache would empty it for each other.
-        self._turn: Any = contextlib.nullcontext() if keytab is None else turn_of(_digest(keytab, principal))
+        self._turn: Any = contextlib.nullcontext() if keytab is None else turn_of(digest(keytab, principal))
         if keytab is not None:
-            self._store = {"client_keytab": keytab, "ccache": f"MEMORY:{_digest(keytab, principal)}"}
+            self._store = {"client_keytab": keytab, "ccache": f"MEMORY:{digest(keytab, principal)}"}
 
     def mechanism(self, host: str) -> Gssapi:
         """One for an authentication at the broker of that host name. Blocks while the library asks the KDC."""
@@ -119,7 +119,7 @@ class Checked:
         raise failed(f"the broker's message is refused: {reason}; check what listens there, and the clocks of both machines")
 
 
-def _digest(keytab: str, principal: str | None) -> str:
+def digest(keytab: str, principal: str | None) -> str:
     return f"pykafka4-{hashlib.sha256(repr((keytab, principal)).encode()).hexdigest()[:32]}"
 
 

@@ -46,27 +46,27 @@ class Sessions:
 
     def __init__(self) -> None:
         self._context: ssl.SSLContext | None = None
-        self._kept: dict[tuple[str, int], ssl.SSLSession] = {}  # the oldest first
+        self.kept: dict[tuple[str, int], ssl.SSLSession] = {}  # the oldest first
 
     def of(self, context: ssl.SSLContext, target: tuple[str, int]) -> ssl.SSLSession | None:
         """The one to resume, if there is one."""
         if context is not self._context:
             self._context = context
-            self._kept.clear()
-        return self._kept.get(target)
+            self.kept.clear()
+        return self.kept.get(target)
 
     def keep(self, context: ssl.SSLContext, target: tuple[str, int], session: ssl.SSLSession | None) -> None:
         """For the next connection. With TLS 1.3 only one with a ticket can be resumed."""
         if session is None or context is not self._context or not (session.has_ticket or session.id):
             return
-        self._kept.pop(target, None)
-        self._kept[target] = session
-        if len(self._kept) > SESSIONS:
-            del self._kept[next(iter(self._kept))]
+        self.kept.pop(target, None)
+        self.kept[target] = session
+        if len(self.kept) > SESSIONS:
+            del self.kept[next(iter(self.kept))]
 
     def forget(self, target: tuple[str, int]) -> None:
         """A handshake has failed, perhaps because of the session."""
-        self._kept.pop(target, None)
+        self.kept.pop(target, None)
 
 
 class SecureTransport(PortableTransport):

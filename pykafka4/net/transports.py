@@ -27,7 +27,7 @@ __all__ = ["LOOP", "open_contexts", "open_transport"]
 Opener: TypeAlias = Callable[[int, Helper, Post, Proxy | None], Transport]
 
 
-def _choose(wanted: str | None) -> tuple[str, Opener]:
+def choose(wanted: str | None) -> tuple[str, Opener]:
     """(name, class) of the transport to use."""
     if wanted not in {None, "", "pump", "portable"}:
         raise ImportError(f"PYKAFKA4_LOOP={wanted!r} must be pump, portable or unset")
@@ -48,7 +48,7 @@ def _pump() -> Opener:
     return opener
 
 
-LOOP, _opener = _choose(os.environ.get("PYKAFKA4_LOOP"))
+LOOP, _opener = choose(os.environ.get("PYKAFKA4_LOOP"))
 
 
 def open_transport(max_frame: int, helper: Helper, post: Post, contexts: Contexts | None = None, proxy: Proxy | None = None) -> Transport:

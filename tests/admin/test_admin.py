@@ -30,6 +30,7 @@ from pykafka4.admin.session import Answers
 from pykafka4.testing import ModelServer
 from tests.admin.administering import T0, T1, T2, described, joined, lag_of
 from tests.consumer.consuming import LONG, Maker, poll_until, topic
+from tests.inspection import inspect
 
 # ---- looking
 
@@ -372,7 +373,7 @@ def test_closing_between_two_questions_of_a_call_ends_it(server: ModelServer, cl
     topic(server, 1)
     for name in ("offsets", "partitions", "find"):
         admin = AdminClient(client)
-        real = getattr(admin._groups, name)
+        real = getattr(inspect(admin).groups, name)
 
         def closing(*args: object, admin: AdminClient = admin, real: Callable[..., object] = real, **named: object) -> object:
             thread = threading.Thread(target=admin.close)  # another thread closes here
@@ -380,21 +381,21 @@ def test_closing_between_two_questions_of_a_call_ends_it(server: ModelServer, cl
             thread.join(LONG)
             return real(*args, **named)
 
-        monkeypatch.setattr(admin._groups, name, closing)
+        monkeypatch.setattr(inspect(admin).groups, name, closing)
         with pytest.raises(ClosedError, match="this admin client is closed"):
             admin.plan_offsets("g", ["t"], to="latest", timeout=0.2)
-        assert not admin._session.open
+        assert not inspect(admin).session.open
 
 
 def test_closing_while_the_brokers_are_looked_up_ends_a_list(server: ModelServer, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     admin = AdminClient(client)
-    real = admin._session.runtime.refresh_metadata
+    real = inspect(admin).runtime.refresh_metadata
 
     def closing(topics: list[str], timeout: float) -> None:
         real(topics, timeout)
         admin.close()
 
-    monkeypatch.setattr(admin._session.runtime, "refresh_metadata", closing)
+    monkeypatch.setattr(inspect(admin).runtime, "refresh_metadata", closing)
     with pytest.raises(ClosedError, match="this admin client is closed"):
         admin.list_groups(timeout=0.2)
 
@@ -413,8 +414,8 @@ def test_a_call_that_is_interrupted_leaves_nothing(server: ModelServer, admin: A
     monkeypatch.setattr(Answers, "wait", wait)
     with pytest.raises(KeyboardInterrupt):
         admin.plan_offsets("g", ["t"], to="latest")
-    assert not admin._session.open
-    assert admin._session.runtime.loop.ask(lambda now: len(admin._session.machine._works), LONG) == 0
+    assert not inspect(admin).session.open
+    assert inspect(admin).loop.ask(lambda now: len(inspect(admin).machine._works), LONG) == 0
 
 
 @pytest.mark.parametrize(

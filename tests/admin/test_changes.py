@@ -22,6 +22,7 @@ from pykafka4 import (
 from pykafka4.testing import ModelServer
 from tests.admin.administering import T0, T1, described, joined
 from tests.consumer.consuming import LONG, Maker, topic
+from tests.inspection import inspect
 
 
 def test_a_group_with_members_refuses_and_names_them(server: ModelServer, admin: AdminClient, make: Maker) -> None:
@@ -43,13 +44,13 @@ def test_a_group_with_members_refuses_and_names_them(server: ModelServer, admin:
 
 def look_away_once(admin: AdminClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first look at the members of a group sees none."""
-    real, looks = admin._groups.require_empty, list[str]()
+    real, looks = inspect(admin).groups.require_empty, list[str]()
 
     def blind(group: str, what: str, deadline: Any) -> GroupDescription | None:
         looks.append(group)
         return None if len(looks) == 1 else real(group, what, deadline)
 
-    monkeypatch.setattr(admin._groups, "require_empty", blind)
+    monkeypatch.setattr(inspect(admin).groups, "require_empty", blind)
 
 
 def test_a_member_that_joins_after_the_look_is_named_too(

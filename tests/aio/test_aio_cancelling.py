@@ -12,14 +12,12 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import KafkaError
 from pykafka4.aio import Consumer, guard
-from pykafka4.core.group.membership.classic import ClassicProtocol
-from pykafka4.core.group.reactions import Reaction
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from tests.aio.tasking import When, cancelled, consumer_of, every_wait, run
 from tests.consumer.consuming import fill, numbers, topic
+from tests.inspection import inspect
 from tests.net.interrupts import interrupts, undisturbed
 from tests.net.net_helpers import SECONDS
 
@@ -141,8 +139,6 @@ def test_a_rebalance_whose_polls_are_cancelled_is_completed_and_the_listener_hea
         listener = Listener()
         async with await member(server, listener) as consumer:
             seen: list[int] = []
-            protocol = consumer._session.machine.membership.protocol
-            assert isinstance(protocol, ClassicProtocol)
 
             async def polls(rounds: int) -> None:
                 for _ in range(20):
@@ -153,9 +149,7 @@ def test_a_rebalance_whose_polls_are_cancelled_is_completed_and_the_listener_hea
             await until(consumer, seen, lambda: "assigned" in listener.told)
             for number, (at, when) in enumerate(every_wait()):
                 fill(server, "t", 0, numbers(2 * number, 2 * number + 2))
-                await asyncio.to_thread(
-                    consumer._session.runtime.loop.ask, lambda now: protocol._react(now, Reaction.REJOIN, KafkaError("again")), 5.0
-                )
+                await asyncio.to_thread(inspect(consumer).rejoin)
                 reached, _ = await cancelled(polls(number + 1), at, when)
                 await until(consumer, seen, lambda n=number: listener.told.count("assigned") == n + 2)  # type: ignore[misc]
                 await until(consumer, seen, lambda n=number: len(seen) >= 2 * n + 2)  # type: ignore[misc]
@@ -260,5 +254,5 @@ def test_the_end_of_asyncio_run_closes_a_consumer_whose_close_it_cancels(server:
         await asyncio.sleep(0)
 
     run(main())
-    assert consumers[0]._session.closed
+    assert inspect(consumers[0]).session.closed
     server.wait_for(lambda cluster: not cluster.group("g").members)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import inspect
 import os
 import pickle
 import re
@@ -15,10 +14,10 @@ import textwrap
 import threading
 import time
 import warnings
+from inspect import Parameter, getmembers, iscoroutinefunction, signature
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 from pykafka4 import Client, ClosedError, ConfigError, Consumer, CorruptRecord, GroupError, KafkaError, KafkaTimeoutError
@@ -27,7 +26,8 @@ from pykafka4.aio.session import SLICE_SECONDS
 from pykafka4.net.handoff.waiting import Promise, Signal
 from pykafka4.testing import ModelServer
 from tests.aio.tasking import consumer_of, eventually, run
-from tests.consumer.consuming import LONG, fill, numbers, topic
+from tests.consumer.consuming import LONG, damage, fill, numbers, topic
+from tests.inspection import inspect
 from tests.net.net_helpers import SECONDS, until
 
 T0 = ("t", 0)
@@ -246,12 +246,7 @@ def test_a_commit_that_fails_raises(server: ModelServer) -> None:
 def test_a_batch_that_cannot_be_read_is_raised_until_it_is_skipped(server: ModelServer) -> None:
     topic(server, 0)
     fill(server, "t", 0, numbers(0, 3))
-
-    def damage(cluster: Any) -> None:
-        batches = cluster.log("t", 0).batches
-        batches[0] = attrs.evolve(batches[0], data=batches[0].data[:-1] + b"?")
-
-    server.do(damage)
+    damage(server, 0)
 
     async def main() -> None:
         async with consumer_of(server) as consumer:
@@ -417,7 +412,7 @@ def test_a_poll_decodes_for_about_a_millisecond(server: ModelServer, monkeypatch
     async def main() -> None:
         async with consumer_of(server) as consumer:
             consumer.assign([T0])
-            session, seconds = consumer._session, 2.0**-16
+            session, seconds = inspect(consumer).session, 2.0**-16
             clock = 0.0
             take = session._take
 
@@ -530,9 +525,9 @@ def test_a_cancelled_close_goes_on_and_the_next_waits_for_its_end(server: ModelS
         closing.cancel()
         await asyncio.wait([closing])
         assert closing.cancelled()
-        assert not consumer._session.closed
+        assert not inspect(consumer).session.closed
         await consumer.close()
-        assert consumer._session.closed
+        assert inspect(consumer).session.closed
 
     run(main())
     server.wait_for(lambda cluster: not cluster.group("g").members)
@@ -707,10 +702,10 @@ PLAIN = {  # methods of aio.Consumer that are not awaited
 
 def test_it_has_the_methods_of_the_threaded_consumer_with_the_same_arguments() -> None:
     def public(kind: type) -> dict[str, Any]:
-        return {name: method for name, method in inspect.getmembers(kind, callable) if not name.startswith("_")}
+        return {name: method for name, method in getmembers(kind, callable) if not name.startswith("_")}
 
-    def arguments(method: Any) -> list[inspect.Parameter]:
-        return [parameter for parameter in inspect.signature(method).parameters.values() if parameter.name != "callback_executor"]
+    def arguments(method: Any) -> list[Parameter]:
+        return [parameter for parameter in signature(method).parameters.values() if parameter.name != "callback_executor"]
 
     ours, threaded = public(package.Consumer), public(Consumer)
     assert ours.keys() == threaded.keys() - {"streams"}  # they are for threads
@@ -720,11 +715,11 @@ def test_it_has_the_methods_of_the_threaded_consumer_with_the_same_arguments() -
             assert [each.name for each in arguments(method)] == [each.name for each in theirs if each.name != "executor"]
         else:
             assert arguments(method) == theirs, name
-    awaited = {name for name, method in ours.items() if inspect.iscoroutinefunction(method)}
+    awaited = {name for name, method in ours.items() if iscoroutinefunction(method)}
     assert ours.keys() - awaited - {"from_properties"} == PLAIN
-    returns = {name: inspect.signature(method).return_annotation for name, method in ours.items()}
+    returns = {name: signature(method).return_annotation for name, method in ours.items()}
     for name in ours.keys() - {"batches", "from_properties"}:
-        assert returns[name] == inspect.signature(getattr(Consumer, name)).return_annotation, name
+        assert returns[name] == signature(getattr(Consumer, name)).return_annotation, name
 
 
 def test_a_lease_is_extended_and_the_records_of_one_topic_are_committed(server: ModelServer) -> None:

@@ -15,6 +15,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from tests.aio.tasking import consumer_of, run
 from tests.consumer.consuming import fill, topic
+from tests.inspection import inspect
 
 T0 = ("t", 0)
 
@@ -111,7 +112,7 @@ def test_a_generator_that_was_left_lets_the_next_task_poll_at_once(server: Model
             async def first() -> list[Record]:
                 async for _ in records():
                     break
-                consumer._session._turned = INFINITY  # other tasks have run just now
+                inspect(consumer).session._turned = INFINITY  # other tasks have run just now
                 return await asyncio.create_task(consumer.poll(1.0))
 
             assert await asyncio.create_task(first())

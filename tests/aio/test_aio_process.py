@@ -22,6 +22,7 @@ from pykafka4.wire.records.hot import Record
 from tests.aio.tasking import When, consumer_of, eventually, producer_of, run
 from tests.consumer.consuming import topic
 from tests.consumer.unsuited import key_in_a_task, numbers, numbers_in_a_task
+from tests.inspection import inspect
 
 
 def keyed(server: ModelServer, partitions: int, count: int, keys: int) -> None:
@@ -614,7 +615,7 @@ def test_partitions_take_turns_with_handlers_in_tasks(server: ModelServer) -> No
 
         async with member(server) as consumer:
             processing = asyncio.create_task(consumer.process(handle, workers=1))
-            await eventually(lambda: [offset for offset, _ in consumer._session.taken_places().values()] == [4, 4, 4])
+            await eventually(lambda: [offset for offset, _ in inspect(consumer).session.taken_places().values()] == [4, 4, 4])
             go_on.set()
             await eventually(lambda: len(handled) == 12)
             processing.cancel()

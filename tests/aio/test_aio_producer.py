@@ -17,6 +17,7 @@ from pykafka4 import BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError,
 from pykafka4.core.producer.topics.parking import DENIED_SECONDS
 from pykafka4.testing import ModelServer
 from tests.aio.tasking import ROOM, eventually, full, producer_of, run
+from tests.inspection import inspect
 from tests.net.net_helpers import until
 from tests.producer.producing import values
 
@@ -105,7 +106,7 @@ def test_a_send_waits_for_room_while_other_tasks_and_partitions_go_on(server: Mo
         server.do(lambda cluster: cluster.orphan("t", 0, 0.0))
         await (await waiting)
         await producer.close()
-        assert producer._session.gate.waiting == 0
+        assert inspect(producer).blocked_sends == 0
 
     run(main())
 
@@ -158,7 +159,7 @@ def test_a_cancelled_send_was_not_accepted_and_a_cancelled_wait_takes_nothing_ba
         await asyncio.wait([*tasks, waiting])
         assert all(task.cancelled() for task in (*tasks, waiting))
         assert producer.stats().accepted == before
-        assert producer._session.gate.waiting == 0
+        assert inspect(producer).blocked_sends == 0
         server.do(lambda cluster: cluster.orphan("t", 0, 0.0))
         await asyncio.gather(*held)
         await producer.close()

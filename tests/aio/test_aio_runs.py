@@ -15,6 +15,7 @@ from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Record
 from tests.aio.tasking import consumer_of, eventually, run
 from tests.consumer.consuming import LONG, topic
+from tests.inspection import inspect
 
 T0 = TopicPartition("t", 0)
 
@@ -65,7 +66,7 @@ def test_a_second_process_is_refused_also_while_the_first_waits_for_its_handlers
             first = asyncio.create_task(consumer.process(handler, workers=50, stop=stop))
             await eventually(lambda: len(handler.begun) == 20)
             stop.set()
-            await eventually(lambda: consumer._session.guard.unused())
+            await eventually(lambda: inspect(consumer).session.guard.unused())
             with pytest.raises(ConfigError, match="while another process of this consumer runs"):
                 await consumer.process(print)
             first.cancel()

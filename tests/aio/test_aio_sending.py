@@ -23,6 +23,7 @@ from pykafka4 import (
 from pykafka4.aio import Producer
 from pykafka4.testing import ModelServer
 from tests.aio.tasking import ROOM, eventually, full, producer_of, run
+from tests.inspection import inspect
 from tests.net.net_helpers import SECONDS
 from tests.producer.producing import values
 
@@ -144,7 +145,7 @@ def test_the_end_of_close_does_not_block_the_event_loop(server: ModelServer, mon
     async def main() -> None:
         producer = producer_of(server)
         await (await producer.send("t", b"v"))
-        turned, original = asyncio.Event(), producer._session.close
+        turned, original = asyncio.Event(), inspect(producer).session.close
         loop = asyncio.get_running_loop()
 
         def slow(timeout: float) -> Any:
@@ -155,7 +156,7 @@ def test_the_end_of_close_does_not_block_the_event_loop(server: ModelServer, mon
         async def turn() -> None:
             turned.set()
 
-        monkeypatch.setattr(producer._session, "close", slow)
+        monkeypatch.setattr(inspect(producer).session, "close", slow)
         assert await producer.close() == []
         assert turned.is_set()
 
@@ -169,17 +170,17 @@ def test_a_send_whose_event_loop_was_closed_gives_up_its_place(server: ModelServ
     async def fill() -> None:
         await full(server, producer)
         waiting.append(asyncio.ensure_future(producer.send("t", b"v" * 500, partition=0)))
-        await eventually(lambda: producer._session.gate.waiting == 1)
+        await eventually(lambda: inspect(producer).blocked_sends == 1)
 
     loop = asyncio.new_event_loop()
     loop.run_until_complete(fill())
     loop.close()
-    assert producer._session.gate.waiting == 1
+    assert inspect(producer).blocked_sends == 1
 
     async def go_on() -> None:
         server.do(lambda cluster: cluster.orphan("t", 0, 0.0))
         await (await producer.send("t", b"after", partition=0))
-        assert producer._session.gate.waiting == producer._session.acc.waiters == 0
+        assert inspect(producer).blocked_sends == inspect(producer).session.acc.waiters == 0
         await producer.close()
 
     run(go_on())

@@ -14,6 +14,7 @@ from pykafka4.aio import Producer
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.testing import ModelServer
 from tests.aio.tasking import producer_of, run
+from tests.inspection import inspect
 from tests.net.net_helpers import SECONDS, until
 from tests.producer.producing import committed
 
@@ -209,7 +210,7 @@ def test_an_event_loop_that_is_closed_during_a_call_leaves_the_transactions_to_t
 def test_a_commit_whose_outcome_arrives_between_two_looks_is_no_timeout(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         producer = await begun(server)
-        monkeypatch.setattr(producer._session, "promise", JustLate)
+        monkeypatch.setattr(inspect(producer).session, "promise", JustLate)
         await producer.begin_transaction()
         await producer.send("t", b"v", partition=0)
         await producer.commit_transaction()
@@ -271,7 +272,7 @@ class Blocker:
             started.set()
             self.go.wait(SECONDS)
 
-        producer._session.post(busy)
+        inspect(producer).session.post(busy)
         assert started.wait(SECONDS)
 
 

@@ -10,6 +10,7 @@ import pytest
 from integration.local.cluster import LocalCluster
 from pykafka4 import BrokerError, DeliveryFailed, Producer, TopicPartition, UnsupportedVersion
 from tests.compat.old_releases import LONG, READ_FROM, WRITTEN_TO, marks, number, on
+from tests.inspection import inspect
 
 pytestmark = marks
 
@@ -63,7 +64,7 @@ def test_what_is_pipelined_behind_a_refused_record_follows_in_order(cluster: Loc
             producer.send(topic, b"%d" % n, partition=0, timestamp_ms=now + (100 * HOUR_MS if n in bad else 0)) for n in range(3_000)
         ]
         producer.flush(LONG)
-        epoch = producer._session.machine.queues[TopicPartition(topic, 0)].epoch
+        epoch = inspect(producer).machine.queues[TopicPartition(topic, 0)].epoch
     failed = {n for n, handle in enumerate(handles) if handle.exception(0) is not None}
     assert bad <= failed
     assert len(failed) == 2 if number(cluster) >= NAMES_RECORDS else len(failed) < 300

@@ -10,6 +10,7 @@ from integration.local.cluster import LocalCluster
 from integration.waiting import until
 from pykafka4 import ConsumerGroupMetadata, Producer, ProducerFencedError
 from tests.compat.old_releases import LONG, WRITTEN_TO, marks, on
+from tests.inspection import inspect
 
 pytestmark = [*marks, on(*WRITTEN_TO)]
 
@@ -33,7 +34,7 @@ def committed(cluster: LocalCluster, topic: str) -> dict[int, list[bytes | None]
 def test_commits_are_read_aborts_are_not_and_a_second_producer_fences_the_first(cluster: LocalCluster, topic: str) -> None:
     cluster.create_topic(topic, 2)
     with transactional(cluster, topic) as first:
-        transactions = first._session.machine.transactions
+        transactions = inspect(first).machine.transactions
         assert transactions is not None
         assert not transactions.version_2
         for number in range(6):

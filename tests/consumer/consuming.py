@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import attrs
+
 from pykafka4.consumer import Consumer
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
@@ -107,3 +109,13 @@ def poll_until(consumer: Consumer, condition: Callable[[], Any]) -> list[Any]:
         assert time.monotonic() < deadline, consumer.status()
         records += consumer.poll(0.05)
     return records
+
+
+def damage(server: ModelServer, batch: int) -> None:
+    """The last byte of that batch of partition 0 of `t` changes: its checksum is wrong."""
+
+    def change(cluster: Any) -> None:
+        batches = cluster.log("t", 0).batches
+        batches[batch] = attrs.evolve(batches[batch], data=batches[batch].data[:-1] + b"?")
+
+    server.do(change)

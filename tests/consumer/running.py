@@ -14,6 +14,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Record
 from tests.consumer.consuming import LONG
+from tests.inspection import inspect
 
 HOWS = ("process", "tasks", "streams")
 QUICK = {"group_id": "g", "enable_auto_commit": False, "fetch_max_wait_ms": 50, "heartbeat_interval_ms": 50, "metadata_max_age_ms": 500}
@@ -67,13 +68,13 @@ class Running:
 
     def begun(self, *partitions: int) -> Running:
         """When the places where it begins to read are known."""
-        session = self.consumer._session
+        session = inspect(self.consumer).session
         until(lambda: {TopicPartition("t", p) for p in partitions or (0,)} <= session.taken_places().keys(), LONG, "where reading begins")
         return self
 
     def position(self, partition: int = 0) -> int | None:
         """Where the consumer stands."""
-        claim = self.consumer._session.reader.claims.get(TopicPartition("t", partition))
+        claim = inspect(self.consumer).session.reader.claims.get(TopicPartition("t", partition))
         return None if claim is None else claim.position
 
     def got(self, count: int) -> Running:

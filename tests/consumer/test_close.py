@@ -21,6 +21,7 @@ from pykafka4.errors import ClosedError, ConfigError, ForkedClientError, GroupEr
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
+from tests.inspection import inspect
 from tests.net.net_helpers import python
 
 
@@ -163,7 +164,7 @@ def test_a_listener_that_subscribes_while_the_consumer_unsubscribes_does_not_kee
     read(consumer, 3)
     consumer.unsubscribe()
     assert told.kinds == ["assigned", "revoked"]
-    assert consumer._session.machine.membership.topics == ()
+    assert inspect(consumer).machine.membership.topics == ()
     assert consumer.assignment() == set()
 
 
@@ -187,7 +188,7 @@ def test_what_a_listener_raises_comes_out_of_close_and_nothing_stays_open(server
 
     consumer = make.member(Parting(fail))
     poll_until(consumer, consumer.assignment)
-    loop = consumer._session.runtime.loop
+    loop = inspect(consumer).loop
     with pytest.raises(type(error), match="mine"):
         consumer.close()
     assert not loop.alive
@@ -205,7 +206,7 @@ def test_one_consumer_that_fails_to_close_does_not_keep_the_client_from_closing_
     good.poll(1, max_records=1)
     with pytest.raises(ZeroDivisionError):
         client.close()
-    assert not client._runtime.loop.alive
+    assert not inspect(client).loop.alive
     assert make(group_id="g").committed(("t", 0)) == OffsetAndMetadata(5, 0)
 
 
@@ -222,14 +223,14 @@ def test_a_commit_still_waiting_when_its_consumer_closes_fails_at_once(server: M
         thread = threading.Thread(target=lambda: errors.append(raised(lambda: consumer.commit({("t", 0): 2}, LONG))))
         thread.start()
         deadline = time.monotonic() + LONG
-        while len(consumer._session.machine.offsets._line) < 2:
+        while len(inspect(consumer).machine.offsets._line) < 2:
             assert time.monotonic() < deadline
         consumer.close(0.2)
         assert told.wait(LONG / 2)
         thread.join(LONG / 2)
         assert [type(error) for error in errors] == [ClosedError, ClosedError]
         assert all("commit of t-0" in str(error) for error in errors)
-        assert not client._runtime.loop._promises
+        assert not inspect(client).promises
 
 
 # ---------------------------------------------------------------- other ends
@@ -257,7 +258,7 @@ def test_ctrl_c_leaves_close_at_once_and_nothing_stays_open(server: ModelServer,
     with ctrl_c(after=0.1):
         consumer.close(LONG)
     assert time.monotonic() - began < 3
-    assert not consumer._session.runtime.loop.alive
+    assert not inspect(consumer).loop.alive
 
 
 def test_a_forked_child_gets_an_error_and_the_parent_reads_on(server: ModelServer, make: Maker) -> None:

@@ -15,6 +15,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import LONG, Listener, Maker, read, topic
 from tests.consumer.streaming import member
+from tests.inspection import inspect, thread_of
 
 FOREVER = 10 * LONG
 
@@ -59,7 +60,7 @@ def finished(consumer: Consumer, listener: Listener | None = None) -> Loop:
     consumer.subscribe(["t"], listener)
     read(consumer, 5)
     consumer.poll(0)
-    return consumer._session.runtime.loop
+    return inspect(consumer).loop
 
 
 @pytest.mark.parametrize("client", ["shared", "of its own"])
@@ -72,7 +73,7 @@ def test_a_consumer_that_is_closed_on_the_loop_commits_calls_the_listener_and_le
         assert destructor(loop, lambda: consumer.close(FOREVER)) == []
         left_with(server, 5)
         assert listener.kinds[-1] == "revoked"
-        assert loop._thread not in listener.threads
+        assert thread_of(loop) not in listener.threads
 
 
 def test_a_block_that_ends_on_the_loop_closes_its_consumer(server: ModelServer, make: Maker) -> None:
@@ -95,7 +96,7 @@ def test_a_client_that_is_closed_on_the_loop_closes_its_consumers(server: ModelS
     loop = finished(make(group_id="g", client=client))
     assert destructor(loop, lambda: client.close(LONG)) == []
     left_with(server, 5)
-    loop._thread.join(LONG)
+    thread_of(loop).join(LONG)
     assert not loop.alive
 
 
@@ -106,13 +107,13 @@ def test_a_client_that_is_closed_on_a_loop_delivers_what_its_producers_have(serv
     producer = Producer(client, linger_ms=1_000)
     producer.send("t", b"a").result(LONG)
     with Client(bootstrap_servers=server.bootstrap_servers) as other:
-        loop = (client if whose == "its own" else other)._runtime.loop
+        loop = inspect(client if whose == "its own" else other).loop
         server.delay("Produce", 0.2)
         delivery = producer.send("t", b"b")
         assert destructor(loop, lambda: client.close(LONG)) == []
         assert delivery.result(LONG).offset == 1
-        client._runtime.loop._thread.join(LONG)
-    assert not client._runtime.loop.alive
+        inspect(client).thread.join(LONG)
+    assert not inspect(client).loop.alive
 
 
 @pytest.mark.parametrize(
@@ -149,9 +150,9 @@ def test_a_call_on_the_thread_of_another_client_does_not_wait_either(server: Mod
     consumer = make(group_id="g")
     finished(consumer)
     with Client(bootstrap_servers=server.bootstrap_servers) as other:
-        (error,) = destructor(other._runtime.loop, lambda: consumer.poll(FOREVER))
+        (error,) = destructor(inspect(other).loop, lambda: consumer.poll(FOREVER))
         assert isinstance(error, KafkaTimeoutError)
-        assert destructor(other._runtime.loop, lambda: consumer.close(FOREVER)) == []
+        assert destructor(inspect(other).loop, lambda: consumer.close(FOREVER)) == []
         left_with(server, 5)
 
 
@@ -161,6 +162,6 @@ def test_streams_that_are_closed_on_the_loop_end_in_the_background(server: Model
     streams = consumer.streams({"t": 1}, drain_timeout=FOREVER)
     records = iter(streams[0])
     next(records)
-    assert destructor(consumer._session.runtime.loop, streams.close) == []
+    assert destructor(inspect(consumer).loop, streams.close) == []
     assert list(records) == []
     assert streams._dispatcher.wait_for_end(LONG)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import re
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from inspect import getmembers, getsource, isfunction
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from pykafka4.consumer.session import ConsumerSession
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import LONG, Maker, fill, topic
+from tests.inspection import inspect
 
 T0 = ("t", 0)
 GUARDED: dict[str, tuple[Any, ...]] = {  # arguments of each
@@ -58,7 +59,7 @@ OWNERS = {"": ConsumerSession, "assignment.": Assignment, "commits.": Commits}
 
 
 def test_every_public_method_is_guarded_or_says_why_not() -> None:
-    public = {name for name, _ in inspect.getmembers(Consumer, inspect.isfunction) if not name.startswith("_")}
+    public = {name for name, _ in getmembers(Consumer, isfunction) if not name.startswith("_")}
     assert public == GUARDED.keys() | FREE.keys()
     assert not GUARDED.keys() & FREE.keys()
 
@@ -69,7 +70,7 @@ def test_guarded_methods_refuse_a_second_thread(server: ModelServer, make: Maker
     polling.start()
     try:
         deadline = time.monotonic() + LONG
-        while not consumer._session.guard._busy:
+        while not inspect(consumer).busy:
             assert time.monotonic() < deadline
         for name, arguments in GUARDED.items():
             what = name.removesuffix("_async")
@@ -84,7 +85,7 @@ def test_guarded_methods_refuse_a_second_thread(server: ModelServer, make: Maker
 @pytest.mark.parametrize("name", [*GUARDED, "close"])
 def test_calls_are_recognized_on_a_stack(name: str) -> None:
     """Otherwise the next call takes one that is still running for one that Ctrl-C ended, or the other way round."""
-    source = inspect.getsource(getattr(Consumer, name))
+    source = getsource(getattr(Consumer, name))
     found = re.findall(r"self\._session\.(assignment\.|commits\.|)(\w+)\(", source)
     assert found
     assert all(getattr(OWNERS[owner], method).__code__ in CALLS for owner, method in found)
@@ -93,7 +94,7 @@ def test_calls_are_recognized_on_a_stack(name: str) -> None:
 def test_a_call_that_begins_while_another_thread_closes_is_told_that_the_consumer_is_closed(
     make: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    guard = make()._session.guard
+    guard = inspect(make()).session.guard
 
     def check() -> None:
         if guard.closing:
@@ -174,12 +175,12 @@ def test_a_poll_that_is_refused_does_not_prolong_the_lease(server: ModelServer, 
     consumer = make.assigned(0)
     records = iter(consumer)
     next(records)
-    idle = consumer._session.reader.idle
+    idle = inspect(consumer).session.reader.idle
     assert idle is not None
     assert refused(lambda: consumer.poll(0))
-    assert consumer._session.reader.idle == idle
+    assert inspect(consumer).session.reader.idle == idle
     assert consumer.poll(0)
-    assert consumer._session.reader.idle != idle
+    assert inspect(consumer).session.reader.idle != idle
 
 
 def test_streams_begin_although_their_thread_has_an_iterator(server: ModelServer, make: Maker) -> None:

@@ -14,6 +14,7 @@ from pykafka4.testing import ModelServer
 from pykafka4.testing.groups.group import GroupState, JoinRequest, Member
 from tests.consumer.consuming import Listener, Maker, fill, numbers, poll_until, read, topic
 from tests.core.incremental_harness import IncrementalProtocol, incremental
+from tests.inspection import inspect
 
 Become = Callable[..., None]
 JOINED = JoinRequest("m", None, "c", "consumer", (), 600.0, 600.0, needs_id_first=False)
@@ -26,7 +27,7 @@ def incrementally(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def beginning(server: ModelServer, consumer: Consumer, *partitions: int) -> Become:
     """Has `consumer` join with `partitions`. The result begins another epoch: the coordinator takes no commit of an earlier one."""
-    machine = consumer._session.machine
+    machine = inspect(consumer).machine
     protocol = machine.membership.protocol
     assert isinstance(protocol, IncrementalProtocol)
 
@@ -45,7 +46,7 @@ def beginning(server: ModelServer, consumer: Consumer, *partitions: int) -> Beco
             server.do(expect(protocol.generation + 1))
             protocol.become(now, *of(*partitions))
 
-        consumer._session.runtime.loop.ask(act, 5.0)
+        inspect(consumer).loop.ask(act, 5.0)
 
     protocol.target = of(*partitions)
     server.do(expect(1))
@@ -116,8 +117,8 @@ def test_partitions_that_are_lost_are_not_committed_and_the_others_are_read_on(
     for partition in range(2):
         fill(server, "t", partition, numbers(0, 10))
     read(consumer, 20)
-    membership = consumer._session.machine.membership
-    consumer._session.runtime.loop.ask(lambda now: membership.lost([TopicPartition("t", 0)], "for this test"), 5.0)
+    membership = inspect(consumer).machine.membership
+    inspect(consumer).loop.ask(lambda now: membership.lost([TopicPartition("t", 0)], "for this test"), 5.0)
     with pytest.raises(GroupError, match="for this test"):
         consumer.commit({("t", 0): 5})
     poll_until(consumer, lambda: told.told[-1] == ("lost", [("t", 0)]))

@@ -14,8 +14,7 @@ import pytest
 from pykafka4.consumer import assignment, waits
 from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.waits import at_once
-from pykafka4.core.group.membership.classic import ClassicProtocol, MemberState
-from pykafka4.core.group.reactions import Reaction
+from pykafka4.core.group.membership.classic import MemberState
 from pykafka4.core.subscription import Assigned, Claim, Located, Move
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.records import TopicPartition
@@ -24,6 +23,7 @@ from pykafka4.wire.records.batch import WireRecord, build_batch
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk
 from tests.consumer.consuming import LONG, Listener, Maker, poll_until, read, topic
+from tests.inspection import inspect
 from tests.net.interrupts import handled, interrupted, interrupts, share
 
 RunOnce = Callable[[Callable[[Callable[[], Any]], Any]], None]
@@ -216,13 +216,10 @@ def test_an_interrupted_rebalance_is_completed_by_the_next_poll(server: ModelSer
     told = Listener()
     consumer = make.member(told, session_timeout_ms=60_000)
     poll_until(consumer, consumer.assignment)
-    membership = consumer._session.machine.membership
-    protocol = membership.protocol
-    assert isinstance(protocol, ClassicProtocol)
-
+    membership = inspect(consumer).machine.membership
     count = 0
     for at in itertools.count(*share(6)):
-        consumer._session.runtime.loop.ask(lambda now: protocol._react(now, Reaction.REJOIN, KafkaError("again")), 5.0)
+        inspect(consumer).rejoin()
         place = interrupted(lambda: consumer.poll(0.05), at)
         poll_until(consumer, lambda: membership.state is MemberState.STABLE and consumer.assignment() == set(membership.held))
         consumer.poll(0)
@@ -242,7 +239,7 @@ def test_the_listener_is_called_once_for_an_assignment_wherever_ctrl_c_arrives(s
     told = Listener()
     consumer = make.member(told)
     poll_until(consumer, consumer.assignment)
-    session = consumer._session
+    session = inspect(consumer).session
     claims = tuple(session.reader.claims.values())
 
     def take_up(event: Assigned) -> None:
@@ -276,7 +273,7 @@ def test_a_consumer_works_after_an_interrupted_call(server: ModelServer, make: M
     }
     for place in interrupts(acts[act]):
         consumer.poll(0)
-        assert not consumer._session.guard._busy, place
+        assert not inspect(consumer).busy, place
     acts[act]()
     poll_until(consumer, consumer.assignment)
     consumer.resume(consumer.paused())
@@ -333,8 +330,8 @@ def paused(server: ModelServer, make: Maker) -> Any:
 
 def paused_on_loop(consumer: Any) -> bool:
     """Whether the loop does not fetch the partition."""
-    machine = consumer._session.machine
-    paused: bool = consumer._session.runtime.loop.ask(lambda _: machine.fetcher.positions[TopicPartition("t", 0)].paused, LONG)
+    machine = inspect(consumer).machine
+    paused: bool = inspect(consumer).loop.ask(lambda _: machine.fetcher.positions[TopicPartition("t", 0)].paused, LONG)
     return paused
 
 
@@ -352,9 +349,9 @@ def test_a_partition_is_read_although_a_signal_handler_seeks_while_it_is_assigne
         consumer.seek(("t", 1), 7)
 
     for place in handled(assign, lambda: seek_if_allowed(consumer, {("t", 1): 5})):
-        claim = consumer._session.reader.claims[TopicPartition("t", 1)]
-        machine = consumer._session.machine
-        position = consumer._session.runtime.loop.ask(lambda _, m=machine: m.fetcher.positions[TopicPartition("t", 1)], LONG)
+        claim = inspect(consumer).session.reader.claims[TopicPartition("t", 1)]
+        machine = inspect(consumer).machine
+        position = inspect(consumer).loop.ask(lambda _, m=machine: m.fetcher.positions[TopicPartition("t", 1)], LONG)
         assert position.claim is claim, place
         consumer.assign([("t", 0)])
 
@@ -383,14 +380,14 @@ def test_an_interrupted_assign_is_completed_by_the_next_poll(server: ModelServer
 def test_a_seek_after_an_interrupted_assign_is_kept(server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch, done: int) -> None:
     topic(server, 3)
     consumer = make()
-    post, calls = consumer._session.post, itertools.count()
+    post, calls = inspect(consumer).session.post, itertools.count()
 
     def interrupted_post(work: Any) -> None:
         if next(calls) == done:
             raise KeyboardInterrupt
         post(work)
 
-    monkeypatch.setattr(consumer._session, "post", interrupted_post)
+    monkeypatch.setattr(inspect(consumer).session, "post", interrupted_post)
     with contextlib.suppress(KeyboardInterrupt):
         consumer.assign([("t", 0)])
     monkeypatch.undo()
@@ -442,7 +439,7 @@ def test_an_assignment_taken_up_before_the_loop_has_left_the_group_ends(
     deadline = time.monotonic() + LONG
     while consumer.status()["consumer"]["state"] != "stable":
         assert time.monotonic() < deadline
-    session, delayed = consumer._session, list[Any]()
+    session, delayed = inspect(consumer).session, list[Any]()
     with monkeypatch.context() as patch:
         patch.setattr(session, "post", delayed.append)
         patch.setattr("pykafka4.consumer.assignment.settled", partial(interrupt_from, 2, itertools.count(1)))
@@ -468,7 +465,7 @@ def test_an_interrupted_close_is_completed_by_the_next(server: ModelServer, make
     for at in itertools.count(*share(7)):
         consumer = make.member(group_id=f"g{at}")
         poll_until(consumer, consumer.assignment)
-        loop = consumer._session.runtime.loop
+        loop = inspect(consumer).loop
         place = interrupted(lambda consumer=consumer: consumer.close(2.0), at)  # type: ignore[misc]
         consumer.close(2.0)
         assert not loop.alive, place

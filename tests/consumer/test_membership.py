@@ -19,6 +19,7 @@ from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, Meta
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import HeartbeatRequest, JoinGroupRequest, OffsetFetchRequest
 from tests.consumer.consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
+from tests.inspection import inspect
 
 
 def test_a_member_that_polls_too_rarely_loses_its_partitions_and_joins_again(server: ModelServer, make: Maker) -> None:
@@ -243,10 +244,10 @@ def test_partitions_that_were_lost_before_the_application_saw_them_are_not_taken
     topic(server, 3)
     listener = Listener()
     consumer = make(group_id="g")
-    consumer._session.selection.listener = listener
+    inspect(consumer).session.selection.listener = listener
     claim = Claim(TopicPartition("t", 0))
     claim.ended = True
-    at_once(consumer._session.assignment.take_up(Assigned((claim,))))
+    at_once(inspect(consumer).session.assignment.take_up(Assigned((claim,))))
     assert consumer.assignment() == set()
     assert listener.told == []
 

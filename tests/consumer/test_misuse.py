@@ -18,6 +18,7 @@ from pykafka4.net.handoff.waiting import Signal
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
+from tests.inspection import inspect
 
 
 def test_misuse_is_answered_with_the_right_way(server: ModelServer, make: Maker) -> None:
@@ -88,7 +89,7 @@ def test_a_poll_from_a_second_thread_is_refused_and_both_are_named(server: Model
     thread = threading.Thread(target=wait, name="first")
     thread.start()
     deadline = time.monotonic() + LONG
-    while not consumer._session.guard._busy:
+    while not inspect(consumer).busy:
         assert time.monotonic() < deadline
     with pytest.raises(KafkaError, match="thread 'MainThread' called poll while thread 'first' is in poll"):
         consumer.poll(0)

@@ -16,6 +16,7 @@ from pykafka4.errors import ClosedError, NoOffsetForPartition
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import LONG, Maker, fill, numbers, poll_until, read, topic
+from tests.inspection import inspect
 
 
 def test_assigned_partitions_are_read_in_order_without_a_group(server: ModelServer, make: Maker) -> None:
@@ -104,7 +105,7 @@ def test_a_loop_that_a_poll_has_ended_with_an_error_keeps_nothing_alive(server: 
     topic(server, 3)
     consumer = Consumer(bootstrap_servers=server.bootstrap_servers, auto_offset_reset="none")
     consumer.assign([("t", 0)])
-    session = consumer._session
+    session = inspect(consumer).session
     gone = weakref.ref(consumer)
     gc.disable()
     try:

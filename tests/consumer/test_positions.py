@@ -15,6 +15,7 @@ from pykafka4.errors import BrokerError, ConfigError, NoOffsetForPartition, Offs
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import LONG, Listener, Maker, fill, poll_until, read, topic
+from tests.inspection import inspect
 
 
 @pytest.mark.parametrize("how", ["close", "unsubscribe", "rebalance"])
@@ -98,7 +99,7 @@ def test_seek_moves_several_partitions_with_one_call_of_the_loop(server: ModelSe
     consumer = make.assigned(0, 1, 2)
     read(consumer, 300)
     posts: list[object] = []
-    loop = consumer._session.runtime.loop
+    loop = inspect(consumer).loop
     monkeypatch.setattr(loop, "call", lambda fn, machine=None: posts.append(fn) or type(loop).call(loop, fn, machine))
     consumer.seek({("t", 0): 98, TopicPartition("t", 2): 97})
     assert len(posts) == 1
@@ -114,7 +115,7 @@ def busy(server: ModelServer, make: Maker) -> Iterator[tuple[Consumer, Event]]:
     consumer = make.assigned(0, 1)
     read(consumer, 200)
     free = Event()
-    consumer._session.runtime.loop.call(lambda _: free.wait(LONG))
+    inspect(consumer).loop.call(lambda _: free.wait(LONG))
     yield consumer, free
     free.set()
 
@@ -122,7 +123,7 @@ def busy(server: ModelServer, make: Maker) -> Iterator[tuple[Consumer, Event]]:
 def test_seeks_one_after_another_are_one_call_of_the_loop(busy: tuple[Consumer, Event], monkeypatch: pytest.MonkeyPatch) -> None:
     consumer, free = busy
     posts: list[object] = []
-    loop = consumer._session.runtime.loop
+    loop = inspect(consumer).loop
     monkeypatch.setattr(loop, "call", lambda fn, machine=None: posts.append(fn) or type(loop).call(loop, fn, machine))
     for partition, offset in ((0, 10), (1, 97), (0, 98)):
         consumer.seek(("t", partition), offset)
@@ -138,8 +139,8 @@ def test_a_seek_after_the_call_of_earlier_ones_has_begun_is_not_lost(busy: tuple
         consumer.seek(("t", 0), offset)
         on_loop(consumer, lambda: None)
     assert [r.offset for r in read(consumer, 2)] == [98, 99]
-    assert consumer._session._moving is not None
-    assert consumer._session._moving.moves == []  # it does not keep the claims that have ended
+    assert inspect(consumer).session._moving is not None
+    assert inspect(consumer).session._moving.moves == []  # it does not keep the claims that have ended
 
 
 def test_a_seek_does_not_overtake_an_assign(busy: tuple[Consumer, Event]) -> None:
@@ -155,7 +156,7 @@ def test_a_seek_does_not_overtake_an_assign(busy: tuple[Consumer, Event]) -> Non
 
 def on_loop(consumer: Consumer, read: Callable[[], Any]) -> Any:
     """What `read` returns on the loop's thread, after the calls that are posted."""
-    return consumer._session.runtime.loop.ask(lambda _: read(), LONG)
+    return inspect(consumer).loop.ask(lambda _: read(), LONG)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +245,7 @@ def test_partitions_that_are_no_longer_assigned_are_not_fetched(server: ModelSer
     consumer = make.assigned(0, 1)
     read(consumer, 20)
     consumer.assign([("t", 1)])
-    session = consumer._session
+    session = inspect(consumer).session
     assert session.runtime.loop.ask(lambda now: set(session.machine.fetcher.positions), LONG) == {("t", 1)}
 
 
@@ -300,7 +301,7 @@ def test_a_paused_partition_is_not_fetched_until_it_is_resumed(server: ModelServ
     consumer = make.assigned(0, 1)
     read(consumer, 6)
     consumer.pause([("t", 0)])
-    positions = consumer._session.machine.fetcher.positions
+    positions = inspect(consumer).machine.fetcher.positions
     poll_until(consumer, lambda: positions[TopicPartition("t", 0)].paused)
     assert not positions[TopicPartition("t", 1)].paused
     consumer.resume([("t", 0)])

@@ -22,6 +22,7 @@ from pykafka4.wire.records.batch import WireRecord
 from pykafka4.wire.records.hot import Record
 from tests.consumer.consuming import LONG, Listener, Maker, fill, read, topic
 from tests.consumer.unsuited import key_in_a_task, numbers, numbers_in_a_task
+from tests.inspection import inspect
 
 
 def keyed(server: ModelServer, partitions: int, count: int, keys: int) -> None:
@@ -416,7 +417,7 @@ def test_a_second_ctrl_c_while_it_waits_for_handlers_loses_nothing_either(
 def test_ctrl_c_while_it_goes_back_loses_nothing_either(server: ModelServer, make: Maker) -> None:
     keyed(server, 1, 20, 20)
     consumer, hits = member(make), 0
-    original = consumer._session.go_back
+    original = inspect(consumer).session.go_back
 
     def go_back(*arguments: Any) -> None:
         nonlocal hits
@@ -429,10 +430,10 @@ def test_ctrl_c_while_it_goes_back_loses_nothing_either(server: ModelServer, mak
         if record.offset == 7:
             raise LookupError
 
-    consumer._session.go_back = go_back  # type: ignore[method-assign]
+    inspect(consumer).session.go_back = go_back  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         consumer.process(handle, "partition")
-    assert consumer._session.selection.run is None
+    assert inspect(consumer).session.selection.run is None
     assert [record.offset for record in read(consumer, 13)] == list(range(7, 20))
 
 

@@ -16,6 +16,7 @@ from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
 from pykafka4.wire.protocol.messages_group import HeartbeatRequest, OffsetCommitRequest
 from tests.consumer.consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
+from tests.inspection import inspect
 from tests.net.net_helpers import until
 
 
@@ -314,7 +315,7 @@ def commit_without_response(server: ModelServer, make: Maker) -> Consumer:
     member.assign([("u", 0)])
     read(member, 10)
     server.do(lambda cluster: cluster.inject(OffsetCommitRequest, Fault.SWALLOW, times=100))
-    poll_until(make.member(), lambda: member.poll(0) == [] and member._session.assignment.last_commit is not None)
+    poll_until(make.member(), lambda: member.poll(0) == [] and inspect(member).session.assignment.last_commit is not None)
     return member
 
 
@@ -323,7 +324,7 @@ def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_returns_no_record
 ) -> None:
     monkeypatch.setattr(assignment, "LAST_COMMIT_ALONE", 60.0)
     consumer = commit_without_response(server, make)
-    session, before = consumer._session, consumer.stats()["fetched_bytes"]
+    session, before = inspect(consumer).session, consumer.stats()["fetched_bytes"]
     for tp in (TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)):
         fill(server, *tp, numbers(5, 8))
     deadline = time.monotonic() + LONG
@@ -343,7 +344,7 @@ def test_partitions_that_stay_are_read_on_while_the_last_commit_of_a_revocation_
 ) -> None:
     monkeypatch.setattr(assignment, "LAST_COMMIT_ALONE", 0.05)
     consumer = commit_without_response(server, make)
-    session = consumer._session
+    session = inspect(consumer).session
     for tp in (TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)):
         fill(server, *tp, numbers(0, 3))
     if loop:
@@ -365,14 +366,14 @@ def test_the_list_of_a_for_loop_over_partitions_that_stay_ends_when_the_last_com
     monkeypatch.setattr(assignment, "LAST_COMMIT_ALONE", 0.0)
     consumer = commit_without_response(server, make)
     fill(server, "u", 0, numbers(0, 50))
-    commit, places = consumer._session.assignment.last_commit, []
+    commit, places = inspect(consumer).session.assignment.last_commit, []
     assert commit is not None
     for record in consumer:
         places.append((record.topic, record.offset))
         if len(places) == 1:
             server.do(lambda cluster: (cluster.heal(), cluster.drop_connections()))
             until(commit.done, "the last commit's outcome")
-        elif commit is not consumer._session.assignment.last_commit:
+        elif commit is not inspect(consumer).session.assignment.last_commit:
             break
     assert places == [("u", 0), ("u", 1)], "the rebalance went on before the third record, of a list of fifty"
 
@@ -427,7 +428,7 @@ def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_ends_when_asked_t
     thread = threading.Thread(target=wait)
     thread.start()
     deadline = time.monotonic() + LONG
-    while first._session.signal.waiting == 0:
+    while inspect(first).session.signal.waiting == 0:
         assert time.monotonic() < deadline
     began = time.monotonic()
     first.wakeup() if how == "wakeup" else first.close(0)

@@ -18,6 +18,7 @@ from tests.consumer.consuming import LONG, Listener, Maker, topic
 from tests.consumer.running import Running
 from tests.consumer.test_process import Enough
 from tests.consumer.test_runs_waits import joins
+from tests.inspection import inspect
 from tests.net.interrupts import interrupted
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -81,7 +82,7 @@ def test_process_inside_a_listener_of_process_is_refused_and_commits_nothing(ser
 
 
 def test_ctrl_c_at_any_place_leaves_the_consumer_to_the_next_run(make: Maker) -> None:
-    session = make()._session
+    session = inspect(make()).session
 
     def run() -> None:
         one = Listener()
@@ -177,10 +178,10 @@ def test_what_is_finished_during_a_revocation_is_committed_although_another_thre
         running.got(8)
         consumer = running.consumer
         joining = joins(make, consumer)
-        until(lambda: consumer._session.assignment.listener_method, LONG, "the revocation")
+        until(lambda: inspect(consumer).session.assignment.listener_method, LONG, "the revocation")
         closing = threading.Thread(target=consumer.close)
         closing.start()
-        until(lambda: consumer._session.guard.closing, LONG, "the close")
+        until(lambda: inspect(consumer).session.guard.closing, LONG, "the close")
         go_on.set()
         closing.join(LONG)
         assert not closing.is_alive()
@@ -205,7 +206,7 @@ def test_a_close_that_does_not_wait_for_the_handlers_of_a_revocation_commits_wha
     with Running(server, how, handle, auto_offset_reset="earliest") as running:
         running.got(8)
         with Running(server, "process") as other:
-            until(lambda: running.consumer._session.assignment.listener_method, LONG, "the revocation")
+            until(lambda: inspect(running.consumer).session.assignment.listener_method, LONG, "the revocation")
             running.consumer.close(seconds)
             until(lambda: server.committed("g") == {T0: 7}, LONG, "what is finished is committed")
             release.set()
@@ -220,7 +221,7 @@ def test_a_listener_may_commit_while_another_thread_closes(server: ModelServer, 
     class Committing:
         def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
             closing.start()
-            until(lambda: consumer._session.guard.closing, LONG, "the close")
+            until(lambda: inspect(consumer).session.guard.closing, LONG, "the close")
             try:
                 consumer.commit({T0: 2})
             except KafkaError as error:

@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-import attrs
 import pytest
 
 from integration.waiting import until
@@ -22,7 +21,7 @@ from pykafka4.errors import ClosedError, ConfigError, CorruptRecord, ForkedClien
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Record
-from tests.consumer.consuming import LONG, Listener, Maker, fill, numbers, read, topic
+from tests.consumer.consuming import LONG, Listener, Maker, damage, fill, numbers, read, topic
 from tests.consumer.streaming import Reading, committed, member
 
 
@@ -362,12 +361,7 @@ def test_closing_the_consumer_ends_the_loops_and_commits_what_is_finished(server
 def test_what_poll_raises_ends_every_loop_and_can_be_skipped(server: ModelServer, make: Maker) -> None:
     topic(server, 5, 5)
     fill(server, "t", 0, numbers(5, 10))
-
-    def damage(cluster: Any) -> None:
-        batches = cluster.log("t", 0).batches
-        batches[1] = attrs.evolve(batches[1], data=batches[1].data[:-1] + b"?")
-
-    server.do(damage)
+    damage(server, 1)
     fill(server, "t", 0, numbers(10, 15))
     consumer = member(make)
     streams = consumer.streams({"t": 2})

@@ -14,6 +14,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import LONG, Maker, fill, numbers, read, topic
 from tests.consumer.streaming import Reading, committed, member
+from tests.inspection import inspect
 
 T0 = TopicPartition("t", 0)
 Call = Callable[[Consumer, Streams], object]
@@ -84,7 +85,7 @@ def test_an_assignment_of_the_subscription_before_ends_no_stream(server: ModelSe
     consumer = member(make)
     consumer.subscribe(["old"])
     consumer.poll(0)
-    until(lambda: consumer._session.reader.ready, LONG, "an assignment that no poll has taken up")
+    until(lambda: inspect(consumer).session.reader.ready, LONG, "an assignment that no poll has taken up")
     with consumer.streams({"t": 1}) as streams:
         reading = Reading(streams).wait(10)
     reading.ended()

@@ -5,18 +5,16 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from typing import Any
 
-import attrs
 import pytest
 
 from pykafka4.core import INFINITY
 from pykafka4.errors import ConfigError, CorruptRecord, OffsetOutOfRange, RecordTooLarge
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
-from pykafka4.wire.records import compression
 from pykafka4.wire.records.compression import CODECS
-from tests.consumer.consuming import Maker, fill, numbers, poll_until, read, topic
+from tests.consumer.consuming import Maker, damage, fill, numbers, poll_until, read, topic
+from tests.inspection import forget_codecs, inspect
 from tests.net.net_helpers import until
 
 
@@ -25,12 +23,7 @@ def test_a_damaged_batch_is_raised_on_every_poll_until_seek_passes_it(server: Mo
     fill(server, "t", 0, numbers(3, 6))
     fill(server, "t", 0, numbers(6, 9))
     fill(server, "t", 1, numbers(0, 3))
-
-    def damage(cluster: Any) -> None:
-        batches = cluster.log("t", 0).batches
-        batches[1] = attrs.evolve(batches[1], data=batches[1].data[:-1] + b"?")
-
-    server.do(damage)
+    damage(server, 1)
     consumer = make.assigned(0)
     assert [r.offset for r in read(consumer, 3)] == [0, 1, 2]
     for _ in range(2):
@@ -46,12 +39,7 @@ def test_a_damaged_batch_is_raised_on_every_poll_until_seek_passes_it(server: Mo
 def test_a_damaged_batch_keeps_no_other_partition_waiting(server: ModelServer, make: Maker) -> None:
     topic(server, 2, 0)
     fill(server, "t", 0, numbers(0, 3))
-
-    def damage(cluster: Any) -> None:
-        batches = cluster.log("t", 0).batches
-        batches[0] = attrs.evolve(batches[0], data=batches[0].data[:-1] + b"?")
-
-    server.do(damage)
+    damage(server, 0)
     consumer = make.assigned(0, 1)
     with pytest.raises(CorruptRecord):  # it is the first in line
         poll_until(consumer, lambda: False)
@@ -74,8 +62,8 @@ def test_a_partition_that_is_stopped_leaves_the_room_to_others(server: ModelServ
         fill(server, "t", 0, [b"x" * 10_000])
     consumer = make.assigned(0, 1, 2, auto_offset_reset="none", prefetch_bytes=100_000, max_partition_fetch_bytes=100_000)
     consumer.seek({("t", 0): 0, ("t", 1): 5_000, ("t", 2): 0})  # type: ignore[dict-item]
-    position = consumer._session.machine.fetcher.positions
-    until(lambda: consumer._session.reader.resume_at < INFINITY and "stopped" in str(position[TopicPartition("t", 1)].stage.value))
+    position = inspect(consumer).machine.fetcher.positions
+    until(lambda: inspect(consumer).session.reader.resume_at < INFINITY and "stopped" in str(position[TopicPartition("t", 1)].stage.value))
     consumer.pause([("t", 0)])
     for _ in range(20):
         fill(server, "t", 2, [b"y" * 10_000])
@@ -141,7 +129,7 @@ def test_a_batch_whose_codec_is_not_installed_names_its_partition_until_it_is(
     topic(server, 3)
     fill(server, "t", 0, numbers(3, 6), codec=CODECS["zstd"])
     consumer = make.assigned(0)
-    compression._library.cache_clear()
+    forget_codecs()
     monkeypatch.setitem(sys.modules, "zstandard", None)
     assert [r.offset for r in read(consumer, 3)] == [0, 1, 2]
     for _ in range(2):

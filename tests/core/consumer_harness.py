@@ -281,6 +281,12 @@ class ConsumerHarness:
         answer = FindCoordinatorResponse(error_code=0, error_message=None, node_id=node, host="h", port=1)
         self.answer(self.one(FindCoordinatorRequest), answer)
 
+    def subscribe(self) -> None:
+        """The application subscribes to `t` and polls; the coordinator is found."""
+        self.machine.membership.subscribe(("t",))
+        self.poll()
+        self.find_coordinator()
+
     def join(
         self,
         *,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 from integration.cluster import Cluster
@@ -138,3 +140,33 @@ class Notes:
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         self.kinds.append("lost")
+
+
+class Follows(Protocol):
+    """A process, and a method that notes its output until it ends."""
+
+    process: subprocess.Popen[str]
+
+    def follow(self) -> None:
+        """Runs on a thread."""
+
+
+F = TypeVar("F", bound=Follows)
+
+
+@contextlib.contextmanager
+def followers() -> Iterator[Callable[[F], F]]:
+    """A block that starts to follow processes; none outlives it."""
+    started: list[tuple[Follows, threading.Thread]] = []
+
+    def follow(member: F) -> F:
+        started.append((member, threading.Thread(target=member.follow, daemon=True)))
+        started[-1][1].start()
+        return member
+
+    yield follow
+    for member, reader in started:
+        member.process.kill()
+        reader.join(SECONDS)
+        with member.process:  # closes its pipes
+            pass

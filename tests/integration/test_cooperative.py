@@ -17,7 +17,7 @@ import pytest
 from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import Consumer, GroupError, Producer, TopicPartition
-from tests.integration.reading import GROUP, LONG, SECONDS, poll_until, produce, send
+from tests.integration.reading import GROUP, LONG, SECONDS, followers, poll_until, produce, send
 
 pytestmark = pytest.mark.cluster
 
@@ -321,21 +321,13 @@ class Foreign:
 @pytest.fixture
 def foreign() -> Iterator[Callable[..., Foreign]]:
     """Starts members of other clients; none outlives the test."""
-    started: list[tuple[Foreign, threading.Thread]] = []
+    with followers() as follow:
 
-    def start(script: str, *arguments: str) -> Foreign:
-        command = [sys.executable, "-c", script, *arguments]
-        member = Foreign(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-        started.append((member, threading.Thread(target=member.follow, daemon=True)))
-        started[-1][1].start()
-        return member
+        def start(script: str, *arguments: str) -> Foreign:
+            command = [sys.executable, "-c", script, *arguments]
+            return follow(Foreign(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)))
 
-    yield start
-    for member, reader in started:
-        member.process.kill()
-        reader.join(SECONDS)
-        with member.process:  # closes its pipes
-            pass
+        yield start
 
 
 @pytest.mark.parametrize("script", [CONFLUENT, KAFKA_PYTHON], ids=["confluent-kafka", "kafka-python"])

@@ -26,6 +26,7 @@ from tests.integration.reading import (
     SURVIVES,
     Notes,
     assert_in_order,
+    followers,
     poll_until,
     produce,
     read,
@@ -237,20 +238,13 @@ class Doomed:
 @pytest.fixture
 def doom() -> Iterator[Callable[..., Doomed]]:
     """Starts doomed members; none outlives the test."""
-    started: list[tuple[subprocess.Popen[str], threading.Thread]] = []
+    with followers() as follow:
 
-    def start(*arguments: str) -> Doomed:
-        command = [sys.executable, "-c", DOOMED, *arguments]
-        doomed = Doomed(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-        started.append((doomed.process, threading.Thread(target=doomed.follow, daemon=True)))
-        started[-1][1].start()
-        return doomed
+        def start(*arguments: str) -> Doomed:
+            command = [sys.executable, "-c", DOOMED, *arguments]
+            return follow(Doomed(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)))
 
-    yield start
-    for process, reader in started:
-        process.kill()
-        reader.join(SECONDS)
-        process.communicate(timeout=SECONDS)
+        yield start
 
 
 @pytest.mark.main_job

@@ -26,6 +26,7 @@ from tests.integration.reading import (
     SECONDS,
     Notes,
     assert_in_order,
+    followers,
     poll_until,
     produce,
     read,
@@ -251,21 +252,15 @@ class Doomed:
 @pytest.fixture
 def doom(cluster: Cluster, topic: str) -> Iterator[Callable[..., Doomed]]:
     """Starts members in processes of their own; none outlives the test."""
-    started: list[tuple[Doomed, threading.Thread]] = []
+    with followers() as follow:
 
-    def start(**options: Any) -> Doomed:
-        everything = {**cluster.client, **MODERN, "group_id": topic, **options}
-        command = [sys.executable, "-c", DOOMED, json.dumps(everything), topic]
-        doomed = Doomed(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-        started.append((doomed, threading.Thread(target=doomed.follow, daemon=True)))
-        started[-1][1].start()
-        return doomed
+        def start(**options: Any) -> Doomed:
+            everything = {**cluster.client, **MODERN, "group_id": topic, **options}
+            return follow(
+                Doomed(subprocess.Popen([sys.executable, "-c", DOOMED, json.dumps(everything), topic], stdout=subprocess.PIPE, text=True))
+            )
 
-    yield start
-    for doomed, reader in started:
-        doomed.process.kill()
-        reader.join(SECONDS)
-        doomed.process.communicate(timeout=SECONDS)
+        yield start
 
 
 def test_a_killed_members_partitions_are_taken_over_after_its_session(

@@ -21,6 +21,7 @@ from integration.waiting import until
 from integration.workload.load import PARTITIONS, Load, content, judge
 from pykafka4 import BufferFull, DeliveryFailed, Producer, TopicPartition
 from pykafka4.records import Written
+from tests.inspection import inspect
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
@@ -73,7 +74,7 @@ class Observed(Load):
 
     def epoch(self, partition: int) -> int:
         """The producer epoch of a partition: it rises when a batch was under way behind one that was refused."""
-        return int(self.producer._session.machine.queues[TopicPartition(self.topic, partition)].epoch)
+        return int(inspect(self.producer).machine.queues[TopicPartition(self.topic, partition)].epoch)
 
     def acks_per_second(self, partition: int, begin: float, end: float) -> float:
         """Acknowledgements per second in that time."""

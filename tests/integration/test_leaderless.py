@@ -16,6 +16,7 @@ from integration.security.settings import Security
 from integration.waiting import until
 from pykafka4 import Producer
 from pykafka4.wire.protocol.messages_admin import CreateTopicsRequest
+from tests.inspection import inspect
 
 pytestmark = [pytest.mark.cluster, pytest.mark.chaos, pytest.mark.backend("local"), pytest.mark.timeout(1800)]
 
@@ -56,7 +57,7 @@ def wait_led(cluster: Proxied, names: list[str], partitions: int) -> None:
 
 def loop_seconds(producer: Producer) -> float:
     """CPU time of the loop's thread."""
-    thread = producer._session.runtime.loop._thread.ident
+    thread = inspect(producer).thread.ident
     assert thread is not None
     return time.clock_gettime(time.pthread_getcpuclockid(thread))
 

@@ -31,7 +31,8 @@ from pykafka4 import (
     ShareConsumer,
     TopicPartition,
 )
-from tests.integration.reading import produce, read
+from tests.inspection import inspect
+from tests.integration.reading import followers, produce, read
 from tests.integration.sharing import LOCK, LONG, SECONDS, Worker, configure, share, take_explicitly, values, wait_drained
 
 pytestmark = pytest.mark.cluster
@@ -199,7 +200,7 @@ def test_the_broker_refuses_what_was_acknowledged_too_late(cluster: Cluster, top
     produce(cluster, topic, 0, 1)
     with share(cluster, topic, topic, **EXPLICIT) as slow, share(cluster, topic, topic, **EXPLICIT) as other:
         (mine,) = take_until_all(slow, 1)
-        mine._acquired.until = float("inf")
+        inspect(mine).acquired.until = float("inf")
         (again,) = take_until_all(other, 1)
         assert again.delivery_count == 2
         slow.accept(mine)
@@ -378,7 +379,7 @@ def test_misuse_is_refused_with_the_way_out(cluster: Cluster, topic: str) -> Non
         records = take_until_all(consumer, 2)
         consumer.commit()
         with pytest.raises(ConfigError, match="not in hand"):
-            consumer.accept(record) if record._acquired.lease.ended is None else consumer.accept(other_record(records))
+            consumer.accept(record) if inspect(record).acquired.lease.ended is None else consumer.accept(other_record(records))
         consumer.accept(records[0])
         consumer.commit()
         with pytest.raises(ConfigError, match="not in hand"):
@@ -393,7 +394,7 @@ def test_misuse_is_refused_with_the_way_out(cluster: Cluster, topic: str) -> Non
 def other_record(records: list[Any]) -> Any:
     """The same record, as if another consumer had it."""
     first = records[0]
-    return type(first)(first._record, first.delivery_count, first._acquired)
+    return type(first)(first._record, first.delivery_count, inspect(first).acquired)
 
 
 def test_the_name_of_a_consumer_group_is_refused(cluster: Cluster, topic: str) -> None:
@@ -427,23 +428,16 @@ class JavaMember:
 @pytest.fixture
 def java_members(cluster: Cluster, topic: str) -> Iterator[Callable[[], JavaMember]]:
     """Starts Java's members; none outlives the test."""
-    started: list[tuple[JavaMember, threading.Thread]] = []
+    with followers() as follow:
 
-    def start() -> JavaMember:
-        where = ["--bootstrap-server", cluster.bootstrap, "--topic", topic, "--group-id", topic, "--acknowledgement-mode", "sync"]
-        main = "org.apache.kafka.tools.VerifiableShareConsumer"
-        log = f"-Dlog4j2.configurationFile={LOGGING}"
-        command = [prerequisites.java(), log, *JVM, "-cp", classpath(tools_jars()), main, *where]
-        member = JavaMember(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
-        started.append((member, threading.Thread(target=member.follow, daemon=True)))
-        started[-1][1].start()
-        return member
+        def start() -> JavaMember:
+            where = ["--bootstrap-server", cluster.bootstrap, "--topic", topic, "--group-id", topic, "--acknowledgement-mode", "sync"]
+            main = "org.apache.kafka.tools.VerifiableShareConsumer"
+            log = f"-Dlog4j2.configurationFile={LOGGING}"
+            command = [prerequisites.java(), log, *JVM, "-cp", classpath(tools_jars()), main, *where]
+            return follow(JavaMember(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)))
 
-    yield start
-    for member, reader in started:
-        member.process.kill()
-        reader.join(SECONDS)
-        member.process.communicate(timeout=SECONDS)
+        yield start
 
 
 def test_javas_share_consumer_and_ours_share_one_partition(

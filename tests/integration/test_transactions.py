@@ -20,6 +20,7 @@ from pykafka4 import (
     ProducerFencedError,
     TransactionAborted,
 )
+from tests.inspection import inspect
 from tests.integration.reading import GROUP, LONG
 
 pytestmark = pytest.mark.cluster
@@ -49,7 +50,7 @@ def committed(cluster: Cluster, topic: str) -> dict[int, list[bytes | None]]:
 def test_commits_are_read_and_aborts_are_not(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 3)
     with transactional(cluster, topic) as producer:
-        assert producer._session.machine.transactions.version_2
+        assert inspect(producer).machine.transactions.version_2
         for number in range(6):
             with contextlib.suppress(ZeroDivisionError), producer.transaction():
                 sent = [producer.send(topic, b"%d.%d" % (number, n), partition=n % 3) for n in range(30)]
@@ -128,7 +129,7 @@ def test_a_member_that_is_no_longer_one_cannot_commit(cluster: Cluster, topic: s
 def test_transactions_survive_the_death_of_coordinator_and_leader(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 3)
     with transactional(cluster, topic) as producer:
-        machine = producer._session.machine.transactions
+        machine = inspect(producer).machine.transactions
         expected: dict[int, list[bytes]] = {p: [] for p in range(3)}
 
         def write(number: int) -> None:
@@ -156,7 +157,7 @@ def test_a_commit_that_timed_out_is_finished_by_the_next_call(cluster: Cluster, 
     with transactional(cluster, topic) as producer:
         producer.begin_transaction()
         producer.send(topic, b"once").result(LONG)
-        node = producer._session.machine.transactions.coordinator.node
+        node = inspect(producer).machine.transactions.coordinator.node
         with frozen(cluster, node):
             with pytest.raises(KafkaTimeoutError, match="call commit_transaction again"):
                 producer.commit_transaction(0.5)

@@ -87,7 +87,7 @@ def opened(driver: Driver, listener: socket.socket, link: int, host: str = "127.
     """The server's end of a new connection."""
     driver.transport.connect(link, host, listener.getsockname()[1])
     if driver.wrap:
-        until(lambda: (driver.step(0.001), driver.transport._sockets)[1])
+        until(lambda: (driver.step(0.001), driver.sockets)[1])
     with listener.accept()[0] as raw, shaken(driver, raw) if driver.wrap else contextlib.nullcontext(raw) as peer:
         driver.until(CONNECTED, link=link)
         yield peer

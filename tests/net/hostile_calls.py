@@ -22,6 +22,7 @@ from typing import Any
 from pykafka4 import Client, Consumer, KafkaError, Producer, TopicPartition
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.testing import ModelServer
+from tests.inspection import inspect
 
 SECONDS = 20.0
 SHORT = 0.02
@@ -337,7 +338,7 @@ class World(logging.Handler):
             self.internal.append(f"{record.getMessage()}: {record.exc_info and record.exc_info[1]!r}")
 
     def check(self) -> None:
-        assert self.client._runtime.loop.alive, "the loop is dead"
+        assert inspect(self.client).loop.alive, "the loop is dead"
         assert not self.internal, self.internal
         assert self.client.status()["state"] == "connected", self.client.status()
         assert self.sentinel.send("sentinel", b"v").result(SECONDS).topic == "sentinel"

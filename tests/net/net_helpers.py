@@ -89,3 +89,11 @@ def in_thread(fn: Callable[[], Any]) -> threading.Thread:
     thread = threading.Thread(target=fn, daemon=True)
     thread.start()
     return thread
+
+
+def exactly(connection: socket.socket, size: int) -> bytes:
+    """The next `size` bytes; EOFError if the connection ends before."""
+    data = connection.recv(size, socket.MSG_WAITALL) if size else b""
+    if len(data) < size:
+        raise EOFError(f"closed after {len(data)} of {size} bytes")
+    return data

@@ -10,7 +10,7 @@ import ssl
 import threading
 from collections.abc import Callable
 
-from tests.net.net_helpers import SECONDS, in_thread
+from tests.net.net_helpers import SECONDS, exactly, in_thread
 
 __all__ = ["SERVERS", "Address", "ProxyServer", "Server", "TlsFront"]
 
@@ -132,13 +132,6 @@ class ProxyServer(Server):
     def negotiate(self, connection: socket.socket) -> Address | None:
         """Where the client wants to go; None after a refusal."""
         raise NotImplementedError
-
-
-def exactly(connection: socket.socket, size: int) -> bytes:
-    data = connection.recv(size, socket.MSG_WAITALL) if size else b""
-    if len(data) < size:
-        raise EOFError
-    return data
 
 
 class SocksServer(ProxyServer):

@@ -91,7 +91,7 @@ def test_a_proxy_that_closes_in_the_middle_is_a_lost_connection(through: Callabl
         driver.transport.connect(1, "kafka", 9092)
         reason = str(driver.until(LOST)[0])
     assert reason.startswith(f"kafka:9092: proxy 127.0.0.1:{port}: it closed the connection")
-    assert not driver.dialler._attempts
+    assert not driver.attempts
 
 
 @both
@@ -122,7 +122,7 @@ def test_a_refusal_closes_the_socket(through: Callable[[str], Driver], scheme: s
         driver.transport.connect(1, "kafka", 9092)
         assert "connection not allowed by its rules" in str(driver.until(LOST)[0])
         assert ended.wait(SECONDS)
-        assert not driver.dialler._attempts
+        assert not driver.attempts
 
 
 @both
@@ -175,7 +175,7 @@ def test_while_the_proxy_works_the_loop_sleeps_and_a_close_ends_everything(throu
         driver.transport.close(1)
         assert ended.wait(SECONDS)
         assert driver.step(0.0) == []
-        assert not driver.dialler._attempts
+        assert not driver.attempts
 
 
 def test_a_wait_for_the_proxy_lasts_as_long_as_it_was_asked_to(through: Callable[[str], Driver]) -> None:
@@ -201,8 +201,8 @@ def test_a_request_that_the_socket_does_not_take_at_once_is_sent_as_it_can(throu
     with serving(answer) as port:
         driver = through(f"http://u:{'p' * size}@127.0.0.1:{port}")
         driver.transport.connect(1, "kafka", 9092)
-        until(lambda: driver.step(0.05) or driver.dialler._attempts[1].sock is not None, "a connection")
-        assert len(driver.dialler._attempts[1].handshake.out) > 0
+        until(lambda: driver.step(0.05) or driver.attempts[1].sock is not None, "a connection")
+        assert len(driver.attempts[1].handshake.out) > 0
         begin.set()
         driver.until(CONNECTED)
         driver.transport.write(1, [b"x"], False)

@@ -157,7 +157,7 @@ def test_with_a_keytab_one_thread_at_a_time_asks(library: Library) -> None:
     free: list[bool] = []
 
     def look() -> None:
-        in_thread(lambda: free.append(turn_of(kerberos._digest(KEYTAB, None)).acquire(blocking=False))).join(SECONDS)
+        in_thread(lambda: free.append(turn_of(kerberos.digest(KEYTAB, None)).acquire(blocking=False))).join(SECONDS)
 
     library.on_step = look
     for _ in range(2):
@@ -188,7 +188,7 @@ def test_a_child_does_not_wait_for_a_thread_of_its_parent() -> None:
     release, held = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with turn_of(kerberos._digest(KEYTAB, None)):
+        with turn_of(kerberos.digest(KEYTAB, None)):
             held.set()
             release.wait(SECONDS)
 
@@ -196,7 +196,7 @@ def test_a_child_does_not_wait_for_a_thread_of_its_parent() -> None:
     assert held.wait(SECONDS)
     child = os.fork()
     if child == 0:
-        os._exit(0 if turn_of(kerberos._digest(KEYTAB, None)).acquire(blocking=False) else 1)
+        os._exit(0 if turn_of(kerberos.digest(KEYTAB, None)).acquire(blocking=False) else 1)
     _, status = os.waitpid(child, 0)
     release.set()
     thread.join(SECONDS)

@@ -15,6 +15,7 @@ from pykafka4 import Client
 from pykafka4.logs import Entry, get_log
 from pykafka4.net import logs
 from pykafka4.net.loop import Loop
+from tests.inspection import inspect, thread_of
 from tests.net.interrupts import PACKAGE, interrupts
 from tests.net.net_helpers import SECONDS, closed_port, python, until
 
@@ -42,7 +43,7 @@ class Notes(logging.Handler):
 @pytest.fixture
 def client() -> Iterator[Client]:
     client = Client(bootstrap_servers=f"127.0.0.1:{closed_port()}", reconnect_backoff_ms=600_000, reconnect_backoff_max_ms=600_000)
-    until(lambda: "refused" in client._runtime.engine.network.why_unreachable())
+    until(lambda: "refused" in inspect(client).engine.network.why_unreachable())
     logs.current().flush()
     yield client
     client.close(SECONDS)
@@ -50,7 +51,7 @@ def client() -> Iterator[Client]:
 
 @pytest.fixture
 def loop(client: Client) -> Loop:
-    return client._runtime.loop
+    return inspect(client).loop
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_records_of_the_loop_are_handled_in_order_on_another_thread_as_of_their_
     assert notes.messages == [f"number {n}" for n in range(100)]
     assert set(notes.threads) == {"pykafka4-log"}
     record = notes.records[0]
-    assert (record.threadName, record.thread) == ("pykafka4-loop", loop._thread.ident)
+    assert (record.threadName, record.thread) == ("pykafka4-loop", thread_of(loop).ident)
     assert before <= record.created <= after
     assert record.msecs == int(record.created * 1000) % 1000
     assert (record.name, record.levelname, record.filename) == (NAME, "INFO", "test_logs.py")
@@ -301,9 +302,9 @@ def held(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> Notes:
 
 
 def test_closing_hands_over_what_was_logged_last_and_ends_the_thread(client: Client, held: Notes) -> None:
-    on_loop(client._runtime.loop, lambda: [log.info("%d", n) for n in range(20)])
+    on_loop(inspect(client).loop, lambda: [log.info("%d", n) for n in range(20)])
     thread = logs.current()._thread
-    others = logs.current()._users - {client._runtime.loop}
+    others = logs.current()._users - {inspect(client).loop}
     client.close(SECONDS)
     assert len(held.records) == 20
     if not others:  # a client that another test forgot may still be there
@@ -312,9 +313,9 @@ def test_closing_hands_over_what_was_logged_last_and_ends_the_thread(client: Cli
 
 
 def test_closing_hands_over_what_a_loop_logged_that_has_ended_already(client: Client, held: Notes) -> None:
-    on_loop(client._runtime.loop, lambda: [log.info("%d", n) for n in range(20)])
-    client._runtime.loop.stop()
-    client._runtime.loop._thread.join(SECONDS)
+    on_loop(inspect(client).loop, lambda: [log.info("%d", n) for n in range(20)])
+    inspect(client).loop.stop()
+    inspect(client).thread.join(SECONDS)
     client.close(SECONDS)
     assert len(held.records) == 20
 
@@ -322,7 +323,7 @@ def test_closing_hands_over_what_a_loop_logged_that_has_ended_already(client: Cl
 def test_closing_does_not_wait_long_for_a_handler_that_blocks(client: Client, notes: Notes) -> None:
     release = threading.Event()
     notes.act = lambda record: release.wait(SECONDS)
-    on_loop(client._runtime.loop, lambda: log.info("it"))
+    on_loop(inspect(client).loop, lambda: log.info("it"))
     began = time.monotonic()
     client.close(SECONDS)
     assert time.monotonic() - began < SECONDS / 2
@@ -332,9 +333,9 @@ def test_closing_does_not_wait_long_for_a_handler_that_blocks(client: Client, no
 def test_a_handler_may_close_the_client_that_logs(client: Client, notes: Notes) -> None:
     closed = threading.Event()
     notes.act = lambda record: (client.close(SECONDS), closed.set())
-    client._runtime.loop.call(lambda now: log.info("it"))
+    inspect(client).loop.call(lambda now: log.info("it"))
     assert closed.wait(SECONDS)
-    assert not client._runtime.loop._thread.is_alive()
+    assert not inspect(client).thread.is_alive()
 
 
 def test_what_a_loop_logs_last_is_seen_when_the_interpreter_exits() -> None:
@@ -359,7 +360,7 @@ def test_a_client_of_a_forked_child_logs_too(client: Client) -> None:
             logging.getLogger(NAME).addHandler(notes)
             logging.getLogger(NAME).setLevel(logging.INFO)
             mine = Client(bootstrap_servers="127.0.0.1:1")
-            on_loop(mine._runtime.loop, lambda: log.info("from the child"))
+            on_loop(inspect(mine).loop, lambda: log.info("from the child"))
             mine.close(SECONDS)
             os.write(writer, repr(notes.messages).encode())
         finally:

@@ -27,6 +27,7 @@ from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.handoff.workers import Callbacks
 from pykafka4.net.loop import ASSIGNORS, Loop
 from pykafka4.options.config import ClientConfig
+from tests.inspection import promises_of, thread_of
 from tests.net.interrupts import interrupts
 from tests.net.net_helpers import SECONDS, closed_port, until
 
@@ -254,7 +255,7 @@ def test_a_crash_fails_every_pending_commit_and_lookup(loop: Loop, script: Scrip
 
     waiter = threading.Thread(target=wait, daemon=True)
     waiter.start()
-    until(lambda: len(loop._promises) >= 3)
+    until(lambda: len(promises_of(loop)) >= 3)
     with caplog.at_level(logging.CRITICAL):
         crash(loop)
         waiter.join(SECONDS)
@@ -279,7 +280,7 @@ def test_after_a_crash_every_call_says_so_at_once(loop: Loop) -> None:
 def test_a_call_that_is_interrupted_leaves_no_promise_behind(loop: Loop) -> None:
     for place in interrupts(lambda: loop.ask(lambda now: 7, SECONDS)):
         loop.ask(lambda now: None, SECONDS)  # the one before is through
-        assert not loop._promises, place
+        assert not promises_of(loop), place
 
 
 @pytest.mark.parametrize("end", ["crashed", "closed"])
@@ -289,7 +290,7 @@ def test_a_promise_made_after_the_end_fails_at_once(loop: Loop, end: str) -> Non
     loop.close(SECONDS)
     with pytest.raises(KafkaError, match=end):
         loop.promise().result(0)
-    assert not loop._promises
+    assert not promises_of(loop)
 
 
 def test_the_failure_of_a_machine_fails_its_promises_and_no_others(loop: Loop, script: Script) -> None:
@@ -368,7 +369,7 @@ def traces(error: BaseException) -> int:
 def test_closing_fails_pending_calls_and_joins_the_thread(loop: Loop, script: Script) -> None:
     waiting = loop.promise()
     loop.close(SECONDS)
-    assert not loop._thread.is_alive()
+    assert not thread_of(loop).is_alive()
     with pytest.raises(ClosedError):
         waiting.result(0)
     with pytest.raises(ClosedError):
@@ -389,7 +390,7 @@ def test_closing_from_the_loop_or_a_callback_does_not_wait_for_itself(loop: Loop
     else:
         loop._callbacks.submit(act)
     assert done.wait(SECONDS)
-    until(lambda: not loop._thread.is_alive())
+    until(lambda: not thread_of(loop).is_alive())
     assert time.monotonic() - began < SECONDS / 2
 
 

@@ -78,7 +78,7 @@ def test_what_openssl_has_read_already_is_read_without_a_new_event(driver: Drive
         driver.transport._scratch = bytearray(1500)
         driver.transport._scratch_view = memoryview(driver.transport._scratch)
         until(lambda: driver.step(0.1), "the first turn with data")
-        while driver.transport._unread:
+        while driver.unread:
             began = time.monotonic()
             events = driver.step(SECONDS)
             assert time.monotonic() - began < SECONDS / 2, "it waits although there is more"
@@ -109,10 +109,10 @@ def test_a_link_that_is_closed_with_unread_bytes_is_not_read_again(driver: Drive
     monkeypatch.setattr(secure, "TURN_BYTES", 1000)
     with driver.serving(lambda c: (c.sendall(framed(bytes(500)) * 100), c.recv(1))) as port:
         driver.connect(port)
-        until(lambda: (driver.step(0.1), driver.transport._unread)[1])
+        until(lambda: (driver.step(0.1), driver.unread)[1])
         driver.transport.close(1)
         assert not driver.step(0.0)
-        assert not driver.transport._unread
+        assert not driver.unread
 
 
 def test_a_large_frame_is_read_into_its_own_buffer(driver: Driver) -> None:
@@ -121,7 +121,7 @@ def test_a_large_frame_is_read_into_its_own_buffer(driver: Driver) -> None:
     size = portable.FIRST_PIECE // 2
     with driver.serving(lambda c: (c.recv(1), c.sendall(framed(bytes(size))), c.recv(1))) as port:
         driver.connect(port)
-        s = driver.transport._sockets[1]
+        s = driver.sockets[1]
         sock = s.sock
 
         def recv_into(buffer: Any) -> int:
@@ -159,7 +159,7 @@ class Parts:
 
     def watch(self, then: Any = lambda: None) -> None:
         """Note each read that got something, and call `then`."""
-        s = self.driver.transport._sockets[1]
+        s = self.driver.sockets[1]
         sock = s.sock
 
         def recv_into(buffer: Any) -> int:
@@ -238,7 +238,7 @@ def test_with_tls_1_2_every_byte_is_reported(driver: Driver) -> None:
 def test_the_end_of_a_connection_is_noticed_in_the_middle_of_a_long_frame(driver: Driver) -> None:
     with driver.serving(lambda c: (c.sendall(framed(bytes(400_000))[:100_000]), c.recv(1), c.close())) as port:
         driver.connect(port)
-        until(lambda: (driver.step(0.01), driver.transport._sockets[1].filled > 99_000)[1])
+        until(lambda: (driver.step(0.01), driver.sockets[1].filled > 99_000)[1])
         driver.transport.write(1, [b"."], False)
         assert str(driver.until(LOST)[0]).endswith("in the middle of a response")
 
@@ -263,7 +263,7 @@ def test_many_small_buffers_become_few_records(driver: Driver) -> None:
     sent = []
     with driver.serving(lambda c: [c.recv(1 << 16) for _ in range(100)]) as port:
         driver.connect(port)
-        s = driver.transport._sockets[1]
+        s = driver.sockets[1]
         sock = s.sock
 
         def send(data: Any) -> int:
@@ -313,7 +313,7 @@ def test_a_write_that_needs_a_read_first_is_tried_after_it_and_reported(driver: 
     made = context(AUTHORITY.server(), version=V12)  # after a handshake of TLS 1.3 something is to be read
     with serving(lambda c: (go.wait(SECONDS), c.sendall(framed(b"x")), got.append(c.recv(10)), c.recv(1)), wrapping(made)) as port:
         driver.connect(port)
-        s = driver.transport._sockets[1]
+        s = driver.sockets[1]
         sock = s.sock
         s.sock = Proxy(sock, send=once(ssl.SSLWantReadError(), sock.send))
         assert not driver.transport.write(1, [b"request"], True)
@@ -332,7 +332,7 @@ def test_a_read_that_needs_a_write_first_is_tried_when_the_socket_takes_it(drive
     """Both sides of a connection that change their keys while the socket is full."""
     with serving(lambda c: (c.sendall(framed(b"x")), c.recv(1)), wrapping(context(AUTHORITY.server(), version=V12))) as port:
         driver.connect(port)
-        s = driver.transport._sockets[1]
+        s = driver.sockets[1]
         sock, asked, kept = s.sock, list[int](), list[bytes]()
 
         def recv_into(buffer: Any) -> int:
@@ -445,7 +445,7 @@ def test_a_reset_is_named_and_what_came_before_is_kept(driver: Driver) -> None:
     with serving(reset, wrapping(context(AUTHORITY.server(), version=V12))) as port:  # with TLS 1.3 there would be more to read
         driver.connect(port)
         driver.transport.write(1, [b"ab"], False)
-        s = driver.transport._sockets[1]
+        s = driver.sockets[1]
         until(lambda: is_readable(s.sock))
         sock = s.sock
         s.sock = Proxy(sock, send=once(BrokenPipeError(32, "Broken pipe"), sock.send))
@@ -466,7 +466,7 @@ def is_readable(sock: Any) -> bool:
 def test_a_connection_that_fails_both_ways_is_lost_once(driver: Driver) -> None:
     with driver.serving(lambda c: c.close()) as port:
         driver.connect(port)
-        s = driver.transport._sockets[1]
+        s = driver.sockets[1]
         sock = s.sock
         s.sock = Proxy(sock, send=once(BrokenPipeError(32, "Broken pipe"), sock.send), recv_into=once(ConnectionResetError(), None))
         driver.transport.write(1, [b"ab"], False)
@@ -477,7 +477,7 @@ def test_a_connection_that_fails_both_ways_is_lost_once(driver: Driver) -> None:
 def test_a_write_that_fails_ends_the_connection_with_its_reason(driver: Driver, error: OSError) -> None:
     with driver.serving(lambda c: c.recv(1)) as port:
         driver.connect(port)
-        s = driver.transport._sockets[1]
+        s = driver.sockets[1]
         sock = s.sock
         s.sock = Proxy(sock, send=once(error, sock.send))
         assert not driver.transport.write(1, [b"ab"], True)
@@ -513,5 +513,5 @@ def test_a_full_socket_is_watched_for_both_directions(driver: Driver) -> None:
     with driver.serving(lambda c: threading.Event().wait(0.5)) as port:
         driver.connect(port)
         assert not driver.transport.write(1, [bytes(8 << 20)], False)
-        assert driver.transport._sockets[1].events == READ | WRITE
+        assert driver.sockets[1].events == READ | WRITE
     assert right()

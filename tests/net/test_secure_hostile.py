@@ -77,7 +77,7 @@ def test_a_damaged_handshake_is_refused(version: ssl.TLSVersion, changes: list[t
     try:
         with listening() as listener:
             driver.transport.connect(1, "127.0.0.1", listener.getsockname()[1])
-            while not driver.transport._sockets:
+            while not driver.sockets:
                 driver.step(0.01)
             with listener.accept()[0] as peer:
                 driver.step(0.0)

@@ -70,7 +70,7 @@ def test_connected_is_reported_after_the_handshake(driver: Driver) -> None:
         driver.transport.connect(1, "127.0.0.1", port)
         for _ in range(20):
             driver.step(0.01)
-        assert driver.transport._sockets, "it is connected, but not yet sure to whom"
+        assert driver.sockets, "it is connected, but not yet sure to whom"
         assert not driver.events
         begin.set()
         driver.until(FRAME)
@@ -108,14 +108,14 @@ def test_a_server_that_says_nothing_costs_nothing(driver: Driver) -> None:
     """The core gives it up after the setup timeout."""
     with serving(lambda connection: connection.recv(1 << 20) and threading.Event().wait(1)) as port:
         driver.transport.connect(1, "127.0.0.1", port)
-        until(lambda: (driver.step(0.01), driver.transport._sockets)[1])
+        until(lambda: (driver.step(0.01), driver.sockets)[1])
         began = time.process_time()
         for _ in range(5):
             driver.step(0.02)
         assert time.process_time() - began < 0.08, "it spins"
         assert not driver.events
         driver.transport.close(1)
-        assert not driver.transport._shaking
+        assert not driver.shaking
         assert not driver.step(0.0)
 
 
@@ -172,7 +172,7 @@ def test_what_does_not_speak_tls_is_named(driver: Driver, data: bytes, text: str
     begin = threading.Event()
     with serving(plain(data, begin)) as port:
         driver.transport.connect(1, "127.0.0.1", port)
-        until(lambda: (driver.step(0.005), driver.transport._sockets)[1])  # the client has sent what it sends first
+        until(lambda: (driver.step(0.005), driver.sockets)[1])  # the client has sent what it sends first
         begin.set()
         (reason,) = driver.until(LOST)
     assert isinstance(reason, AuthenticationError)
@@ -293,12 +293,12 @@ def test_the_next_connection_resumes_the_session_until_the_files_change(
 def test_a_server_that_forgot_the_session_is_connected_to_all_the_same(driver: Driver) -> None:
     for link in range(3):
         with serving(hello, wrapping(context(AUTHORITY.server()))) as port:
-            kept = list(driver.transport._sessions._kept.values())
-            driver.transport._sessions._kept = dict.fromkeys([("127.0.0.1", port)], kept[0]) if kept else {}
+            kept = list(driver.sessions.kept.values())
+            driver.sessions.kept = dict.fromkeys([("127.0.0.1", port)], kept[0]) if kept else {}
             driver.connect(port, link)
             driver.until(FRAME, link=link)
             driver.transport.close(link)
-            assert driver.transport._sessions._kept
+            assert driver.sessions.kept
 
 
 def test_a_session_is_forgotten_when_a_handshake_fails(driver: Driver) -> None:
@@ -306,12 +306,12 @@ def test_a_session_is_forgotten_when_a_handshake_fails(driver: Driver) -> None:
         driver.connect(port)
         driver.until(FRAME)
         driver.transport.close(1)
-    assert driver.transport._sessions._kept
-    sessions = driver.transport._sessions
+    assert driver.sessions.kept
+    sessions = driver.sessions
     with serving(plain(GARBAGE)) as port:
-        sessions._kept = {("127.0.0.1", port): next(iter(sessions._kept.values()))}
+        sessions.kept = {("127.0.0.1", port): next(iter(sessions.kept.values()))}
         lost(driver, port, link=2)
-    assert not sessions._kept
+    assert not sessions.kept
 
 
 class Session:
@@ -326,16 +326,16 @@ def test_sessions_are_bounded_and_belong_to_one_context() -> None:
         sessions.keep(old, ("k", n), Session(True))  # type: ignore[arg-type]
         if n == 800:
             sessions.keep(old, ("k", 700), Session(False, b"1"))  # type: ignore[arg-type]
-    assert len(sessions._kept) == 256
-    assert set(sessions._kept) == {("k", 700), *(("k", n) for n in range(745, 1000))}, "those that were not used for longest are gone"
+    assert len(sessions.kept) == 256
+    assert set(sessions.kept) == {("k", 700), *(("k", n) for n in range(745, 1000))}, "those that were not used for longest are gone"
     kept = sessions.of(old, ("k", 999))  # type: ignore[arg-type]
     for useless in (None, Session(False)):
         sessions.keep(old, ("k", 999), useless)  # type: ignore[arg-type]
     assert sessions.of(old, ("k", 999)) is kept  # type: ignore[arg-type]
     assert sessions.of(new, ("k", 999)) is None  # type: ignore[arg-type]
-    assert not sessions._kept
+    assert not sessions.kept
     sessions.keep(old, ("k", 1), Session(True))  # type: ignore[arg-type]
-    assert not sessions._kept, "of a connection from before"
+    assert not sessions.kept, "of a connection from before"
 
 
 # -- certificates that are read again
@@ -442,7 +442,7 @@ def test_a_peer_that_is_gone_before_the_handshake_leaves_nothing(driver: Driver,
     assert isinstance(reason, AuthenticationError)
     assert not reason.certain
     assert gone[0].fileno() == -1
-    assert not driver.transport._sockets
+    assert not driver.sockets
 
 
 def is_reset(sock: socket.socket) -> bool:

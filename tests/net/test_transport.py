@@ -223,7 +223,7 @@ def test_events_that_wait_keep_select_from_sleeping() -> None:
     driver = Driver("portable")
     with driver.serving(lambda c: c.recv(1)) as port:
         driver.connect(port)
-        driver.transport._lose(driver.transport._sockets[1], "gone")
+        driver.transport._lose(driver.sockets[1], "gone")
         began = time.monotonic()
         (event,) = driver.transport.select(SECONDS)
         assert (event.kind, event.link, str(event.payload)) == (LOST, 1, f"127.0.0.1:{port}: gone")

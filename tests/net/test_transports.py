@@ -26,32 +26,32 @@ def not_built(monkeypatch: pytest.MonkeyPatch) -> None:
 @built
 @pytest.mark.parametrize("wanted", [None, "", "pump"])
 def test_the_pump_is_used_if_it_was_built(wanted: str | None) -> None:
-    name, opener = transports._choose(wanted)
+    name, opener = transports.choose(wanted)
     assert (name, getattr(opener, "__name__", "")) == ("pump", "PumpTransport")
 
 
 @pytest.mark.parametrize("wanted", [None, ""])
 def test_without_the_pump_the_portable_transport_is_used(not_built: None, wanted: str | None) -> None:
-    assert transports._choose(wanted) == ("portable", PortableTransport)
+    assert transports.choose(wanted) == ("portable", PortableTransport)
 
 
 def test_the_portable_transport_is_used_where_it_is_asked_for() -> None:
-    assert transports._choose("portable") == ("portable", PortableTransport)
+    assert transports.choose("portable") == ("portable", PortableTransport)
 
 
 def test_who_asks_for_the_pump_gets_it_or_an_error(not_built: None) -> None:
     with pytest.raises(ImportError, match=r"no pykafka4\.net\.pump\.transport"):
-        transports._choose("pump")
+        transports.choose("pump")
 
 
 @pytest.mark.parametrize("wanted", ["Pump", "epoll", "0"])
 def test_what_is_no_transport_is_named(wanted: str) -> None:
     with pytest.raises(ImportError, match=f"PYKAFKA4_LOOP='{wanted}' must be pump, portable or unset"):
-        transports._choose(wanted)
+        transports.choose(wanted)
 
 
 def test_the_pump_is_not_used_without_the_gil(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
-    assert transports._choose(None) == ("portable", PortableTransport)
+    assert transports.choose(None) == ("portable", PortableTransport)
     with pytest.raises(ImportError, match="relies on the GIL"):
-        transports._choose("pump")
+        transports.choose("pump")

@@ -27,7 +27,7 @@ def lost(driver: Driver, port: int, host: str = "127.0.0.1", link: int = 1) -> A
     (reason,) = driver.until(LOST, link=link)
     assert time.monotonic() - began < max(SOON, SECONDS / 4)
     assert [event.kind for event in driver.events if event.link == link] == [LOST]
-    assert link not in driver.transport._sockets
+    assert link not in driver.sockets
     assert isinstance(reason, ConnectionLost)
     return reason
 

@@ -46,6 +46,31 @@ class Driver:
         self.dialler: Any = self.transport._dialler
         self.events: list[Event] = []
 
+    @property
+    def sockets(self) -> Any:
+        """The open sockets of the transport, by link."""
+        return self.transport._sockets
+
+    @property
+    def attempts(self) -> Any:
+        """The connections that are being made, by link."""
+        return self.dialler._attempts
+
+    @property
+    def unread(self) -> Any:
+        """Links whose TLS layer holds bytes that nobody has read."""
+        return self.transport._unread
+
+    @property
+    def shaking(self) -> Any:
+        """Links in a TLS handshake."""
+        return self.transport._shaking
+
+    @property
+    def sessions(self) -> Any:
+        """The TLS sessions that the transport keeps."""
+        return self.transport._sessions
+
     def serving(self, answer: Callable[[Any], object]) -> AbstractContextManager[int]:
         """A server for this transport; see `net_helpers.serving`."""
         return serving(answer, self.wrap)
@@ -77,7 +102,7 @@ class Driver:
 
     def socket_of(self, link: int) -> socket.socket:
         """The socket of an open link."""
-        opened = self.transport._sockets[link]
+        opened = self.sockets[link]
         found: socket.socket = opened[0] if isinstance(opened, tuple) else opened.sock
         return found
 

@@ -14,6 +14,7 @@ import pytest
 from pykafka4 import Consumer, KafkaError, Producer
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Delivery
+from tests.inspection import inspect
 from tests.net.net_helpers import SECONDS, until
 
 Maker = Callable[..., Producer]
@@ -104,7 +105,7 @@ class Sending(threading.Thread):
         self.error: KafkaError | None = None
         self._send = lambda: producer.send(topic, b"y" * 5000, **how)
         self.start()
-        until(lambda: producer._session.gate.waiting, "the buffer to be full")
+        until(lambda: inspect(producer).blocked_sends, "the buffer to be full")
 
     def run(self) -> None:
         try:

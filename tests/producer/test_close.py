@@ -17,6 +17,7 @@ from pykafka4 import BatchOutcome, Client, ClosedError, KafkaError, Producer, Pr
 from pykafka4.producer import forgotten
 from pykafka4.records import Written
 from pykafka4.testing import ModelServer
+from tests.inspection import inspect
 from tests.net.net_helpers import SECONDS, python, until
 from tests.producer.producing import FEW, HUNG, Maker, Sending, balanced, ctrl_c, knowing, start_all, stop_all, values
 
@@ -38,7 +39,7 @@ def test_close_gives_back_what_it_could_not_deliver_when_its_time_is_over(server
     assert [delivery.exception(0).code for delivery in sent] == ["CLOSED"] * 3  # type: ignore[union-attr]
     assert balanced(producer)
     assert producer.close() is undelivered
-    assert not producer._session.runtime.loop.alive
+    assert not inspect(producer).loop.alive
 
 
 def test_close_gives_back_what_fails_while_it_waits(server: ModelServer, make: Maker) -> None:
@@ -65,7 +66,7 @@ def test_close_does_not_give_back_what_had_failed_before_while_its_callback_runs
     closing: list[Any] = []
     thread = threading.Thread(target=lambda: closing.extend(producer.close(SECONDS)), daemon=True)
     thread.start()
-    until(lambda: producer._session.pending is not None)
+    until(lambda: inspect(producer).session.pending is not None)
     go_on.set()
     thread.join(SECONDS)
     assert not thread.is_alive()
@@ -86,11 +87,11 @@ def test_a_send_that_waits_for_room_is_refused_by_close_and_nothing_is_lost(serv
 
 
 def crash_loop(producer: Producer) -> None:
-    producer._session.runtime.loop._post(lambda _: 1 / 0)
+    inspect(producer).loop._post(lambda _: 1 / 0)
 
 
 def crash_sender(producer: Producer) -> None:
-    producer._session.runtime.loop.call(lambda _: 1 / 0, producer._session.machine)
+    inspect(producer).loop.call(lambda _: 1 / 0, inspect(producer).machine)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_a_crash_ends_a_close_that_waits(server: ModelServer, make: Maker, crash
     closed: list[Any] = []
     closing = threading.Thread(target=lambda: closed.append(producer.close()), daemon=True)
     closing.start()
-    until(lambda: producer._session.signal.waiting)
+    until(lambda: inspect(producer).session.signal.waiting)
     crash(producer)
     closing.join(SECONDS)
     assert sorted(record.topic for record in closed[0]) == ["t", "unknown"], HUNG
@@ -177,21 +178,21 @@ def test_after_ctrl_c_the_next_close_finishes_the_job(server: ModelServer, make:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(producer._session, step, interrupted)
+        patch.setattr(inspect(producer).session, step, interrupted)
         with pytest.raises(KeyboardInterrupt):
             producer.close(0)
     with pytest.raises(ClosedError):
         producer.send("t", b"v")
     assert [record.value for record in producer.close(0)] == [b"v"]
     assert balanced(producer)
-    assert not producer._session.runtime.loop.alive
+    assert not inspect(producer).loop.alive
 
 
 def test_ctrl_c_ends_the_wait_of_a_close(server: ModelServer, make: Maker) -> None:
     producer = knowing(make())
     stop_all(server)
     producer.send("t", b"v", partition=0)
-    with ctrl_c(lambda: producer._session.signal.waiting):
+    with ctrl_c(lambda: inspect(producer).session.signal.waiting):
         producer.close()
     start_all(server)
     assert producer.close(SECONDS) == []
@@ -271,7 +272,7 @@ def test_leaving_the_interpreter_goes_on_where_ctrl_c_ended_a_close(server: Mode
 
 def test_a_producer_that_is_not_closed_warns_and_closes(server: ModelServer) -> None:
     def forget() -> Any:
-        return Producer(bootstrap_servers=server.bootstrap_servers)._session.runtime.loop._thread
+        return inspect(Producer(bootstrap_servers=server.bootstrap_servers)).thread
 
     with pytest.warns(ResourceWarning, match="a Producer was not closed"):
         thread = forget()
@@ -285,7 +286,7 @@ def test_a_forgotten_producer_delivers_what_it_took_and_closes(server: ModelServ
         producer = Producer(bootstrap_servers=server.bootstrap_servers, linger_ms=200)
         for _ in range(100):
             producer.send("t", b"v")
-        return producer._session.runtime.loop._thread
+        return inspect(producer).thread
 
     thread = forget()
     thread.join(SECONDS)
@@ -304,7 +305,7 @@ def test_a_send_that_waits_in_another_thread_keeps_a_forgotten_producer_open(ser
     monkeypatch.setattr(forgotten, "FORGOTTEN_SECONDS", 0.02)
     producer = Producer(bootstrap_servers=server.bootstrap_servers, rate_limits={"t": (1, 300)})
     producer.send("t", b"first").result(SECONDS)
-    session, results = producer._session, []
+    session, results = inspect(producer).session, []
 
     def deliver(send: Any) -> None:
         results.append(send("t", b"second").exception(SECONDS))
@@ -327,7 +328,7 @@ def test_what_a_forgotten_producer_loses_is_logged(server: ModelServer, caplog: 
         producer = Producer(bootstrap_servers=server.bootstrap_servers, delivery_timeout_ms=300, linger_ms=0)
         for _ in range(3):
             producer.send("t", b"v")
-        return producer._session.runtime.loop._thread
+        return inspect(producer).thread
 
     forget().join(SECONDS)
     until(lambda: "3 records of a producer that was not closed were lost" in caplog.text)

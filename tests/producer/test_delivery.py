@@ -16,6 +16,7 @@ from pykafka4 import BufferFull, Client, ConfigError, Consumer, DeliveryFailed, 
 from pykafka4.records import Written
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Delivery
+from tests.inspection import inspect
 from tests.net.net_helpers import SECONDS, until
 from tests.producer.producing import FEW, HUNG, Maker, Sending, balanced, ctrl_c, knowing, out_of_reach, start_all, stop_all, values
 
@@ -289,7 +290,7 @@ def test_a_send_that_needs_memory_does_not_wait_for_the_linger_of_open_batches(s
     producer.send("wide", b"first", partition=0)
     producer.flush(SECONDS)
     for partition in range(100):  # a third of them fit, as a batch takes 2 KiB
-        until(lambda: producer._session.runtime.loop._wakeup.asleep)  # nothing else makes a turn
+        until(lambda: inspect(producer).loop._wakeup.asleep)  # nothing else makes a turn
         producer.send("wide", b"v", partition=partition)
 
 
@@ -313,21 +314,21 @@ def test_a_signal_handler_sends_while_the_thread_it_interrupts_waits_for_room(
     server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer, handled = knowing(make(**FEW, max_block_ms=SECONDS * 1000)), list[Delivery]()
-    refused = producer._session._refused
+    refused = inspect(producer).session._refused
 
     def handler(*_: object) -> None:
         start_all(server)
         handled.append(producer.send("t", b"y" * 5000, partition=0))
 
     def interrupted() -> bool:
-        monkeypatch.setattr(producer._session, "_refused", refused)
+        monkeypatch.setattr(inspect(producer).session, "_refused", refused)
         signal.raise_signal(signal.SIGUSR1)
         return refused()
 
     before = signal.signal(signal.SIGUSR1, handler)
     try:
         stop_all(server)
-        monkeypatch.setattr(producer._session, "_refused", interrupted)  # asked first when `send` waits for room
+        monkeypatch.setattr(inspect(producer).session, "_refused", interrupted)  # asked first when `send` waits for room
         while not handled:
             last = producer.send("t", b"y" * 5000, partition=0)
     finally:
@@ -354,11 +355,11 @@ def test_a_send_in_a_callback_fails_at_once_when_the_buffer_is_full(server: Mode
 def test_ctrl_c_ends_a_send_that_waits_for_room_and_nothing_is_accepted(server: ModelServer, make: Maker) -> None:
     producer = knowing(make(**FEW))
     stop_all(server)
-    with ctrl_c(lambda: producer._session.gate.waiting):
+    with ctrl_c(lambda: inspect(producer).blocked_sends):
         while True:
             producer.send("t", b"y" * 5000, partition=0)
     accepted = producer.stats().accepted
-    assert producer._session.acc.waiters == producer._session.gate.waiting == 0
+    assert inspect(producer).session.acc.waiters == inspect(producer).blocked_sends == 0
     assert len(producer.close(0)) == accepted - 1
 
 
@@ -420,7 +421,7 @@ def test_on_the_loops_own_thread_nothing_waits(server: ModelServer, make: Maker)
     producer = knowing(make(**FEW))
     stop_all(server)
     sending = Sending(producer, partition=0)
-    loop = producer._session.runtime.loop
+    loop = inspect(producer).loop
     with pytest.raises(KafkaError, match="flush inside a callback"):
         loop.ask(lambda _: producer.flush(), SECONDS)
     with pytest.raises(BufferFull):

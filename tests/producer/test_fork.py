@@ -16,6 +16,7 @@ from pykafka4.net.handoff import workers
 from pykafka4.producer.forgotten import deliver_forgotten
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Delivery
+from tests.inspection import inspect
 from tests.net.net_helpers import SECONDS
 from tests.producer.producing import Maker, in_child, knowing, stop_all, values
 
@@ -96,10 +97,10 @@ def test_a_forked_child_closes_without_a_warning_and_the_parent_goes_on(server: 
             there.add_done_callback(print)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            deliver_forgotten(producer._session)
+            deliver_forgotten(inspect(producer).session)
         return str(outcome)
 
-    with producer._session.gate.lock:  # as another thread may have them
+    with inspect(producer).session.gate.lock:  # as another thread may have them
         assert in_child(leave) == "([], 1, False)"
     producer.flush(SECONDS)
     assert delivery.result(0).offset == 2

@@ -7,6 +7,7 @@ import pytest
 from pykafka4 import BufferFull, ClosedError, Producer
 from pykafka4.net.handoff.waiting import Gate
 from pykafka4.testing import ModelServer
+from tests.inspection import inspect
 from tests.net.net_helpers import SECONDS, in_thread, until
 from tests.producer.producing import Maker, Sending, knowing
 
@@ -18,13 +19,13 @@ def blocked(server: ModelServer, producer: Producer) -> Sending:
     knowing(producer)
     server.do(lambda cluster: cluster.orphan("t", 0, 1_000.0))
     sending = Sending(producer, partition=0)
-    until(lambda: producer._session.gate._line[0].steps_aside)
+    until(lambda: inspect(producer).line[0].steps_aside)
     return sending
 
 
 def test_a_send_to_another_partition_need_not_queue_up(server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     sending = blocked(server, producer := make(**ROOM))
-    until(lambda: producer._session.acc.full_partitions == {("t", 0)})
+    until(lambda: inspect(producer).session.acc.full_partitions == {("t", 0)})
     monkeypatch.setattr(Gate, "wait", lambda *_, **how: pytest.fail("it queues up"))
     for _ in range(10):
         producer.send("t", b"v", partition=1).result(SECONDS)  # each in a batch of its own

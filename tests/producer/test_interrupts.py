@@ -14,6 +14,7 @@ import pytest
 from pykafka4 import BufferFull, Client, Delivery, KafkaTimeoutError, Producer
 from pykafka4.core import INFINITY
 from pykafka4.testing import ModelServer
+from tests.inspection import inspect
 from tests.net.interrupts import PACKAGE, handled, interrupted, interrupts, share, undisturbed
 from tests.net.net_helpers import SECONDS, until
 from tests.producer.producing import FEW, Maker, Sending, balanced, knowing, start_all, stop_all
@@ -29,7 +30,7 @@ def usable(producer: Producer, place: str) -> None:
     producer.send("t", b"mine").result(SECONDS)
     thread.join(SECONDS)
     assert done, f"another thread is stuck after an interrupt at {place}"
-    assert producer._session.acc.waiters == producer._session.gate.waiting == 0, place
+    assert inspect(producer).session.acc.waiters == inspect(producer).blocked_sends == 0, place
 
 
 ACTS: dict[str, Callable[[Producer], object]] = {
@@ -44,7 +45,7 @@ ACTS: dict[str, Callable[[Producer], object]] = {
     "partitions_for": lambda p: p.partitions_for("t", SECONDS),
     "stats and status": lambda p: (p.stats(), p.status()),
     "delivery_scope": lambda p: scope(p),
-    "refresh_metadata": lambda p: p._session.runtime.refresh_metadata(["t"], SECONDS),
+    "refresh_metadata": lambda p: inspect(p).runtime.refresh_metadata(["t"], SECONDS),
 }
 SHARED = {"stats and status": 7, "send to a partition that is not there": 3}  # those with many places take a share of them
 
@@ -99,12 +100,12 @@ def test_an_interrupt_while_send_waits_for_room_lets_those_behind_in(server: Mod
 
     def fill() -> None:
         with pytest.raises(BufferFull):
-            producer._session._make_room("t", 0, 60_000, INFINITY)
+            inspect(producer).session._make_room("t", 0, 60_000, INFINITY)
 
-    object.__setattr__(producer._session.config, "max_block_ms", 1)
+    object.__setattr__(inspect(producer).session.config, "max_block_ms", 1)
     count = sum(1 for _ in interrupts(fill))
     assert count > 20
-    assert producer._session.gate.waiting == 1 == producer._session.acc.waiters, "only the other thread stands in line"
+    assert inspect(producer).blocked_sends == 1 == inspect(producer).session.acc.waiters, "only the other thread stands in line"
     start_all(server)
     until(lambda: len(first.sent) > before, "the turn of the thread in line")
     producer.close(SECONDS)
@@ -150,7 +151,7 @@ def test_an_interrupt_anywhere_in_a_send_that_drops_leaves_every_handle_with_its
 def test_an_interrupted_close_is_finished_by_the_next_one(server: ModelServer, reachable: bool) -> None:
     for at in itertools.count(*share(1 if reachable else 5)):
         producer = Producer(bootstrap_servers=server.bootstrap_servers, **FAST)
-        session, thread = producer._session, producer._session.runtime.loop._thread
+        session, thread = inspect(producer).session, inspect(producer).thread
         with undisturbed():
             if not reachable:
                 stop_all(server)
@@ -183,8 +184,8 @@ def test_an_interrupted_block_leaves_nothing_behind(server: ModelServer) -> None
                 producer.close(SECONDS)
                 assert balanced(producer), place
             made.clear()
-        until(lambda: client._runtime.loop.ask(lambda _: not client._runtime.engine._slots, SECONDS), "the end of every sender")
-        assert client._runtime.loop.alive
+        until(lambda: inspect(client).loop.ask(lambda _: not inspect(client).engine._slots, SECONDS), "the end of every sender")
+        assert inspect(client).loop.alive
 
 
 @pytest.mark.filterwarnings("ignore:a Producer was not closed")

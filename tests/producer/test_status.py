@@ -15,6 +15,7 @@ from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline
 from pykafka4.core.producer.outcomes.ledger import Ledger
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import IMPLEMENTATION
+from tests.inspection import inspect
 from tests.net.net_helpers import SECONDS, closed_port, until
 from tests.producer.producing import FEW, Maker, knowing, stop_all
 
@@ -147,7 +148,7 @@ def test_records_of_a_topic_without_partitions_have_a_row(server: ModelServer, m
 def test_stats_are_not_read_while_a_stuck_loop_may_change_them(make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     producer, looked = knowing(make()), []
     monkeypatch.setattr("pykafka4.producer.session.SHORT", 0.2)
-    producer._session.runtime.loop.call(lambda now: time.sleep(1.5))
+    inspect(producer).loop.call(lambda now: time.sleep(1.5))
     snapshot = Ledger.snapshot
     monkeypatch.setattr(Ledger, "snapshot", lambda self, *how: looked.append(self) or snapshot(self, *how))
     with pytest.raises(KafkaTimeoutError, match="the producer's stats"):

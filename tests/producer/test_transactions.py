@@ -26,6 +26,7 @@ from pykafka4 import (
 )
 from pykafka4.records import Written
 from pykafka4.testing import ModelServer
+from tests.inspection import inspect
 from tests.net.net_helpers import SECONDS, until
 from tests.producer.producing import Maker, balanced, committed, ctrl_c
 
@@ -331,7 +332,9 @@ def test_after_ctrl_c_the_next_commit_finishes(server: ModelServer, producer: Pr
     producer.begin_transaction()
     producer.send("t", b"v", partition=0).result(SECONDS)
     server.delay("EndTxn", 0.5)
-    with ctrl_c(lambda: producer._session.transactions._unseen is not None and producer._session.transactions._unseen.started):
+    with ctrl_c(
+        lambda: inspect(producer).session.transactions._unseen is not None and inspect(producer).session.transactions._unseen.started
+    ):
         producer.commit_transaction(SECONDS)
     producer.commit_transaction(SECONDS)
     assert committed(server) == [b"v"]
@@ -343,7 +346,7 @@ def test_concurrent_calls_are_refused_with_both_threads(server: ModelServer, pro
     server.delay("EndTxn", 0.5)
     other = threading.Thread(target=producer.commit_transaction, name="committer")
     other.start()
-    until(lambda: producer._session.transactions._caller, SECONDS)
+    until(lambda: inspect(producer).transaction_calls, SECONDS)
     with pytest.raises(
         TransactionError, match="thread 'MainThread' called begin_transaction while thread 'committer' is in commit_transaction"
     ):
@@ -543,7 +546,7 @@ def test_a_block_whose_offsets_are_not_taken_aborts(server: ModelServer, produce
             with pytest.raises(KafkaTimeoutError, match="send_offsets_to_transaction"), producer.transaction(consumer, 0.3):
                 producer.send("t", b"v", partition=0).result(SECONDS)
         else:
-            calls = producer._session.transactions._caller
+            calls = inspect(producer).transaction_calls
             with ctrl_c(lambda: calls.get("caller", ("", ""))[1] == "send_offsets_to_transaction"), producer.transaction(consumer):
                 producer.send("t", b"v", partition=0).result(SECONDS)
         with producer.transaction():

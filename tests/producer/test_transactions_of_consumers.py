@@ -29,6 +29,7 @@ from pykafka4.core.subscription import Claim
 from pykafka4.producer.transactions import TransactionBlock
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
+from tests.inspection import inspect
 from tests.net.net_helpers import SECONDS, until
 from tests.producer.producing import Maker, ctrl_c, written
 
@@ -105,7 +106,7 @@ def test_offsets_of_a_deleted_topic_are_no_part_of_a_transaction_and_those_of_th
         consumer.assign([IN])
         with producer.transaction(consumer):
             assert take(consumer, 10) == [*range(10)]
-        claim = consumer._session.reader.claims[TopicPartition(*IN)]
+        claim = inspect(consumer).session.reader.claims[TopicPartition(*IN)]
         server.produce("in", b"the last", partition=0)
         with producer.transaction(consumer):
             assert take(consumer, 1) == [10]
@@ -224,7 +225,7 @@ def test_offsets_stored_by_hand_after_a_seek_count(server: ModelServer, producer
 def test_after_ctrl_c_during_the_abort_the_consumer_goes_back(server: ModelServer, producer: Producer, consumer: Consumer) -> None:
     take(consumer, 5)
     server.delay("EndTxn", 0.5)
-    calls = producer._session.transactions._caller
+    calls = inspect(producer).transaction_calls
     with ctrl_c(lambda: calls.get("caller", ("", ""))[1] == "abort_transaction"), producer.transaction(consumer):
         producer.send("out", b"v").result(SECONDS)
         raise ZeroDivisionError
@@ -305,7 +306,7 @@ def test_a_rewind_that_failed_is_carried_out_by_the_next_transaction(
     def denied(*args: Any) -> None:
         raise KafkaError("no coordinator")
 
-    monkeypatch.setattr(consumer._session.commits, "looking_up", denied)
+    monkeypatch.setattr(inspect(consumer).session.commits, "looking_up", denied)
     with pytest.raises(ZeroDivisionError) as raised, producer.transaction(consumer):
         raise ZeroDivisionError
     assert raised.value.__notes__ == [
@@ -329,10 +330,10 @@ def test_a_block_that_ends_on_the_loops_thread_does_not_wait_for_it(server: Mode
         block.__enter__()
         producer.send("out", b"never").result(SECONDS)
         left = GeneratorExit()
-        producer._session.post(lambda _: block.__exit__(GeneratorExit, left, None))
+        inspect(producer).session.post(lambda _: block.__exit__(GeneratorExit, left, None))
         assert producer.stats().acked == 1  # the loop answers
         assert "rewinding the consumer failed" in left.__notes__[-1]
-        transactions = producer._session.machine.transactions
+        transactions = inspect(producer).machine.transactions
         until(lambda: transactions is not None and transactions.state is TransactionState.READY)
         with producer.transaction(consumer):
             assert take(consumer, 10) == list(range(10))
@@ -361,7 +362,7 @@ def test_a_consumer_that_is_no_member_any_more_aborts_whoever_says_so_first(
         assert take(consumer, 3) == [0, 1, 2]
         producer.send("out", b"never")
         server.fail("Heartbeat", "UNKNOWN_MEMBER_ID")
-        until(consumer._session.machine.membership.losses, "the loss of its partitions")
+        until(inspect(consumer).machine.membership.losses, "the loss of its partitions")
     assert isinstance(raised.value.__cause__, GroupError)
     with pytest.raises(GroupError, match="not a member"):
         consumer.group_metadata()
@@ -391,7 +392,7 @@ def test_what_was_read_for_a_transaction_that_could_not_begin_is_read_again(serv
 def test_what_was_read_for_a_transaction_that_ctrl_c_kept_from_beginning_is_read_again(
     server: ModelServer, producer: Producer, consumer: Consumer, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    reads, calls = consumer._session.transactional, producer._session.transactions
+    reads, calls = inspect(consumer).session.transactional, inspect(producer).session.transactions
     take(consumer, 5)
 
     def interrupted(*args: Any) -> Any:
@@ -499,7 +500,7 @@ def test_records_in_hand_that_were_read_again_meanwhile_are_not_committed_withou
     """A rewind is owed, and the application is at the same place again: it has other copies of the same records."""
     with producer.transaction(consumer):
         take(consumer, 3)
-    reader = consumer._session.reader
+    reader = inspect(consumer).session.reader
     rewind_each, take_in = reader.rewind_each, take(consumer, 3)
 
     def interrupted(offsets: Any) -> None:

@@ -30,6 +30,7 @@ from pykafka4.core.producer.transactions.machine import TransactionState
 from pykafka4.producer.session import _reported
 from pykafka4.producer.transactions import TransactionCalls
 from pykafka4.testing import ModelServer
+from tests.inspection import inspect
 from tests.net.net_helpers import SECONDS, until
 from tests.producer.producing import Maker
 
@@ -76,7 +77,7 @@ def test_a_call_is_pending_before_the_loop_has_begun_it(producer: Producer) -> N
     producer.begin_transaction()
     producer.send("t", b"v", partition=0).result(SECONDS)
     go = threading.Event()
-    producer._session.runtime.loop.call(lambda now: go.wait(SECONDS))
+    inspect(producer).loop.call(lambda now: go.wait(SECONDS))
     try:
         with pytest.raises(KafkaTimeoutError, match="call commit_transaction again"):
             producer.commit_transaction(0.02)
@@ -102,7 +103,7 @@ def test_a_call_of_a_signal_handler_does_not_let_other_threads_in(server: ModelS
             told.append(f"{name}: {error}")
 
     def other() -> None:
-        until(lambda: "commit" in str(producer._session.transactions._caller))
+        until(lambda: "commit" in str(inspect(producer).transaction_calls))
         os.kill(os.getpid(), signal.SIGUSR1)
         until(lambda: told)
         call("other")
@@ -235,7 +236,7 @@ def test_init_transactions_may_be_repeated_when_it_should_be_aborted(server: Mod
     server.fail("InitProducerId", "TRANSACTION_ABORTABLE")
     with pytest.raises(BrokerError, match="TRANSACTION_ABORTABLE"):
         producer.init_transactions(SECONDS)
-    assert producer._session.machine.transactions.state is TransactionState.UNINITIALIZED
+    assert inspect(producer).machine.transactions.state is TransactionState.UNINITIALIZED
     producer.init_transactions(SECONDS)
     with producer.transaction():
         producer.send("t", b"v", partition=0)
@@ -294,7 +295,7 @@ def test_ctrl_c_in_a_call_leaves_no_entry_that_locks_other_threads_out(producer:
         except KafkaError:
             """It is open already."""
         except KeyboardInterrupt:
-            assert producer._session.transactions._caller == {}, f"line {number}"
+            assert inspect(producer).transaction_calls == {}, f"line {number}"
             continue
         finally:
             sys.settrace(before)
@@ -307,7 +308,7 @@ def test_ctrl_c_in_a_call_leaves_no_entry_that_locks_other_threads_out(producer:
 def test_after_ctrl_c_in_its_last_lines_a_call_tells_its_outcome_when_made_again(
     producer: Producer, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    calls = producer._session.transactions
+    calls = inspect(producer).session.transactions
     if what != "begin_transaction":
         producer.begin_transaction()
         producer.send("t", b"v", partition=0)
@@ -391,8 +392,8 @@ def test_records_of_a_transaction_that_was_repeated_are_not_raised_at_the_end(se
 def test_failures_that_were_raised_do_not_hide_others_between_them(server: ModelServer, make: Maker) -> None:
     producer = make(transactional_id=None)
     for start, end in ((0, 1), (5, 6), (2, 3), (3, 4), (2, 3), (8, 8)):
-        producer._session._tell(start, end)
-    assert _reported.get()[producer._session._serial] == ((0, 1), (2, 4), (5, 6))
+        inspect(producer).session._tell(start, end)
+    assert _reported.get()[inspect(producer).session._serial] == ((0, 1), (2, 4), (5, 6))
 
 
 def test_a_block_that_the_garbage_collector_leaves_on_the_loops_thread_does_not_block_it(server: ModelServer, producer: Producer) -> None:
@@ -404,9 +405,9 @@ def test_a_block_that_the_garbage_collector_leaves_on_the_loops_thread_does_not_
     next(generator).result(SECONDS)
     held = [generator]
     del generator
-    producer._session.post(lambda _: held.clear())
+    inspect(producer).session.post(lambda _: held.clear())
     assert producer.stats().acked == 1  # the loop answers
-    transactions = producer._session.machine.transactions
+    transactions = inspect(producer).machine.transactions
     assert transactions is not None
     until(lambda: transactions.state is TransactionState.READY)
     with producer.transaction():

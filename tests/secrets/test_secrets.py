@@ -16,6 +16,8 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.inspection import inspect
+
 pytest.importorskip("trustme", reason="makes certificates; pip install -e '.[test]'")
 
 from pykafka4 import AuthenticationError, Client, Consumer, KafkaError, OidcToken, Producer, Token
@@ -156,7 +158,7 @@ def test_keys_in_files(world: World) -> None:
     with Client(**options) as client:
         client.refresh_metadata(timeout=SECONDS)
         world.file("key.pem", world.open_key.replace("\n", "\n!", 2))
-        client._runtime.loop._transport._contexts.current()  # type: ignore[attr-defined]
+        inspect(client).loop._transport._contexts.current()  # type: ignore[attr-defined]
         look(world, client)
     told = [text for where, text in world.outlets.texts if where.startswith("log pykafka4.tls")]
     assert any("can be read or changed by other users" in text for text in told)

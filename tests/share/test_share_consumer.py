@@ -28,7 +28,8 @@ from pykafka4.share.record import ShareRecord
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.checksum import crc32c
 from pykafka4.wire.records.encoder import encode_content, encode_record
-from tests.consumer.consuming import fill, numbers, topic
+from tests.consumer.consuming import damage, fill, numbers, topic
+from tests.inspection import inspect
 
 SECONDS = 20.0  # nothing that works takes so long
 T0 = TopicPartition("t", 0)
@@ -194,7 +195,7 @@ def test_misuse(quick: ModelServer, make: Make) -> None:
         consumer.acknowledge(first, AcknowledgeType.GAP)
     with pytest.raises(TypeError, match="not bytes"):
         consumer.acknowledge(b"x", "accept")  # type: ignore[arg-type]
-    stranger = ShareRecord(second._record, 1, second._acquired)
+    stranger = ShareRecord(second._record, 1, inspect(second).acquired)
     with pytest.raises(ConfigError, match="t-0 offset 1 is not in hand"):
         consumer.accept(stranger)
     consumer.accept(first)
@@ -253,7 +254,7 @@ def test_a_buffered_record_is_not_returned_after_its_lock(quick: ModelServer, ma
     quick.wait_for(
         lambda cluster: all(slot.state.value == "available" for p in cluster.shares.partitions.values() for slot in p.slots.values())
     )
-    until(lambda: first._acquired.until < consumer._session.runtime.loop.now(), consumer)
+    until(lambda: inspect(first).acquired.until < inspect(consumer).loop.now(), consumer)
     found = take(consumer)
     assert (found[0].offset, found[0].delivery_count) == (0, 2)
     assert consumer.stats()["dropped"] == 2
@@ -374,12 +375,7 @@ def test_a_batch_that_cannot_be_read_is_rejected_and_told_once(quick: ModelServe
     topic(quick, 2)
     fill(quick, "t", 0, numbers(2, 4))
     fill(quick, "t", 0, numbers(4, 6))
-
-    def damage(cluster: Any) -> None:
-        batches = cluster.log("t", 0).batches
-        batches[1] = attrs.evolve(batches[1], data=batches[1].data[:-1] + b"?")
-
-    quick.do(damage)
+    damage(quick, 1)
     consumer = make(share_acknowledgement_mode="implicit")
     found: list[int] = []
     with pytest.raises(CorruptRecord, match="t-0 at offset 2"):
@@ -452,10 +448,10 @@ def test_a_destructor_on_the_loop_has_another_thread_close_it(quick: ModelServer
     consumer, other = make(), make()
     consumer.accept(take(consumer, 4)[0])
     returned = threading.Event()
-    consumer._session.runtime.loop.call(lambda now: (consumer.close(10 * SECONDS), returned.set()))
+    inspect(consumer).loop.call(lambda now: (consumer.close(10 * SECONDS), returned.set()))
     assert returned.wait(SECONDS), "the loop waits for what only the loop does"
     assert [(r.offset, r.delivery_count) for r in take(other, 3)] == [(1, 2), (2, 2), (3, 2)]
-    until(lambda: consumer._session.closed, other)
+    until(lambda: inspect(consumer).session.closed, other)
 
 
 @pytest.mark.model(brokers=1)
@@ -491,7 +487,7 @@ def test_two_threads_are_told_apart(quick: ModelServer, make: Make) -> None:
     consumer = make()
     thread = threading.Thread(target=lambda: consumer.poll(SECONDS), name="first")
     thread.start()
-    until(lambda: consumer._session.mailbox.waiting, consumer)
+    until(lambda: inspect(consumer).session.mailbox.waiting, consumer)
     with pytest.raises(KafkaError, match="while thread 'first' is in poll"):
         consumer.poll(0)
     consumer.wakeup()
@@ -524,16 +520,16 @@ def test_the_record_of_a_loop_is_not_accepted_by_another_thread(quick: ModelServ
 def test_an_interrupted_poll_loses_no_record(quick: ModelServer, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     topic(quick, 3)
     consumer = make()
-    end = consumer._session._end_poll
+    end = inspect(consumer).session._end_poll
     interrupted = [True]
 
     def interrupt() -> None:
-        if interrupted and consumer._session.records.held:
+        if interrupted and inspect(consumer).session.records.held:
             interrupted.clear()
             raise KeyboardInterrupt
         end()
 
-    monkeypatch.setattr(consumer._session, "_end_poll", interrupt)
+    monkeypatch.setattr(inspect(consumer).session, "_end_poll", interrupt)
     with pytest.raises(KeyboardInterrupt):
         until(lambda: consumer.poll(0.2), consumer)
     found = take(consumer, 3)

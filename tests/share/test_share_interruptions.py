@@ -19,6 +19,7 @@ from pykafka4.share.delivered import DeliveredRecords
 from pykafka4.share.record import ShareRecord
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import topic
+from tests.inspection import inspect
 from tests.net.interrupts import PACKAGE, interrupted, interrupts
 
 SECONDS = 20.0  # nothing that works takes so long
@@ -68,7 +69,7 @@ def free(cluster: Any, name: str) -> list[int]:
 
 def wait_until(server: ModelServer, consumer: ShareConsumer, moment: float) -> None:
     """Wait for a moment of the client's clock."""
-    server.wait_for(lambda cluster: consumer._session.runtime.loop.now() >= moment)
+    server.wait_for(lambda cluster: inspect(consumer).loop.now() >= moment)
 
 
 @pytest.mark.parametrize("mode", ["implicit", "explicit"])
@@ -85,8 +86,8 @@ def test_ctrl_c_at_any_place_of_a_poll_takes_no_record_from_the_application(serv
     # Not the handle: nothing can come between the return of a Python function and the next bytecode.
     while (place := interrupted(lambda: got.extend(consumer.poll(0.0, 2)), at, within=within)) is not None:
         at += 1
-        records = consumer._session.records
-        with consumer._session.guard.using("commit"):
+        records = inspect(consumer).session.records
+        with inspect(consumer).session.guard.using("commit"):
             records.accept_all()
         assert [record for record, kind in records.held.items() if kind is not None] == [], place
     assert [(record.offset, record.delivery_count) for record in got] == [(1, 1), (2, 1)]
@@ -103,7 +104,7 @@ def test_a_signal_handler_cannot_have_accepted_what_a_poll_has_not_returned(serv
     taken: list[int] = []
 
     def handler() -> None:
-        if consumer._session.records.out and not taken:
+        if inspect(consumer).session.records.out and not taken:
             with pytest.raises(KafkaError, match=f"a signal handler or destructor called {call} during poll"):
                 getattr(consumer, call)()
             taken.append(at)
@@ -114,8 +115,8 @@ def test_a_signal_handler_cannot_have_accepted_what_a_poll_has_not_returned(serv
         if interrupted(partial(consumer.poll, 0.0, 1), at, handler=handler) is None:
             break
         if not taken:  # the poll has returned its record
-            consumer._session.records.ready.extendleft(consumer._session.records.held)
-            consumer._session.records.held.clear()
+            inspect(consumer).session.records.ready.extendleft(inspect(consumer).session.records.held)
+            inspect(consumer).session.records.held.clear()
     assert taken
     assert server.do(final) == 1
 
@@ -247,7 +248,7 @@ def test_what_polls_have_accepted_is_sent_with_what_comes_next(
 
 
 def test_fast_polls_do_not_put_off_what_earlier_ones_have_accepted(make: Make) -> None:
-    session = make()._session
+    session = inspect(make()).session
     done: list[str] = []
 
     def act(now: float) -> None:
@@ -289,7 +290,7 @@ def test_ctrl_c_at_any_place_of_what_a_poll_sends_has_it_sent_once(
     topic(server, 300)
     consumer = make(share_acknowledgement_mode="implicit")
     take(consumer, 1)
-    session = consumer._session
+    session = inspect(consumer).session
     within = tuple(PACKAGE + path for path in ("/share/session.py", "/share/delivered.py"))
 
     def act() -> None:
@@ -311,15 +312,15 @@ def test_ctrl_c_in_unsubscribe_does_not_keep_the_consumer_from_joining_again(ser
     take(consumer)
     assert consumer.poll(0.0) == []  # a ShareFetch waits at the broker, so the session cannot end yet
     server.wait_for(lambda cluster: final(cluster) == 1)
-    leave = consumer._session.machine.leave
+    leave = inspect(consumer).machine.leave
 
     def interrupt(now: float, seconds: float, then: Callable[[], None]) -> None:
         leave(now, seconds, lambda: None)  # the wait for it is over
         then()
 
-    consumer._session.machine.leave = interrupt  # type: ignore[method-assign]
+    inspect(consumer).machine.leave = interrupt  # type: ignore[method-assign]
     consumer.unsubscribe()
-    consumer._session.machine.leave = leave  # type: ignore[method-assign]
+    inspect(consumer).machine.leave = leave  # type: ignore[method-assign]
     consumer.subscribe(["t"])
     server.produce("t", "new")
     assert [record.offset for record in take(consumer)] == [1]
@@ -370,14 +371,14 @@ def test_a_slow_application_gets_the_records_that_are_locked_for_it(server: Mode
     server.do(lambda cluster: setattr(cluster.shares, "lock_seconds", 1.0))
     consumer = make(share_acknowledgement_mode="implicit")
     found: list[int] = []
-    began = consumer._session.runtime.loop.now()
+    began = inspect(consumer).loop.now()
     while len(found) < 25:
         (record,) = take(consumer, 1)
         found.append(record.offset)
         assert record.delivery_count == 1
         wait_until(server, consumer, began + 0.1 * len(found))
     assert found == list(range(25))
-    assert consumer._session.runtime.loop.now() - began > 2 * 1.0
+    assert inspect(consumer).loop.now() - began > 2 * 1.0
 
 
 def test_ctrl_c_in_a_renewal_does_not_keep_records_from_being_renewed(
@@ -388,17 +389,17 @@ def test_ctrl_c_in_a_renewal_does_not_keep_records_from_being_renewed(
     consumer = make(share_acknowledgement_mode="implicit")
     (record,) = take(consumer, 1)
     consumer.commit()
-    wait_until(server, consumer, record._acquired.until - 0.4)
+    wait_until(server, consumer, inspect(record).acquired.until - 0.4)
 
     def interrupt(fn: object) -> None:
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(consumer._session, "post", interrupt)
+    monkeypatch.setattr(inspect(consumer).session, "post", interrupt)
     with pytest.raises(KeyboardInterrupt):
         consumer.poll(0.0, 1)
     assert len(consumer.poll(0.0, 1)) == 1
-    server.wait_for(lambda cluster: 2 in record._acquired.renewed)
+    server.wait_for(lambda cluster: 2 in inspect(record).acquired.renewed)
 
 
 def test_records_that_were_locked_too_long_are_told_with_the_way_out(
@@ -407,11 +408,11 @@ def test_records_that_were_locked_too_long_are_told_with_the_way_out(
     topic(server, 3)
     server.do(lambda cluster: setattr(cluster.shares, "lock_seconds", 0.2))
     consumer = make(share_acknowledgement_mode="implicit")
-    consumer._session._renews = False  # as with brokers before Kafka 4.2
+    inspect(consumer).session._renews = False  # as with brokers before Kafka 4.2
     (record,) = take(consumer, 1)
     with caplog.at_level(logging.WARNING, "pykafka4.share"):
         for _ in range(2):
-            wait_until(server, consumer, record._acquired.until)
+            wait_until(server, consumer, inspect(record).acquired.until)
             (record,) = take(consumer, 1)
     messages = [each.getMessage() for each in caplog.records if "locked" in each.getMessage()]
     assert len(messages) == 1
@@ -426,8 +427,8 @@ def test_brokers_that_cannot_renew_are_not_asked_again(server: ModelServer, make
     server.do(lambda cluster: (setattr(cluster.shares, "lock_seconds", 1.0), cluster.versions.update({79: (1, 1)})))
     consumer = make(share_acknowledgement_mode="implicit")
     (record,) = take(consumer, 1)
-    wait_until(server, consumer, record._acquired.until - 0.5)
+    wait_until(server, consumer, inspect(record).acquired.until - 0.5)
     take(consumer, 1)
-    server.wait_for(lambda cluster: not consumer._session._renews)
+    server.wait_for(lambda cluster: not inspect(consumer).session._renews)
     assert consumer.commit() == {T0: None}
     assert consumer.stats()["failed"] == 0  # the application has renewed nothing

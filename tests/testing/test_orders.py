@@ -46,6 +46,7 @@ from pykafka4.wire.protocol.messages_txn import (
     TxnOffsetCommitRequest,
 )
 from pykafka4.wire.protocol.schema import Request
+from tests.net.net_helpers import exactly
 
 LIMIT = 10.0  # seconds; every wait in here ends
 
@@ -59,16 +60,6 @@ def ask(server: ModelServer, message: Request[Any], version: int) -> Any:
         sock.sendall(b"".join(bytes(part) for part in encode_request(message, version, 1, "t")))
         (size,) = struct.unpack(">i", exactly(sock, 4))
         return decode_response(type(message), version, exactly(sock, size))[1]
-
-
-def exactly(sock: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        piece = sock.recv(size - len(data))
-        if not piece:
-            raise EOFError(f"closed after {len(data)} of {size} bytes")
-        data += piece
-    return data
 
 
 METADATA = MetadataRequest(topics=[MetadataRequest.Topic(name="t")], allow_auto_topic_creation=False)

@@ -16,6 +16,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.frame import decode_response, encode_request
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
+from tests.net.net_helpers import exactly
 
 LIMIT = 10.0  # seconds; every wait in here ends
 
@@ -25,16 +26,6 @@ pytestmark = pytest.mark.model(brokers=2)
 def connect(server: ModelServer, number: int = 0) -> socket.socket:
     host, _, port = server.bootstrap_servers.split(",")[number].rpartition(":")
     return socket.create_connection((host, int(port)), LIMIT)
-
-
-def exactly(sock: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        piece = sock.recv(size - len(data))
-        if not piece:
-            raise EOFError(f"closed after {len(data)} of {size} bytes")
-        data += piece
-    return data
 
 
 def topics(sock: socket.socket, number: int = 1) -> list[str]:

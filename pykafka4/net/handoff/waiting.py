@@ -175,17 +175,17 @@ class Gate:
     `lock` is not used here: the plain-Python core needs one for its data structures.
     """
 
-    __slots__ = ("_counted", "_line", "_starving", "lock")
+    __slots__ = ("_counted", "_starving", "line", "lock")
 
     def __init__(self, counted: Counted = lambda waiting, aside: None, starving: Callable[[], object] = lambda: None) -> None:
         self.lock = system.RLock()
         self._counted, self._starving = counted, starving
-        self._line: deque[_Ticket] = deque()
+        self.line: deque[_Ticket] = deque()
 
     @property
     def waiting(self) -> int:
         """The length of the queue. A new caller has to queue up if it is not 0, but see `aside`."""
-        return len(self._line)
+        return len(self.line)
 
     @property
     def aside(self) -> frozenset[object] | None:
@@ -199,7 +199,7 @@ class Gate:
     @property
     def starved(self) -> bool:
         """Whether a thread has tried without success to get room that all threads share, and is not blocked only by its own key."""
-        return any(ticket.starves for ticket in self._line.copy())
+        return any(ticket.starves for ticket in self.line.copy())
 
     def wait(
         self,
@@ -217,7 +217,7 @@ class Gate:
         ticket = _Ticket(key, hindered, latch, system.get_ident())
         try:
             try:
-                (self._line.appendleft if self._interrupts(ticket.thread) else self._line.append)(ticket)
+                (self.line.appendleft if self._interrupts(ticket.thread) else self.line.append)(ticket)
                 self._count()
                 return self._queue(ticket, latch, try_again, deadline)
             finally:
@@ -243,7 +243,7 @@ class Gate:
         ticket = _Ticket(key, hindered, latch, NO_THREAD, gone)
         try:
             try:
-                self._line.append(ticket)
+                self.line.append(ticket)
                 self._count()
                 yield lambda try_again: self._attempt(ticket, try_again)
             finally:
@@ -269,7 +269,7 @@ class Gate:
 
     def _interrupts(self, thread: int) -> bool:
         """Whether `thread` is already in the queue, with a call that this one interrupts."""
-        return any(ticket.thread == thread for ticket in self._line.copy())
+        return any(ticket.thread == thread for ticket in self.line.copy())
 
     def _first(self) -> list[_Ticket]:
         """The tickets that may try: the first that does not step aside, and before it the first of each key that does.
@@ -278,12 +278,12 @@ class Gate:
         """
         first: list[_Ticket] = []
         aside: set[object] = set()
-        for ticket in self._line.copy():
+        for ticket in self.line.copy():
             if ticket.key in aside:
                 continue
             if ticket.gone is not None and ticket.gone():
                 with contextlib.suppress(ValueError):
-                    self._line.remove(ticket)
+                    self.line.remove(ticket)
                 continue
             first.append(ticket)
             if not ticket.steps_aside:
@@ -293,9 +293,9 @@ class Gate:
 
     def _turn(self) -> list[_Ticket]:
         """As `_first`, and report the state of the queue if tickets were removed."""
-        before = len(self._line)
+        before = len(self.line)
         first = self._first()
-        if len(self._line) != before:
+        if len(self.line) != before:
             self._count()
         return first
 
@@ -303,7 +303,7 @@ class Gate:
         if ticket.left:
             return
         with contextlib.suppress(ValueError):
-            self._line.remove(ticket)
+            self.line.remove(ticket)
         self._count()
         self.release()  # the next one may fit into the room that is left
         ticket.left = True
@@ -321,7 +321,7 @@ class Gate:
         A thread that stepped aside and is still hindered is not woken: it would run for nothing, as often as others get room. No wake-up is
         lost: `hindered()` is asked here, after the change, and a thread that has not stepped aside (yet) is always woken.
         """
-        if self._line:
+        if self.line:
             for ticket in self._turn():
                 if not (ticket.steps_aside and ticket.hindered()):
                     open_latch(ticket.latch)

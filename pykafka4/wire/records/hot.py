@@ -36,7 +36,7 @@ _HOW_TO_BUILD = "install a C compiler, then: pip install --force-reinstall --no-
 _MODULES = {"compiled": "pykafka4.wire.records.compiled._hot", "python": "pykafka4.wire.records.reference"}
 
 
-def _choose(wanted: str | None) -> tuple[str, ModuleType]:
+def choose(wanted: str | None) -> tuple[str, ModuleType]:
     """(name, module) of the implementation to use."""
     if wanted:
         if wanted not in _MODULES:
@@ -49,12 +49,12 @@ def _choose(wanted: str | None) -> tuple[str, ModuleType]:
             "the compiled core cannot be used (%s): the plain-Python one takes 15 to 40 times the CPU per record; %s, "
             "or set PYKAFKA4_IMPL=python to silence this",
             error,
-            _advice(),
+            advice(),
         )
     return "python", _load("python")
 
 
-def _advice() -> str:
+def advice() -> str:
     if _without_gil():
         return "start Python with PYTHON_GIL=1"
     return "on Windows it is not built" if sys.platform == "win32" else _HOW_TO_BUILD
@@ -71,7 +71,7 @@ def _load(name: str) -> ModuleType:
     return importlib.import_module(_MODULES[name])
 
 
-IMPLEMENTATION, _module = _choose(os.environ.get("PYKAFKA4_IMPL"))
+IMPLEMENTATION, _module = choose(os.environ.get("PYKAFKA4_IMPL"))
 
 if TYPE_CHECKING:
     from pykafka4.wire.records.compiled._hot import (

@@ -87,9 +87,7 @@ def test_every_request_of_a_static_member_names_its_instance() -> None:
         group_id="g", group_instance_id="i-1", session_timeout_ms=12_000, heartbeat_interval_ms=3_000, max_poll_interval_ms=70_000
     )
     harness.cluster.set("t", [1])
-    harness.machine.membership.subscribe(("t",))
-    harness.poll()
-    harness.find_coordinator()
+    harness.subscribe()
     join = harness.one(JoinGroupRequest).message
     assert (join.group_instance_id, join.session_timeout_ms, join.rebalance_timeout_ms) == ("i-1", 12_000, 70_000)
     harness.join()

@@ -14,6 +14,7 @@ import pytest
 from pykafka4.net.handoff import workers
 from pykafka4.net.handoff.latch import new_latch
 from pykafka4.net.handoff.workers import Callbacks, Feed, Helper
+from tests.inspection import idle_threads, pool_threads
 from tests.net.interrupts import interrupted
 from tests.net.net_helpers import SECONDS, in_thread, python, until
 
@@ -25,7 +26,7 @@ def test_an_interrupt_while_the_first_thread_for_callbacks_is_started_keeps_none
         done = threading.Event()
         in_thread(lambda done=done, callbacks=callbacks: callbacks.submit(done.set))
         assert done.wait(SECONDS), f"no callback runs any more after an interrupt at {place}"
-        assert callbacks._workers._threads == 1, f"one thread, so that callbacks keep their order; interrupted at {place}"
+        assert pool_threads(callbacks) == 1, f"one thread, so that callbacks keep their order; interrupted at {place}"
         if place is None:
             return
     pytest.fail("submit never ended undisturbed")
@@ -272,7 +273,7 @@ def test_a_burst_of_blocking_work_gets_a_thread_for_each_although_one_is_idle() 
     idle = threading.Event()
     helper.submit(lambda: None, lambda _: idle.set())
     assert idle.wait(SECONDS)
-    until(lambda: len(helper._workers._idle) == 1)
+    until(lambda: len(idle_threads(helper)) == 1)
     results: list[object] = []
     for _ in range(2):
         helper.submit(lambda: both.wait(SECONDS), results.append)
@@ -305,8 +306,8 @@ def test_a_thread_that_is_woken_just_when_it_gives_up_waiting_takes_the_call(mon
     helper.submit(lambda: 4, results.append)
     until(lambda: len(results) == 4)
     assert results == [4, 3, 2, 1]
-    until(lambda: not helper._workers._threads, "the end of the thread")
-    assert not helper._workers._idle
+    until(lambda: not pool_threads(helper), "the end of the thread")
+    assert not idle_threads(helper)
 
 
 def test_an_interrupt_while_an_idle_thread_is_woken_leaves_no_trace_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,15 +325,15 @@ def test_an_interrupt_while_an_idle_thread_is_woken_leaves_no_trace_of_it(monkey
 
     made: list[Latch] = []
     monkeypatch.setattr(workers, "new_latch", Latch)
-    pool, ran = Helper(most=1)._workers, list[int]()
+    pool, ran = workers.Workers("pykafka4-test", 1, "c"), list[int]()
     pool.submit(lambda: ran.append(0))
-    until(lambda: made and made[-1] in pool._idle)
+    until(lambda: made and made[-1] in idle_threads(pool))
     for at in range(1, 1000):
         latch = made[-1]
         place = interrupted(lambda: pool.submit(lambda: ran.append(at)), at)  # noqa: B023
         if latch.opened:
-            until(lambda: made[-1] is not latch and made[-1] in pool._idle)  # noqa: B023
-            assert pool._idle == [made[-1]], f"interrupted at {place}"
+            until(lambda: made[-1] is not latch and made[-1] in idle_threads(pool))  # noqa: B023
+            assert idle_threads(pool) == [made[-1]], f"interrupted at {place}"
         if place is None:
             return
     pytest.fail("submit never ended undisturbed")
@@ -343,7 +344,7 @@ def test_a_thread_whose_waking_was_interrupted_is_not_woken_in_place_of_another(
     helper, real = Helper(), workers.open_latch
     first, done = threading.Event(), threading.Event()
     helper.submit(lambda: None, lambda _: None)
-    until(lambda: len(helper._workers._idle) == 1)
+    until(lambda: len(idle_threads(helper)) == 1)
 
     def interrupt(latch: Any) -> None:
         real(latch)
@@ -354,7 +355,7 @@ def test_a_thread_whose_waking_was_interrupted_is_not_woken_in_place_of_another(
         helper.submit(lambda: None, lambda _: first.set())
     monkeypatch.setattr(workers, "open_latch", real)
     assert first.wait(SECONDS)
-    until(lambda: helper._workers._threads == 0)
+    until(lambda: pool_threads(helper) == 0)
     helper.submit(lambda: None, lambda _: done.set())
     assert done.wait(SECONDS)
 
@@ -365,7 +366,7 @@ def test_a_signal_handler_may_submit_while_its_thread_submits(monkeypatch: pytes
     for _ in range(idle):
         helper.submit(lambda: both.wait(SECONDS), lambda _: None)
     both.wait(SECONDS)
-    until(lambda: len(helper._workers._idle) == idle)
+    until(lambda: len(idle_threads(helper)) == idle)
     done = [threading.Event(), threading.Event()]
 
     def signalled(latch: Any) -> None:
@@ -376,7 +377,7 @@ def test_a_signal_handler_may_submit_while_its_thread_submits(monkeypatch: pytes
     monkeypatch.setattr(workers, "open_latch", signalled)
     helper.submit(lambda: None, lambda _: done[0].set())
     assert all(event.wait(SECONDS) for event in done)
-    until(lambda: len(helper._workers._idle) == helper._workers._threads)
+    until(lambda: len(idle_threads(helper)) == pool_threads(helper))
 
 
 @pytest.mark.parametrize("busy", [False, True])
@@ -386,11 +387,11 @@ def test_threads_that_are_to_end_do_when_they_have_nothing_to_do(busy: bool) -> 
     until(lambda: threads)
     if not busy:
         go.set()
-        until(lambda: made._idle)
+        until(lambda: idle_threads(made))
     made.end()
     made.submit(done.set)
     assert done.wait(SECONDS), "what comes later runs all the same"
     go.set()
     threads[0].join(SECONDS / 4)
     assert not threads[0].is_alive()
-    until(lambda: not made._threads)
+    until(lambda: not pool_threads(made))

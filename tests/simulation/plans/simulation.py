@@ -28,6 +28,7 @@ from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from pykafka4.wire.records.batch import batches as record_batches
 from pykafka4.wire.records.batch import records_of
 from pykafka4.wire.records.hot import Batch
+from tests.inspection import inspect
 from tests.simulation.judge.invariants import FINAL_CODES, Broken, Truth, Watch
 from tests.simulation.judge.special import forbidden
 from tests.simulation.plans.features import Counting, drawn, longest_linger
@@ -235,7 +236,7 @@ class Simulation(Schedule[ProducerPlan, Report]):
             self.producer = Producer(client=client, **own)
         else:
             self.producer = Producer(bootstrap_servers=self.servers, **self.plan.options)
-        session = self.producer._session
+        session = inspect(self.producer).session
         self.sender, self.acc, self.engine = session.machine, session.acc, session.runtime.engine
         self._observe(self.engine.network)
         self.watch_purges(self.watch, self.sender)
@@ -269,7 +270,7 @@ class Simulation(Schedule[ProducerPlan, Report]):
 
     def _use_a_block(self) -> None:
         """A `with` block delivers, and raises what failed in it; one that fails itself lets its own error out soon."""
-        session, raising = self.producer._session, self.plan.ending == "raising"
+        session, raising = inspect(self.producer).session, self.plan.ending == "raising"
         problem, told, began = Failing("the application fails"), False, 0.0
         try:
             with self.producer:
@@ -292,7 +293,7 @@ class Simulation(Schedule[ProducerPlan, Report]):
 
     def _forget(self) -> None:
         """The last handle of the producer is dropped: it delivers its records, and closes."""
-        runtime = self.producer._session.runtime
+        runtime = inspect(self.producer).runtime
         self.note("the application forgets the producer")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)

@@ -15,6 +15,7 @@ from pykafka4.errors import ClosedError, ConfigError, InvalidOffset, KafkaError,
 from pykafka4.options.config import ClientConfig
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
+from tests.inspection import inspect
 from tests.simulation.judge.handed import Reading
 from tests.simulation.judge.invariants import Broken
 from tests.simulation.plans.consumer_features import EXCLUDED, PATTERN, REMOTE_PATTERN, is_for_tasks, protocol_of
@@ -71,15 +72,15 @@ class Member:
         self.polled = sim.timeline.now  # when a poll last returned, or a loop had its next record
         self.call: tuple[str, float] | None = None  # the one under way, and since when
         self._session: Any = None
-        self._iterates = sim.random.random() < sim.plan.iterate and sim.plan.options["enable_auto_commit"]
+        self.iterates = sim.random.random() < sim.plan.iterate and sim.plan.options["enable_auto_commit"]
         self._batches = sim.random.random() < 0.3
-        self._way = sim.random.choice(WAYS) if not self._iterates else sim.random.choice(WAYS[:-1])
+        self._way = sim.random.choice(WAYS) if not self.iterates else sim.random.choice(WAYS[:-1])
         self._raises = sim.random.random() < 0.1  # its listener, now and then
         self._commits_back = sim.random.random() < 0.3  # in its listener
         self.tasks: TaskHandle | None = None  # of a member that uses asyncio, the same as `consumer`
         self.for_tasks = is_for_tasks(sim.plan, number)
         if self.for_tasks:  # one thread uses the consumer, and a listener cannot wait for a call that runs the event loop
-            self._iterates = self._commits_back = False
+            self.iterates = self._commits_back = False
             self._way = "unsubscribe" if self._way == "unsubscribe" else "close"
         self._raised: Interrupted | None = None
         self._polling = False
@@ -130,7 +131,7 @@ class Member:
         sim = self.sim
         sim.world.sleep(sim.random.random() * 0.1)
         consumer = self._open()
-        if self._iterates:  # iteration waits without end: another thread closes the consumer when the process is to end
+        if self.iterates:  # iteration waits without end: another thread closes the consumer when the process is to end
             sim.world.spawn(self._interrupt, f"{self.name} closer", self.process)
         if "pattern" in sim.plan.features and self.protocol == "consumer" and sim.plan.seed % 2:
             consumer.subscribe(SubscriptionPattern(REMOTE_PATTERN), self)  # the coordinator matches topics, and nothing can be excluded
@@ -173,7 +174,7 @@ class Member:
             consumer = self.consumer = cast("Consumer", self.tasks)
         else:
             consumer = self.consumer = Consumer(bootstrap_servers=sim.servers, **options)
-        self._session = consumer._session
+        self._session = inspect(consumer).session
         self.crash.session = self._session
         return consumer
 
@@ -188,8 +189,8 @@ class Member:
                     left = self.sim.timeline.now
                 if self._way != "with":
                     raise Interrupted("the application's own")
-                if not self._iterates:
-                    self._finish()
+                if not self.iterates:
+                    self.finish()
         except Interrupted as error:
             if str(error) != "the application's own":
                 raise
@@ -199,12 +200,12 @@ class Member:
     def _go_on(self) -> None:
         batches, limit = None, 0.0
         while not self.ending:
-            if self._iterates:
+            if self.iterates:
                 self._iterate()
             elif self._batches:
                 if batches is None:
                     limit = self.sim.random.choice((0.0, 0.05, 0.5))
-                    batches = self._consumer().batches(limit)
+                    batches = self.current_consumer().batches(limit)
                 if not self._poll(batches.__next__, limit):
                     batches = None  # an exception ends a generator
             else:
@@ -215,10 +216,10 @@ class Member:
         sim = self.sim
         if sim.random.random() < 0.97:
             limit = sim.random.choice((0.0, 0.0, 0.05, 0.5))
-            self._poll(lambda: self._consumer().poll(limit), limit)
+            self._poll(lambda: self.current_consumer().poll(limit), limit)
             return
         soon = sim.random.uniform(0.0, 0.5)
-        polled = weakref.ref(self._consumer())  # the poll may be over, and the handle forgotten, when this thread wakes up
+        polled = weakref.ref(self.current_consumer())  # the poll may be over, and the handle forgotten, when this thread wakes up
 
         def wake() -> None:
             sim.world.sleep(soon)
@@ -227,15 +228,15 @@ class Member:
                 consumer.wakeup()
 
         sim.world.spawn(wake, f"{self.name} waker", self.process)
-        self._poll(lambda: self._consumer().poll(5.0), soon)
+        self._poll(lambda: self.current_consumer().poll(5.0), soon)
 
     def _poll(self, poll: Any, limit: float) -> bool:
         """Have records from `poll`, which may take `limit` seconds; whether it did not raise."""
-        self._finish()
+        self.finish()
         records: list[Record] = []
         raised, asked = False, self.sim.timeline.now
         try:
-            with self._calling("poll", limit + (1.0 if self._commits_back else 0.0)):
+            with self.calling("poll", limit + (1.0 if self._commits_back else 0.0)):
                 records = poll()
         except (KafkaError, Interrupted) as error:
             self._excuse(error)
@@ -254,11 +255,11 @@ class Member:
         """A `for` loop, left by `break` or by an exception now and then."""
         sim = self.sim
         left = sim.random.choice((1, 20, 200))
-        self._finish()  # the record that the last loop was left with counts as finished when another one asks for the next
+        self.finish()  # the record that the last loop was left with counts as finished when another one asks for the next
         try:
-            with self._calling("iteration", None):
+            with self.calling("iteration", None):
                 asked = sim.timeline.now
-                for record in self._consumer():
+                for record in self.current_consumer():
                     self.call, self._polling = None, False
                     self.reading.take(record)
                     self.reading.looked(asked, emptied=sim.timeline.now > asked + 0.01)
@@ -267,7 +268,7 @@ class Member:
                     left -= 1
                     if self.ending or left <= 0:
                         break
-                    self._finish()
+                    self.finish()
                     self.call, self._polling, asked = ("iteration", sim.timeline.now), True, sim.timeline.now
         except (KafkaError, Interrupted) as error:
             self._excuse(error)
@@ -281,7 +282,7 @@ class Member:
                 self.consumer.close(CLOSE_SECONDS)
 
     @contextlib.contextmanager
-    def _calling(self, what: str, limit: float | None) -> Iterator[None]:
+    def calling(self, what: str, limit: float | None) -> Iterator[None]:
         """A call is under way, which ends within `limit` seconds."""
         sim = self.sim
         outer, self.call = self.call, (what, sim.timeline.now)
@@ -296,11 +297,11 @@ class Member:
             self.call = outer
             self._polling = outer is not None and outer[0] in ("poll", "iteration")
 
-    def _consumer(self) -> Consumer:
+    def current_consumer(self) -> Consumer:
         assert self.consumer is not None
         return self.consumer
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
         for record in self.in_hand:
             self.sim.ledger.finish(record)
         self.in_hand = []
@@ -347,12 +348,12 @@ class Member:
         at = error.truncated_to if isinstance(error, LogTruncated) else log.start_offset
         if not isinstance(error, LogTruncated):
             sim.ledger.deleted(tp, at)  # the next leader may still have it
-        self._consumer().seek(tp, at)
+        self.current_consumer().seek(tp, at)
         self.reading.sought(tp, at)
 
     def _use_what_crashed(self) -> None:
         """Every call raises the crash, at once."""
-        consumer, tps = self._consumer(), sorted(self.reading.owned) or [TopicPartition("t", 0)]
+        consumer, tps = self.current_consumer(), sorted(self.reading.owned) or [TopicPartition("t", 0)]
         calls: dict[str, Callable[[], object]] = {
             "poll": lambda: consumer.poll(5.0),
             "commit": lambda: consumer.commit({tps[0]: 0}, 5.0),
@@ -361,7 +362,7 @@ class Member:
         }
         for what, call in calls.items():
             try:
-                with self._calling(what, 0.0):
+                with self.calling(what, 0.0):
                     call()
             except KafkaError:
                 continue
@@ -375,7 +376,7 @@ class Member:
         if not sim.healed and sim.random.random() > 0.995:
             self._rare.work_long(sim.random.uniform(2.0, 6.0), self.polled)  # now and then for longer than max_poll_interval_ms allows
             sim.upset()
-        elif not self._iterates:
+        elif not self.iterates:
             sim.world.sleep(sim.random.choice((0.001, 0.01, 0.05)) if records else sim.random.uniform(0.02, 0.3))
         elif sim.random.random() < 0.1:
             sim.world.sleep(0.01)
@@ -391,8 +392,8 @@ class Member:
             sim.random.choice(self._rare.calls)()
 
     def _commit(self) -> None:
-        if not self._iterates:
-            self._finish()
+        if not self.iterates:
+            self.finish()
         if self.unanswered >= MOST_COMMITS:  # they go out one by one: a flood of them only delays the last
             return
         self._commit_again_at = self.sim.timeline.now + COMMIT_AGAIN
@@ -405,33 +406,33 @@ class Member:
             self.unanswered -= 1
 
         try:
-            with self._calling("commit_async", 0.0):
-                self._consumer().commit_async(None, told)
+            with self.calling("commit_async", 0.0):
+                self.current_consumer().commit_async(None, told)
         except KafkaError as error:
             del self.callbacks[number]
             self.unanswered -= 1
-            self._excuse_call("commit_async", error, self.sim.timeline.now)
+            self.excuse_call("commit_async", error, self.sim.timeline.now)
 
     def _commit_and_wait(self, limit: float | None = None) -> None:
         sim = self.sim
         limit = limit or sim.random.choice((0.5, 3.0))
-        if self._iterates and not self._polling:
+        if self.iterates and not self._polling:
             return
-        self._finish()
+        self.finish()
         wanted = {tp: place.at for tp, place in self.reading.owned.items() if place.at is not None and not place.cuts and place.known}
         began = sim.timeline.now
         try:
-            with self._calling("commit", limit):
-                self._consumer().commit(timeout=limit)
+            with self.calling("commit", limit):
+                self.current_consumer().commit(timeout=limit)
         except KafkaError as error:
-            self._excuse_call("commit", error, began)
+            self.excuse_call("commit", error, began)
             return
         for tp, at in wanted.items():
             stored = sim.ledger.most.get(tp, -1)
             if stored < at and tp not in sim.ledger.gone:
                 raise Broken("a commit that returned is stored", f"{self.name} {tp}: {at} was committed, {stored} is stored")
 
-    def _excuse_call(self, what: str, error: KafkaError, began: float) -> None:
+    def excuse_call(self, what: str, error: KafkaError, began: float) -> None:
         """A call may fail when the group changes, or while nothing could be asked; in any case the next poll raises a crash."""
         if self.crash.at is None and not self.ending and not self.sim.explains_call(error, began):
             raise Broken("no needless failure", f"{self.name}: {what} failed, begun at {began:.3f}: {error!r}") from error
@@ -447,23 +448,23 @@ class Member:
             reached = min(reached, log.end_offset)
         if reached is None or reached <= log.start_offset:
             return
-        self._finish()
+        self.finish()
         offset = sim.random.randint(log.start_offset, reached)
         sim.note(f"{self.name} seeks {tp} to {offset}")
-        with contextlib.suppress(ConfigError), self._calling("seek", 0.0):  # revoked meanwhile
-            self._consumer().seek(tp, offset)
+        with contextlib.suppress(ConfigError), self.calling("seek", 0.0):  # revoked meanwhile
+            self.current_consumer().seek(tp, offset)
             self.reading.sought(tp, offset)
             sim.ledger.went_back(tp, offset)
 
     def _pause(self) -> None:
-        consumer, paused = self._consumer(), self.reading.paused
+        consumer, paused = self.current_consumer(), self.reading.paused
         if paused:
-            with contextlib.suppress(ConfigError), self._calling("resume", 0.0):
+            with contextlib.suppress(ConfigError), self.calling("resume", 0.0):
                 consumer.resume(sorted(paused))
             paused.clear()
-        elif self.reading.owned and not self.sim.healed and not self._iterates:  # a loop that waits for records could not resume
+        elif self.reading.owned and not self.sim.healed and not self.iterates:  # a loop that waits for records could not resume
             tp = self.sim.random.choice(sorted(self.reading.owned))
-            with contextlib.suppress(ConfigError), self._calling("pause", 0.0):
+            with contextlib.suppress(ConfigError), self.calling("pause", 0.0):
                 consumer.pause([tp])
                 paused.add(tp)
 
@@ -472,8 +473,8 @@ class Member:
         for tp, place in list(self.reading.owned.items()):
             at = place.at
             if at is not None:
-                with contextlib.suppress(ConfigError, KafkaTimeoutError, InvalidOffset), self._calling("position", 0.0):
-                    position = self._consumer().position(tp, 0.0)
+                with contextlib.suppress(ConfigError, KafkaTimeoutError, InvalidOffset), self.calling("position", 0.0):
+                    position = self.current_consumer().position(tp, 0.0)
                     following, start = ledger.next_in_log(tp, at), ledger.log(tp).start_offset
                     reset = ledger.latest and at < start  # out of range: on at the end of the log
                     skips = following is not None and position > following >= start and not reset
@@ -484,10 +485,10 @@ class Member:
         sim, limit = self.sim, self.sim.random.choice((0.5, 3.0))
         tps, began = sorted(self.reading.owned), self.sim.timeline.now
         try:
-            with self._calling("committed", limit):
-                found = self._consumer().committed(tps, limit)
+            with self.calling("committed", limit):
+                found = self.current_consumer().committed(tps, limit)
         except KafkaError as error:
-            self._excuse_call("committed", error, began)
+            self.excuse_call("committed", error, began)
             return
         for tp, at in found.items():
             if at is not None and at.offset > sim.ledger.most.get(tp, -1):
@@ -517,16 +518,16 @@ class Member:
         """The application ends, in one of the ways in which applications do."""
         sim, crashed = self.sim, self.crash.at is not None
         sim.note(f"{self.name} ends: {self._way}")
-        if self._way == "forget" and not self._iterates and not crashed:
+        if self._way == "forget" and not self.iterates and not crashed:
             self._forget()
         elif not self._way.startswith("with") or crashed:
             failed = sim.random.random() < 0.3  # the application was interrupted in its work: what it has in hand is not finished
-            if not self._iterates and not failed:
-                self._finish()
+            if not self.iterates and not failed:
+                self.finish()
             if self._way == "unsubscribe" and not crashed and not failed:
-                with self._calling("unsubscribe", 2 * BLOCK_SECONDS):
-                    self._consumer().unsubscribe()
-            with self._calling("close", AFTER_CRASH if crashed else CLOSE_SECONDS + 1.0):
+                with self.calling("unsubscribe", 2 * BLOCK_SECONDS):
+                    self.current_consumer().unsubscribe()
+            with self.calling("close", AFTER_CRASH if crashed else CLOSE_SECONDS + 1.0):
                 (self.tasks or self._session).close(CLOSE_SECONDS, failed=failed)
         self._gone()
 
@@ -535,7 +536,7 @@ class Member:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             self.consumer = None
-        with self._calling("the close of a forgotten consumer", LEAVE_SECONDS + 1.0):
+        with self.calling("the close of a forgotten consumer", LEAVE_SECONDS + 1.0):
             end = self.sim.timeline.now + 3 * LEAVE_SECONDS
             while not self._session.closed and self.sim.timeline.now < end:
                 self.sim.world.park(0.1)

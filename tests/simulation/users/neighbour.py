@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pykafka4 import Client, Producer
+from tests.inspection import inspect
 from tests.simulation.users.applications import Application
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Neighbour:
     def start(self, client: Client, options: dict[str, Any]) -> None:
         """Begin to send."""
         self.producer = Producer(client=client, **options)
-        self.sender, self.acc = self.producer._session.machine, self.producer._session.acc
+        self.sender, self.acc = inspect(self.producer).machine, inspect(self.producer).session.acc
         self.started = True
         self._sim.watch_purges(self.watch, self.sender)
         self._sim.world.spawn(self._use, f"neighbour {self.number}")

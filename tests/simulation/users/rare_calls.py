@@ -67,12 +67,12 @@ class RareCalls:
         began = sim.timeline.now
         seconds = sim.random.uniform(1.0, 8.0)
         try:
-            with member._calling("extend_lease", 0.0):
-                member._consumer().extend_lease(seconds)
+            with member.calling("extend_lease", 0.0):
+                member.current_consumer().extend_lease(seconds)
         except KafkaError as error:
             lapsed = began - member.polled >= sim.plan.options["max_poll_interval_ms"] / 1000
             if not lapsed:  # by what the application did since it polled
-                member._excuse_call("extend_lease", error, began)
+                member.excuse_call("extend_lease", error, began)
             return
         sim.note(f"{member.name} extends its lease by {seconds:.3f} s")
         self.work_long(seconds * sim.random.choice((0.5, 0.95, 1.6, 3.0)), member.polled, seconds)
@@ -89,17 +89,17 @@ class RareCalls:
         """Of one topic; what is of others stays uncommitted."""
         sim, member = self._sim, self._member
         places = self._places()
-        if member._iterates or not places:
+        if member.iterates or not places:
             return
         topic, limit = sim.random.choice(sorted({tp.topic for tp in places})), sim.random.choice((0.5, 3.0))
-        member._finish()
+        member.finish()
         alone = len(sim.members) == 1 and not sim.plan.options["enable_auto_commit"] and not member.unanswered
         before, began = sim.ledger.commits.copy(), sim.timeline.now
         try:
-            with member._calling("commit", limit):
-                member._consumer().commit(timeout=limit, topic=topic)
+            with member.calling("commit", limit):
+                member.current_consumer().commit(timeout=limit, topic=topic)
         except KafkaError as error:
-            member._excuse_call("commit", error, began)
+            member.excuse_call("commit", error, began)
             return
         for tp, at in places.items():
             if tp.topic == topic and sim.ledger.most.get(tp, -1) < at and tp not in sim.ledger.gone:
@@ -114,18 +114,18 @@ class RareCalls:
         """Of one partition, with a text."""
         sim, member = self._sim, self._member
         places = self._places()
-        if member._iterates or not places:
+        if member.iterates or not places:
             return
         tp, limit = sim.random.choice(sorted(places)), sim.random.choice((0.5, 3.0))
-        member._finish()
+        member.finish()
         self._texts += 1
         text = f"{member.name}, text {self._texts}"
         before, began = sim.ledger.commits[tp], sim.timeline.now
         try:
-            with member._calling("commit", limit):
-                member._consumer().commit({tp: OffsetAndMetadata(places[tp], metadata=text)}, limit)
+            with member.calling("commit", limit):
+                member.current_consumer().commit({tp: OffsetAndMetadata(places[tp], metadata=text)}, limit)
         except KafkaError as error:
-            member._excuse_call("commit", error, began)
+            member.excuse_call("commit", error, began)
             return
         sim.used["commits with a text"] += 1
         stored = sim.cluster.group(GROUP).offsets.get(tp)
@@ -145,12 +145,12 @@ class RareCalls:
         records = [] if reached is None else [r for r in sim.ledger.records(tp) if r.offset < reached]
         if not records:
             return
-        member._finish()
+        member.finish()
         time = sim.random.choice(records).timestamp_ms
         first = next(r.offset for r in records if r.timestamp_ms >= time)
         sim.note(f"{member.name} seeks {tp} to the time {time}, offset {first}")
-        with contextlib.suppress(ConfigError), member._calling("seek_to_time", 0.0):  # revoked meanwhile
-            member._consumer().seek_to_time(time, [tp])
+        with contextlib.suppress(ConfigError), member.calling("seek_to_time", 0.0):  # revoked meanwhile
+            member.current_consumer().seek_to_time(time, [tp])
             member.reading.sought(tp, first, time)
             sim.ledger.went_back(tp, first)
             sim.ledger.sought_time(tp, time)

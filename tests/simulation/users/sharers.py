@@ -10,6 +10,7 @@ from pykafka4.core.share.values import AcknowledgeType
 from pykafka4.errors import KafkaError, RecordLockLost
 from pykafka4.share import ShareConsumer
 from pykafka4.share.record import ShareRecord
+from tests.inspection import inspect
 
 __all__ = ["Given", "Sharer"]
 
@@ -52,7 +53,7 @@ class Sharer:
                 **self.sim.plan.options,
             )
             consumer.subscribe(sorted(self.sim.plan.topics))
-            member = self.member = consumer._session.machine.member.member_id
+            member = self.member = inspect(consumer).machine.member.member_id
             polls = self.sim.random.choice((3, 20, 100)) if not self.sim.healed else 1_000_000
             while polls and not self.sim.drained():
                 polls -= 1

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pykafka4 import aio
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
+from tests.inspection import inspect
 from tests.simulation.world.virtual_tasks import VirtualEventLoop
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class TaskHandle:
         self._member, self._random = member, member.sim.random
         self._loop = VirtualEventLoop(member.sim.world)
         self._consumer = aio.Consumer(**options)
-        self._session = self._consumer._session
+        self._session = inspect(self._consumer).session
         self.cancelled = False  # the last poll
 
     def __getattr__(self, name: str) -> Any:

@@ -12,6 +12,7 @@ import pytest
 
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records import checksum, hot
+from tests.inspection import forget_codecs
 
 # RFC 3720, appendix B.4, and the check value that catalogues of CRCs give.
 VECTORS = [
@@ -26,9 +27,9 @@ VECTORS = [
 
 @pytest.fixture(autouse=True)
 def fresh_choice() -> Iterator[None]:
-    checksum._fastest.cache_clear()
+    forget_codecs()
     yield
-    checksum._fastest.cache_clear()
+    forget_codecs()
 
 
 @pytest.fixture

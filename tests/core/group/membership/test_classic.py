@@ -47,9 +47,7 @@ def test_only_the_moves_of_the_table_are_possible(harness: ConsumerHarness, befo
 
 
 def test_a_new_member_takes_the_id_it_is_given_and_joins_at_once(harness: ConsumerHarness) -> None:
-    harness.machine.membership.subscribe(("t",))
-    harness.poll()
-    harness.find_coordinator()
+    harness.subscribe()
     assert harness.one(JoinGroupRequest).message.member_id == ""
     harness.join(member="m-1", error="MEMBER_ID_REQUIRED")
     assert harness.one(JoinGroupRequest).message.member_id == "m-1"
@@ -201,9 +199,7 @@ def test_a_join_that_was_given_up_while_held_back_is_not_in_the_way_of_the_next(
 
 
 def test_followers_sync_without_assignments_and_the_leader_sends_all(harness: ConsumerHarness) -> None:
-    harness.machine.membership.subscribe(("t",))
-    harness.poll()
-    harness.find_coordinator()
+    harness.subscribe()
     harness.join(member="a", leader="b")
     assert harness.shares() == {}
     assert harness.one(SyncGroupRequest).deadline == harness.now + harness.config.request_timeout_ms / 1000
@@ -215,9 +211,7 @@ def test_followers_sync_without_assignments_and_the_leader_sends_all(harness: Co
 
 
 def test_the_leader_waits_for_the_topics_of_all_members(harness: ConsumerHarness) -> None:
-    harness.machine.membership.subscribe(("t",))
-    harness.poll()
-    harness.find_coordinator()
+    harness.subscribe()
     harness.join(member="a", leader="a", members=[other("a", "t"), other("b", "t", "u")])
     assert "u" in harness.cluster.wanted
     assert harness.pending(SyncGroupRequest) == []
@@ -227,9 +221,7 @@ def test_the_leader_waits_for_the_topics_of_all_members(harness: ConsumerHarness
 
 
 def test_the_leader_assigns_without_topics_that_do_not_exist_or_get_no_answer(harness: ConsumerHarness) -> None:
-    harness.machine.membership.subscribe(("t",))
-    harness.poll()
-    harness.find_coordinator()
+    harness.subscribe()
     harness.join(member="a", leader="a", members=[other("a", "t", "gone", "silent")])
     harness.cluster.set("gone", error="UNKNOWN_TOPIC_OR_PARTITION")
     keep_alive(harness)
@@ -240,9 +232,7 @@ def test_the_leader_assigns_without_topics_that_do_not_exist_or_get_no_answer(ha
 
 
 def test_a_static_leader_that_came_back_leaves_the_assignment_as_it_is(harness: ConsumerHarness) -> None:
-    harness.machine.membership.subscribe(("t",))
-    harness.poll()
-    harness.find_coordinator()
+    harness.subscribe()
     harness.join(member="a", leader="a", members=[other("a", "t")], skip_assignment=True)
     assert harness.shares() == {}
 
@@ -406,9 +396,7 @@ def test_a_join_refused_for_the_wrong_coordinator_looks_for_the_right_one(harnes
 
 @pytest.mark.parametrize("error", ["COORDINATOR_LOAD_IN_PROGRESS", "REBALANCE_IN_PROGRESS", "UNKNOWN_SERVER_ERROR"])
 def test_a_join_refused_for_now_is_repeated_after_a_pause(harness: ConsumerHarness, error: str) -> None:
-    harness.machine.membership.subscribe(("t",))
-    harness.poll()
-    harness.find_coordinator()
+    harness.subscribe()
     harness.join(error=error)
     assert harness.pending(JoinGroupRequest) == []
     harness.run(1)
@@ -416,9 +404,7 @@ def test_a_join_refused_for_now_is_repeated_after_a_pause(harness: ConsumerHarne
 
 
 def test_a_join_without_answer_is_repeated_with_the_same_member_id(harness: ConsumerHarness) -> None:
-    harness.machine.membership.subscribe(("t",))
-    harness.poll()
-    harness.find_coordinator()
+    harness.subscribe()
     harness.join(member="m-1", error="MEMBER_ID_REQUIRED")
     harness.answer(harness.one(JoinGroupRequest), LOST)
     harness.run(1)
@@ -428,9 +414,7 @@ def test_a_join_without_answer_is_repeated_with_the_same_member_id(harness: Cons
 
 
 def test_a_sync_refused_as_unknown_joins_as_a_new_member(harness: ConsumerHarness) -> None:
-    harness.machine.membership.subscribe(("t",))
-    harness.poll()
-    harness.find_coordinator()
+    harness.subscribe()
     harness.join(member="m-1")
     harness.sync(error="UNKNOWN_MEMBER_ID")
     harness.run(1)
@@ -438,9 +422,7 @@ def test_a_sync_refused_as_unknown_joins_as_a_new_member(harness: ConsumerHarnes
 
 
 def test_an_assignment_that_cannot_be_read_is_asked_for_again(harness: ConsumerHarness) -> None:
-    harness.machine.membership.subscribe(("t",))
-    harness.poll()
-    harness.find_coordinator()
+    harness.subscribe()
     harness.join()
     harness.answer(harness.one(SyncGroupRequest), type(harness.one(SyncGroupRequest).message).response(error_code=0, assignment=b"\x00"))
     harness.run(1)
@@ -460,9 +442,7 @@ def test_an_assignment_that_cannot_be_read_is_asked_for_again(harness: ConsumerH
     ],
 )
 def test_a_refusal_for_good_is_raised_and_nothing_more_is_asked(harness: ConsumerHarness, error: str, says: str) -> None:
-    harness.machine.membership.subscribe(("t",))
-    harness.poll()
-    harness.find_coordinator()
+    harness.subscribe()
     harness.join(error=error)
     assert state(harness) is MemberState.FATAL
     harness.reader.drain()
@@ -473,9 +453,7 @@ def test_a_refusal_for_good_is_raised_and_nothing_more_is_asked(harness: Consume
 
 @pytest.mark.parametrize("synced", [False, True])
 def test_a_denied_join_is_raised_and_repeated(harness: ConsumerHarness, synced: bool) -> None:
-    harness.machine.membership.subscribe(("t",))
-    harness.poll()
-    harness.find_coordinator()
+    harness.subscribe()
     for _ in range(3):
         harness.join(error="" if synced else "GROUP_AUTHORIZATION_FAILED")
         if synced:
@@ -521,9 +499,7 @@ def test_a_denied_heartbeat_costs_the_partitions_only_when_the_session_is_over(h
 
 
 def test_a_broker_too_old_is_a_refusal_for_good(harness: ConsumerHarness) -> None:
-    harness.machine.membership.subscribe(("t",))
-    harness.poll()
-    harness.find_coordinator()
+    harness.subscribe()
     harness.answer(harness.one(JoinGroupRequest), Failed(UnsupportedVersion("JoinGroup: too old"), Written.NO))
     assert state(harness) is MemberState.FATAL
 
@@ -575,9 +551,7 @@ def test_without_a_coordinator_for_the_session_the_partitions_are_lost(harness: 
 @pytest.mark.parametrize("held", [1.0, 7.1, 11.0])
 def test_the_session_begins_when_the_sync_is_answered(harness: ConsumerHarness, held: float) -> None:
     """A slow leader holds the answer back: the coordinator counts from its answer, and the first heartbeat must not come too late."""
-    harness.machine.membership.subscribe(("t",))
-    harness.poll()
-    harness.find_coordinator()
+    harness.subscribe()
     harness.join()
     harness.one(SyncGroupRequest)
     harness.run(held)
@@ -615,9 +589,7 @@ def test_the_leader_calls_a_rebalance_when_partitions_appear_and_others_do_not(h
     for leader in ("m", "other"):
         harness = ConsumerHarness(group_id="g")
         harness.cluster.set("t", [1, 2])
-        harness.machine.membership.subscribe(("t",))
-        harness.poll()
-        harness.find_coordinator()
+        harness.subscribe()
         harness.join(member="m", leader=leader, members=[other("m", "t")])
         harness.sync([tp(0), tp(1)])
         harness.cluster.set("t", [1, 2, 1])

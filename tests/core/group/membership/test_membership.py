@@ -59,9 +59,7 @@ def test_status_names_a_generation_only_while_the_member_is_in_it(harness: Consu
 
 
 def test_subscribing_again_retries_after_a_refusal(harness: ConsumerHarness) -> None:
-    harness.machine.membership.subscribe(("t",))
-    harness.poll()
-    harness.find_coordinator()
+    harness.subscribe()
     harness.join(error="GROUP_MAX_SIZE_REACHED")
     harness.machine.membership.subscribe(("t",))
     harness.run()
@@ -213,9 +211,7 @@ def test_the_order_of_the_topics_is_no_change(harness: ConsumerHarness) -> None:
 
 
 def test_answers_to_an_abandoned_join_are_ignored(harness: ConsumerHarness) -> None:
-    harness.machine.membership.subscribe(("t",))
-    harness.poll()
-    harness.find_coordinator()
+    harness.subscribe()
     request = harness.one(JoinGroupRequest)
     done: list[bool] = []
     harness.machine.leave(harness.now, 5, lambda: done.append(True))
@@ -299,9 +295,7 @@ def test_the_answer_to_an_earlier_leave_ends_no_later_one(harness: ConsumerHarne
 
 
 def test_a_member_in_the_middle_of_joining_leaves_over_another_connection(harness: ConsumerHarness) -> None:
-    harness.machine.membership.subscribe(("t",))
-    harness.poll()
-    harness.find_coordinator()
+    harness.subscribe()
     harness.join(member="m-1", error="MEMBER_ID_REQUIRED")
     harness.machine.leave(harness.now, 5, lambda: None)
     harness.run()
@@ -320,9 +314,7 @@ def test_a_static_member_sends_no_leave_group() -> None:
 
 
 def test_an_assignment_that_ended_before_it_was_seen_is_marked(harness: ConsumerHarness) -> None:
-    harness.machine.membership.subscribe(("t",))
-    harness.poll()
-    harness.find_coordinator()
+    harness.subscribe()
     harness.join()
     harness.sync([tp(0)])
     harness.machine.leave(harness.now, 5, lambda: None)

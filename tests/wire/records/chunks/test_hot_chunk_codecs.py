@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pykafka4.errors import ConfigError
-from pykafka4.wire.records import compression
 from pykafka4.wire.records.batch import build_batch, build_message_set
 from pykafka4.wire.records.compression import CODECS
+from tests.inspection import forget_codecs
 from tests.wire.records.chunk_bytes import offsets, records
 from tests.wire.records.hot_world import decoded, each_core
 
@@ -21,7 +21,7 @@ pytestmark = each_core
 @pytest.fixture
 def no_library(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Neither snappy nor zstd can be imported, until `undo`."""
-    compression._library.cache_clear()
+    forget_codecs()
     monkeypatch.setitem(sys.modules, "snappy", None)
     monkeypatch.setitem(sys.modules, "zstandard", None)
     return monkeypatch
