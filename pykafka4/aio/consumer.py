@@ -153,9 +153,9 @@ class Consumer:
         """See pykafka4.Consumer.seek_to_beginning."""
         self._plain().seek_to(partitions, Start.EARLIEST, "seek_to_beginning")
 
-    def seek_to_end(self, partitions: Partitions | None = None) -> None:
-        """See pykafka4.Consumer.seek_to_end; `await position(…)` waits for the look-up."""
-        self._plain().seek_to(partitions, Start.LATEST, "seek_to_end")
+    async def seek_to_end(self, partitions: Partitions | None = None, timeout: float | None = None) -> None:
+        """See pykafka4.Consumer.seek_to_end."""
+        await self._session.await_seek_to_end(partitions, api_timeout(timeout))
 
     def seek_to_time(self, time: int | datetime, partitions: Partitions | None = None) -> None:
         """See pykafka4.Consumer.seek_to_time."""

@@ -168,6 +168,13 @@ class TaskConsumerSession(ConsumerSession):
         return await run(self.finding_position(tp, timeout))
 
     @call
+    async def await_seek_to_end(self, partitions: Partitions | None, timeout: float) -> None:
+        """See aio.Consumer.seek_to_end."""
+        self.enter()
+        self.guard.enter("seek_to_end")
+        await run(self.seeking_to_end(partitions, timeout))
+
+    @call
     async def await_commit(self, offsets: Offsets | None, timeout: float, topic: str | None) -> None:
         """See aio.Consumer.commit."""
         self.enter()

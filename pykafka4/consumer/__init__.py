@@ -212,13 +212,13 @@ class Consumer:
         """Continue at the first available record. None: of all assigned partitions. Raises ConfigError for one that is not assigned."""
         self._session.seek_to(partitions, Start.EARLIEST, "seek_to_beginning")
 
-    def seek_to_end(self, partitions: Partitions | None = None) -> None:
-        """Continue at the end of the log. None: of all assigned partitions. Raises ConfigError for one that is not assigned.
+    def seek_to_end(self, partitions: Partitions | None = None, timeout: float | None = None) -> None:
+        """Continue at the end that the log has now: records that are written after the call are returned. None: of all that are assigned.
 
-        The end is looked up in the background, as with the other clients. A record that is written before the look-up is skipped: call
-        `position` of each partition first, which waits for the look-up.
+        Waits up to `timeout` seconds (default 60) for the look-up. Raises ConfigError for a partition that is not assigned, errors of a
+        partition as `poll` does, and KafkaTimeoutError: then the look-up goes on in the background, and `position` waits for it.
         """
-        self._session.seek_to(partitions, Start.LATEST, "seek_to_end")
+        self._session.seek_to_end(partitions, api_timeout(timeout))
 
     def seek_to_time(self, time: int | datetime, partitions: Partitions | None = None) -> None:
         """Continue at the first record whose timestamp is `time` or later; without one, at the end of the log.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from operator import length_hint
@@ -305,9 +305,23 @@ class ConsumerSession(Attachment[ConsumerMachine]):
 
     @call
     def seek_to(self, partitions: Partitions | None, start: Start | Since, what: str) -> None:
-        """See Consumer.seek_to_beginning, Consumer.seek_to_end and Consumer.seek_to_time."""
+        """See Consumer.seek_to_beginning and Consumer.seek_to_time."""
         with self.guard.using(what):
             self.reader.seek_all(self._assigned(partitions, what), start)
+
+    @call
+    def seek_to_end(self, partitions: Partitions | None, timeout: float) -> None:
+        """See Consumer.seek_to_end."""
+        with self.guard.using("seek_to_end"):
+            at_once(self.seeking_to_end(partitions, timeout))
+
+    def seeking_to_end(self, partitions: Partitions | None, timeout: float) -> Steps[None]:
+        """See Consumer.seek_to_end."""
+        tps = self._assigned(partitions, "seek_to_end")
+        self.reader.seek_all(tps, Start.LATEST)
+        yield from self._find_positions(tps, timeout)
+        if self.reader.fatal is not None and any(self.reader.next_offset(tp) is None for tp in tps):
+            raise self.reader.fatal.again()
 
     @call
     def position(self, tp: TopicPartition, timeout: float) -> int:
@@ -318,9 +332,7 @@ class ConsumerSession(Attachment[ConsumerMachine]):
     def finding_position(self, tp: TopicPartition, timeout: float) -> Steps[int]:
         """See Consumer.position."""
         self._check_assigned((tp,), "position")
-        if not (yield from self.waits.until(lambda: self._has_position(tp), timeout)):
-            raise KafkaTimeoutError(f"position of {tp}: still unknown after {timeout:g} s; status() says why")
-        self.check()
+        yield from self._find_positions([tp], timeout)
         self._check_assigned((tp,), "position")  # another task may have polled, or assigned others
         offset = self.reader.next_offset(tp)
         if offset is not None:
@@ -329,6 +341,18 @@ class ConsumerSession(Attachment[ConsumerMachine]):
             raise self.reader.fatal.again()
         what = "it was taken away from this consumer" if self._is_ending(tp) else "this consumer is being closed"
         raise ConfigError(f"position of {tp}: {what} before its position was known")
+
+    def _find_positions(self, tps: Sequence[TopicPartition], timeout: float) -> Steps[None]:
+        waiting = list(tps)
+
+        def all_known() -> bool:
+            while waiting and self._has_position(waiting[-1]):
+                waiting.pop()
+            return not waiting
+
+        if not (yield from self.waits.until(all_known, timeout)):
+            raise KafkaTimeoutError(f"position of {waiting[-1]}: still unknown after {timeout:g} s; status() says why")
+        self.check()
 
     def _has_position(self, tp: TopicPartition) -> bool:
         """Whether the position is known, or never will be."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import Consumer
+from pykafka4 import Consumer, KafkaTimeoutError
 from pykafka4.errors import BrokerError, ConfigError, NoOffsetForPartition, OffsetOutOfRange
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
@@ -83,15 +83,37 @@ def test_seek_drops_what_was_buffered(server: ModelServer, make: Maker) -> None:
     assert consumer.position(("t", 0), LONG) == 100
 
 
-def test_a_record_written_after_position_has_told_the_end_is_returned(server: ModelServer, make: Maker) -> None:
+def test_a_record_written_after_seek_to_end_is_returned(server: ModelServer, make: Maker) -> None:
     topic(server, 3)
     consumer = make.assigned(0)
     read(consumer, 3)
     for end in (3, 4, 5):
         consumer.seek_to_end()
-        assert consumer.position(("t", 0), LONG) == end
         fill(server, "t", 0, [b"%d" % end])
         assert [r.offset for r in read(consumer, 1)] == [end]
+
+
+def test_seek_to_end_of_a_partition_without_a_leader_ends_with_its_timeout_and_goes_on(server: ModelServer, make: Maker) -> None:
+    topic(server, 3, 3)
+    consumer = make.assigned(0, 1)
+    read(consumer, 6)
+    server.do(lambda cluster: cluster.orphan("t", 0, 1.0))
+    with pytest.raises(KafkaTimeoutError, match="position of t-0: still unknown"):
+        consumer.seek_to_end(timeout=0.1)
+    assert consumer.position(("t", 1), LONG) == 3
+    assert consumer.position(("t", 0), LONG) == 3
+
+
+def test_a_listener_may_seek_to_the_end(server: ModelServer, make: Maker) -> None:
+    class Listener:
+        def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+            consumer.seek_to_end(partitions, LONG)
+            fill(server, "t", 0, [b"after"])
+
+    topic(server, 3)
+    consumer = make(group_id="g", auto_offset_reset="earliest")
+    consumer.subscribe(["t"], Listener())
+    assert [r.value for r in read(consumer, 1)] == [b"after"]
 
 
 def test_seek_moves_several_partitions_with_one_call_of_the_loop(server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:

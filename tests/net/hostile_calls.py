@@ -185,7 +185,7 @@ class World(logging.Handler):
             lambda: self.consumer.poll(self.timeout(), self.number()),
             lambda: self.consumer.seek(self.partition(), self.number()),
             lambda: self.consumer.seek_to_beginning(self.list_of(self.partition)),
-            lambda: self.consumer.seek_to_end(self.any()),
+            lambda: self.consumer.seek_to_end(self.any(), self.timeout()),
             lambda: self.consumer.position(self.partition(), self.timeout()),
             lambda: self.consumer.lag(self.partition()),
             lambda: self.consumer.pause(self.list_of(self.partition)),
