@@ -100,7 +100,6 @@ CALLS = {  # calls of other clients' users on `producer`, `consumer`, `record` a
     "delivery.get(timeout=1)": r"Delivery has no 'get'; use 'result'",
     "delivery.add_callback(print)": r"Delivery has no 'add_callback'; use 'add_done_callback'",
     "delivery.is_done": r"Delivery has no 'is_done'; use 'done'",
-    "delivery.add_done_callbck(print)": r"did you mean 'add_done_callback'\?",
     "record.timestamp": r"Record has no 'timestamp'; use 'timestamp_ms'",
     "record.error()": r"Record has no 'error': poll raises errors",
     "consumer.poll(timeout_ms=5)": r"Consumer\.poll\(\) has no argument 'timeout_ms'; use timeout, in seconds",

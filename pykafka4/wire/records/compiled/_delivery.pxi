@@ -217,9 +217,6 @@ cdef class Delivery:
                 b.extras = pairs
             b.extras.append(pair)
 
-    def __getattr__(self, str name):
-        raise AttributeError(hint("Delivery", name, DELIVERY_METHODS, dir(Delivery)))
-
     def __await__(self):
         return self.home().hooks.awaiting(self)
 

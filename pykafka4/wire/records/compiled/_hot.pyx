@@ -98,7 +98,7 @@ cdef extern from "_record.h":
     int record_type_ready() except -1
     const char* headers_check(const char*, const char*, int64_t) nogil
     object headers_build(const char*, const char*, int64_t)
-    int record_type_set(const char*, object) except -1
+    int type_set(object, const char*, object) except -1
     object record_make(PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*)
 
 cdef extern from "_refuse.h":
@@ -109,11 +109,11 @@ if not getattr(sys, "_is_gil_enabled", lambda: True)():  # PYTHON_GIL=0; without
 
 plat_init()
 record_type_ready()
-record_type_set(b"__match_args__", PlainRecord.__match_args__)
-record_type_set(b"__attrs_attrs__", PlainRecord.__attrs_attrs__)  # so that asdict, evolve and fields of attrs work as on the plain one
-for _name in RECORD_FIELDS:
-    record_type_set(_name.encode(), NameOfPeers(hint("Record", _name, RECORD_FIELDS, ())))
 Record = <object>&RecordType
+type_set(Record, b"__match_args__", PlainRecord.__match_args__)
+type_set(Record, b"__attrs_attrs__", PlainRecord.__attrs_attrs__)  # so that asdict, evolve and fields of attrs work as on the plain one
+for _name in RECORD_FIELDS:
+    type_set(Record, _name.encode(), NameOfPeers(hint("Record", _name, RECORD_FIELDS, ())))
 
 cdef double INFINITY = float("inf")
 cdef object NO_TOPIC = object()  # not a topic that an application could name
@@ -347,6 +347,8 @@ cdef extern from *:
     void refuse_construction(object)
 
 
+for _name in DELIVERY_METHODS:  # no `__getattr__`: it would make `delivery.exception()` of each callback slower
+    type_set(Delivery, _name.encode(), NameOfPeers(hint("Delivery", _name, DELIVERY_METHODS, ())))
 for _type in (Hooks, Lane, Lease, Batch, Settlement, Delivery, Parked, Topic, Dropped):
     refuse_construction(_type)
 del _type

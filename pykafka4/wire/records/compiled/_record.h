@@ -224,10 +224,10 @@ static PyTypeObject RecordType = {
     .tp_methods = record_methods,
 };
 
-/* Set an attribute of the type itself, which is immutable from Python. */
-static int record_type_set(const char *name, PyObject *value) {
-    if (PyDict_SetItemString(RecordType.tp_dict, name, value) < 0) return -1;
-    PyType_Modified(&RecordType);
+/* Set an attribute of a compiled type, which is immutable from Python. */
+static int type_set(PyObject *type, const char *name, PyObject *value) {
+    if (PyDict_SetItemString(((PyTypeObject *)type)->tp_dict, name, value) < 0) return -1;
+    PyType_Modified((PyTypeObject *)type);
     return 0;
 }
 
