@@ -71,10 +71,11 @@ class MetadataInFlight(Request):
 
     cluster: Cluster = attrs.field(kw_only=True)
     number: int = attrs.field(kw_only=True)  # the order in which they were sent
+    sent_at: float = attrs.field(kw_only=True)
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
         """See `Request`."""
-        self.cluster.answered(now, self.number, outcome)
+        self.cluster.answered(now, self, outcome)
 
 
 class Cluster:
@@ -430,12 +431,13 @@ class Cluster:
             allow_auto_topic_creation=bool(creating),
         )
         deadline = now + self._config.request_timeout_ms / 1000
-        return MetadataInFlight(ANY, message, deadline, cluster=self, number=number)
+        return MetadataInFlight(ANY, message, deadline, cluster=self, number=number, sent_at=now)
 
     # -- responses
 
-    def answered(self, now: float, number: int, outcome: Outcome) -> None:
-        """The Metadata request with that number has its outcome."""
+    def answered(self, now: float, request: MetadataInFlight, outcome: Outcome) -> None:
+        """A Metadata request has its outcome."""
+        number = request.number
         names, _ = self._asked.pop(number)
         self._wake_at = -INFINITY
         if isinstance(outcome, Failed):
@@ -459,7 +461,7 @@ class Cluster:
         self._retry.reset()
         self._not_before, self.error = -INFINITY, None
         brokers_changed = number > self._told and self._apply_brokers(now, number, outcome.node, message, brokers)
-        self._apply(now, number, names, message, outcome.version, brokers_changed)
+        self._apply(now, request, names, message, outcome.version, brokers_changed)
         self._tell_waiters(number, names)
 
     def _failed(self, now: float, names: frozenset[str], reason: KafkaError) -> None:
@@ -492,16 +494,15 @@ class Cluster:
         return self._set_brokers(now, brokers, message.controller_id)
 
     def _apply(
-        self, now: float, number: int, names: frozenset[str], message: MetadataResponse, version: int, brokers_changed: bool
+        self, now: float, request: MetadataInFlight, names: frozenset[str], message: MetadataResponse, version: int, brokers_changed: bool
     ) -> None:
         unseated = self._unseat() if brokers_changed else frozenset()
         if self._expires == INFINITY:
             self._set_expiry(now)
-        topics = unseated | frozenset(
-            t.name for t in message.topics if t.name in self._wanted and self._apply_topic(now, self._topics[t.name], t, version)
-        )
+        wanted = {t.name: t for t in message.topics if t.name is not None and t.name in self._wanted}
+        topics = unseated | {n for n, t in wanted.items() if self._apply_topic(now, request.sent_at, self._topics[n], t, version)}
         for name in self._still(names):
-            self._topics[name].judged = number
+            self._topics[name].judged = request.number
             self._pace(now, name, name in topics or (name == BROKERS and brokers_changed))
         if topics or brokers_changed:
             self._queue.news()
@@ -539,10 +540,10 @@ class Cluster:
             )
         self.cluster_id = cluster_id
 
-    def _apply_topic(self, now: float, known: Topic, received: MetadataResponse.Topic, version: int) -> bool:
+    def _apply_topic(self, now: float, sent_at: float, known: Topic, received: MetadataResponse.Topic, version: int) -> bool:
         before = known.visible()
         if received.error_code:
-            self._apply_error(now, received.name or "", known, received.error_code)
+            self._apply_error(now, sent_at, received.name or "", known, received.error_code)
         elif known.is_replaced(now, received.topic_id):
             return False
         else:
@@ -553,9 +554,9 @@ class Cluster:
         known.settle()
         return known.visible() != before
 
-    def _apply_error(self, now: float, name: str, known: Topic, code: int) -> None:
+    def _apply_error(self, now: float, sent_at: float, name: str, known: Topic, code: int) -> None:
         known.fail(code)
-        if code in MISSING and known.vanish(now):
+        if code in MISSING and known.vanish(now, sent_at):
             self._vanishing[name] = None
 
     def _apply_partitions(self, now: float, known: Topic, received: MetadataResponse.Topic, version: int) -> None:

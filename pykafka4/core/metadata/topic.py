@@ -52,7 +52,7 @@ class Topic:
     judged: int = 0  # number of the request with whose response the error, or its absence, came
     creating: bool = False  # with the error, brokers refused to look it up, or to create it
     missing_since: float | None = None
-    missing_at: float = -INFINITY  # when a broker returned that last
+    missing_at: float = -INFINITY  # when the request was sent to which a broker returned that last
     behind_since: float | None = None  # since when responses have had only older epochs or replaced ids
     asked_at: float = -INFINITY
     not_before: float = -INFINITY
@@ -79,10 +79,14 @@ class Topic:
         row = error_code(code)
         self.error = attrs.evolve(row, retriable=True) if row.name in NOT_YET else row
 
-    def vanish(self, now: float) -> bool:
-        """A broker returned that it does not exist: it has no leaders until one returns them again. Whether it had partitions."""
+    def vanish(self, now: float, sent_at: float) -> bool:
+        """A broker returned that it does not exist: it has no leaders until one returns them again. Whether it had partitions.
+
+        The request was sent at `sent_at`. Only that time counts for later responses: one may have been in the socket while the process
+        was frozen, and says nothing about the time until `now`.
+        """
         self.missing_since = now if self.missing_since is None else self.missing_since
-        self.missing_at = now
+        self.missing_at = max(sent_at, self.missing_since)
         self.leaders = [None] * len(self.leaders)
         return bool(self.leaders)
 

@@ -129,7 +129,6 @@ class Sender:
     def poll(self, now: float) -> Effects:
         """Take sealed batches, do what is due, and send what can be sent."""
         self.acc.can_send = True  # until `_produce` has looked for room: batches that other threads seal meanwhile cause another turn
-        self._deadlines.run(now)
         if self._refusals:
             self._fail_refused(now)
         changed = self._changes.take_topics()
@@ -138,6 +137,7 @@ class Sender:
             self._flush = False
             self.acc.expedite()  # wakes the loop, so only when there is something new to flush
         take_at = self._collect(now, no_linger=self.acc.waiters > 0 and self._application.starved)
+        self._deadlines.run(now)  # of what was just taken, too: after a freeze of the loop it may be too late to send it
         self._look_at_leaders(changed, now)
         self._missing.run(now)
         requests = self._produce(now)

@@ -60,6 +60,21 @@ def test_a_topic_without_an_id_that_was_missing_may_be_another_one() -> None:
     assert world.engine.cluster.partitions("t") == 1
 
 
+def test_an_answer_that_waited_for_a_frozen_process_does_not_show_that_a_topic_is_missing_until_now() -> None:
+    world = knowing()
+    answer_metadata(world, metadata({}))
+    world.mute.update(world.links)
+    world.run(5.0)
+    assert not world.engine.cluster.was_missing("t", 10.0)
+    world.now += 60.0  # no turn
+    for link, header, _ in world.muted:
+        world.answer(link, header, world.metadata)
+    assert not world.engine.cluster.was_missing("t", 10.0)
+    world.mute.clear()
+    world.run(10.0)
+    assert world.engine.cluster.was_missing("t", 10.0)
+
+
 def test_epochs_of_brokers_that_tell_old_ones_are_not_used() -> None:
     """A leader would refuse every fetch with such an epoch, for as long as brokers send it."""
     world = World.make()

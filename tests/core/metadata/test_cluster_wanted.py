@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from pykafka4.core import Reply
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
@@ -96,7 +95,8 @@ def test_an_answer_about_topics_that_are_no_longer_wanted_is_discarded() -> None
     cluster.want("t", ME)
     world.run(0.1)
     cluster.forget("t", ME)
-    cluster.answered(world.now, next(iter(cluster._asked)), Reply(metadata({"t": (ID, [(1, 5), (2, 7)])}), 12, 1))
+    link, header, _ = world.muted[-1]
+    world.answer(link, header, metadata({"t": (ID, [(1, 5), (2, 7)])}))
     assert cluster.partitions("t") == 0
     assert set(cluster._topics) == {""}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,25 @@ def test_the_time_that_a_record_waited_for_its_topic_counts(leader: int | None) 
     error = delivery.exception(0)
     assert isinstance(error, DeliveryFailed)
     assert (error.code, error.written) == ("TIMED_OUT", Written.NO if leader is None else Written.MAYBE)
+
+
+@pytest.mark.parametrize("options", [{"linger_ms": 0}, {"linger_ms": 100}, {"partitioner": "late"}], ids=str)
+def test_a_record_whose_time_was_over_during_a_freeze_of_the_loop_is_not_sent(options: dict[str, Any]) -> None:
+    harness = SenderHarness(delivery_timeout_ms=10_000, **options).proven()
+    delivery = harness.acc.send("t", b"v")
+    harness.poll(11)
+    assert (harness.requests, delivery.exception(0).written) == ([], Written.NO)
+
+
+def test_a_parked_record_whose_time_was_over_during_a_freeze_is_not_sent_when_its_topic_is_known() -> None:
+    harness = SenderHarness(delivery_timeout_ms=10_000)
+    harness.cluster.hidden.add("t")
+    delivery = harness.acc.send("t", b"v", partition=0)
+    harness.poll()
+    harness.cluster.hidden.clear()
+    harness.cluster.change()
+    harness.poll(11)
+    assert (harness.requests, delivery.exception(0).written) == ([], Written.NO)
 
 
 LATE = "not acknowledged within delivery_timeout_ms=10000"

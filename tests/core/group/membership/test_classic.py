@@ -548,6 +548,20 @@ def test_without_a_coordinator_for_the_session_the_partitions_are_lost(harness: 
     assert "session_timeout_ms" in ended.reason
 
 
+def test_nothing_is_sent_for_partitions_whose_session_ended_during_a_freeze_of_the_loop(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0))
+    keep_alive(harness)
+    harness.committed({tp(0): 3})
+    harness.fetched(harness.fetch_at(1), {tp(0): b""})
+    harness.sent.clear()
+    harness.now += harness.config.session_timeout_ms / 1000  # no turn
+    outcomes: list[Any] = []
+    harness.machine.commit({tp(0): OffsetAndMetadata(3)}, harness.now + 60, outcomes.append)
+    harness.machine.fetcher.space(harness.now)
+    assert harness.run() == []
+    assert "session_timeout_ms" in str(outcomes[0])
+
+
 @pytest.mark.parametrize("held", [1.0, 7.1, 11.0])
 def test_the_session_begins_when_the_sync_is_answered(harness: ConsumerHarness, held: float) -> None:
     """A slow leader holds the answer back: the coordinator counts from its answer, and the first heartbeat must not come too late."""
