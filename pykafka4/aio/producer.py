@@ -172,6 +172,11 @@ class Producer:
                 return await WAYS[awaits.awaits](self, awaits, attempt, deadline)
             except WouldBlock as obstacle:
                 awaits = obstacle.with_traceback(None)
+            except asyncio.CancelledError as cancelled:
+                partition = awaits.partition if awaits.partition >= 0 else None
+                why = self._session.signal.why_open(awaits.topic, partition)
+                cancelled.add_note(f"pykafka4: the record was not accepted yet: {awaits}{why}")
+                raise
 
     async def _wait_for_room(self, awaits: WouldBlock, attempt: Attempt, deadline: float) -> Delivery:
         session, latch, accepted = self._session, TaskLatch(self._home), list[Delivery]()

@@ -28,6 +28,9 @@ class ShareConsumerConfig(ClientConfig):
         "What a broker locks at a time: whole batches, or at most max_poll_records records (Kafka 4.2; older ones lock batches).",
     )
     max_poll_interval_ms: float = millis(300_000, "Maximum time between two polls before the member leaves the group.", low=1)
+    close_timeout_ms: float = millis(
+        10_000, "How long `close`, and the end of a `with` block, wait for the last acknowledgements and for leaving the group."
+    )
     max_poll_records: int = number(500, "records", "Maximum number of records that one `poll` returns, and a goal for brokers.", low=1)
     fetch_min_bytes: int = number(1, "bytes", "A broker responds when it has this much data, or after fetch_max_wait_ms.")
     fetch_max_wait_ms: float = millis(

@@ -134,6 +134,7 @@ class ShareConsumerOptions(ClientOptions, total=False):
     share_acknowledgement_mode: str
     share_acquire_mode: str
     max_poll_interval_ms: float
+    close_timeout_ms: float
     max_poll_records: int
     fetch_min_bytes: int
     fetch_max_wait_ms: float

@@ -15,12 +15,14 @@ from pykafka4.errors import ForkedClientError
 from pykafka4.misuse import check_timeout
 from pykafka4.net.handoff.waiting import Signal
 from pykafka4.net.handoff.workers import Callbacks
-from pykafka4.records import RecordMetadata
+from pykafka4.records import RecordMetadata, TopicPartition
 from pykafka4.wire.records.common import Waker
 from pykafka4.wire.records.hot import Delivery
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
+
+    from pykafka4.core.engine import Engine
 
 __all__ = ["FORKED", "Deliveries"]
 
@@ -33,11 +35,11 @@ FORKED: Final = "this producer was created in the parent process; create a Produ
 class Deliveries(Signal):
     """All that a `Delivery` needs of its producer, which it may outlive. In a forked child no outcome arrives."""
 
-    __slots__ = ("_callbacks", "_seen", "_tasks", "forked")
+    __slots__ = ("_callbacks", "_engine", "_seen", "_tasks", "forked")
 
-    def __init__(self, callbacks: Callbacks) -> None:
+    def __init__(self, callbacks: Callbacks, engine: Engine) -> None:
         super().__init__()
-        self._callbacks = callbacks
+        self._callbacks, self._engine = callbacks, weakref.ref(engine)
         self._seen: deque[int] = deque()
         self._tasks: dict[weakref.ref[AbstractEventLoop], Tasks] = {}
         self.forked = False
@@ -59,6 +61,16 @@ class Deliveries(Signal):
             raise ForkedClientError(FORKED)
         limit = 0.0 if isinstance(timeout, (int, float)) and timeout < 0 else check_timeout(timeout)  # a deadline that has already passed
         return super().wait(predicate, limit)
+
+    def why_open(self, topic: str, partition: int | None) -> str:
+        """`: broker1:9092 connection refused`, if a reason is known why records have no outcome yet. Waits for nothing."""
+        engine = self._engine()
+        if engine is None:
+            return ""
+        offline = None if partition is None else engine.recovery.offline.get(TopicPartition(topic, partition))
+        error = engine.cluster.topic_error(topic)
+        why = str(offline.reason) if offline is not None else engine.network.why_unreachable() or (error.name if error is not None else "")
+        return why and f": {why}"
 
     def submit(self, fn: Callable[[], object]) -> None:
         """Run `fn` where callbacks run."""
@@ -85,11 +97,18 @@ class Deliveries(Signal):
         elif not (often := self._callbacks.on_executor() or self._callbacks.in_callback()):
             tasks = Tasks(loop)
             delivery.add_done_callback(lambda _: tasks.wake(look))
+        from asyncio import CancelledError  # imported here: a producer for threads needs no asyncio
+
         pause = AWAIT_SECONDS if often else AWAIT_CALLBACK_SECONDS
         while not self.wait(delivery.done, 0):
             timer = loop.call_later(pause, sleeper.wake)
             try:
                 yield from sleeper.future
+            except CancelledError as cancelled:
+                where = delivery.topic if delivery.partition is None else f"{delivery.topic}-{delivery.partition}"
+                why = self.why_open(delivery.topic, delivery.partition)
+                cancelled.add_note(f"pykafka4: {where}: not acknowledged yet{why}; the record is still being sent")
+                raise
             finally:
                 timer.cancel()
             sleeper.future = loop.create_future()

@@ -22,7 +22,8 @@ def deliver_forgotten(session: ProducerSession) -> None:
     """The handle was garbage-collected while open: warn, and deliver in the background what the producer accepted."""
     if session.undelivered is None and not session.runtime.loop.forked:
         session.runtime.loop.call(lambda _: session.runtime.engine.add(Forgotten(session)))
-        warn_unclosed("Producer")
+        if session.pending is None:  # no `close` has begun, which was cancelled and has said so
+            warn_unclosed("Producer")
 
 
 class Forgotten:
@@ -57,7 +58,8 @@ class Forgotten:
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
         acc = self._session.acc
-        self._report(acc.accepted - acc.acked - self._failed_before)
+        if not self._session.closers:  # otherwise whoever closes it at the exit of the interpreter tells
+            self._report(acc.accepted - acc.acked - self._failed_before)
         return ()
 
     def _report(self, lost: int) -> None:

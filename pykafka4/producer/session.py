@@ -78,7 +78,7 @@ class ProducerSession(Attachment[Sender]):
         """Connect and start; `undo` or `close` stops it."""
         config = self.config
         self.connect(self._given, config, self._executor)
-        self.signal, self.gate = Deliveries(self.runtime.callbacks), Gate(self._count_waiters, self._starving)
+        self.signal, self.gate = Deliveries(self.runtime.callbacks, self.runtime.engine), Gate(self._count_waiters, self._starving)
         self.hooks = HookCalls(config.hooks, self.runtime.callbacks.submit, config.client_id) if config.hooks else None
         self.dropped_calls = DroppedCalls(self.signal.submit, self.progress, config.client_id)
         self.acc = Accumulator(

@@ -193,8 +193,8 @@ class ShareConsumer:
     def close(self, timeout: float | None = None) -> None:
         """Send what is acknowledged, release all other records, leave the group.
 
-        Takes at most `timeout` seconds (default 10). With implicit acknowledgement the records of the last poll are accepted, unless an
-        exception is being handled, or another thread closes; then they are released. Closing twice is allowed.
+        Takes at most `timeout` seconds (default: `close_timeout_ms`). With implicit acknowledgement the records of the last poll are
+        accepted, unless an exception is being handled, or another thread closes; then they are released. Closing twice is allowed.
         """
         limit = check_timeout(timeout)
         self._finalizer.detach()

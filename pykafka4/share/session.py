@@ -38,7 +38,6 @@ Results = dict[TopicPartition, "KafkaError | None"]
 Types = Mapping[Acquired, Mapping[int, AcknowledgeType]]
 OnAcknowledged = Callable[[Results], Any]
 
-CLOSE_SECONDS: Final = 10.0
 LEAVE_SECONDS: Final = 5.0
 FLUSH_SECONDS: Final = 0.1  # acknowledgements wait for others at most this long, while there are records left
 MOST_OWED: Final = 10_000
@@ -459,7 +458,7 @@ class ShareConsumerSession(Attachment[ShareMachine]):
             return
         if not self.guard.begin_closing():
             return
-        timeout = CLOSE_SECONDS if timeout is None else timeout
+        timeout = self.config.close_timeout_ms / 1000 if timeout is None else timeout
         deadline = system.monotonic() + timeout
         self.signal.notify()
         try:

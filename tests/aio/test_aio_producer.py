@@ -159,6 +159,9 @@ def test_a_cancelled_send_was_not_accepted_and_a_cancelled_wait_takes_nothing_ba
         await asyncio.wait([*tasks, waiting])
         assert all(task.cancelled() for task in (*tasks, waiting))
         assert producer.stats().accepted == before
+        notes = [await noted(task) for task in (tasks[0], waiting)]
+        assert notes[0].startswith("pykafka4: the record was not accepted yet: ")
+        assert notes[1].startswith("pykafka4: t-0: not acknowledged yet: t-0: no leader")
         assert inspect(producer).blocked_sends == 0
         server.do(lambda cluster: cluster.orphan("t", 0, 0.0))
         await asyncio.gather(*held)
@@ -166,6 +169,13 @@ def test_a_cancelled_send_was_not_accepted_and_a_cancelled_wait_takes_nothing_ba
 
     run(main())
     assert not any(value.startswith(b"cancelled") for value in values(server))
+
+
+async def noted(task: asyncio.Future[Any]) -> str:
+    """The note of the CancelledError of `task`."""
+    with pytest.raises(asyncio.CancelledError) as cancelled:
+        await task
+    return "".join(cancelled.value.__notes__)
 
 
 def test_a_send_that_is_cancelled_when_room_comes_is_accepted_or_not_but_never_both(server: ModelServer) -> None:

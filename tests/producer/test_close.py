@@ -255,6 +255,24 @@ def test_exiting_the_interpreter_without_delivery_logs_how_much_was_lost(server:
     assert "3 records were not delivered when the interpreter exited" in told
 
 
+def test_records_of_a_cancelled_close_are_told_once_when_the_interpreter_exits(server: ModelServer) -> None:
+    stop_all(server)
+    told = script(
+        server,
+        "import asyncio, gc",
+        "from pykafka4 import aio",
+        "pykafka4.client.runtime.EXIT_SECONDS = 0.1",
+        "async def main():",
+        "    async with asyncio.timeout(0.1), aio.Producer(bootstrap_servers=servers) as p: await p.send('t', b'v')",
+        "try: asyncio.run(main())",
+        "except TimeoutError: pass",
+        "gc.collect()",
+    )
+    assert [line.split("pykafka4: ")[1] for line in told.splitlines() if "record" in line or "closed" in line] == [
+        "1 records were not delivered when the interpreter exited; close the producer before it exits"
+    ]
+
+
 def test_leaving_the_interpreter_goes_on_where_ctrl_c_ended_a_close(server: ModelServer) -> None:
     script(
         server,

@@ -471,13 +471,14 @@ def test_close_releases_what_is_locked_of_a_topic_that_is_no_longer_subscribed(q
     assert (again.offset, again.delivery_count) == (0, 2)
 
 
-def test_close_without_brokers_ends_in_time(quick: ModelServer, make: Make) -> None:
+@pytest.mark.parametrize(("timeout", "options"), [(0.5, {}), (None, {"close_timeout_ms": 500})], ids=["argument", "option"])
+def test_close_without_brokers_ends_in_time(quick: ModelServer, make: Make, timeout: float | None, options: dict[str, Any]) -> None:
     topic(quick, 1)
-    consumer = make(share_acknowledgement_mode="implicit")
+    consumer = make(share_acknowledgement_mode="implicit", **options)
     take(consumer)
     quick.do(lambda cluster: [cluster.freeze(node, 60.0) for node in cluster.brokers])
     begin = time.monotonic()
-    consumer.close(0.5)
+    consumer.close(timeout)
     assert time.monotonic() - begin < 1.5
     consumer.close()
 
