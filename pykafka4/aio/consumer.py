@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Never, Self, Unpack, over
 from pykafka4.aio.processing import TaskWork, check_producer, run_in_tasks
 from pykafka4.aio.producer import Producer
 from pykafka4.aio.session import TaskConsumerSession
-from pykafka4.aio.transactions import TaskReads
 from pykafka4.client.client import Client
 from pykafka4.consumer.arguments import (
     Offsets,
@@ -30,6 +29,7 @@ from pykafka4.consumer.arguments import (
 from pykafka4.consumer.guard import Iteration
 from pykafka4.consumer.processing.plan import Handler, Order, Stop, check_commits, plan
 from pykafka4.consumer.processing.work import Processed
+from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import ConfigError
 from pykafka4.errors.frames import guarded
@@ -299,10 +299,10 @@ class Consumer:
         self._session.home.visit()
         return self._session
 
-    def _in_task_transaction(self) -> TaskReads:
+    def _in_task_transaction(self) -> TransactionalReads:
         """For `aio.Producer.transaction`."""
         self._session.transactional.check()
-        return TaskReads(self._session)
+        return self._session.transactional
 
     def __repr__(self) -> str:
         return f"<aio.Consumer of group {self._session.config.group_id!r} at {self._session.runtime!r}>"

@@ -285,7 +285,7 @@ class Producer:
             deadline = system.monotonic() + (session.close_seconds if limit is None else limit)
             pending = session.begin_close()
             try:
-                await self._transactions.leave(deadline)
+                await self._transactions.leave_soon(deadline)
                 await self._settled(pending, max(0.0, deadline - system.monotonic()))
             except asyncio.CancelledError as cancelled:
                 session.note_open_records(cancelled)

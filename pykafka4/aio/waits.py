@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from pykafka4.aio.guard import SCOPES, TaskGuard
 from pykafka4.aio.tasks import Home, TaskLatch
+from pykafka4.client.steps import awaited
 from pykafka4.consumer.waits import Listen, Steps, ThreadWaits
 from pykafka4.core.subscription import Assigned, Ended
 from pykafka4.errors import KafkaTimeoutError
@@ -91,10 +92,11 @@ class TaskWaits(ThreadWaits):
 
     def awaited(self, result: Any) -> Steps[Any]:
         """See Waits.awaited."""
-        return (yield from result.__await__()) if isawaitable(result) else result
+        return awaited(result)
 
     async def drive(self, steps: Steps[Any]) -> Any:
         """See Waits.drive."""
+        self._home.enter()
         return await run(steps)
 
     def rest(self) -> Steps[None]:

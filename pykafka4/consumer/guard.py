@@ -94,6 +94,10 @@ class Guard:
         """A block in which this thread uses the consumer."""
         return Use(self, what)
 
+    def exclusive(self, what: str) -> contextlib.AbstractContextManager[Any]:
+        """A block, perhaps with awaits, in which only this thread or task uses the consumer."""
+        return self.using(what)
+
     def enter(self, what: str) -> bool:
         """Begin to use the consumer; returns whether this call has to `leave` (not if an outer call of this thread does)."""
         self._check()

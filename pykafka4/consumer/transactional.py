@@ -7,7 +7,7 @@ could not begin leaves a rewind as well: what was read for it is in the applicat
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -16,7 +16,7 @@ from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.selection import Selection
-from pykafka4.consumer.waits import Steps, Waits, at_once
+from pykafka4.consumer.waits import Steps, Waits
 from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.subscription import Credentials, Place
 from pykafka4.errors import ConfigError, GroupError, TransactionAborted
@@ -144,25 +144,24 @@ class TransactionalReads:
         self._announced = not self._nothing_new()
 
     @call
-    def begin(self, timeout: float | None) -> Reading:
+    def begin(self, timeout: float | None) -> Any:
         """A transaction begins. Raises TransactionAborted if what the application may have in hand is read again: poll first."""
-        return at_once(self.beginning(timeout))
-
-    def beginning(self, timeout: float | None) -> Steps[Reading]:
-        """See `begin`."""
         self._attachment.check()
-        with self.guard.using("transaction"):
+        return self._waits.drive(self._beginning(timeout))
+
+    def _beginning(self, timeout: float | None) -> Steps[Reading]:
+        with self.guard.exclusive("transaction"):
             last = self._reading
             if last is not None and not self._settled(last):
                 behind = not self._refused and self._is_where(last)
-                yield from self.rewinding(timeout)
+                yield from self._rewinding(timeout)
                 if not behind:
                     raise TransactionAborted(
                         "an earlier transaction with this consumer was not committed, and records were read behind its records; "
                         "the consumer has gone back now: poll reads them again"
                     )
             elif self._refused and self._reader.delivered.in_hand:
-                yield from self.rewinding(timeout)
+                yield from self._rewinding(timeout)
                 raise TransactionAborted(
                     "an earlier transaction with this consumer could not begin, so the records that were read for it are not processed; "
                     "the consumer has gone back now: poll reads them again"
@@ -191,7 +190,7 @@ class TransactionalReads:
         Raises TransactionAborted if records of a partition were returned that this consumer does not hold any more.
         """
         self._attachment.check()
-        with self.guard.using("transaction"):
+        with self.guard.exclusive("transaction"):
             places = self._leave(reading)
             if self._reading is not reading:
                 raise TransactionAborted("the consumer has been used in another transaction since this one began")
@@ -239,19 +238,18 @@ class TransactionalReads:
         return True
 
     @call
-    def fail(self, reading: Reading, timeout: float | None) -> None:
+    def fail(self, reading: Reading, timeout: float | None) -> Any:
         """The transaction is not committed: read its records again."""
-        at_once(self.failing(reading, timeout))
+        return self._waits.drive(self._failing(reading, timeout))
 
-    def failing(self, reading: Reading, timeout: float | None) -> Steps[None]:
-        """See `fail`."""
-        with self.guard.using("transaction"):
+    def _failing(self, reading: Reading, timeout: float | None) -> Steps[None]:
+        with self.guard.exclusive("transaction"):
             if self._reading is reading:
                 if reading.left_at is None:
                     self._leave(reading)
-                yield from self.rewinding(FAIL_SECONDS if timeout is None else timeout)
+                yield from self._rewinding(FAIL_SECONDS if timeout is None else timeout)
 
-    def rewinding(self, timeout: float | None) -> Steps[None]:
+    def _rewinding(self, timeout: float | None) -> Steps[None]:
         """Read again from the committed offsets; where there are none, from where reading began.
 
         A partition that the application has sought is read again from there, until a transaction has committed an offset of it.

@@ -1,15 +1,12 @@
-"""Waits. Rule: what a consumer does is written once, as generators; only the way in which they wait differs between threads and tasks.
-
-A function that returns `Steps` is run to its end: on a thread by `at_once`, where its waits block and never yield; in asyncio as part of a
-task. Generators and not coroutines: Ctrl-C between the call and the first step leaves nothing behind that has to be awaited.
-"""
+"""How the steps of a consumer wait: the only difference between threads and tasks."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from pykafka4.client.steps import Steps, at_once
 from pykafka4.core.subscription import Assigned, Ended
 from pykafka4.errors import KafkaError
 from pykafka4.net.handoff.waiting import Promise, Signal
@@ -18,7 +15,6 @@ from pykafka4.records import TopicPartition
 __all__ = ["Listen", "Steps", "ThreadWaits", "Waits", "at_once", "settled"]
 
 T = TypeVar("T")
-Steps: TypeAlias = Generator[Any, None, T]
 Listen: TypeAlias = Callable[[list[TopicPartition]], Any]
 
 
@@ -95,15 +91,6 @@ class ThreadWaits:
     def drive(self, steps: Steps[Any]) -> Any:
         """See Waits.drive."""
         return at_once(steps)
-
-
-def at_once(steps: Steps[T]) -> T:
-    """Run steps whose waits block the thread."""
-    try:
-        next(steps)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
-    raise AssertionError("a thread's wait has yielded")
 
 
 def settled(waits: Waits, promise: Promise[Any], timeout: float) -> Steps[None]:

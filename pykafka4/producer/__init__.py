@@ -23,7 +23,7 @@ from pykafka4.peers import PRODUCER_METHODS
 from pykafka4.producer.forgotten import deliver_forgotten
 from pykafka4.producer.serializing import send_records
 from pykafka4.producer.session import ProducerSession
-from pykafka4.producer.transactions import ReadingConsumer, TransactionBlock
+from pykafka4.producer.transaction_block import ReadingConsumer, TransactionBlock
 from pykafka4.properties import Properties, create, passed
 from pykafka4.records import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, ProducerRecord
 from pykafka4.wire.records.hot import Delivery, send_method

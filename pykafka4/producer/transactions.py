@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Callable
 from threading import Thread
-from types import TracebackType
 from typing import Any, Final, Protocol
 
 import attrs
@@ -23,8 +21,6 @@ from pykafka4.errors import (
     ConfigError,
     KafkaError,
     KafkaTimeoutError,
-    ProducerFencedError,
-    TransactionAborted,
     TransactionError,
     shown,
 )
@@ -32,12 +28,13 @@ from pykafka4.misuse import as_offsets, check_count
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.options.config import ProducerConfig
-from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from pykafka4.records import ConsumerGroupMetadata
 
-__all__ = ["NOT_TRANSACTIONAL", "ReadingConsumer", "TransactionBlock", "TransactionCalls"]
+__all__ = ["NOT_TRANSACTIONAL", "SEND_OFFSETS", "Start", "TransactionCalls"]
 
 NOT_TRANSACTIONAL: Final = "this producer has no transactional_id; pass one when you create it"
 
+SEND_OFFSETS: Final = "send_offsets_to_transaction"
 MOST_TEXT: Final = 2**15 - 1  # bytes of a string of the protocol
 MOST_GENERATION: Final = 2**31 - 1
 
@@ -49,38 +46,6 @@ class Reading(Protocol):
     """What one transaction processes of a consumer."""
 
     committed: bool
-
-
-class Reads(Protocol):
-    """What a transaction needs of the consumer whose records it processes: see `consumer.transactional`."""
-
-    def membership(self) -> ConsumerGroupMetadata:
-        """Its place in the group."""
-
-    def announce(self) -> None:
-        """A block is made, for what has been read. Its `begin` may never come."""
-
-    def begin(self, timeout: float | None) -> Any:
-        """A `Reading` for a transaction that begins; goes back first if the last one was not committed, or could not begin."""
-
-    def refuse(self) -> None:
-        """A transaction could not begin: what was read for it is not part of the next one."""
-
-    def take(self, reading: Any) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the application has read and no transaction has committed."""
-
-    def settle(self, reading: Any) -> None:
-        """The transaction has ended."""
-
-    def fail(self, reading: Any, timeout: float | None) -> None:
-        """It is not committed: read again from the committed offsets."""
-
-
-class ReadingConsumer(Protocol):
-    """A Consumer."""
-
-    def _in_transaction(self) -> Reads:
-        """Raises ConfigError if its offsets cannot be part of a transaction."""
 
 
 class Owner(Protocol):
@@ -136,17 +101,14 @@ class TransactionCalls:
         self.number = 0  # of the last transaction that has begun
         self.reading: Reading | None = None  # of the block that has begun the transaction
         self._given_up: list[tuple[int, int]] = []  # the failures of the last abort, until its caller knows of them
-        self.waits = (
-            True  # False: a call that would have to wait raises KafkaTimeoutError at once; a task waits for `unseen`, then calls again
-        )
 
     # ---------------------------------------------------------------- calls
 
-    def init(self, timeout: float | None) -> None:
+    def init(self, timeout: float | None) -> Any:
         """See Producer.init_transactions."""
-        self._run("init_transactions", lambda transactions, now, done: transactions.init(now, done), timeout)
+        return self._run("init_transactions", lambda transactions, now, done: transactions.init(now, done), timeout)
 
-    def begin(self) -> None:
+    def begin(self) -> Any:
         """See Producer.begin_transaction."""
 
         def start(transactions: Transactions, now: float, done: Done) -> None:
@@ -155,9 +117,9 @@ class TransactionCalls:
             self.reading = None  # here: Ctrl-C in the thread that waits must not leave that of an earlier transaction
             done(None)
 
-        self._run("begin_transaction", start, SHORT)
+        return self._run("begin_transaction", start, SHORT)
 
-    def commit(self, timeout: float | None) -> None:
+    def commit(self, timeout: float | None) -> Any:
         """See Producer.commit_transaction."""
         reading = self.reading
 
@@ -169,9 +131,9 @@ class TransactionCalls:
 
             transactions.commit(now, ended)
 
-        self._run("commit_transaction", start, timeout)
+        return self._run("commit_transaction", start, timeout)
 
-    def abort(self, timeout: float | None) -> None:
+    def abort(self, timeout: float | None) -> Any:
         """See Producer.abort_transaction."""
 
         def start(transactions: Transactions, now: float, done: Done) -> None:
@@ -184,9 +146,9 @@ class TransactionCalls:
 
             transactions.abort(now, ended)
 
-        self._run("abort_transaction", start, timeout)
+        return self._run("abort_transaction", start, timeout)
 
-    def send_offsets(self, offsets: object, group: object, timeout: float | None, resumes: bool = False) -> None:
+    def send_offsets(self, offsets: object, group: object, timeout: float | None) -> Any:
         """See Producer.send_offsets_to_transaction."""
         places = as_offsets(offsets)
         if isinstance(group, str):
@@ -200,12 +162,7 @@ class TransactionCalls:
         def start(transactions: Transactions, now: float, done: Done) -> None:
             transactions.send_offsets(now, places, member, done)
 
-        self._run("send_offsets_to_transaction", start, timeout, resumes)
-
-    @property
-    def unseen(self) -> Promise[None] | None:
-        """The outcome of the call that has to be made again, if there is one."""
-        return None if self._unseen is None else self._unseen.promise
+        return self._run(SEND_OFFSETS, start, timeout, resumes=False)
 
     def require(self, number: int) -> None:
         """Raise TransactionError if another transaction has begun since the one with this number."""
@@ -242,7 +199,7 @@ class TransactionCalls:
 
     # ---------------------------------------------------------------- how they wait
 
-    def _run(self, what: str, start: Start, timeout: float | None, resumes: bool = True) -> None:
+    def _run(self, what: str, start: Start, timeout: float | None, resumes: bool = True) -> Any:
         """Do `start` on the loop thread and wait for its outcome. `resumes`: the next call of that name takes part in this one."""
         if self._config.transactional_id is None:
             raise ConfigError(f"{what}: {NOT_TRANSACTIONAL}")
@@ -314,6 +271,10 @@ class TransactionCalls:
             self._unseen = unseen if resumes else None
         return unseen
 
+    def _block_seconds(self, limit: float) -> float:
+        """How long a call with this limit blocks the thread."""
+        return limit
+
     def _wait(self, operation: Operation, start: Start, limit: float) -> None:
         transactions = self._owner.machine.transactions
         assert transactions is not None
@@ -321,7 +282,7 @@ class TransactionCalls:
         operation.posted = True  # first: it may begin while Ctrl-C ends this call
         self._owner.post(lambda now: operation.run(start, transactions, now))
         try:
-            operation.promise.result(limit if self.waits and not self._owner.runtime.loop.on_loop() else 0.0)
+            operation.promise.result(0.0 if self._owner.runtime.loop.on_loop() else self._block_seconds(limit))
         except KafkaTimeoutError:
             if operation.promise.done():  # with this error, or just now
                 operation.promise.result(0.0)
@@ -356,107 +317,3 @@ def _text(value: object, what: str) -> str:
     if size > MOST_TEXT:
         raise ConfigError(f"group_metadata: {what} has {size:,} bytes as UTF-8; at most {MOST_TEXT:,} fit into a request")
     return text
-
-
-class TransactionBlock:
-    """A `with` block that is one transaction: see Producer.transaction."""
-
-    def __init__(self, producer: Any, calls: TransactionCalls, consumer: ReadingConsumer | None, timeout: float | None) -> None:
-        try:
-            if consumer is not None and getattr(consumer, "_in_transaction", None) is None:
-                raise TypeError(f"transaction: consumer must be a Consumer, not {shown(consumer)}")
-            self._producer, self._calls, self._timeout = producer, calls, timeout
-            self._reads = None if consumer is None else consumer._in_transaction()
-            self._reading: Any = None
-            self._number = 0
-            if self._reads is not None:
-                self._reads.announce()  # last: then `__enter__` begins it, or Ctrl-C comes before that
-        except (TypeError, KafkaError):
-            raise  # nothing that can be read in a transaction
-        except BaseException:  # Ctrl-C
-            if consumer is not None:
-                consumer._in_transaction().refuse()
-            raise
-
-    def __enter__(self) -> Any:
-        begun = False
-        try:
-            self._calls.begin()
-            begun = True
-            self._number = self._calls.number
-            if self._reads is not None:
-                self._reading = self._calls.reading = self._reads.begin(self._timeout)
-            return self._producer
-        except BaseException:
-            if self._reads is not None:
-                self._reads.refuse()  # first: the abort may take long, and Ctrl-C may end it
-            if begun:
-                with contextlib.suppress(KafkaError):
-                    self._calls.abort(self._timeout)  # it is empty, so this costs nothing
-            raise
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if error is None:
-            self._require_own()
-            self._add_offsets()
-            self._commit()
-        else:
-            self._give_up(error)
-
-    def _require_own(self) -> None:
-        try:
-            self._calls.require(self._number)
-        except TransactionError as error:
-            self._rewind(error)
-            raise
-
-    def _add_offsets(self) -> None:
-        if self._reads is None:
-            return
-        try:
-            if offsets := self._reads.take(self._reading):
-                self._calls.send_offsets(offsets, self._reads.membership(), self._timeout)
-        except BaseException as error:  # also a timeout or Ctrl-C: the commit has not been asked for
-            self._give_up(error)
-            raise
-
-    def _commit(self) -> None:
-        try:
-            self._calls.commit(self._timeout)
-        except TransactionAborted as error:
-            self._give_up(error)
-            raise
-        except KafkaTimeoutError:
-            raise  # the next commit_transaction tells the outcome
-        except KafkaError as error:
-            self._rewind(error)
-            raise
-        if self._reads is not None:
-            self._reads.settle(self._reading)
-
-    def _give_up(self, error: BaseException) -> None:
-        """Abort because of `error`, and read again what was read for this transaction, whatever becomes of the abort."""
-        try:
-            if not isinstance(error, ProducerFencedError):
-                self._abort(error)
-        finally:
-            self._rewind(error)
-
-    def _abort(self, error: BaseException) -> None:
-        try:
-            self._calls.require(self._number)
-            self._calls.abort(self._timeout)
-        except ProducerFencedError as fenced:
-            if isinstance(error, KafkaError):
-                raise fenced from error  # it is the reason of the other error, and final
-            error.add_note(f"pykafka4: aborting the transaction failed: {fenced}")
-        except KafkaError as failure:
-            error.add_note(f"pykafka4: aborting the transaction failed: {failure}")
-
-    def _rewind(self, error: BaseException) -> None:
-        if self._reads is None:
-            return
-        try:
-            self._reads.fail(self._reading, self._timeout)
-        except KafkaError as failure:
-            error.add_note(f"pykafka4: rewinding the consumer failed; the next transaction with it tries again first: {failure}")

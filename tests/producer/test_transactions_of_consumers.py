@@ -26,7 +26,7 @@ from pykafka4 import (
 from pykafka4.consumer.reading.delivered import DeliveredOffsets
 from pykafka4.core.producer.transactions.machine import TransactionState
 from pykafka4.core.subscription import Claim
-from pykafka4.producer.transactions import TransactionBlock
+from pykafka4.producer.transaction_block import TransactionBlock
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from tests.inspection import inspect

@@ -61,7 +61,7 @@ def the_consumer_does_not_go_back(patch: pytest.MonkeyPatch) -> None:
         self._reading = None
         yield from ()
 
-    patch.setattr(TransactionalReads, "rewinding", instead)
+    patch.setattr(TransactionalReads, "_rewinding", instead)
 
 
 def the_consumer_goes_back_to_where_it_began(patch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def the_consumer_goes_back_to_where_it_began(patch: pytest.MonkeyPatch) -> None:
         self._reading = None
         yield from ()
 
-    patch.setattr(TransactionalReads, "rewinding", instead)
+    patch.setattr(TransactionalReads, "_rewinding", instead)
 
 
 def lists_are_copied_turned_round(patch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,169 @@
+"""A block that is one transaction, written once for threads and tasks.
+
+Invariant: records that a block has read are committed with its transaction, or read again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from types import TracebackType
+from typing import Any, Protocol
+
+from pykafka4.client.steps import Steps, at_once, awaited
+from pykafka4.errors import ConfigError, KafkaError, KafkaTimeoutError, ProducerFencedError, TransactionAborted, TransactionError, shown
+from pykafka4.producer.transactions import TransactionCalls
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+
+__all__ = ["ReadingConsumer", "Reads", "TransactionBlock", "TransactionSteps"]
+
+
+class Reads(Protocol):
+    """What a transaction needs of the consumer whose records it processes: see `consumer.transactional`."""
+
+    def membership(self) -> Any:
+        """Its place in the group."""
+
+    def announce(self) -> None:
+        """A block is made, for what has been read. Its `begin` may never come."""
+
+    def begin(self, timeout: float | None) -> Any:
+        """A `Reading` for a transaction that begins; goes back first if the last one was not committed, or could not begin."""
+
+    def refuse(self) -> None:
+        """A transaction could not begin: what was read for it is not part of the next one."""
+
+    def take(self, reading: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the application has read and no transaction has committed."""
+
+    def settle(self, reading: Any) -> None:
+        """The transaction has ended."""
+
+    def fail(self, reading: Any, timeout: float | None) -> Any:
+        """It is not committed: read again from the committed offsets."""
+
+
+class ReadingConsumer(Protocol):
+    """A Consumer."""
+
+    def _in_transaction(self) -> Reads:
+        """Raises ConfigError if its offsets cannot be part of a transaction."""
+
+
+class TransactionSteps:
+    """The steps of a block: see Producer.transaction."""
+
+    def __init__(self, producer: Any, calls: TransactionCalls, reads: Reads | None, timeout: float | None) -> None:
+        self._producer, self._calls, self._reads, self._timeout = producer, calls, reads, timeout
+        self._reading: Any = None
+        self._number = 0
+        if reads is not None:
+            reads.announce()  # last: then the block begins it, or Ctrl-C comes before that
+
+    def _entering(self) -> Steps[Any]:
+        begun = False
+        try:
+            yield from awaited(self._calls.begin())
+            begun = True
+            self._number = self._calls.number
+            if self._reads is not None:
+                self._reading = self._calls.reading = yield from awaited(self._reads.begin(self._timeout))
+            return self._producer
+        except BaseException:
+            if self._reads is not None:
+                self._reads.refuse()  # first: the abort may take long, and Ctrl-C may end it
+            if begun:
+                with contextlib.suppress(KafkaError):
+                    yield from awaited(self._calls.abort(self._timeout))  # it is empty, so this costs nothing
+            raise
+
+    def _leaving(self, error: BaseException | None) -> Steps[None]:
+        if error is None:
+            yield from self._require_own()
+            yield from self._add_offsets()
+            yield from self._commit()
+        else:
+            yield from self._give_up(error)
+
+    def _require_own(self) -> Steps[None]:
+        try:
+            self._calls.require(self._number)
+        except TransactionError as error:
+            yield from self._rewind(error)
+            raise
+
+    def _add_offsets(self) -> Steps[None]:
+        if self._reads is None:
+            return
+        try:
+            if offsets := self._reads.take(self._reading):
+                member = yield from awaited(self._membership(self._reads))
+                yield from awaited(self._calls.send_offsets(offsets, member, self._timeout))
+        except BaseException as error:  # also a timeout, Ctrl-C or a cancellation: the commit has not been asked for
+            yield from self._give_up(error)
+            raise
+
+    def _commit(self) -> Steps[None]:
+        try:
+            yield from awaited(self._calls.commit(self._timeout))
+        except (TransactionAborted, ConfigError) as error:
+            yield from self._give_up(error)
+            raise
+        except KafkaTimeoutError:
+            raise  # the next commit_transaction tells the outcome
+        except KafkaError as error:
+            yield from self._rewind(error)
+            raise
+        if self._reads is not None:
+            self._reads.settle(self._reading)
+
+    def _give_up(self, error: BaseException) -> Steps[None]:
+        """Abort because of `error`, and read again what was read for this transaction, whatever becomes of the abort."""
+        try:
+            if not isinstance(error, ProducerFencedError):
+                yield from self._abort(error)
+        finally:
+            yield from self._rewind(error)
+
+    def _abort(self, error: BaseException) -> Steps[None]:
+        try:
+            self._calls.require(self._number)
+            yield from awaited(self._calls.abort(self._timeout))
+        except ProducerFencedError as fenced:
+            if isinstance(error, KafkaError):
+                raise fenced from error  # it is the reason of the other error, and final
+            error.add_note(f"pykafka4: aborting the transaction failed: {fenced}")
+        except KafkaError as failure:
+            error.add_note(f"pykafka4: aborting the transaction failed: {failure}")
+
+    def _rewind(self, error: BaseException) -> Steps[None]:
+        if self._reads is None:
+            return
+        try:
+            yield from awaited(self._reads.fail(self._reading, self._timeout))
+        except KafkaError as failure:
+            error.add_note(f"pykafka4: rewinding the consumer failed; the next transaction with it tries again first: {failure}")
+
+    def _membership(self, reads: Reads) -> Any:
+        return reads.membership()
+
+
+class TransactionBlock(TransactionSteps):
+    """A `with` block that is one transaction."""
+
+    def __init__(self, producer: Any, calls: TransactionCalls, consumer: ReadingConsumer | None, timeout: float | None) -> None:
+        try:
+            if consumer is not None and getattr(consumer, "_in_transaction", None) is None:
+                raise TypeError(f"transaction: consumer must be a Consumer, not {shown(consumer)}")
+            super().__init__(producer, calls, None if consumer is None else consumer._in_transaction(), timeout)
+        except (TypeError, KafkaError):
+            raise  # nothing that can be read in a transaction
+        except BaseException:  # Ctrl-C
+            if consumer is not None:
+                consumer._in_transaction().refuse()
+            raise
+
+    def __enter__(self) -> Any:
+        return at_once(self._entering())
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        at_once(self._leaving(error))
