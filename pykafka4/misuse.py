@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any, NoReturn
 
 from pykafka4.errors import ConfigError, shown, with_article
-from pykafka4.peers import KEYWORDS, Needless
+from pykafka4.other_clients.names import KEYWORDS
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "check_timeout",
     "check_topic",
     "explain_send",
-    "hint",
     "refuse_keywords",
     "refuse_pickling",
     "topic_partition",
@@ -113,16 +111,6 @@ def api_timeout(timeout: object) -> float:
     """`timeout`, checked, of a call that never waits without limit; for None API_SECONDS."""
     limit = check_timeout(timeout)
     return API_SECONDS if limit is None else limit
-
-
-def hint(owner: str, name: str, peers_names: Mapping[str, str], real_names: Iterable[str]) -> str:
-    """`Producer has no 'produce'; use 'send'`: for users of other clients, and for typing errors."""
-    if isinstance(instead := peers_names.get(name), Needless):
-        return f"{owner} has no {name!r}: {instead}"
-    if name in peers_names:
-        return f"{owner} has no {name!r}; use {peers_names[name]!r}"
-    near = difflib.get_close_matches(name, [n for n in real_names if not n.startswith("_")], n=1)
-    return f"{owner} has no {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
 
 
 def refuse_keywords(method: str, given: Mapping[str, object]) -> NoReturn:

@@ -16,11 +16,11 @@ from pykafka4.client.client import Client
 from pykafka4.core.admin.values import GroupDescription
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.errors.frames import guarded
-from pykafka4.misuse import api_timeout, as_offsets, check_timeout, hint, refuse_pickling
+from pykafka4.misuse import api_timeout, as_offsets, check_timeout, refuse_pickling
 from pykafka4.options.config import ClientConfig
+from pykafka4.options.properties import Properties, create
 from pykafka4.options.typed import ClientOptions
-from pykafka4.peers import ADMIN_METHODS
-from pykafka4.properties import Properties, create, passed
+from pykafka4.other_clients.names import method_hint
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["AdminClient"]
@@ -52,7 +52,7 @@ class AdminClient:
 
         See `Client.from_properties`; docs/guide/properties.md.
         """
-        return create(cls, ClientConfig, properties, passed(options, client=client))
+        return create(cls, ClientConfig, properties, options, client=client)
 
     # -- looking
 
@@ -202,7 +202,7 @@ class AdminClient:
     if not TYPE_CHECKING:  # a type checker would accept every name
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(hint("AdminClient", name, ADMIN_METHODS, dir(type(self))))
+            raise AttributeError(method_hint("AdminClient", name, dir(type(self))))
 
     def __reduce__(self) -> Any:
         return refuse_pickling("AdminClient")

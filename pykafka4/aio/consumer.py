@@ -33,11 +33,11 @@ from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import ConfigError
 from pykafka4.errors.frames import guarded
-from pykafka4.misuse import api_timeout, check_timeout, hint, refuse_keywords, refuse_pickling, topic_partition
+from pykafka4.misuse import api_timeout, check_timeout, refuse_keywords, refuse_pickling, topic_partition
 from pykafka4.options.config import ConsumerConfig
+from pykafka4.options.properties import Properties, create
 from pykafka4.options.typed import ConsumerOptions
-from pykafka4.peers import CONSUMER_METHODS
-from pykafka4.properties import Properties, create, passed
+from pykafka4.other_clients.names import method_hint
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
 
@@ -72,7 +72,7 @@ class Consumer:
     @guarded
     def from_properties(cls, properties: Properties, /, client: Client | None = None, **options: Unpack[ConsumerOptions]) -> Self:
         """See pykafka4.Consumer.from_properties."""
-        return create(cls, ConsumerConfig, properties, passed(options, client=client))
+        return create(cls, ConsumerConfig, properties, options, client=client)
 
     # -- what to read
 
@@ -313,7 +313,7 @@ class Consumer:
             raise ConfigError(PLAIN_PRODUCER)
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(hint("aio.Consumer", name, CONSUMER_METHODS, dir(type(self))))
+            raise AttributeError(method_hint("aio.Consumer", name, dir(type(self))))
 
     def __reduce__(self) -> Any:
         return refuse_pickling("aio.Consumer")

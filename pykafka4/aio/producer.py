@@ -21,16 +21,16 @@ from pykafka4.core.producer.outcomes.ledger import ProducerStats
 from pykafka4.core.producer.topics.parking import DENIED_SECONDS
 from pykafka4.errors import BufferFull, ConfigError, KafkaTimeoutError
 from pykafka4.errors.frames import empty_frames, guarded
-from pykafka4.misuse import check_count, check_timeout, check_topic, hint, refuse_pickling
+from pykafka4.misuse import check_count, check_timeout, check_topic, refuse_pickling
 from pykafka4.net import system
 from pykafka4.options.config import ProducerConfig
+from pykafka4.options.properties import Properties, create
 from pykafka4.options.typed import ProducerOptions
-from pykafka4.peers import PRODUCER_METHODS
+from pykafka4.other_clients.names import method_hint
 from pykafka4.producer.attempts import For, WouldBlock
 from pykafka4.producer.forgotten import deliver_forgotten
 from pykafka4.producer.serializing import More, each_pair, each_record, lasting
 from pykafka4.producer.session import PACE, ProducerSession
-from pykafka4.properties import Properties, create, passed
 from pykafka4.records import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, ProducerRecord
 from pykafka4.wire.records.common import many_ended
 from pykafka4.wire.records.hot import Delivery
@@ -74,7 +74,7 @@ class Producer:
     @guarded
     def from_properties(cls, properties: Properties, /, client: Client | None = None, **options: Unpack[ProducerOptions]) -> Self:
         """See pykafka4.Producer.from_properties."""
-        return create(cls, ProducerConfig, properties, passed(options, client=client))
+        return create(cls, ProducerConfig, properties, options, client=client)
 
     # ---------------------------------------------------------------- records
 
@@ -401,7 +401,7 @@ class Producer:
             return True
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(hint("aio.Producer", name, PRODUCER_METHODS, dir(type(self))))
+            raise AttributeError(method_hint("aio.Producer", name, dir(type(self))))
 
     def __reduce__(self) -> Any:
         return refuse_pickling("aio.Producer")

@@ -12,11 +12,11 @@ from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved, MetadataCh
 from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline
 from pykafka4.errors import ConfigError, shown_unless_secret
 from pykafka4.errors.frames import guarded
-from pykafka4.misuse import check_timeout, check_topic, hint, refuse_pickling
+from pykafka4.misuse import check_timeout, check_topic, refuse_pickling
 from pykafka4.options.config import ClientConfig
+from pykafka4.options.properties import Properties, create
 from pykafka4.options.typed import ClientOptions
-from pykafka4.peers import CLIENT_METHODS
-from pykafka4.properties import Properties, create, passed
+from pykafka4.other_clients.names import method_hint
 
 __all__ = ["BrokerAdded", "BrokerRemoved", "Client", "MetadataChanged", "PartitionOffline", "PartitionOnline"]
 
@@ -52,7 +52,7 @@ class Client:
         Raises ConfigError with file, line and property for one that is unknown, wrong or not supported; OSError if the file cannot be
         read; TypeError for another type of `properties`. Sources: the options of Java's clients, librdkafka's CONFIGURATION.md.
         """
-        return create(cls, ClientConfig, properties, passed(options, callback_executor=callback_executor))
+        return create(cls, ClientConfig, properties, options, callback_executor=callback_executor)
 
     def events(self, listener: Listener) -> Callable[[], None]:
         """Have `listener(event)` called on the callback executor: PartitionOffline(tp, reason), PartitionOnline(tp), BrokerAdded and
@@ -111,7 +111,7 @@ class Client:
     if not TYPE_CHECKING:  # a type checker would accept every name
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(hint("Client", name, CLIENT_METHODS, dir(type(self))))
+            raise AttributeError(method_hint("Client", name, dir(type(self))))
 
     def __reduce__(self) -> Any:
         return refuse_pickling("Client")

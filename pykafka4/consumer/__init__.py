@@ -40,12 +40,12 @@ from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import ConfigError
 from pykafka4.errors.frames import guarded
-from pykafka4.misuse import api_timeout, check_timeout, hint, refuse_keywords, refuse_pickling, topic_partition
+from pykafka4.misuse import api_timeout, check_timeout, refuse_keywords, refuse_pickling, topic_partition
 from pykafka4.net import system
 from pykafka4.options.config import ConsumerConfig
+from pykafka4.options.properties import Properties, create
 from pykafka4.options.typed import ConsumerOptions
-from pykafka4.peers import CONSUMER_METHODS
-from pykafka4.properties import Properties, create, passed
+from pykafka4.other_clients.names import method_hint
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.common import checked_callback
 from pykafka4.wire.records.hot import Record
@@ -93,7 +93,7 @@ class Consumer:
         Raises ConfigError with file, line and property for one that is unknown, wrong or not supported; OSError if the file cannot be
         read; TypeError for another type of `properties`. Sources: the options of Java's clients, librdkafka's CONFIGURATION.md.
         """
-        return create(cls, ConsumerConfig, properties, passed(options, client=client, callback_executor=callback_executor))
+        return create(cls, ConsumerConfig, properties, options, client=client, callback_executor=callback_executor)
 
     # -- what to read
 
@@ -470,7 +470,7 @@ class Consumer:
     if not TYPE_CHECKING:  # a type checker would accept every name
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(hint("Consumer", name, CONSUMER_METHODS, dir(type(self))))
+            raise AttributeError(method_hint("Consumer", name, dir(type(self))))
 
     def __reduce__(self) -> Any:
         return refuse_pickling("Consumer")

@@ -36,8 +36,8 @@ from pykafka4.options.proxy import Proxy, parse_proxy
 from pykafka4.options.security import SecurityConfig
 from pykafka4.options.serializers import parse_key_serializers, parse_value_serializers
 from pykafka4.options.servers import parse_servers
+from pykafka4.other_clients.names import option_hint
 from pykafka4.partitioners import DEFAULT, NAMED, PartitionFunction
-from pykafka4.peers import peers_option
 from pykafka4.serializers import NAMED as NAMED_SERIALIZERS
 from pykafka4.serializers import Serializers
 
@@ -169,7 +169,7 @@ def _unknown(name: str, known: list[str], cls: type[ClientConfig]) -> str:
     near = [plain] if plain in known else difflib.get_close_matches(plain, known, n=1, cutoff=0.75)
     hint = f"did you mean {near[0]!r}?" if near else "docs/options.md lists all options"
     if plain not in known:
-        hint = peers_option(plain, known) or _of_the_other_class(plain) or hint
+        hint = option_hint(plain, known) or _of_the_other_class(plain) or hint
     return f"unknown {_kind(cls)} option {name!r}; {hint}"
 
 

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 from pykafka4.client.client import Client
 from pykafka4.core.producer.outcomes.ledger import ProducerStats
 from pykafka4.errors.frames import empty_frames, guarded
-from pykafka4.misuse import check_count, check_timeout, check_topic, hint, refuse_pickling
+from pykafka4.misuse import check_count, check_timeout, check_topic, refuse_pickling
 from pykafka4.options.config import ProducerConfig
+from pykafka4.options.properties import Properties, create
 from pykafka4.options.typed import ProducerOptions
-from pykafka4.peers import PRODUCER_METHODS
+from pykafka4.other_clients.names import method_hint
 from pykafka4.producer.forgotten import deliver_forgotten
 from pykafka4.producer.serializing import send_records
 from pykafka4.producer.session import ProducerSession
 from pykafka4.producer.transaction_block import ReadingConsumer, TransactionBlock
-from pykafka4.properties import Properties, create, passed
 from pykafka4.records import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, ProducerRecord
 from pykafka4.wire.records.hot import Delivery, send_method
 
@@ -85,7 +85,7 @@ class Producer:
         Raises ConfigError with file, line and property for one that is unknown, wrong or not supported; OSError if the file cannot be
         read; TypeError for another type of `properties`. Sources: the options of Java's clients, librdkafka's CONFIGURATION.md.
         """
-        return create(cls, ProducerConfig, properties, passed(options, client=client, callback_executor=callback_executor))
+        return create(cls, ProducerConfig, properties, options, client=client, callback_executor=callback_executor)
 
     @send_method
     def send(
@@ -304,7 +304,7 @@ class Producer:
             return True
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(hint("Producer", name, PRODUCER_METHODS, dir(type(self))))
+            raise AttributeError(method_hint("Producer", name, dir(type(self))))
 
     def __reduce__(self) -> Any:
         return refuse_pickling("Producer")

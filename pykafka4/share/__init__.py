@@ -16,11 +16,11 @@ from pykafka4.client.client import Client
 from pykafka4.consumer.guard import Iteration
 from pykafka4.core.share.values import AcknowledgeType
 from pykafka4.errors.frames import guarded
-from pykafka4.misuse import api_timeout, check_timeout, hint, refuse_keywords, refuse_pickling
+from pykafka4.misuse import api_timeout, check_timeout, refuse_keywords, refuse_pickling
+from pykafka4.options.properties import Properties, create
 from pykafka4.options.share import ShareConsumerConfig
 from pykafka4.options.typed import ShareConsumerOptions
-from pykafka4.peers import SHARE_CONSUMER_METHODS
-from pykafka4.properties import Properties, create, passed
+from pykafka4.other_clients.names import method_hint
 from pykafka4.share.record import ShareRecord
 from pykafka4.share.session import OnAcknowledged, Results, ShareConsumerSession
 
@@ -66,7 +66,7 @@ class ShareConsumer:
         Raises ConfigError with file, line and property for one that is unknown, wrong or not supported; OSError if the file cannot be
         read; TypeError for another type of `properties`. Source: the options of Java's share consumer.
         """
-        return create(cls, ShareConsumerConfig, properties, passed(options, client=client, callback_executor=callback_executor))
+        return create(cls, ShareConsumerConfig, properties, options, client=client, callback_executor=callback_executor)
 
     # -- what to read
 
@@ -214,7 +214,7 @@ class ShareConsumer:
     if not TYPE_CHECKING:  # a type checker would accept every name
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(hint("ShareConsumer", name, SHARE_CONSUMER_METHODS, dir(type(self))))
+            raise AttributeError(method_hint("ShareConsumer", name, dir(type(self))))
 
     def __reduce__(self) -> Any:
         return refuse_pickling("ShareConsumer")

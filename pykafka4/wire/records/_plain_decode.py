@@ -13,8 +13,7 @@ import attrs
 
 from pykafka4.errors import ConfigError, CorruptRecord, DecodeError, RecordTooLarge
 from pykafka4.gil.flag import give_way
-from pykafka4.misuse import hint
-from pykafka4.peers import RECORD_FIELDS
+from pykafka4.other_clients.names import method_hint
 from pykafka4.records import Headers
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.records.decoder import Message, RecordBatch, open_batch, read_header, read_headers, read_messages, read_records
@@ -45,7 +44,7 @@ class _LazyHeaders:
 
     def __getattr__(self, name: str) -> Any:
         if name != "headers":
-            raise AttributeError(hint("Record", name, RECORD_FIELDS, ()))
+            raise AttributeError(method_hint("Record", name, ()))
         headers = read_headers(*self._encoded)
         _set(self, "headers", headers)
         return headers

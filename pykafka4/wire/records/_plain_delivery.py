@@ -9,8 +9,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pykafka4.errors import DeliveryFailed, ForkedClientError, KafkaTimeoutError
-from pykafka4.misuse import hint
-from pykafka4.peers import DELIVERY_METHODS
+from pykafka4.other_clients.names import method_hint
 from pykafka4.records import ProducerRecord, RecordMetadata
 from pykafka4.wire.records._plain_arguments import Item
 from pykafka4.wire.records._plain_batch import ACKED, FAILED, NAMES, SPLIT, Batch, call_back
@@ -120,7 +119,7 @@ class Delivery:
     if not TYPE_CHECKING:  # a type checker would accept every name
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(hint("Delivery", name, DELIVERY_METHODS, dir(type(self))))
+            raise AttributeError(method_hint("Delivery", name, dir(type(self))))
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("cannot pickle 'Delivery' object")

@@ -31,8 +31,8 @@ from contextlib import suppress
 from functools import partial
 from operator import itemgetter
 
-from pykafka4.misuse import NameOfPeers, explain_send, hint
-from pykafka4.peers import DELIVERY_METHODS, RECORD_FIELDS
+from pykafka4.misuse import NameOfPeers, explain_send
+from pykafka4.other_clients.names import METHODS, method_hint
 from pykafka4.records import Written
 from pykafka4.errors import (
     BufferFull,
@@ -112,8 +112,8 @@ record_type_ready()
 Record = <object>&RecordType
 type_set(Record, b"__match_args__", PlainRecord.__match_args__)
 type_set(Record, b"__attrs_attrs__", PlainRecord.__attrs_attrs__)  # so that asdict, evolve and fields of attrs work as on the plain one
-for _name in RECORD_FIELDS:
-    type_set(Record, _name.encode(), NameOfPeers(hint("Record", _name, RECORD_FIELDS, ())))
+for _name in METHODS["Record"]:
+    type_set(Record, _name.encode(), NameOfPeers(method_hint("Record", _name, ())))
 
 cdef double INFINITY = float("inf")
 cdef object NO_TOPIC = object()  # not a topic that an application could name
@@ -347,8 +347,8 @@ cdef extern from *:
     void refuse_construction(object)
 
 
-for _name in DELIVERY_METHODS:  # no `__getattr__`: it would make `delivery.exception()` of each callback slower
-    type_set(Delivery, _name.encode(), NameOfPeers(hint("Delivery", _name, DELIVERY_METHODS, ())))
+for _name in METHODS["Delivery"]:  # no `__getattr__`: it would make `delivery.exception()` of each callback slower
+    type_set(Delivery, _name.encode(), NameOfPeers(method_hint("Delivery", _name, ())))
 for _type in (Hooks, Lane, Lease, Batch, Settlement, Delivery, Parked, Topic, Dropped):
     refuse_construction(_type)
 del _type

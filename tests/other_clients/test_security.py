@@ -8,15 +8,18 @@ import re
 import traceback
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pykafka4 import ConfigError
 from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
-from pykafka4.properties import read, translate
-from pykafka4.properties_security import NAMES, parse_jaas
-from tests.properties.translated import options, refused
+from pykafka4.options.properties import translate
+from pykafka4.other_clients.names import OPTIONS, PROPERTIES
+from pykafka4.other_clients.security import parse_jaas
+from pykafka4.other_clients.source import read
+from tests.other_clients.translated import options, refused
 
 CONFIGS = (ClientConfig, ProducerConfig, ConsumerConfig)
 SERVERS = {"bootstrap.servers": "localhost:1"}
@@ -161,14 +164,6 @@ def test_kerberos_is_configured_where_it_is_chosen(mechanism: str) -> None:
     assert options({**names, mechanism: "GSSAPI"}) == {}
 
 
-def test_pem_on_one_line_gets_the_line_ends_that_openssl_needs() -> None:
-    body = "QUJD" * 32
-    line = f"-----BEGIN CERTIFICATE----- {body[:70]} {body[70:]} -----END CERTIFICATE----- " * 2
-    block = f"-----BEGIN CERTIFICATE-----\n{body[:64]}\n{body[64:]}\n-----END CERTIFICATE-----\n"
-    assert options({"ssl.ca.pem": line})["ssl_ca_pem"].split() == (block * 2).split()
-    assert options({"ssl.ca.pem": line})["ssl_ca_pem"].startswith(block)
-
-
 QUOTED = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 
 
@@ -195,7 +190,10 @@ def test_any_text_is_jaas_or_a_value_error(text: str) -> None:
 # -- secrets
 
 # Locations are names of files, which the commands that convert them need.
-SECRETS = [name for name in NAMES if re.search("password|jaas|key|token|secret|pem|certificate", name) and not name.endswith("_location")]
+NAMES = {**OPTIONS, **PROPERTIES, **attrs.fields_dict(ClientConfig)}
+SECRETS = [
+    name for name in NAMES if re.match("(ssl|sasl|oauth).*(password|jaas|key|token|secret|pem|certificate)(?!.*(location|[*])$)", name)
+]
 LEAKY = [
     *({name.replace("_", "."): SECRET} for name in SECRETS),
     *({**SASL, name.replace("_", "."): [SECRET]} for name in SECRETS),

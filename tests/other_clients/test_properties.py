@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from pykafka4 import Client, ConfigError, Consumer, Producer
 from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
-from pykafka4.peers import AS_HERE, OPTIONS, UNITS, Harmless, Needless, Similar
-from pykafka4.properties import LARGEST_FILE, read
+from pykafka4.other_clients.names import AS_HERE, OPTIONS, UNITS, Harmless, Needless
+from pykafka4.other_clients.source import LARGEST_FILE, read
 from tests.inspection import inspect
-from tests.properties.translated import options, refused
+from tests.other_clients.translated import options, refused
 
-LISTS = Path(__file__).parent / "properties"
+LISTS = Path(__file__).parent
 CONFIGS = (ClientConfig, ProducerConfig, ConsumerConfig)
 SERVERS = {"bootstrap.servers": "localhost:1"}
 SECRET = "s3cret-0f-mine"
@@ -229,7 +229,7 @@ def test_the_level_of_the_codec_that_the_application_passes_counts() -> None:
     assert options(given, ProducerConfig, compression_type="zstd") == {"compression_level": 19}
 
 
-RENAMED = [(name, target) for name, target in OPTIONS.items() if not isinstance(target, (Needless, Similar))]
+RENAMED = [(name, target) for name, target in OPTIONS.items() if not isinstance(target, Needless)]
 
 
 @pytest.mark.parametrize(("name", "option"), RENAMED)

@@ -1,0 +1,42 @@
+"""Properties of other clients as options of this one: the classes of options for `pykafka4.other_clients`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from pykafka4.errors import ConfigError
+from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
+from pykafka4.options.share import ShareConsumerConfig
+from pykafka4.other_clients import properties
+from pykafka4.other_clients.source import Properties
+from pykafka4.other_clients.translation import Translation
+
+__all__ = ["Properties", "create", "translate"]
+
+T = TypeVar("T")
+
+KINDS: Final = {"client": ClientConfig, "producer": ProducerConfig, "consumer": ConsumerConfig, "share consumer": ShareConsumerConfig}
+
+
+def translate(kind: type[ClientConfig], source: Properties, more: Mapping[str, Any]) -> Translation:
+    """The options in `source` without those in `more`. What is ignored is logged. Raises ConfigError, TypeError, OSError."""
+    return properties.translate(KINDS, next(name for name, each in KINDS.items() if each is kind), source, more)
+
+
+def create(make: Callable[..., T], kind: type[ClientConfig], source: Properties, options: Mapping[str, Any], **others: object) -> T:
+    """`make` with the options of `source`, of `options`, which win, and those of `others` that are not None: a subclass may not have these.
+
+    A note on its ConfigError says where an option is from.
+    """
+    more = {**options, **{name: value for name, value in others.items() if value is not None}}
+    found = translate(kind, source, more)
+    try:
+        return make(**found.options, **more)
+    except ConfigError as error:
+        text = str(error)
+        named = [f"{option} is {item.name} of {item.where}" for option, item in found.origins.items() if re.search(rf"\b{option}\b", text)]
+        if named:
+            error.add_note("; ".join(named))
+        raise

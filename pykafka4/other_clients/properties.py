@@ -1,0 +1,170 @@
+"""Translates properties of Java's and librdkafka's clients. Invariant: each becomes an option, or is ignored or refused with the reason."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykafka4.errors import ConfigError, shown
+from pykafka4.other_clients import security
+from pykafka4.other_clients.names import AS_HERE, JAVA_CLASSES, OPTIONS, PROPERTIES, UNITS, Harmless, Needless
+from pykafka4.other_clients.source import Properties, Property, read
+from pykafka4.other_clients.translation import Kinds, Translation
+
+__all__ = ["translate"]
+
+BOOLEANS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}  # librdkafka's; Java has the long ones
+NUMBER: Final = re.compile(r"([+-]?[0-9]{1,20})(\.[0-9]{0,20})?")
+RESETS: Final = {"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest", "error": "none"}
+
+
+def translate(kinds: Kinds, kind: str, source: Properties, more: Mapping[str, Any]) -> Translation:
+    """The options in `source` without those in `more`. What is ignored is logged. Raises ConfigError, TypeError, OSError."""
+    found = Translation(kinds, kind, {item.name: item for item in read(source)}, more)
+    for item in found.items.values():
+        _take(found, item)
+    found.log_ignored()
+    return found
+
+
+def _take(found: Translation, item: Property) -> None:
+    option = found.target(item)
+    if isinstance(option, Needless):
+        _without(found, item, option)
+        return
+    owner = option and found.owner(option)
+    if option is None or owner is None or ("_" in item.name and not option.startswith(UNCHECKED)):
+        raise _unknown(found, item)
+    if option not in found.fields():
+        raise item.error(f"it is a {owner} option; {found.kind}s do not have it")
+    if option in found.given or (item.empty and (item.value is None or item.plain != "ssl_endpoint_identification_algorithm")):
+        return
+    rule = RULES.get(item.plain) or RULES.get(option) or _typed
+    value = rule(found, item, option)
+    if value is not None:
+        found.set(option, item, value, None if option.startswith(UNCHECKED) else _converted(found, item, option, value))
+
+
+# Options of TLS and SASL are checked when the client is made, so that an error shows no value; they may be spelt with underscores.
+UNCHECKED: Final = ("ssl_", "sasl_", "security_")
+
+
+def _converted(found: Translation, item: Property, option: str, value: Any) -> Any:
+    """The value as the option has it. Raises the error of the option's check with the property's name and place."""
+    field = found.fields()[option]
+    try:
+        converted = value if field.converter is None else field.converter(value)  # type: ignore[operator]
+        if field.validator is not None:
+            field.validator(None, field, converted)
+        return converted
+    except ConfigError as error:
+        why = "the value is not allowed" if item.secret else str(error).removeprefix(f"{option}={shown(value)}: ")
+    raise item.error(why)
+
+
+def _without(found: Translation, item: Property, why: Needless) -> None:
+    if item.empty or re.fullmatch(AS_HERE.get(item.plain, "(?!)"), str(item.value), re.IGNORECASE):
+        return
+    if not isinstance(why, Harmless):
+        raise item.error(f"{why}; remove the property")
+    found.ignore(item, why)
+
+
+def _unknown(found: Translation, item: Property) -> ConfigError:
+    """Without the value: it may be that of a misspelt `sasl.jaas.config`."""
+    ours, tables = found.fields(), {**OPTIONS, **PROPERTIES}
+    known = [*ours, *(name for name, target in tables.items() if target in ours or isinstance(target, Needless))]
+    near = difflib.get_close_matches(re.sub("[.-]", "_", item.name).lower(), known, n=1, cutoff=0.75)
+    hint = f"did you mean {near[0].replace('_', '.')!r}?" if near else "docs/guide/properties.md says which properties are known"
+    return ConfigError(f"{item.where}: unknown {found.kind} property {shown(item.name)}; {hint}")
+
+
+# -- rules for values
+
+
+def _typed(found: Translation, item: Property, option: str) -> Any:
+    """The value as the option's type, which its metadata say; anything else unchanged, for the option's check to refuse."""
+    value, data = item.value, found.fields()[option].metadata
+    if data["range"] == "True, False":
+        if (text := str(value).strip().lower()) not in BOOLEANS:
+            raise item.error("must be true or false")
+        return BOOLEANS[text]
+    if not data["unit"]:
+        return value if isinstance(value, (bool, Mapping)) or callable(value) else item.text()
+    if isinstance(value, str):
+        match = NUMBER.fullmatch(value.strip())
+        if match is None or (match[2] and data["unit"] not in ("ms", "ratio")):
+            raise item.error(f"must be a number of {'milliseconds' if data['unit'] == 'ms' else data['unit']}, in digits only")
+        value = float(match[0]) if match[2] else int(match[0])
+    return value if isinstance(value, bool) or not isinstance(value, (int, float)) else value * UNITS.get(item.plain, 1)
+
+
+def _level(found: Translation, item: Property, option: str) -> Any:
+    """The level of one codec, as in Java, or of the codec that is used, as in librdkafka. In both -1 is the default of gzip."""
+    codec, used = item.plain.split("_")[1], found.said("compression_type") or "none"
+    if str(item.value).strip() == "-1" and codec in ("level", "gzip"):
+        return None
+    if used not in (("gzip", "lz4", "zstd") if codec == "level" else (codec,)):
+        found.ignore(item, f"compression_type is {used!r}")
+        return None
+    return _typed(found, item, option)
+
+
+def _reset(found: Translation, item: Property, option: str) -> str:
+    value = item.text().lower()
+    return RESETS.get(value, value)
+
+
+def _assignors(found: Translation, item: Property, option: str) -> str:
+    """Names of assignors. Those that this version lacks are left out: a group uses an assignor that all members have."""
+    names = [_of_class(part) for part in item.text().split(",") if part.strip()]
+    known = _choices(found, option)
+    supported, other = [name for name in names if name in known], [name for name in names if name not in known]
+    if not supported:
+        raise item.error(f"this version has only {', '.join(known)}; one of them must be in the list, in all members of the group")
+    if other:
+        found.ignore(item, f"without {', '.join(other)}, which this version lacks")
+    return ",".join(supported)
+
+
+def _partitioner(found: Translation, item: Property, option: str) -> Any:
+    """Java's classes, and librdkafka's names, of which one is another partitioner than Java's `murmur2`."""
+    value = _of_class(item.text()) if item.name == "partitioner.class" else _typed(found, item, option)
+    if item.name == "partitioner" and value == "murmur2":
+        return "murmur2_consistent"
+    if item.name == "partitioner.class" and value not in _choices(found, option):
+        raise item.error(f"{value} is Java's; choose one of the names of the option partitioner, or pass a callable as partitioner")
+    return value
+
+
+def _serializer(found: Translation, item: Property, option: str) -> Any:
+    """Classes of Java's that have a name here. Others cannot be loaded; without a serializer, `send` takes bytes and str."""
+    value = _of_class(item.text())
+    if value in _choices(found, option):
+        return value
+    found.ignore(item, "classes of Java cannot be loaded: pass key_serializer or value_serializer a callable, or bytes to `send`")
+    return None
+
+
+def _of_class(name: str) -> str:
+    """The name here of a class of Java's."""
+    last = name.strip().rpartition(".")[2]
+    return JAVA_CLASSES.get(last, last)
+
+
+def _choices(found: Translation, option: str) -> list[str]:
+    return str(found.fields()[option].metadata["range"]).split(", ")
+
+
+RULES: Final[dict[str, security.Rule]] = {  # by the name of the property, or else of the option
+    **security.RULES,
+    "auto_offset_reset": _reset,
+    "compression_level": _level,
+    "group_protocol": lambda found, item, option: item.text().lower(),
+    "key_serializer": _serializer,
+    "partition_assignment_strategy": _assignors,
+    "partitioner": _partitioner,
+    "value_serializer": _serializer,
+}

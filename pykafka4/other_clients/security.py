@@ -1,0 +1,193 @@
+"""Rules for properties of TLS and SASL. Invariant: no value that may be secret is shown, and nothing that protects a connection is dropped.
+
+Java's stores (JKS, PKCS12) are refused with the commands that convert them: Python reads only PEM.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from functools import partial
+from pathlib import PurePath
+from typing import Any, Final, TypeAlias
+
+from pykafka4.other_clients.source import Property
+from pykafka4.other_clients.translation import Translation
+
+__all__ = ["RULES", "Rule", "parse_jaas"]
+
+Rule: TypeAlias = Callable[[Translation, Property, str], Any]  # the value of an option; None if the property does not set it
+
+NO_SASL: Final = "security.protocol has no SASL"
+TOKEN: Final = "pass sasl_oauth_token=…, a function that returns a token, to from_properties"
+CONTENTS: Final = {"keystore": "ssl.keystore.certificate.chain, ssl.keystore.key", "truststore": "ssl.truststore.certificates"}
+JAAS_TOKEN: Final = re.compile(r"""\s*(?:(?P<word>[\w.$-]+)|(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<sign>[=;]))""", re.DOTALL)
+ESCAPE: Final = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+# -- TLS
+
+
+def _store(name: str, others: tuple[str, ...], found: Translation, item: Property, option: str) -> str:
+    """A store of certificates and keys: a PEM file is taken, others are refused with the way to convert them."""
+    location = item.text().strip()
+    if "-----BEGIN" in location:
+        raise item.error(f"is the content of a file: must be its path; {CONTENTS[name]} take contents")
+    given = found.items.get(f"ssl.{name}.type")
+    form = "" if given is None or given.empty else given.text().strip().upper()
+    if form != "PEM":
+        raise item.error(_conversion(name, (option, *others), location, form))
+    for other in others:
+        found.set(other, item, location)
+    return location
+
+
+def _conversion(name: str, options: tuple[str, ...], location: str, form: str) -> str:
+    """How to convert a store of that form (empty: the property is missing)."""
+    path = PurePath(location)
+    pkcs12, pem = str(path.with_suffix(".p12")), str(path.with_suffix(".pem"))
+    if not form and path.suffix.lower() in (".pem", ".crt", ".cer"):
+        return f"ssl.{name}.type is missing, and Java's default is JKS; if {location} is a PEM file, add ssl.{name}.type=PEM"
+    commands = []
+    if form == "PKCS12" or (not form and path.suffix.lower() in (".p12", ".pfx")):
+        pkcs12, form = location, "PKCS12"
+    else:
+        pkcs12 += ".p12" if pkcs12 == location else ""
+        commands.append(
+            f"keytool -importkeystore -srckeystore {shlex.quote(location)} -destkeystore {shlex.quote(pkcs12)} -deststoretype PKCS12"
+        )
+    what = "-nokeys" if name == "truststore" else "-nodes"
+    commands.append(f"openssl pkcs12 -in {shlex.quote(pkcs12)} -out {shlex.quote(pem)} {what}")
+    given = f"a {form} store" if form else "a JKS store (Java's default, as the type is missing)"
+    passed, convert = ", ".join(f"{option}={pem!r}" for option in options), " && ".join(commands)
+    return f"{given} cannot be read; convert it: `{convert}`; then pass {passed}, or set ssl.{name}.location={pem} and ssl.{name}.type=PEM"
+
+
+def _check_hostname(found: Translation, item: Property, option: str) -> bool:
+    """Empty (Java) and `none` (librdkafka) switch the check off."""
+    value = item.text().strip().lower()
+    if value not in ("https", "none", ""):
+        raise item.error("must be https, or empty (Java) or none (librdkafka) to accept any host name")
+    return value == "https"
+
+
+def _ciphers(found: Translation, item: Property, option: str) -> str:
+    names = [name.strip() for name in re.split("[,:]", item.text()) if name.strip()]
+    if any(name.startswith(("TLS_", "SSL_")) for name in names):
+        raise item.error("OpenSSL's names are needed, for TLS 1.2 (those of TLS 1.3 are fixed): `openssl ciphers -stdname` shows both")
+    return ":".join(names)
+
+
+# -- SASL
+
+
+def _uses_sasl(found: Translation) -> bool:
+    """Files of options often list Java's defaults, such as the mechanism GSSAPI, without SASL."""
+    return found.said("security_protocol").upper().startswith("SASL_")
+
+
+def _mechanism(found: Translation, item: Property, option: str) -> str | None:
+    value = item.text().strip().upper()
+    if value != "GSSAPI" or _uses_sasl(found):
+        return value
+    found.ignore(item, NO_SASL)
+    return None
+
+
+def _token(found: Translation, item: Property, option: str) -> Any:
+    if item.plain == option:
+        return item.value
+    if _uses_sasl(found):
+        raise item.error(TOKEN)
+    found.ignore(item, NO_SASL)
+    return None
+
+
+def _kerberos(found: Translation, item: Property, option: str) -> str | None:
+    """Java and librdkafka have defaults for them, which files of options list whatever the mechanism is."""
+    if _uses_sasl(found) and found.said("sasl_mechanism").upper() == "GSSAPI":
+        return item.text()
+    found.ignore(item, "sasl_mechanism is not GSSAPI")
+    return None
+
+
+def _jaas(found: Translation, item: Property, option: str) -> None:
+    if found.given.keys() & {"sasl_oauth_token", "sasl_kerberos_keytab"}:
+        return
+    try:
+        module, options = parse_jaas(item.text())
+    except ValueError as error:
+        raise item.error(str(error)) from None
+    known = {"PlainLoginModule": _password, "ScramLoginModule": _password, "Krb5LoginModule": _keytab}
+    name = module.rpartition(".")[2]
+    if name == "OAuthBearerLoginModule":
+        raise item.error(f"a login module cannot get the tokens here; {TOKEN}")
+    if name not in known:
+        raise item.error(f"the login module is not supported, only {', '.join(known)}; for a service with tokens, {TOKEN}")
+    for option, value in known[name](found, item, options).items():
+        found.set(option, item, value)
+
+
+def _password(found: Translation, item: Property, options: dict[str, str]) -> dict[str, str]:
+    if options.get("tokenauth", "").lower() == "true":
+        raise item.error("delegation tokens (tokenauth) are not supported; use the user's own name and password")
+    for name in ("username", "password"):
+        if name not in options and f"sasl_{name}" not in found.given:
+            raise item.error(f"{name} is missing; add it, or pass sasl_{name}=… to from_properties")
+    return {f"sasl_{name}": options[name] for name in ("username", "password") if name in options}
+
+
+def _keytab(found: Translation, item: Property, options: dict[str, str]) -> dict[str, str]:
+    has_keytab = options.get("useKeyTab", "").lower() == "true"
+    if has_keytab and "keyTab" not in options:
+        raise item.error("keyTab is missing; add it, or pass sasl_kerberos_keytab=… to from_properties")
+    if "ticketCache" in options and not has_keytab:
+        raise item.error("ticketCache cannot be chosen for one client; set KRB5CCNAME in the environment of the process")
+    names = {"serviceName": "service_name", "principal": "principal", **({"keyTab": "keytab"} if has_keytab else {})}
+    return {f"sasl_kerberos_{ours}": options[name] for name, ours in names.items() if name in options}
+
+
+def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
+    """(class of the login module, its options) of `class flag name=value …;`, as Kafka reads it. ValueError, without any of the text."""
+    tokens, at, end = [], 0, len(text.rstrip())
+    while at < end:
+        match = JAAS_TOKEN.match(text, at)
+        if match is None:
+            raise ValueError(f"cannot be read at character {at + 1}: a value with other characters than letters and digits needs quotes")
+        tokens.append((match.lastgroup, match[match.lastgroup or 0]))
+        at = match.end()
+    if len(tokens) < 3 or tokens[-1] != ("sign", ";") or tokens.index(("sign", ";")) != len(tokens) - 1:
+        raise ValueError("must be one login module: class, flag, options, and a semicolon at the end")
+    (first, module), (second, flag), *rest = tokens[:-1]
+    if first != "word" or second != "word" or flag.lower() not in ("required", "requisite", "sufficient", "optional") or len(rest) % 3:
+        raise ValueError('must be `class required name="value" …;`')
+    options = {}
+    for (kind, name), sign, (form, value) in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
+        if kind != "word" or sign != ("sign", "=") or form == "sign":
+            raise ValueError('an option must be name="value"')
+        options[name] = value if form == "word" else ESCAPE.sub(_unescaped, value[1:-1])
+    return module, options
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    """As java.io.StreamTokenizer does it."""
+    text = match[1]
+    return chr(int(text, 8)) if text[0] in "01234567" else ESCAPES.get(text, text)
+
+
+# By the name of the property, or else of the option.
+RULES: Final[dict[str, Rule]] = {
+    "sasl_jaas_config": _jaas,
+    **dict.fromkeys(("sasl_kerberos_keytab", "sasl_kerberos_principal", "sasl_kerberos_service_name"), _kerberos),
+    "sasl_mechanism": _mechanism,
+    "sasl_oauth_token": _token,
+    "security_protocol": lambda found, item, option: item.text().strip().upper(),  # librdkafka's values are in lower case
+    "ssl_ca_location": lambda found, item, option: None if item.value == "probe" else item.text(),  # the system's authorities, the default
+    "ssl_ciphers": _ciphers,
+    "ssl_endpoint_identification_algorithm": _check_hostname,
+    "ssl_keystore_location": partial(_store, "keystore", ("ssl_keyfile",)),
+    "ssl_truststore_location": partial(_store, "truststore", ()),
+    **dict.fromkeys(("ssl_keystore_type", "ssl_truststore_type"), lambda found, item, option: None),  # read with the location
+}

@@ -1,0 +1,109 @@
+"""Reads properties from a file in the format of java.util.Properties, or from a mapping. No value that may be secret is shown."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from pykafka4.errors import ConfigError, shown, with_article
+
+__all__ = ["LARGEST_FILE", "Properties", "Property", "read"]
+
+Properties: TypeAlias = str | os.PathLike[str] | Mapping[str, str | int | float | bool | None]
+
+LARGEST_FILE: Final = 2**20  # bytes
+LINE_END: Final = re.compile(r"\r\n|\r|\n")
+SECRET: Final = re.compile("user.?name|password|passphrase|jaas|key|token|secret|pem|certificate|credential|user.info", re.IGNORECASE)
+
+
+@attrs.frozen
+class Property:
+    """A property, and where it is. As text it is `name='value'`, or only the name if the value may be secret."""
+
+    name: str
+    value: Any = attrs.field(repr=False)
+    where: str  # "client.properties, line 3", or "the mapping"
+
+    def __str__(self) -> str:
+        return self.name if self.secret else f"{self.name}={shown(self.value)}"
+
+    @property
+    def plain(self) -> str:
+        """The name as an option is spelt."""
+        return self.name.replace(".", "_")
+
+    @property
+    def secret(self) -> bool:
+        """Whether the value must not be shown."""
+        return SECRET.search(self.name) is not None
+
+    @property
+    def empty(self) -> bool:
+        """Whether it leaves the default."""
+        return self.value is None or (isinstance(self.value, str) and not self.value.strip())
+
+    def text(self) -> str:
+        """The value as text without surrounding spaces. Raises ConfigError if it is neither text nor a number."""
+        if isinstance(self.value, bool) or not isinstance(self.value, (str, int, float)):
+            raise self.error(f"must be text, not a {type(self.value).__name__}")
+        return str.__str__(self.value) if isinstance(self.value, str) else str(self.value)
+
+    def error(self, why: str) -> ConfigError:
+        """The error to raise: place, property, value and reason."""
+        return ConfigError(f"{self.where}: {self}: {why}")
+
+
+def read(source: Properties) -> Iterator[Property]:
+    """The properties of a file or mapping, in order. Raises ConfigError, TypeError, OSError."""
+    if isinstance(source, Mapping):
+        return (_of_mapping(name, value) for name, value in source.items())
+    if isinstance(source, (str, os.PathLike)):
+        return _of_file(Path(source))
+    raise TypeError(f"expected the path of a .properties file, or a mapping of names to values, not {with_article(type(source).__name__)}")
+
+
+def _of_mapping(name: object, value: object) -> Property:
+    if not isinstance(name, str):
+        raise TypeError(f"the mapping: a name must be a str, not {shown(name)}")
+    return Property(str.__str__(name), value, "the mapping")
+
+
+def _of_file(path: Path) -> Iterator[Property]:
+    from javaproperties import InvalidUEscapeError, KeyValue, parse  # here, as few applications need it
+
+    elements, line = parse(_content(path)), 1
+    while True:
+        try:
+            element = next(elements, None)
+        except InvalidUEscapeError:  # its message has a part of the value, so it must not become a context
+            break
+        if element is None:
+            return
+        if isinstance(element, KeyValue):
+            yield Property(element.key, element.value.strip(), f"{path}, line {line}")
+        line += len(LINE_END.findall(element.source))
+    raise ConfigError(f"{path}, line {line}: \\u needs four hexadecimal digits; write \\\\ for a backslash")
+
+
+def _content(path: Path) -> str:
+    """The text of the file. Java reads ISO-8859-1, and editors write UTF-8: hardly any text in the former is valid in the latter."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+    except (OSError, ValueError):
+        if "=" not in str(path) and "\n" not in str(path):
+            raise
+        data = None
+    if data is None:  # the path may be a text with a password, so the error above must not become a context
+        raise ConfigError("what was passed is no path of a file that can be read, but perhaps the content of one: pass its path, or a dict")
+    if len(data) > LARGEST_FILE:
+        raise ConfigError(f"{path}: larger than {LARGEST_FILE:,} bytes, so it is not a file of properties")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("iso-8859-1")
