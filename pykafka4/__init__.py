@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pykafka4.errors import ForkedClientError as ForkedClientError
     from pykafka4.errors import GroupError as GroupError
     from pykafka4.errors import GroupNotEmpty as GroupNotEmpty
+    from pykafka4.errors import HostNotAllowed as HostNotAllowed
     from pykafka4.errors import InvalidOffset as InvalidOffset
     from pykafka4.errors import KafkaError as KafkaError
     from pykafka4.errors import KafkaTimeoutError as KafkaTimeoutError
@@ -107,6 +108,7 @@ _HOMES = {
         "ForkedClientError",
         "GroupError",
         "GroupNotEmpty",
+        "HostNotAllowed",
         "InvalidOffset",
         "KafkaError",
         "KafkaTimeoutError",

@@ -164,6 +164,15 @@ def _(wire: Wire) -> None:
     refused(Producer, "proxy_url", "ftp://127.0.0.1:21", shown="proxy_url: the scheme 'ftp' is none of socks5, socks5h, http")
 
 
+@shows("allowed_hosts")
+def _(wire: Wire) -> None:
+    assert wire.produce(allowed_hosts="127.0.0.0/8,example.com")
+    producer = wire.producer(allowed_hosts=["example.com"], delivery_timeout_ms=500)
+    wire.server.do(lambda cluster: [cluster.move_address(node, "localhost", broker.port) for node, broker in cluster.brokers.items()])
+    with pytest.raises(DeliveryFailed, match="not in allowed_hosts"):
+        producer.send("t", b"v").result(SECONDS)
+
+
 @shows("client_id")
 def _(wire: Wire) -> None:
     wire.produce(client_id="billing-7")

@@ -24,6 +24,7 @@ __all__ = [
     "ForkedClientError",
     "GroupError",
     "GroupNotEmpty",
+    "HostNotAllowed",
     "InvalidOffset",
     "KafkaError",
     "KafkaTimeoutError",
@@ -110,6 +111,12 @@ class ConnectionLost(KafkaError, ConnectionError):
     """A broker could not be reached, or the connection broke."""
 
     code: ErrorCode | str = "CONNECTION_LOST"
+
+
+class HostNotAllowed(ConnectionLost):
+    """A broker advertises a host that `allowed_hosts` does not allow; the client does not connect to it."""
+
+    code: ErrorCode | str = "HOST_NOT_ALLOWED"
 
 
 class AuthenticationError(ConnectionLost):

@@ -31,6 +31,7 @@ from pykafka4.options.fields import (
     text,
     whole,
 )
+from pykafka4.options.hosts import AllowedHosts, parse_allowed_hosts
 from pykafka4.options.policies import SETTINGS, RateLimit, TopicPolicy, check_level, policies_of, policy_with, rates_of
 from pykafka4.options.proxy import Proxy, parse_proxy
 from pykafka4.options.security import SecurityConfig
@@ -126,6 +127,16 @@ class ClientConfig(SecurityConfig):
             "It looks up the names of brokers.",
         },
     )
+    allowed_hosts: AllowedHosts | None = attrs.field(
+        default=None,
+        converter=parse_allowed_hosts,
+        metadata={
+            "unit": "",
+            "range": "host or network, …",
+            "doc": "Hosts that brokers may advertise: names (`example.com`, with its subdomains) and networks (`10.0.0.0/8`). "
+            "The client connects to no other host, besides `bootstrap_servers`. None: any.",
+        },
+    )
     client_id: str = text("pykafka4", "Name shown in the brokers' logs, quotas and metrics.")
     request_timeout_ms: float = millis(
         30_000,
@@ -148,6 +159,10 @@ class ClientConfig(SecurityConfig):
     receive_message_max_bytes: int = number(
         100 * MIB, "bytes", "A larger response is rejected before memory is allocated for it.", low=1024
     )
+
+    def allows(self, host: str) -> bool:
+        """Whether the client may connect to `host`: by `allowed_hosts`, or as a bootstrap server."""
+        return self.allowed_hosts is None or self.allowed_hosts.allows(host) or host in dict(self.bootstrap_servers)
 
     @classmethod
     def parse(cls: type[C], options: Mapping[str, Any]) -> C:
@@ -512,6 +527,7 @@ def typed(cls: type[SecurityConfig]) -> list[tuple[str, str]]:
     special = {
         "bootstrap_servers": "Servers",
         "proxy_url": "str | None",
+        "allowed_hosts": "str | Iterable[str] | None",
         "acks": "str | int",
         "partitioner": "str | PartitionFunction",
         "hooks": "Any",

@@ -46,6 +46,7 @@ class ClientOptions(SecurityOptions, total=False):
 
     bootstrap_servers: Servers
     proxy_url: str | None
+    allowed_hosts: str | Iterable[str] | None
     client_id: str
     request_timeout_ms: float
     retry_backoff_ms: float

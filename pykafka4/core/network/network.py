@@ -30,7 +30,7 @@ from pykafka4.core.network.journal import Journal
 from pykafka4.core.network.refusals import Refusals
 from pykafka4.core.network.troubles import REPEAT_S, Troubles
 from pykafka4.core.network.words import Words
-from pykafka4.errors import ConnectionLost, KafkaError
+from pykafka4.errors import ConnectionLost, HostNotAllowed, KafkaError
 from pykafka4.options.config import ClientConfig
 from pykafka4.records import Written
 from pykafka4.wire.buffers import Buffer
@@ -495,6 +495,10 @@ class Network:
         for request in endpoint.waiting:
             connection.submit(now, request)
         endpoint.waiting.clear()
+        if not self._config.allows(endpoint.host):
+            connection.poison(HostNotAllowed(f"{endpoint.address}: not in allowed_hosts, though broker {connection.node} advertises it"))
+            self._ended(now, endpoint, connection)
+            return
         self._links[link] = endpoint
         self._connect.append(Connect(link, endpoint.host, endpoint.port))
         self._set_alarm(endpoint, connection.wake_at)

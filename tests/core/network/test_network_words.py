@@ -8,7 +8,7 @@ import pytest
 
 from pykafka4.core import ANY
 from pykafka4.core.network.network import via
-from pykafka4.errors import ConnectionLost
+from pykafka4.errors import ConnectionLost, HostNotAllowed
 from tests.core.network.network_harness import NetworkHarness
 from tests.core.scripted_brokers import REFUSED
 
@@ -83,6 +83,24 @@ def test_an_advertised_loopback_address_is_named_where_the_bootstrap_address_is_
     why = harness.network.why_down(1)
     assert "advertised.listeners" in why
     assert ("every machine has for itself" in why) is told
+
+
+def test_a_host_that_is_not_allowed_is_never_connected_to_and_named() -> None:
+    harness = NetworkHarness(bootstrap_servers="b1:1", allowed_hosts=["h3", "10.0.0.0/8"])
+    harness.network.want(ANY)
+    harness.poll(0.0)
+    harness.accept(0.0)
+    harness.placed()
+    harness.open(3)
+    refused = harness.submit(2)
+    assert harness.outage(0.0, 5.0) == []
+    assert isinstance(refused.failure.reason, HostNotAllowed)
+    assert harness.network.why_down(2) == "h2:2 not in allowed_hosts, though broker 2 advertises it"
+    harness.network.set_addresses(5.0, {1: ("b1", 7), 2: ("10.7.7.7", 2)})
+    for node in (1, 2):
+        harness.network.want(node)
+    harness.poll(5.0)
+    assert [connect.host for connect in harness.connects[-2:]] == ["b1", "10.7.7.7"], "a bootstrap server, and one in the network"
 
 
 def test_why_down_names_the_address_of_a_node_and_its_error() -> None:
