@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
-from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Never, Self, Unpack, overload
 
@@ -20,25 +19,20 @@ from pykafka4.consumer.arguments import (
     OnDone,
     PartitionList,
     Partitions,
-    SeekOffsets,
-    Topics,
-    as_seek_offsets,
-    as_timestamp,
     check_lease,
 )
 from pykafka4.consumer.guard import Iteration
+from pykafka4.consumer.handle import ConsumerHandle
 from pykafka4.consumer.processing.plan import Handler, Order, Stop, check_commits, plan
 from pykafka4.consumer.processing.work import Processed
 from pykafka4.consumer.transactional import TransactionalReads
-from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import ConfigError
 from pykafka4.errors.frames import guarded
-from pykafka4.misuse import api_timeout, check_timeout, refuse_keywords, refuse_pickling, topic_partition
+from pykafka4.misuse import api_timeout, check_timeout, refuse_keywords, topic_partition
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.options.properties import Properties, create
 from pykafka4.options.typed import ConsumerOptions
-from pykafka4.other_clients.names import method_hint
-from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
 
 __all__ = ["Consumer"]
@@ -49,14 +43,18 @@ PLAIN_PRODUCER: Final = (
 )
 
 
-class Consumer:
+class Consumer(ConsumerHandle):
     """The consumer for asyncio: `async for record in consumer`, `await consumer.poll()`; the methods that wait are awaited.
 
     Options are those of `pykafka4.Consumer`; `client` may be shared with other producers and consumers. It belongs to the event loop that
     it is first used on. One task at a time polls; other tasks may call the other methods meanwhile. Methods of a rebalance listener may be
-    coroutines or plain functions; they run inside `poll` and iteration. Partitions are `TopicPartition`s or (topic, partition) pairs,
-    timeouts are seconds.
+    coroutines or plain functions; they run inside `poll` and iteration. Cancelling the poll does not cancel such a coroutine: it runs in a
+    task of its own, and the next poll waits for its end. Partitions are `TopicPartition`s or (topic, partition) pairs, timeouts are
+    seconds.
     """
+
+    _name = "aio.Consumer"
+    _session: TaskConsumerSession
 
     @guarded
     def __init__(self, client: Client | None = None, **options: Unpack[ConsumerOptions]) -> None:
@@ -76,34 +74,12 @@ class Consumer:
 
     # -- what to read
 
-    def subscribe(self, topics: Topics = (), listener: object | None = None, exclude: Topics | None = None, **unknown: Never) -> None:
-        """Read `topics`, names or a pattern, as a member of the group; the next poll joins it. See pykafka4.Consumer.subscribe.
-
-        Each method of `listener` is a coroutine function or a plain function. A poll waits for its end. Cancelling the poll does not cancel
-        the coroutine: it runs in a task of its own, and the next poll waits for it.
-        """
-        if unknown:
-            refuse_keywords("aio.Consumer.subscribe", unknown)
-        self._plain().assignment.subscribe(topics, listener, exclude)
-
     async def unsubscribe(self) -> None:
         """Leave the group and release all partitions, also those of `assign`. With enable_auto_commit, finished records are committed.
 
         If it is cancelled, the partitions are released all the same; whether the last commit is carried out is not known then.
         """
         await self._session.await_unsubscribe()
-
-    def assign(self, partitions: Partitions) -> None:
-        """See pykafka4.Consumer.assign."""
-        self._plain().assignment.assign(partitions)
-
-    def assignment(self) -> set[TopicPartition]:
-        """See pykafka4.Consumer.assignment."""
-        return set(self._session.reader.claims)
-
-    def subscription(self) -> set[str]:
-        """See pykafka4.Consumer.subscription."""
-        return self._session.assignment.subscription()
 
     # -- records
 
@@ -117,13 +93,6 @@ class Consumer:
         if unknown:
             refuse_keywords("aio.Consumer.poll", unknown)
         return await self._session.next_list(timeout, max_records)
-
-    def wakeup(self) -> None:
-        """Make the running poll, or the next one if none is running, return immediately: with [] if there are no records.
-
-        May be called from any thread and from signal handlers. Iteration continues; `close` ends it.
-        """
-        self._session.wakeup()
 
     async def extend_lease(self, seconds: float) -> None:
         """Work on the records in hand beyond max_poll_interval_ms. See pykafka4.Consumer.extend_lease."""
@@ -139,47 +108,13 @@ class Consumer:
 
     # -- positions
 
-    @overload
-    def seek(self, partition: TopicPartition | tuple[str, int], offset: int) -> None: ...
-
-    @overload
-    def seek(self, partition: SeekOffsets) -> None: ...
-
-    def seek(self, partition: TopicPartition | tuple[str, int] | SeekOffsets, offset: int | None = None) -> None:
-        """See pykafka4.Consumer.seek."""
-        self._plain().seek(as_seek_offsets(partition, offset))
-
-    def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
-        """See pykafka4.Consumer.seek_to_beginning."""
-        self._plain().seek_to(partitions, Start.EARLIEST, "seek_to_beginning")
-
     async def seek_to_end(self, partitions: Partitions | None = None, timeout: float | None = None) -> None:
         """See pykafka4.Consumer.seek_to_end."""
         await self._session.await_seek_to_end(partitions, api_timeout(timeout))
 
-    def seek_to_time(self, time: int | datetime, partitions: Partitions | None = None) -> None:
-        """See pykafka4.Consumer.seek_to_time."""
-        self._plain().seek_to(partitions, Since(as_timestamp(time)), "seek_to_time")
-
     async def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
         """See pykafka4.Consumer.position."""
         return await self._session.await_position(topic_partition(partition), api_timeout(timeout))
-
-    def lag(self, partition: TopicPartition | tuple[str, int]) -> int | None:
-        """See pykafka4.Consumer.lag."""
-        return self._plain().lag(topic_partition(partition))
-
-    def pause(self, partitions: Partitions) -> None:
-        """See pykafka4.Consumer.pause."""
-        self._plain().pause(partitions)
-
-    def resume(self, partitions: Partitions) -> None:
-        """See pykafka4.Consumer.resume."""
-        self._plain().resume(partitions)
-
-    def paused(self) -> set[TopicPartition]:
-        """See pykafka4.Consumer.paused."""
-        return set(self._session.reader.paused)
 
     # -- commits
 
@@ -220,10 +155,6 @@ class Consumer:
             return (await self._session.await_committed((partitions,), limit))[topic_partition(partitions)]
         return await self._session.await_committed(partitions, limit)
 
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """See pykafka4.Consumer.group_metadata. Waits for a turn of the client's thread."""
-        return self._plain().transactional.group_metadata()
-
     # -- handlers
 
     async def process(
@@ -249,7 +180,7 @@ class Consumer:
         If it is cancelled, the handlers that run are cancelled, and their records are not finished. What is finished is committed, and the
         consumer stands at the first record that is not.
         """
-        session = self._plain()
+        session = self._visit()
         session.check()
         check_commits(session.config)
         session.transactional.check_none("process")
@@ -263,14 +194,6 @@ class Consumer:
         return work.result()
 
     # -- the rest
-
-    def status(self) -> dict[str, Any]:
-        """See pykafka4.Consumer.status. Waits for turns of the client's thread; if that is stuck, for 5 s."""
-        return {**self._session.runtime.status(), "consumer": self._session.status()}
-
-    def stats(self) -> dict[str, int]:
-        """See pykafka4.Consumer.stats."""
-        return self._session.stats()
 
     async def close(self, timeout: float | None = None) -> None:
         """Commit finished records (with enable_auto_commit), call the listener, leave the group, release everything.
@@ -294,8 +217,7 @@ class Consumer:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self._close(failed=error is not None)
 
-    def _plain(self) -> TaskConsumerSession:
-        """For methods that wait for nothing."""
+    def _visit(self) -> TaskConsumerSession:
         self._session.home.visit()
         return self._session
 
@@ -304,19 +226,10 @@ class Consumer:
         self._session.transactional.check()
         return self._session.transactional
 
-    def __repr__(self) -> str:
-        return f"<aio.Consumer of group {self._session.config.group_id!r} at {self._session.runtime!r}>"
-
-    if not TYPE_CHECKING:  # a type checker would accept every name
+    if not TYPE_CHECKING:
 
         def _in_transaction(self) -> Any:
             raise ConfigError(PLAIN_PRODUCER)
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(method_hint("aio.Consumer", name, dir(type(self))))
-
-    def __reduce__(self) -> Any:
-        return refuse_pickling("aio.Consumer")
 
 
 class Records:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
-from datetime import datetime
 from functools import partial
 from itertools import chain
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Never, Self, Unpack, overload
+from typing import Literal, Never, Self, Unpack, overload
 
 from pykafka4.client.client import Client
 from pykafka4.consumer.arguments import (
@@ -21,14 +20,12 @@ from pykafka4.consumer.arguments import (
     OnDone,
     PartitionList,
     Partitions,
-    SeekOffsets,
     Topics,
-    as_seek_offsets,
-    as_timestamp,
     check_lease,
     check_listener,
 )
 from pykafka4.consumer.guard import Iteration
+from pykafka4.consumer.handle import ConsumerHandle
 from pykafka4.consumer.processing.dead_letters import Sends
 from pykafka4.consumer.processing.limits import Limits
 from pykafka4.consumer.processing.plan import Handler, Order, Stop, check_commits, check_sends, plan
@@ -37,29 +34,29 @@ from pykafka4.consumer.processing.streams import Streams, open_streams, stream_c
 from pykafka4.consumer.processing.work import Processed, Work
 from pykafka4.consumer.session import ConsumerSession
 from pykafka4.consumer.transactional import TransactionalReads
-from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import ConfigError
 from pykafka4.errors.frames import guarded
-from pykafka4.misuse import api_timeout, check_timeout, refuse_keywords, refuse_pickling, topic_partition
+from pykafka4.misuse import api_timeout, check_timeout, refuse_keywords, topic_partition
 from pykafka4.net import system
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.options.properties import Properties, create
 from pykafka4.options.typed import ConsumerOptions
-from pykafka4.other_clients.names import method_hint
-from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.common import checked_callback
 from pykafka4.wire.records.hot import Record
 
 __all__ = ["Consumer"]
 
 
-class Consumer:
+class Consumer(ConsumerHandle):
     """Reads records from Kafka: with `subscribe` as a member of a group, with `assign` from given partitions, or both at once.
 
     `Consumer(bootstrap_servers="host:9092", **options)` owns a client; `Consumer(client=client, **options)` shares one. Options are those
     of `ConsumerConfig` (docs/options.md). Use a consumer from one thread at a time; heartbeats are sent in the background. Rebalance
     listeners run inside `poll` and iteration. Partitions are `TopicPartition`s or (topic, partition) pairs, timeouts are seconds.
     """
+
+    _name = "Consumer"
 
     @guarded
     def __init__(
@@ -97,42 +94,9 @@ class Consumer:
 
     # -- what to read
 
-    def subscribe(self, topics: Topics = (), listener: object | None = None, exclude: Topics | None = None, **unknown: Never) -> None:
-        """Read `topics` as a member of the group, instead of the topics subscribed before. The next poll joins the group.
-
-        `topics` is a list of names, or a pattern: a text or `re.Pattern`. An item of a list is a name, unless it is an `re.Pattern`.
-        A pattern means all topics, also later ones, whose whole name matches and that `exclude` does not name (a pattern, or a list
-        as for `topics`). Internal topics are left out (exclude_internal_topics). New topics are noticed within metadata_max_age_ms.
-        With group_protocol="consumer", the coordinator matches a `SubscriptionPattern`, on its own or in the list.
-
-        `listener` has at least one of the methods on_partitions_assigned, on_partitions_revoked, on_partitions_lost; each is called with a
-        list of TopicPartitions. Without on_partitions_lost, on_partitions_revoked is called instead.
-        Raises ConfigError without a group_id, for a topic of which partitions are assigned by `assign`, for what is no regular expression,
-        and for one that could take exponential time.
-        """
-        if unknown:
-            refuse_keywords("Consumer.subscribe", unknown)
-        self._session.assignment.subscribe(topics, listener, exclude)
-
     def unsubscribe(self) -> None:
         """Leave the group and release all partitions, also those of `assign`. With enable_auto_commit, finished records are committed."""
         self._session.assignment.unsubscribe()
-
-    def assign(self, partitions: Partitions) -> None:
-        """Read exactly these partitions, in addition to subscribed topics. Partitions that are already assigned keep their positions.
-
-        Reading begins at the offset that the group has committed. Without one, or without a group_id, auto_offset_reset decides.
-        Raises ConfigError for duplicates and for partitions of subscribed topics.
-        """
-        self._session.assignment.assign(partitions)
-
-    def assignment(self) -> set[TopicPartition]:
-        """The partitions that this consumer reads now."""
-        return set(self._session.reader.claims)
-
-    def subscription(self) -> set[str]:
-        """The subscribed topics; with a pattern, those that match it, as far as that is known."""
-        return self._session.assignment.subscription()
 
     # -- records
 
@@ -151,14 +115,6 @@ class Consumer:
         if unknown:
             refuse_keywords("Consumer.poll", unknown)
         return self._session.poll(timeout, max_records)
-
-    def wakeup(self) -> None:
-        """Make the running poll, or the next one if none is running, return immediately: with [] if there are no records.
-
-        May be called from any thread and from signal handlers. Iteration continues; `close` ends it.
-        Other methods raise KafkaError if a signal handler or destructor calls them while a poll on the same thread takes records.
-        """
-        self._session.wakeup()
 
     def extend_lease(self, seconds: float) -> None:
         """Work on the records in hand for up to `seconds` from now, beyond max_poll_interval_ms, without losing the partitions.
@@ -190,28 +146,6 @@ class Consumer:
     def _lists(self, iteration: Iteration) -> Iterator[Iterator[Record]]:
         yield from self._session.lists(iteration)
 
-    # -- positions
-
-    @overload
-    def seek(self, partition: TopicPartition | tuple[str, int], offset: int) -> None: ...
-
-    @overload
-    def seek(self, partition: SeekOffsets) -> None: ...
-
-    def seek(self, partition: TopicPartition | tuple[str, int] | SeekOffsets, offset: int | None = None) -> None:
-        """Continue at `offset`; records before it count as finished, and records that are already buffered are dropped.
-
-        A mapping moves several partitions in one call: `seek({("orders", 0): 5, ("orders", 1): 7})`. With thousands of partitions this is
-        much faster than one call for each. Nothing moves if one of them is wrong.
-
-        Raises ConfigError for a negative offset or a partition that is not assigned to this consumer.
-        """
-        self._session.seek(as_seek_offsets(partition, offset))
-
-    def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
-        """Continue at the first available record. None: of all assigned partitions. Raises ConfigError for one that is not assigned."""
-        self._session.seek_to(partitions, Start.EARLIEST, "seek_to_beginning")
-
     def seek_to_end(self, partitions: Partitions | None = None, timeout: float | None = None) -> None:
         """Continue at the end that the log has now: records that are written after the call are returned. None: of all that are assigned.
 
@@ -220,15 +154,6 @@ class Consumer:
         """
         self._session.seek_to_end(partitions, api_timeout(timeout))
 
-    def seek_to_time(self, time: int | datetime, partitions: Partitions | None = None) -> None:
-        """Continue at the first record whose timestamp is `time` or later; without one, at the end of the log.
-
-        `time` is in milliseconds since 1970, or a datetime with a time zone. None: in all assigned partitions. The offset is looked up by
-        the next poll; `position` waits for it.
-        Raises ConfigError for a partition that is not assigned, or a datetime without a time zone.
-        """
-        self._session.seek_to(partitions, Since(as_timestamp(time)), "seek_to_time")
-
     def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
         """The offset of the next record to return. Waits up to `timeout` seconds (default 60) until it is known.
 
@@ -236,25 +161,6 @@ class Consumer:
         known, and errors of this partition as `poll` does.
         """
         return self._session.position(topic_partition(partition), api_timeout(timeout))
-
-    def lag(self, partition: TopicPartition | tuple[str, int]) -> int | None:
-        """The number of offsets from the position to the end of the log, as of the last response; None while either is unknown."""
-        return self._session.lag(topic_partition(partition))
-
-    def pause(self, partitions: Partitions) -> None:
-        """Return no records of these partitions until `resume`; assignment and position do not change.
-
-        A rebalance that gives a partition straight back keeps its pause; a partition that another member had in between is not paused.
-        """
-        self._session.pause(partitions)
-
-    def resume(self, partitions: Partitions) -> None:
-        """Return records of these partitions again."""
-        self._session.resume(partitions)
-
-    def paused(self) -> set[TopicPartition]:
-        """The paused partitions."""
-        return set(self._session.reader.paused)
 
     # -- commits
 
@@ -299,13 +205,6 @@ class Consumer:
         if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
             return self._session.commits.committed((partitions,), limit)[topic_partition(partitions)]
         return self._session.commits.committed(partitions, limit)
-
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """This member as the group's coordinator knows it, for `Producer.send_offsets_to_transaction`; take it anew for each transaction.
-
-        Raises ConfigError without a group_id, GroupError while a consumer that has subscribed is not a member. Source: KIP-447.
-        """
-        return self._session.transactional.group_metadata()
 
     def _in_transaction(self) -> TransactionalReads:
         """For `Producer.transaction`."""
@@ -427,14 +326,6 @@ class Consumer:
 
     # -- the rest
 
-    def status(self) -> dict[str, Any]:
-        """Why nothing is flowing: the client's status, the member's state, and what each partition waits for."""
-        return {**self._session.runtime.status(), "consumer": self._session.status()}
-
-    def stats(self) -> dict[str, int]:
-        """`fetched_bytes` so far, `buffered_bytes` that wait for `poll`, and the number of assigned `partitions`."""
-        return self._session.stats()
-
     def close(self, timeout: float | None = None) -> None:
         """Commit finished records (with enable_auto_commit), call the listener, leave the group, release everything.
 
@@ -463,14 +354,3 @@ class Consumer:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._finalizer.detach()
         self._session.close(failed=error is not None)
-
-    def __repr__(self) -> str:
-        return f"<Consumer of group {self._session.config.group_id!r} at {self._session.runtime!r}>"
-
-    if not TYPE_CHECKING:  # a type checker would accept every name
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(method_hint("Consumer", name, dir(type(self))))
-
-    def __reduce__(self) -> Any:
-        return refuse_pickling("Consumer")

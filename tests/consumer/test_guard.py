@@ -86,7 +86,7 @@ def test_guarded_methods_refuse_a_second_thread(server: ModelServer, make: Maker
 def test_calls_are_recognized_on_a_stack(name: str) -> None:
     """Otherwise the next call takes one that is still running for one that Ctrl-C ended, or the other way round."""
     source = getsource(getattr(Consumer, name))
-    found = re.findall(r"self\._session\.(assignment\.|commits\.|)(\w+)\(", source)
+    found = re.findall(r"self\.(?:_session|_visit\(\))\.(assignment\.|commits\.|)(\w+)\(", source)
     assert found
     assert all(getattr(OWNERS[owner], method).__code__ in CALLS for owner, method in found)
 

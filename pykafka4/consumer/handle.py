@@ -1,0 +1,147 @@
+"""The methods of `Consumer` and `aio.Consumer` that wait for nothing, or only for a turn of the client's thread."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Never, overload
+
+from pykafka4.consumer.arguments import Partitions, SeekOffsets, Topics, as_seek_offsets, as_timestamp
+from pykafka4.consumer.session import ConsumerSession
+from pykafka4.core.subscription import Since, Start
+from pykafka4.misuse import refuse_keywords, refuse_pickling, topic_partition
+from pykafka4.other_clients.names import method_hint
+from pykafka4.records import ConsumerGroupMetadata, TopicPartition
+
+__all__ = ["ConsumerHandle"]
+
+
+class ConsumerHandle:
+    """The common base of `Consumer` and `aio.Consumer`."""
+
+    _name: ClassVar[str]
+    _session: ConsumerSession
+
+    def _visit(self) -> ConsumerSession:
+        """The session, for a method that waits for nothing."""
+        return self._session
+
+    # -- what to read
+
+    def subscribe(self, topics: Topics = (), listener: object | None = None, exclude: Topics | None = None, **unknown: Never) -> None:
+        """Read `topics` as a member of the group, instead of the topics subscribed before. The next poll joins the group.
+
+        `topics` is a list of names, or a pattern: a text or `re.Pattern`. An item of a list is a name, unless it is an `re.Pattern`.
+        A pattern means all topics, also later ones, whose whole name matches and that `exclude` does not name (a pattern, or a list
+        as for `topics`). Internal topics are left out (exclude_internal_topics). New topics are noticed within metadata_max_age_ms.
+        With group_protocol="consumer", the coordinator matches a `SubscriptionPattern`, on its own or in the list.
+
+        `listener` has at least one of the methods on_partitions_assigned, on_partitions_revoked, on_partitions_lost; each is called with a
+        list of TopicPartitions. Without on_partitions_lost, on_partitions_revoked is called instead.
+        Raises ConfigError without a group_id, for a topic of which partitions are assigned by `assign`, for what is no regular expression,
+        and for one that could take exponential time.
+        """
+        if unknown:
+            refuse_keywords(f"{self._name}.subscribe", unknown)
+        self._visit().assignment.subscribe(topics, listener, exclude)
+
+    def assign(self, partitions: Partitions) -> None:
+        """Read exactly these partitions, in addition to subscribed topics. Partitions that are already assigned keep their positions.
+
+        Reading begins at the offset that the group has committed. Without one, or without a group_id, auto_offset_reset decides.
+        Raises ConfigError for duplicates and for partitions of subscribed topics.
+        """
+        self._visit().assignment.assign(partitions)
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that this consumer reads now."""
+        return set(self._session.reader.claims)
+
+    def subscription(self) -> set[str]:
+        """The subscribed topics; with a pattern, those that match it, as far as that is known."""
+        return self._session.assignment.subscription()
+
+    def wakeup(self) -> None:
+        """Make the running poll, or the next one if none is running, return immediately: with [] if there are no records.
+
+        May be called from any thread and from signal handlers. Iteration continues; `close` ends it.
+        Other methods raise KafkaError if a signal handler or destructor calls them while a poll on the same thread takes records.
+        """
+        self._session.wakeup()
+
+    # -- positions
+
+    @overload
+    def seek(self, partition: TopicPartition | tuple[str, int], offset: int) -> None: ...
+
+    @overload
+    def seek(self, partition: SeekOffsets) -> None: ...
+
+    def seek(self, partition: TopicPartition | tuple[str, int] | SeekOffsets, offset: int | None = None) -> None:
+        """Continue at `offset`; records before it count as finished, and records that are already buffered are dropped.
+
+        A mapping moves several partitions in one call: `seek({("orders", 0): 5, ("orders", 1): 7})`. With thousands of partitions this is
+        much faster than one call for each. Nothing moves if one of them is wrong.
+
+        Raises ConfigError for a negative offset or a partition that is not assigned to this consumer.
+        """
+        self._visit().seek(as_seek_offsets(partition, offset))
+
+    def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
+        """Continue at the first available record. None: of all assigned partitions. Raises ConfigError for one that is not assigned."""
+        self._visit().seek_to(partitions, Start.EARLIEST, "seek_to_beginning")
+
+    def seek_to_time(self, time: int | datetime, partitions: Partitions | None = None) -> None:
+        """Continue at the first record whose timestamp is `time` or later; without one, at the end of the log.
+
+        `time` is in milliseconds since 1970, or a datetime with a time zone. None: in all assigned partitions. The offset is looked up by
+        the next poll; `position` waits for it.
+        Raises ConfigError for a partition that is not assigned, or a datetime without a time zone.
+        """
+        self._visit().seek_to(partitions, Since(as_timestamp(time)), "seek_to_time")
+
+    def lag(self, partition: TopicPartition | tuple[str, int]) -> int | None:
+        """The number of offsets from the position to the end of the log, as of the last response; None while either is unknown."""
+        return self._visit().lag(topic_partition(partition))
+
+    def pause(self, partitions: Partitions) -> None:
+        """Return no records of these partitions until `resume`; assignment and position do not change.
+
+        A rebalance that gives a partition straight back keeps its pause; a partition that another member had in between is not paused.
+        """
+        self._visit().pause(partitions)
+
+    def resume(self, partitions: Partitions) -> None:
+        """Return records of these partitions again."""
+        self._visit().resume(partitions)
+
+    def paused(self) -> set[TopicPartition]:
+        """The paused partitions."""
+        return set(self._session.reader.paused)
+
+    # -- the rest
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """This member as the group's coordinator knows it, for `Producer.send_offsets_to_transaction`; take it anew for each transaction.
+
+        Raises ConfigError without a group_id, GroupError while a consumer that has subscribed is not a member. Source: KIP-447.
+        """
+        return self._visit().transactional.group_metadata()
+
+    def status(self) -> dict[str, Any]:
+        """Why nothing is flowing: the client's status, the member's state, and what each partition waits for."""
+        return {**self._session.runtime.status(), "consumer": self._session.status()}
+
+    def stats(self) -> dict[str, int]:
+        """`fetched_bytes` so far, `buffered_bytes` that wait for `poll`, and the number of assigned `partitions`."""
+        return self._session.stats()
+
+    def __repr__(self) -> str:
+        return f"<{self._name} of group {self._session.config.group_id!r} at {self._session.runtime!r}>"
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(method_hint(self._name, name, dir(type(self))))
+
+    def __reduce__(self) -> Any:
+        return refuse_pickling(self._name)
