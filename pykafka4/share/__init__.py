@@ -73,7 +73,8 @@ class ShareConsumer:
     def subscribe(self, topics: Iterable[str]) -> None:
         """Share the records of `topics`, a list of names, instead of the topics subscribed before. The next poll joins the group.
 
-        What polls have not returned of other topics is released.
+        What polls have not returned of other topics is released. A new group gets records that are written after its first member has
+        joined, unless the config `share.auto.offset.reset` of the group is `earliest`.
 
         Raises TypeError for a pattern, which share groups do not have; ConfigError for an empty list or an illegal name.
         """
