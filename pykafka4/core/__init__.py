@@ -15,7 +15,7 @@ Modules; each line imports only from lines below it (`make contracts`):
     metadata/         brokers, topics, leaders; partitions that are offline
     network/          connections, and the choice of the one for each request
     sasl/             the mechanisms with which a connection authenticates
-    backoff, timers   pauses between retries; calls that are due at a time
+    backoff, timers, outbox   pauses between retries; calls that are due at a time; requests and jobs for the next turn
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class IncrementalProtocol:
 
 
 def incremental(
-    config: Any, coordinator: Any, cluster: Any, assignee: Assignee, random: Any, send: Any, work: Any, commits: Any
+    config: Any, coordinator: Any, cluster: Any, assignee: Assignee, random: Any, outbox: Any, commits: Any
 ) -> IncrementalProtocol:
     """Takes the place of `ClassicProtocol` in `core.consumer.machine`."""
     return IncrementalProtocol(assignee)

@@ -7,11 +7,12 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from pykafka4.core import INFINITY, NOTHING, Effects, Request
+from pykafka4.core import INFINITY, NOTHING, Effects
 from pykafka4.core.admin.places import Anyone, Coordinators
 from pykafka4.core.admin.work import Context, Place, Question, Work
 from pykafka4.core.metadata.cluster import Change, Cluster
 from pykafka4.core.network.network import Network
+from pykafka4.core.outbox import Outbox
 from pykafka4.errors import KafkaError
 from pykafka4.options.config import ClientConfig
 
@@ -27,10 +28,10 @@ class AdminMachine:
     def __init__(self, config: ClientConfig, network: Network, cluster: Cluster, random: Random) -> None:
         self.network, self.cluster = network, cluster
         self.turn = 0  # what is added during a turn is sent at its end
-        self._requests: list[Request] = []
+        self._outbox = Outbox()
         self._works: dict[Work, None] = {}  # type: ignore[type-arg]  # of any kind
         self._held: dict[Place[Any], None] = {}
-        self._context = Context(config, random, network.new_lane(), self._requests.append, network.why_unreachable)
+        self._context = Context(config, random, network.new_lane(), self._outbox, network.why_unreachable)
         self.coordinators = Coordinators(self._context, network, cluster, self._placed)
         cluster.on_change.append(self._changed)
 
@@ -105,9 +106,7 @@ class AdminMachine:
         wake_at = min((work.wake_at for work in self._works), default=INFINITY)
         wake_at = min(wake_at, self.coordinators.poll(now))
         self.turn += 1
-        requests = tuple(self._requests)
-        self._requests.clear()
-        return Effects(requests, wake_at=wake_at)
+        return self._outbox.effects(wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
         """Callers wait on promises, which fail with the machine."""

@@ -23,6 +23,7 @@ from pykafka4.core.metadata.cluster import MISSING
 from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.core.network.call import PATIENCE
 from pykafka4.core.network.endpoint import broker_of, via
+from pykafka4.core.outbox import Outbox
 from pykafka4.errors import KafkaError, KafkaTimeoutError
 from pykafka4.errors.codes import Refresh, error_code
 from pykafka4.options.config import ClientConfig
@@ -123,7 +124,7 @@ class Context:
     config: ClientConfig
     random: Random
     lane: int
-    send: Callable[[Request], None]
+    outbox: Outbox
     why_unreachable: Callable[[], str]
 
 
@@ -269,7 +270,9 @@ class Work(Generic[K, V]):
         question, timeout = self._question, self._context.config.request_timeout_ms / 1000
         address = node if node == ANY else via(self._context.lane, node)
         message, version = question.message(keys), question.max_version
-        self._context.send(QuestionInFlight(address, message, now + timeout, version, question.fit, work=self, place=node, keys=keys))
+        self._context.outbox.send(
+            QuestionInFlight(address, message, now + timeout, version, question.fit, work=self, place=node, keys=keys)
+        )
 
     def answered(self, now: float, node: int, keys: list[K], outcome: Outcome) -> None:
         """The question about `keys` to `node` has its outcome."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable
 from random import Random
 from typing import Any, Final
 
-from pykafka4.core import INFINITY, Outcome, Request
+from pykafka4.core import INFINITY, Outcome
 from pykafka4.core.consumer.fetch_answers import FetchAnswers
 from pykafka4.core.consumer.positions import Intake, Positions
 from pykafka4.core.consumer.searches import Searches
@@ -28,6 +28,7 @@ from pykafka4.core.group.committing.offsets import Offsets
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import SLACK, SLACK_PART, Recovery
+from pykafka4.core.outbox import Outbox
 from pykafka4.core.subscription import Claim, Move, Position, Since, Stage, Start
 from pykafka4.core.timers import Timers
 from pykafka4.options.config import ConsumerConfig
@@ -51,15 +52,15 @@ class Fetcher:
         intake: Intake,
         lanes: tuple[int, int],
         random: Random,
-        send: Callable[[Request], None],
+        outbox: Outbox,
     ) -> None:
         """`lanes` are the connections for Fetch and ListOffsets: a broker without new data holds back everything behind a Fetch."""
         self._config, self._cluster, self._recovery = config, cluster, recovery
-        self._intake, self.lanes, self._send = intake, lanes, send
+        self._intake, self.lanes, self._outbox = intake, lanes, outbox
         self.positions = Positions(intake)
         self._timers = Timers()
         self._sources = Sources(config, cluster, recovery, self.positions, lanes)
-        self.searches = Searches(config, cluster, recovery, self._sources.address, send)
+        self.searches = Searches(config, cluster, recovery, self._sources, outbox)
         self._start_offsets = StartOffsets(config, cluster, offsets, self.searches, self.positions, self._timers)
         self.answers = FetchAnswers(config, cluster, recovery, self.positions, self._start_offsets, self._timers, random)
         self._changes = TopicChanges(cluster, recovery)
@@ -250,7 +251,7 @@ class Fetcher:
                 budget = min(budget, worth)  # what it reserves is kept from the other sources for that long
             fetch = source.fetch(now, budget, wait, self.positions.last_turn, self)
             self._reserved += fetch.reserved
-            self._send(fetch)
+            self._outbox.send(fetch)
 
     def _budget(self) -> int:
         """Bytes to request from one broker: its share of the room, as far as that is not reserved for responses."""

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Protocol
 from uuid import UUID
 
-from pykafka4.core import INFINITY, Effects, Job, Request
+from pykafka4.core import INFINITY, Effects
 from pykafka4.core.consumer.fetcher import Fetcher
 from pykafka4.core.consumer.positions import Intake
 from pykafka4.core.group.committing.offsets import Commit, Offsets
@@ -15,12 +15,14 @@ from pykafka4.core.group.coordinator import GroupCoordinator
 from pykafka4.core.group.membership.classic import ClassicProtocol
 from pykafka4.core.group.membership.consumer_protocol import ConsumerProtocol
 from pykafka4.core.group.membership.membership import Application, Membership
-from pykafka4.core.group.membership.protocol import Assignee, GroupProtocol
+from pykafka4.core.group.reactions import Reaction
 from pykafka4.core.group.topics.discovery import Discovery
 from pykafka4.core.metadata.cluster import MISSING, Cluster
+from pykafka4.core.metadata.coordinators import Coordinator
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
-from pykafka4.core.subscription import Place, Trouble
+from pykafka4.core.outbox import Outbox
+from pykafka4.core.subscription import Credentials, Place, Trouble
 from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
@@ -53,35 +55,18 @@ class ConsumerMachine:
         self, config: ConsumerConfig, network: Network, cluster: Cluster, recovery: Recovery, random: Random, reader: PollingSide
     ) -> None:
         self._config, self._network, self._cluster, self._reader = config, network, cluster, reader
-        self._requests: list[Request] = []
-        self._jobs: list[Job] = []
-        send, work = self._requests.append, self._jobs.append
+        self._outbox = outbox = Outbox()
         group_lane, fetch_lane = network.new_lane(), network.new_lane()
-        by_coordinator = config.group_protocol == "consumer"
-        self.coordinator = GroupCoordinator(config, network, cluster, group_lane, random, send, self._refused)
-        self.offsets = Offsets(
-            config,
-            self.coordinator,
-            random,
-            send,
-            lambda *verdict: self.membership.protocol.on_commit_verdict(*verdict),
-            self._exists,
-            lambda: self.membership.protocol.credentials if by_coordinator else None,
-        )
-        self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, (fetch_lane, network.new_lane()), random, send)
-
-        def protocol(member: Assignee) -> GroupProtocol:
-            if by_coordinator:
-                return ConsumerProtocol(config, self.coordinator, cluster, member, random, send, self.offsets)
-            return ClassicProtocol(config, self.coordinator, cluster, member, random, send, work, self.offsets)
-
-        self.membership = Membership(
-            config, cluster, reader, self.fetcher, self.offsets, Discovery(config, network, random, send, work), protocol
-        )
+        self.coordinator = GroupCoordinator(config, network, cluster, group_lane, random, outbox, self)
+        self.offsets = Offsets(config, self.coordinator, random, outbox, self)
+        self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, (fetch_lane, network.new_lane()), random, outbox)
+        discovery = Discovery(config, network, random, outbox)
+        member = self.membership = Membership(config, cluster, reader, self.fetcher, self.offsets, discovery)
+        kind = ConsumerProtocol if config.group_protocol == "consumer" else ClassicProtocol
+        member.protocol = kind(config, self.coordinator, cluster, member, random, outbox, self.offsets)
         self._next_auto = 0.0 if config.enable_auto_commit and config.group_id is not None else INFINITY
         self._auto_under_way = False
         network.refusals.listeners[self._refused_by] = None
-        self._nothing = Effects()
 
     def poll(self, now: float) -> Effects:
         """Poll every part."""
@@ -93,14 +78,7 @@ class ConsumerMachine:
             wake_at = now  # a member that leaves or rejoins waits for that
         wake_at = min(wake_at, self.coordinator.poll(now))
         self._reader.news()
-        if self._requests or self._jobs:
-            requests, jobs = tuple(self._requests), tuple(self._jobs)
-            self._requests.clear()
-            self._jobs.clear()
-            return Effects(requests, jobs=jobs, wake_at=wake_at)
-        if wake_at != self._nothing.wake_at:
-            self._nothing = Effects(wake_at=wake_at)
-        return self._nothing
+        return self._outbox.effects(wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
         """The machine has crashed: all waiting callers, and every poll, get `reason`."""
@@ -207,11 +185,19 @@ class ConsumerMachine:
             "unknown_topics": [topic for topic in membership.topics if not self._cluster.partitions(topic)],
         }
 
-    def _exists(self, topic: str, topic_id: UUID | None) -> bool:
-        """False if brokers reported that the topic does not exist, or that it has another id now.
+    # ---------------------------------------------------------------- calls of offsets and coordinator
 
-        Only topics that are subscribed or read are requested from them.
-        """
+    @property
+    def lookup_credentials(self) -> Credentials | None:
+        """See `Committer`: a coordinator of the consumer protocol checks the member of a lookup."""
+        return self.membership.protocol.credentials if self._config.group_protocol == "consumer" else None
+
+    def on_commit_verdict(self, now: float, credentials: Credentials, generation: int, verdict: Reaction, error: KafkaError) -> bool:
+        """See `Committer`."""
+        return self.membership.protocol.on_commit_verdict(now, credentials, generation, verdict, error)
+
+    def exists(self, topic: str, topic_id: UUID | None) -> bool:
+        """See `Committer`. Only topics that are subscribed or read are requested from brokers."""
         if self.membership.has_deleted(topic):
             return False
         error = self._cluster.topic_error(topic)
@@ -223,7 +209,7 @@ class ConsumerMachine:
         """A broker refuses this client, and has never accepted it: the next `poll` raises that, unless it has one to raise already."""
         self._reader.tell_refused(error)
 
-    def _refused(self, error: KafkaError) -> None:
-        """The coordinator cannot be used."""
+    def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
+        """See `CoordinatorUser`."""
         self.offsets.fail(error)
         self.membership.on_fatal(error)

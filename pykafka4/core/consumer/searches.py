@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 
 import attrs
 
 from pykafka4.core import Failed, Outcome, Request
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
+from pykafka4.core.outbox import Outbox
 from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import KafkaError, broker_error
 from pykafka4.errors.codes import error_code
@@ -64,16 +65,20 @@ class ListOffsetsInFlight(Request):
         self.searches.answered(now, self.asked, outcome)
 
 
+class Connections(Protocol):
+    """The connections to the brokers that lead partitions."""
+
+    def address(self, node: int) -> int:
+        """The connection for a request that must not wait behind one that the broker holds back (Produce, Fetch, JoinGroup)."""
+
+
 class Searches:
     """The ListOffsets requests of one consumer: one per leader, with all its partitions."""
 
-    __slots__ = ("_address", "_cluster", "_config", "_of_topic", "_pending", "_recovery", "_send", "_stirred")
+    __slots__ = ("_cluster", "_config", "_connections", "_of_topic", "_outbox", "_pending", "_recovery", "_stirred")
 
-    def __init__(
-        self, config: ConsumerConfig, cluster: Cluster, recovery: Recovery, address: Callable[[int], int], send: Callable[[Request], None]
-    ) -> None:
-        """`address(node)` is the connection to use: one without requests that brokers hold back (Produce, Fetch, JoinGroup)."""
-        self._config, self._cluster, self._recovery, self._address, self._send = config, cluster, recovery, address, send
+    def __init__(self, config: ConsumerConfig, cluster: Cluster, recovery: Recovery, connections: Connections, outbox: Outbox) -> None:
+        self._config, self._cluster, self._recovery, self._connections, self._outbox = config, cluster, recovery, connections, outbox
         self._pending: dict[TopicPartition, list[Search]] = {}  # mostly one of each
         self._of_topic: dict[str, dict[TopicPartition, None]] = {}
         self._stirred: dict[Search, None] = {}  # those that the next poll looks at
@@ -140,7 +145,7 @@ class Searches:
             timeout_ms=int(self._config.request_timeout_ms),
         )
         deadline = now + self._config.request_timeout_ms / 1000
-        self._send(ListOffsetsInFlight(self._address(node), message, deadline, fit=_fit, searches=self, asked=asked))
+        self._outbox.send(ListOffsetsInFlight(self._connections.address(node), message, deadline, fit=_fit, searches=self, asked=asked))
 
     def answered(self, now: float, asked: Mapping[TopicPartition, Search], outcome: Outcome) -> None:
         """The request for the offsets of these partitions has its outcome."""

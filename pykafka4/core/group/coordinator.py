@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 
 import attrs
@@ -10,8 +9,9 @@ import attrs
 from pykafka4.core import ANY, INFINITY, Failed, Outcome, Request
 from pykafka4.core.group.reactions import Reaction, reaction
 from pykafka4.core.metadata.cluster import Cluster
-from pykafka4.core.metadata.coordinators import GROUP, ONE_KEY, Coordinator
+from pykafka4.core.metadata.coordinators import GROUP, ONE_KEY, Coordinator, CoordinatorUser
 from pykafka4.core.network.network import Network, via
+from pykafka4.core.outbox import Outbox
 from pykafka4.errors import KafkaError
 from pykafka4.options.config import ConsumerConfig
 
@@ -44,15 +44,13 @@ class GroupCoordinator(Coordinator):
         cluster: Cluster,
         lane: int,
         random: Random,
-        send: Callable[[Request], None],
-        on_fatal: Callable[[KafkaError], None],
+        outbox: Outbox,
+        user: CoordinatorUser,
     ) -> None:
-        """`send` takes requests; `on_fatal` is called with an error that is not retriable. After a denial, `want` starts another lookup.
-
-        `lane` is the connection for heartbeats, commits, lookups and LeaveGroup. JoinGroup and SyncGroup use `join_lane`: a coordinator
+        """`lane` is the connection for heartbeats, commits, lookups and LeaveGroup. JoinGroup and SyncGroup use `join_lane`: a coordinator
         holds back their responses until the whole group has joined, and meanwhile reads nothing else from their connection.
         """
-        super().__init__(config, network, cluster, GROUP, config.group_id or "", random, send, on_fatal)
+        super().__init__(config, network, cluster, GROUP, config.group_id or "", random, outbox, user)
         self.lane, self.join_lane = lane, network.new_lane()
         self._checked_at = -INFINITY
 
@@ -84,7 +82,7 @@ class GroupCoordinator(Coordinator):
             return due
         self._checked_at = now
         self._network.avoid(now, node)
-        self._send(
+        self._outbox.send(
             CheckInFlight(ANY, self._message(), now + self._config.request_timeout_ms / 1000, ONE_KEY, coordinator=self, checked=node)
         )
         return now + CHECK

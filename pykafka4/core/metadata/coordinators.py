@@ -5,16 +5,16 @@ The coordinator of a group or of a transactional id is the leader of a partition
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
-from pykafka4.core import INFINITY, Failed, Outcome, Request
+from pykafka4.core import INFINITY, Failed, Outcome
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.call import AnyBroker, Call, Next, Verdict, unanswered
 from pykafka4.core.network.network import Network
 from pykafka4.core.network.troubles import Troubles
+from pykafka4.core.outbox import Outbox
 from pykafka4.errors import BrokerError, KafkaError, broker_error
 from pykafka4.errors.codes import error_code
 from pykafka4.logs import get_log
@@ -23,13 +23,20 @@ from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 
 log = get_log("pykafka4.group")
 
-__all__ = ["GROUP", "ONE_KEY", "TRANSACTIONAL_ID", "Coordinator"]
+__all__ = ["GROUP", "ONE_KEY", "TRANSACTIONAL_ID", "Coordinator", "CoordinatorUser"]
 
 ONE_KEY: Final = 3  # the last version with a single key; every broker from 0.11 to 4.x supports one of 0 to 3
 GROUP: Final = 0  # FindCoordinator's key types
 TRANSACTIONAL_ID: Final = 1
 NAMES: Final = {GROUP: "group", TRANSACTIONAL_ID: "transactional id"}
 PASSING: Final = {"UNKNOWN_SERVER_ERROR"}  # not retriable by Kafka's table, but a failure inside one broker
+
+
+class CoordinatorUser(Protocol):
+    """The machine that needs a coordinator."""
+
+    def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
+        """Finding it failed with an error that is not retriable. After a denial, `want` starts another lookup."""
 
 
 class Coordinator:
@@ -44,9 +51,9 @@ class Coordinator:
         "_key",
         "_kind",
         "_network",
-        "_on_fatal",
-        "_send",
+        "_outbox",
         "_told_by",
+        "_user",
         "_wanted",
         "node",
     )
@@ -59,13 +66,11 @@ class Coordinator:
         kind: int,
         key: str,
         random: Random,
-        send: Callable[[Request], None],
-        on_fatal: Callable[[KafkaError], None],
+        outbox: Outbox,
+        user: CoordinatorUser,
     ) -> None:
-        """`kind` is GROUP or TRANSACTIONAL_ID, `key` its name. `send` takes requests; `on_fatal` is called with an error that is not
-        retriable. After a denial, `want` starts another lookup.
-        """
-        self._config, self._network, self._cluster, self._send, self._on_fatal = config, network, cluster, send, on_fatal
+        """`kind` is GROUP or TRANSACTIONAL_ID, `key` its name."""
+        self._config, self._network, self._cluster, self._outbox, self._user = config, network, cluster, outbox, user
         self._kind, self._key = kind, key
         backoff, timeout = Backoff.retry(config, random), config.request_timeout_ms / 1000
         self._backoff, self._before = backoff, -1  # the last coordinator that was lost
@@ -122,7 +127,7 @@ class Coordinator:
 
     def poll(self, now: float) -> float:
         """Send FindCoordinator if one is due; returns when to be polled again."""
-        return self._call.poll(now, self._send) if self.node is None and self._wanted else INFINITY
+        return self._call.poll(now, self._outbox) if self.node is None and self._wanted else INFINITY
 
     def _message(self) -> FindCoordinatorRequest:
         return FindCoordinatorRequest(key=self._key, key_type=self._kind)
@@ -145,7 +150,7 @@ class Coordinator:
 
     def _gave_up(self, now: float, error: KafkaError) -> None:
         self._wanted = False
-        self._on_fatal(error)
+        self._user.coordinator_refused(self, error)
 
     def _found(self, now: float, node: int, told_by: int) -> Verdict:
         if node not in self._cluster.brokers:  # the metadata is older than this response

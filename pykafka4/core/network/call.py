@@ -19,6 +19,7 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.endpoint import broker_of
 from pykafka4.core.network.network import Network
 from pykafka4.core.network.troubles import Troubles
+from pykafka4.core.outbox import Outbox
 from pykafka4.errors import BrokerError, KafkaError, KafkaTimeoutError
 from pykafka4.wire.buffers import Buffer
 
@@ -124,7 +125,7 @@ class Call:
     in_flight: bool = False
     last_error: KafkaError | None = None  # why the last request failed
 
-    def poll(self, now: float, send: Callable[[Request], None]) -> float:
+    def poll(self, now: float, outbox: Outbox) -> float:
         """Send the request if it is due; returns when to be polled again."""
         node = self._target.address
         if node is None:
@@ -139,7 +140,7 @@ class Call:
         self._repeat_at = now + PATIENCE if node == ANY else INFINITY
         message = self._message()  # which may set `max_version`
         deadline = now + self._timeout
-        send(CallRequest(node, message, deadline, self.max_version, self._fit, self._decode, call=self, number=self._latest))
+        outbox.send(CallRequest(node, message, deadline, self.max_version, self._fit, self._decode, call=self, number=self._latest))
         return self._repeat_at
 
     def rest(self, now: float, reason: KafkaError) -> None:

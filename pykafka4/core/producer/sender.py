@@ -17,6 +17,7 @@ from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.network.network import Network
+from pykafka4.core.outbox import Outbox
 from pykafka4.core.producer.outcomes.batch_outcomes import Callbacks, Events, Outcomes, Waiters
 from pykafka4.core.producer.outcomes.deadlines import Deadlines
 from pykafka4.core.producer.outcomes.obstacles import Obstacles
@@ -106,8 +107,7 @@ class Sender:
         self._look_again = INFINITY  # when to take batches that were sealed without waking the loop
         self._listen_at = INFINITY  # when to look for brokers that do not respond
         self._queues_of: dict[str, list[PartitionQueue]] = {}  # by topic
-        self._jobs: list[Job] = []
-        self._nothing = Effects()
+        self._outbox = Outbox()
         self.transactions: Transactions | None = None
         if config.transactional_id is not None:
             self._begin_transactional()
@@ -115,7 +115,7 @@ class Sender:
     def _begin_transactional(self) -> None:
         """Every part that has to know of transactions gets them."""
         records = Transacted(self.acc, self.ledger, self._requests, self._ready, self._application, self)
-        self.transactions = Transactions(self.config, self.network, self.cluster, self._random, records)
+        self.transactions = Transactions(self.config, self.network, self.cluster, self._random, self._outbox, records)
         self._numbering.transactions = self.standings.transactions = self.transactions
         self._outcomes.on_lost = self.transactions.record_failed
 
@@ -146,7 +146,8 @@ class Sender:
         if requests and self.config.enable_idempotence:
             self._listen_at = min(self._listen_at, now + SILENCE)
         wanted = bool(self.queues or self._parking)
-        asked_at = min(self._numbering.poll(now, requests.append, wanted), self._limits.poll(now, requests.append))
+        self._outbox.requests += requests
+        asked_at = min(self._numbering.poll(now, self._outbox, wanted), self._limits.poll(now, self._outbox))
         if (fatal := self._numbering.fatal) is not None:
             self._end(fatal)
         wake_at = min(
@@ -161,13 +162,7 @@ class Sender:
         )
         if self._outcomes.take_finished() or self.acc.waiters:  # memory may also be freed later, when a socket has written a batch
             self._application.progress()
-        deliver = self._outcomes.take_deliver()
-        if requests or deliver or self._jobs:
-            jobs, self._jobs = tuple(self._jobs), []
-            return Effects(tuple(requests), deliver, jobs, wake_at)
-        if wake_at != self._nothing.wake_at:
-            self._nothing = Effects(wake_at=wake_at)
-        return self._nothing
+        return self._outbox.effects(wake_at, self._outcomes.take_deliver())
 
     def crash(self, reason: KafkaError) -> tuple[Callbacks, ...]:
         """The loop or this sender crashed: fail all records with `reason`.
@@ -572,4 +567,4 @@ class Sender:
         if batch.size <= MAX_INLINE_COMPRESSION_BYTES:
             batch.compress()
         else:
-            self._jobs.append(Job(batch.compress, lambda now, _: self._ready.place(queue)))
+            self._outbox.start(Job(batch.compress, lambda now, _: self._ready.place(queue)))

@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
-from pykafka4.core import INFINITY, Effects, Request
+from pykafka4.core import INFINITY, Effects
 from pykafka4.core.metadata.cluster import Cluster
-from pykafka4.core.metadata.coordinators import GROUP
+from pykafka4.core.metadata.coordinators import GROUP, Coordinator
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
+from pykafka4.core.outbox import Outbox
 from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.member import ShareCoordinator, ShareMember
 from pykafka4.core.share.requests import not_supported
 from pykafka4.core.share.source import Context
-from pykafka4.core.share.sources import Sources
+from pykafka4.core.share.sources import Parts, Sources
 from pykafka4.core.share.values import Acknowledgements, Report
 from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.options.share import ShareConsumerConfig
@@ -30,29 +31,17 @@ class ShareMachine:
         self, config: ShareConsumerConfig, network: Network, cluster: Cluster, recovery: Recovery, random: Random, mailbox: Mailbox
     ) -> None:
         self._network, self._mailbox = network, mailbox
-        self._requests: list[Request] = []
-        send = self._requests.append
+        self._outbox = outbox = Outbox()
         self._lanes = (network.new_lane(), network.new_lane())
         group_lane, fetch_lane = self._lanes
-        self.coordinator = ShareCoordinator(config, network, cluster, GROUP, config.group, random, send, self._refused)
-        self.member = ShareMember(config, self.coordinator, group_lane, mailbox, random, send, self._assign, self._explain)
-        context = Context(
-            config,
-            self.member.member_id,
-            fetch_lane,
-            cluster,
-            recovery,
-            mailbox,
-            random,
-            send,
-            lambda e: self.member.fail(self._explain(str(e))),
-        )
+        self.coordinator = ShareCoordinator(config, network, cluster, GROUP, config.group, random, outbox, self)
+        self.member = ShareMember(config, self.coordinator, group_lane, mailbox, random, outbox, self)
+        context = Context(config, self.member.member_id, fetch_lane, cluster, recovery, mailbox, random, outbox, self)
         self.sources = Sources(context)
         self._end_by = INFINITY
         self._then: Callable[[], None] | None = None
         self._leave_by = INFINITY
         self._call_at, self._call = INFINITY, self._done
-        self._nothing = Effects()
 
     # ---------------------------------------------------------------- calls
 
@@ -106,13 +95,7 @@ class ShareMachine:
             self._call()
         wake_at = min(self._end_by, self._call_at, self.member.poll(now), self.sources.poll(now))
         wake_at = min(wake_at, self.coordinator.poll(now))
-        if self._requests:
-            requests = tuple(self._requests)
-            self._requests.clear()
-            return Effects(requests, wake_at=wake_at)
-        if wake_at != self._nothing.wake_at:
-            self._nothing = Effects(wake_at=wake_at)
-        return self._nothing
+        return self._outbox.effects(wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
         """The machine has crashed: acknowledgements without an outcome, and every poll, get `reason`."""
@@ -134,16 +117,24 @@ class ShareMachine:
         found = {"topics": list(self.member.topics), "partitions": self.sources.partitions, "errors": self.sources.errors}
         return {**self.member.status(), **found}
 
-    def _assign(self, parts: frozenset[Any]) -> None:
+    # ---------------------------------------------------------------- calls of the parts
+
+    def assign(self, parts: Parts) -> None:
+        """See `ShareAssignee`."""
         self.sources.assign(parts)
 
-    def _refused(self, error: KafkaError) -> None:
-        """There is no coordinator for this group, or the user may not know."""
+    def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
+        """See `CoordinatorUser`."""
         if getattr(getattr(error, "code", None), "denied", False):
             self._mailbox.tell(error)
         else:
             self.member.fail(error)
 
-    def _explain(self, reason: str | None) -> UnsupportedVersion:
+    def unsupported(self, error: KafkaError) -> None:
+        """See `ShareUser`."""
+        self.member.fail(self.explain(str(error)))
+
+    def explain(self, reason: str | None) -> UnsupportedVersion:
+        """See `ShareAssignee`."""
         feature = self._network.feature
         return not_supported(reason, feature("metadata.version"), feature("share.version"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 import attrs
@@ -21,6 +21,7 @@ from pykafka4.core.group.membership.heartbeats import FIRST_INTERVAL, HeartbeatT
 from pykafka4.core.group.reactions import Reaction, reaction
 from pykafka4.core.metadata.coordinators import Coordinator
 from pykafka4.core.network.network import via
+from pykafka4.core.outbox import Outbox
 from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.sources import Parts
 from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
@@ -95,6 +96,16 @@ class HeartbeatInFlight(Request):
         self.member.heartbeat_ended(now, self, outcome)
 
 
+class ShareAssignee(Protocol):
+    """The machine of the share consumer."""
+
+    def assign(self, parts: Parts) -> None:
+        """The member has this assignment."""
+
+    def explain(self, reason: str | None) -> UnsupportedVersion:
+        """The error for brokers without share groups."""
+
+
 class ShareMember:
     """One member, identified by a member id that it makes itself, and a member epoch."""
 
@@ -105,13 +116,11 @@ class ShareMember:
         lane: int,
         mailbox: Mailbox,
         random: Random,
-        send: Callable[[Request], None],
-        assign: Callable[[Parts], None],
-        explain: Callable[[str | None], UnsupportedVersion],
+        outbox: Outbox,
+        consumer: ShareAssignee,
     ) -> None:
-        """`assign(parts)` is called with each assignment; `explain` makes the error for brokers without share groups."""
         self._config, self._coordinator, self._lane, self._mailbox = config, coordinator, lane, mailbox
-        self._send, self._assign, self._explain = send, assign, explain
+        self._outbox, self._consumer = outbox, consumer
         self._backoff = Backoff.retry(config, random)
         self.state = ShareState.UNJOINED
         self.member_id = str(UUID(int=random.getrandbits(128), version=4))
@@ -148,7 +157,7 @@ class ShareMember:
     def leave(self, now: float, by: float, done: Callable[[], None]) -> None:
         """Tell the coordinator; `done` is called when it has answered, at `by` at the latest. A member with a subscription joins again."""
         self._left, self._leave_by = done, by
-        self._assign(frozenset())
+        self._consumer.assign(frozenset())
         self._in_flight = None
         if self.state is not S.LEAVING:
             self._move(S.LEAVING)
@@ -184,7 +193,7 @@ class ShareMember:
             self._gone()
             return
         self.error, self._in_flight, self._told, self.epoch = error, None, None, JOINS
-        self._assign(frozenset())
+        self._consumer.assign(frozenset())
         self._move(S.FATAL)
         self._mailbox.end(error)
 
@@ -261,7 +270,7 @@ class ShareMember:
         self._in_flight = HeartbeatInFlight(
             via(self._lane, node), message, now + seconds, member=self, coordinator=node, topics=self.topics
         )
-        self._send(self._in_flight)
+        self._outbox.send(self._in_flight)
 
     def heartbeat_ended(self, now: float, heartbeat: HeartbeatInFlight, outcome: Outcome) -> None:
         """A heartbeat has its outcome, which counts unless the member has joined or left since."""
@@ -292,14 +301,16 @@ class ShareMember:
             self._heartbeat.start(now + self._heartbeat.interval)
         self.epoch = answer.member_epoch
         if answer.assignment is not None:
-            self._assign(frozenset((each.topic_id, index) for each in answer.assignment.topic_partitions for index in each.partitions))
+            self._consumer.assign(
+                frozenset((each.topic_id, index) for each in answer.assignment.topic_partitions for index in each.partitions)
+            )
 
     # ---------------------------------------------------------------- errors
 
     def _unanswered(self, now: float, node: int, outcome: Failed) -> None:
         self._told = None
         if isinstance(outcome.reason, UnsupportedVersion):
-            self.fail(self._explain(str(outcome.reason)))
+            self.fail(self._consumer.explain(str(outcome.reason)))
             return
         self.error = outcome.reason
         self._again(now, node, Reaction.REFIND, outcome.reason)
@@ -307,7 +318,7 @@ class ShareMember:
     def _turned_away(self, now: float, node: int, answer: ShareGroupHeartbeatResponse) -> None:
         self._told = None
         if answer.error_code == UNSUPPORTED:
-            self.fail(self._explain(answer.error_message))
+            self.fail(self._consumer.explain(answer.error_message))
             return
         group = self._config.group
         what = f"{'joining' if self.state is S.JOINING else 'heartbeat of'} share group {group}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping
 from enum import Enum
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 import attrs
@@ -21,6 +21,7 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import via
+from pykafka4.core.outbox import Outbox
 from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.requests import CLOSE, by_partition, needs_renewals, share_acknowledge, share_fetch
 from pykafka4.core.share.values import EXPIRED, Acknowledgements, AcknowledgeType, Acquired, Lease, lock_lost, release
@@ -41,6 +42,13 @@ MISSING: Final = "the response does not mention the partition"
 NOBODY: Final = -1
 
 
+class ShareUser(Protocol):
+    """The machine of the share consumer."""
+
+    def unsupported(self, error: KafkaError) -> None:
+        """The brokers have no share groups."""
+
+
 @attrs.frozen(eq=False)
 class Context:
     """What all sources of a consumer share."""
@@ -52,8 +60,8 @@ class Context:
     recovery: Recovery
     mailbox: Mailbox
     random: Random
-    send: Callable[[Request], None]
-    unsupported: Callable[[KafkaError], None]  # the brokers have no share groups
+    outbox: Outbox
+    consumer: ShareUser
 
 
 class ShareRequest(Enum):
@@ -216,7 +224,7 @@ class Source:
     ) -> None:
         self.in_flight = True
         deadline = now + self._config.request_timeout_ms / 1000 + wait
-        self._context.send(ShareInFlight(via(self._context.lane, self.node), message, deadline, fit=fit, source=self, kind=kind))
+        self._context.outbox.send(ShareInFlight(via(self._context.lane, self.node), message, deadline, fit=fit, source=self, kind=kind))
 
     def answered(self, now: float, kind: ShareRequest, outcome: Outcome) -> None:
         """The request in flight has its outcome."""
@@ -274,7 +282,7 @@ class Source:
         if isinstance(outcome, Failed):
             self._broken(now, outcome.reason, f"the share session with broker {self.node} has ended: {outcome.reason}")
             if isinstance(outcome.reason, UnsupportedVersion):
-                self._context.unsupported(outcome.reason)
+                self._context.consumer.unsupported(outcome.reason)
                 return False
             for tp in self.targets:
                 self._context.recovery.report(now, tp, outcome.reason, self.node)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from pykafka4.core import Reply, Request
+from pykafka4.core import Reply
 from pykafka4.core.admin.work import LOOK_SECONDS, Context, Place, Question, Refusal, Work
+from pykafka4.core.outbox import Outbox
 from pykafka4.errors import KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.options.config import ClientConfig
@@ -54,11 +55,12 @@ class Bench:
     """Work on many keys, whose requests the test answers."""
 
     def __init__(self) -> None:
-        self.requests: list[Request] = []
+        outbox = Outbox()
+        self.requests = outbox.requests
         self.settled: dict[int, Any] = {}
         self.question, self.place = OneAtATime(), Counted()
         config = ClientConfig.parse({"bootstrap_servers": "b:1", "retry_backoff_ms": 100})
-        context = Context(config, Random(1), 0, self.requests.append, lambda: "")
+        context = Context(config, Random(1), 0, outbox, lambda: "")
         self.work = Work(context, self.question, self.place, self.settled.__setitem__, 1000.0, 1000.0)
         self.work.add(range(MANY))
 

@@ -11,6 +11,7 @@ from pykafka4.core import ANY, INFINITY, Failed, Outcome, Reply, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.call import PATIENCE, AnyBroker, Call, Next, Verdict, unanswered
 from pykafka4.core.network.troubles import Troubles
+from pykafka4.core.outbox import Outbox
 from pykafka4.errors import ConnectionLost, KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.records import Written
 
@@ -51,7 +52,8 @@ class Harness:
         self.verdict: Verdict = None
         self.outcomes: list[Outcome] = []
         self.errors: list[KafkaError] = []
-        self.sent: list[Request] = []
+        self.outbox = Outbox()
+        self.sent = self.outbox.requests
         target = AnyBroker(network) if any_broker else self.leader
         self.call = Call(target, Backoff(0.1, 1.0, Random(1)), 30.0, lambda: self.message, self.answered, self.gave_up, 3)
 
@@ -66,7 +68,7 @@ class Harness:
         self.errors.append(error)
 
     def poll(self, now: float) -> float:
-        return self.call.poll(now, self.sent.append)
+        return self.call.poll(now, self.outbox)
 
     def ask(self, now: float) -> Request:
         before = len(self.sent)

@@ -12,6 +12,7 @@ from pykafka4.core import Reply
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.call import AnyBroker, Call, Next
 from pykafka4.core.network.troubles import GAP_S, REPEAT_S, STALE_S, WARN_AFTER_S, Troubles
+from pykafka4.core.outbox import Outbox
 from pykafka4.errors import ConnectionLost, KafkaError, broker_error
 from tests.core.network.network_harness import NetworkHarness
 
@@ -44,15 +45,15 @@ def test_a_call_reports_what_it_repeats_until_it_ends(ends: Any) -> None:
     network: Any = NetworkHarness().network
     verdicts: list[Any] = [(Next.RETRY, NONE)] * 10
     call = Call(AnyBroker(network), Backoff(1.0, 1.0, Random(1)), 30.0, object, lambda now, outcome: verdicts.pop(0), lambda *_: None)
-    sent: list[Any] = []
-    now = 0.0
+    outbox = Outbox()
+    sent, now = outbox.requests, 0.0
     for _ in range(10):
-        now = max(now, call.poll(now, sent.append) if not sent else now)
-        call.poll(now, sent.append)
+        now = max(now, call.poll(now, outbox) if not sent else now)
+        call.poll(now, outbox)
         sent.pop().on_reply(now, Reply(None, 0, 1))
     assert "COORDINATOR_NOT_AVAILABLE" in str(network.troubles.reason(now))
     verdicts.append(ends)
-    call.poll(now + 2.0, sent.append)
+    call.poll(now + 2.0, outbox)
     sent.pop().on_reply(now + 2.0, Reply(None, 0, 1))
     assert network.troubles.reason(now + 10.0) is None
 

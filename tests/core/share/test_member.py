@@ -6,10 +6,11 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from pykafka4.core import Failed, Reply, Request
+from pykafka4.core import Failed, Reply
+from pykafka4.core.outbox import Outbox
 from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.member import ShareMember, ShareState
-from pykafka4.errors import ConnectionLost, KafkaError
+from pykafka4.errors import ConnectionLost, KafkaError, UnsupportedVersion
 from pykafka4.options.share import ShareConsumerConfig
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_share import ShareGroupHeartbeatResponse
@@ -23,14 +24,20 @@ class Harness:
     def __init__(self, **options: Any) -> None:
         self.now = 100.0
         self.mailbox = Mailbox(lambda: None)
-        self.sent: list[Request] = []
+        outbox = Outbox()
+        self.sent = outbox.requests
         self.left = 0
         self.wanted = 0
         config = ShareConsumerConfig(bootstrap_servers="h:1", group_id="g", **options)
         coordinator: Any = SimpleNamespace(node=1, want=self._want, well=lambda: None, lost=lambda *lost: None, retried=lambda *why: None)
         self.coordinator = coordinator
-        explain: Any = None
-        self.member = ShareMember(config, coordinator, 1, self.mailbox, Random(1), self.sent.append, lambda parts: None, explain)
+        self.member = ShareMember(config, coordinator, 1, self.mailbox, Random(1), outbox, self)
+
+    def assign(self, parts: Any) -> None:
+        pass
+
+    def explain(self, reason: str | None) -> UnsupportedVersion:
+        raise AssertionError(reason)
 
     def poll(self) -> list[int]:
         """The epochs of the heartbeats without a response."""

@@ -10,7 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from pykafka4.core import Failed, Reply, Request
+from pykafka4.core import Failed, Reply
+from pykafka4.core.outbox import Outbox
 from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.source import Context, Source
 from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, Acquired, Lease, Report
@@ -38,15 +39,19 @@ class Harness:
     def __init__(self, **options: Any) -> None:
         self.now = 100.0
         self.mailbox = Mailbox(lambda: None)
-        self.sent: list[Request] = []
-        self.unsupported: list[Exception] = []
+        outbox = Outbox()
+        self.sent = outbox.requests
+        self.errors: list[Exception] = []
         config = ShareConsumerConfig(bootstrap_servers="h:1", group_id="g", **options)
         cluster: Any = SimpleNamespace(topic_name=lambda topic_id: None, hint=lambda *hint: None)  # has forgotten every topic
         recovery: Any = SimpleNamespace(report=lambda *report: None, healthy=lambda tp: None, note_retry=lambda *retry: None)
-        context = Context(config, "m", 1, cluster, recovery, self.mailbox, Random(1), self.sent.append, self.unsupported.append)
+        context = Context(config, "m", 1, cluster, recovery, self.mailbox, Random(1), outbox, self)
         self.source = Source(1, context)
         self.source.targets = {T0: ID}
         self.reports: list[Report] = []
+
+    def unsupported(self, error: Exception) -> None:
+        self.errors.append(error)
 
     def poll(self) -> Any:
         """The request that is sent now, if any."""
@@ -138,7 +143,7 @@ def test_a_broker_that_has_no_share_groups_any_more_is_told_and_not_asked_for_ev
     harness.reply(Failed(UnsupportedVersion("no ShareAcknowledge"), Written.NO))
     assert harness.poll() is None
     assert isinstance(report.results[T0], UnsupportedVersion)
-    assert [str(error) for error in harness.unsupported] == ["no ShareAcknowledge"]
+    assert [str(error) for error in harness.errors] == ["no ShareAcknowledge"]
 
 
 def test_what_is_lost_is_told_while_the_broker_does_not_respond() -> None:

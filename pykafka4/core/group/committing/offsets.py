@@ -6,17 +6,18 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 import attrs
 
-from pykafka4.core import INFINITY, Failed, Outcome, Request
+from pykafka4.core import INFINITY, Failed, Outcome
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.coordinator import GroupCoordinator
 from pykafka4.core.group.reactions import Reaction, reaction
 from pykafka4.core.metadata.cluster import MISSING
 from pykafka4.core.network.call import Call, Next, Verdict, unanswered
+from pykafka4.core.outbox import Outbox
 from pykafka4.core.subscription import Credentials
 from pykafka4.errors import ClosedError, GroupError, KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME
@@ -89,6 +90,20 @@ class Lookup:
     of_member: bool = False  # that request had the member's epoch
 
 
+class Committer(Protocol):
+    """The consumer whose offsets are committed."""
+
+    @property
+    def lookup_credentials(self) -> Credentials | None:
+        """The credentials that lookups carry."""
+
+    def exists(self, topic: str, topic_id: UUID | None) -> bool:
+        """False for a topic that does not exist according to the metadata; with an id also if there is a new topic of that name."""
+
+    def on_commit_verdict(self, now: float, credentials: Credentials, generation: int, verdict: Reaction, error: KafkaError) -> bool:
+        """See `GroupProtocol.on_commit_verdict`."""
+
+
 class Offsets:
     """Commits and lookups of one consumer."""
 
@@ -97,21 +112,11 @@ class Offsets:
         config: ConsumerConfig,
         coordinator: GroupCoordinator,
         random: Random,
-        send: Callable[[Request], None],
-        on_verdict: Callable[[float, Credentials, int, Reaction, KafkaError], bool],
-        exists: Callable[[str, UUID | None], bool],
-        member: Callable[[], Credentials | None] = lambda: None,
+        outbox: Outbox,
+        consumer: Committer,
     ) -> None:
-        """`on_verdict` is called with what the response to a commit says about the member whose credentials the commit carried.
-
-        Its other arguments are the generation with which the commit was sent, and the error. It returns whether to send the commit again:
-        the member goes on in another generation. `exists(topic, topic_id)` is False for topics that do not exist according to the metadata,
-        and with an id for one that was deleted, even if there is a new topic of that name.
-        `member` returns the credentials that lookups carry.
-        """
-        self._member = member
-        self._config, self._coordinator, self._random, self._exists = config, coordinator, random, exists
-        self._send, self._on_verdict = send, on_verdict
+        self._config, self._coordinator, self._random = config, coordinator, random
+        self._outbox, self._consumer = outbox, consumer
         self._no_member = Credentials(config.group_id or "")
         self._line: deque[Commit] = deque()
         self._sent: tuple[Commit, Places, int]  # the commit sent last, its offsets and generation at that time
@@ -237,7 +242,7 @@ class Offsets:
             return INFINITY
         credentials = self._line[0].credentials
         waits = credentials is not None and credentials.begins and not self._call.in_flight
-        wake_at = self._line[0].rebalanced_by if waits else self._call.poll(now, self._send)
+        wake_at = self._line[0].rebalanced_by if waits else self._call.poll(now, self._outbox)
         return min(wake_at, *(commit.deadline for commit in self._line))
 
     def _leave_stored_texts(self) -> None:
@@ -330,7 +335,7 @@ class Offsets:
         """
         if commit.unknown_until is None:
             commit.unknown_until = now + UNKNOWN_SECONDS
-        return now >= commit.unknown_until or not self._exists(tp.topic, topic_id)
+        return now >= commit.unknown_until or not self._consumer.exists(tp.topic, topic_id)
 
     def _act(self, now: float, commit: Commit, answer: OffsetCommitResponse, verdicts: Verdicts) -> Verdict:
         worst = max(verdicts.values(), key=_SEVERITY.index, default=Reaction.NONE)
@@ -343,7 +348,7 @@ class Offsets:
         error = _commit_error(_errors_of(answer, commit.ids), verdicts, worst, hint, self._config.group_id or "")
         if worst in AGAIN and worst is not Reaction.STALE:
             return AGAIN[worst], error
-        if self._on_verdict(now, self._credentials_of(commit), self._sent[2], worst, error) and now < commit.rebalanced_by:
+        if self._consumer.on_commit_verdict(now, self._credentials_of(commit), self._sent[2], worst, error) and now < commit.rebalanced_by:
             return Next.RETRY, error
         self._finish(commit, error)
         return None
@@ -359,7 +364,7 @@ class Offsets:
 
     def _poll_lookup(self, now: float, lookup: Lookup, call: Call) -> float:
         if now < lookup.deadline:
-            return min(call.poll(now, self._send), lookup.deadline)
+            return min(call.poll(now, self._outbox), lookup.deadline)
         self._settle(lookup, now, call.timed_out(f"committed offsets of {names_of(lookup.tps)}: timed out"))
         return INFINITY
 
@@ -368,7 +373,7 @@ class Offsets:
         topics: dict[str, list[int]] = {}
         for tp in sorted(lookup.tps):
             topics.setdefault(tp.topic, []).append(tp.partition)
-        member, group, kind = self._member(), OffsetFetchRequest.Group, OffsetFetchRequest.Topic
+        member, group, kind = self._consumer.lookup_credentials, OffsetFetchRequest.Group, OffsetFetchRequest.Topic
         message = OffsetFetchRequest(
             group_id=self._config.group_id or "",
             topics=[kind(name=name, partition_indexes=numbers) for name, numbers in topics.items()],

@@ -12,7 +12,7 @@ in steps.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from pykafka4.core.group.leading.dealing import Deal, Placement
 from pykafka4.core.group.leading.strategies import Strategies, is_builtin
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.outbox import Outbox
 from pykafka4.errors import DecodeError, KafkaError
 from pykafka4.errors.words import visible
 from pykafka4.logs import get_log
@@ -54,6 +55,7 @@ class Leadership:
         "_different",
         "_look_up_by",
         "_members",
+        "_outbox",
         "_placements",
         "_placements_known",
         "_racks",
@@ -67,16 +69,15 @@ class Leadership:
         "_waits",
         "_wanted",
         "_where",
-        "_work",
         "ask_at",
         "due",
         "holds",
     )
 
-    def __init__(self, cluster: Cluster, where: str, strategies: Strategies, work: Callable[[Job], None]) -> None:
-        """`where` precedes log lines: the client id and the group. `work` starts a job."""
+    def __init__(self, cluster: Cluster, where: str, strategies: Strategies, outbox: Outbox) -> None:
+        """`where` precedes log lines: the client id and the group."""
         self._cluster, self._where = cluster, where
-        self._strategies, self._work = strategies, work
+        self._strategies, self._outbox = strategies, outbox
         self.holds = False
         self.due = INFINITY  # assign by then, even if topics are still unknown; or have assigned by then
         self._look_up_by = self._assign_by = INFINITY
@@ -134,7 +135,7 @@ class Leadership:
                 self._steps, self.due = self._prepare(*found), now
 
         self.due = INFINITY
-        self._work(Job(lambda: _read(rows, where), then))
+        self._outbox.start(Job(lambda: _read(rows, where), then))
 
     def _prepare(self, members: tuple[GroupMember, ...], topics: list[str]) -> Iterator[None]:
         """Have the topics of the group looked up; in steps, as there may be thousands."""
@@ -227,14 +228,14 @@ class Leadership:
             self._waits = job
             return
         self._stuck = self._stuck or foreign
-        self._work(job)
+        self._outbox.start(job)
 
     def _returned(self) -> None:
         """An application's assignor has returned: begin what waits for that."""
         job, self._waits = self._waits, None
         self._stuck = job is not None
         if job is not None:
-            self._work(job)
+            self._outbox.start(job)
 
     def _finish(self, now: float) -> Mapping[str, bytes] | None:
         deal, shares = self._deal, self._shares

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from pykafka4.assignors.builtin import ASSIGNORS
 from pykafka4.assignors.interface import Assignor, SendsUserData
 from pykafka4.core import INFINITY, Job, Threads
+from pykafka4.core.outbox import Outbox
 from pykafka4.errors import KafkaError, caused_by, shown
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
@@ -37,20 +38,20 @@ class Strategies:
         "_last",
         "_listens",
         "_makes_data",
+        "_outbox",
         "_patience",
         "_previous",
         "_stuck",
         "_waits",
         "_where",
-        "_work",
         "by_name",
         "due",
         "rack",
     )
 
-    def __init__(self, config: ConsumerConfig, where: str, work: Callable[[Job], None]) -> None:
-        """`where` precedes log lines: the client id and the group. `work` starts a job."""
-        self._where, self._work = where, work
+    def __init__(self, config: ConsumerConfig, where: str, outbox: Outbox) -> None:
+        """`where` precedes log lines: the client id and the group."""
+        self._where, self._outbox = where, outbox
         self._patience = config.session_timeout_ms / 1000 * PATIENCE
         listed = [ASSIGNORS[each] if isinstance(each, str) else each for each in config.partition_assignment_strategy]
         self.rack = config.client_rack
@@ -87,7 +88,7 @@ class Strategies:
 
     def _begin(self, job: Job) -> None:
         self._waits, self._stuck = None, True
-        self._work(job)
+        self._outbox.start(job)
 
     def check(self, now: float) -> float:
         """Give up if the user data is overdue; returns when to check again."""

@@ -13,7 +13,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from pykafka4.core import INFINITY, Failed, Job, Outcome, Request
+from pykafka4.core import INFINITY, Failed, Outcome
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.coordinator import GroupCoordinator
 from pykafka4.core.group.encoding import assigned_partitions
@@ -27,6 +27,7 @@ from pykafka4.core.group.membership.protocol import Assignee, CommitsInFlight
 from pykafka4.core.group.reactions import Reaction, reaction, way_out
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import via
+from pykafka4.core.outbox import Outbox
 from pykafka4.core.subscription import Credentials
 from pykafka4.errors import DecodeError, KafkaError, broker_error, short_name
 from pykafka4.logs import get_log
@@ -52,13 +53,11 @@ class ClassicProtocol:
         cluster: Cluster,
         assignee: Assignee,
         random: Random,
-        send: Callable[[Request], None],
-        work: Callable[[Job], None],
+        outbox: Outbox,
         commits: CommitsInFlight,
     ) -> None:
-        """`send` takes requests, and `work` what must not run on the loop."""
         self._config, self._coordinator = config, coordinator
-        self._assignee, self._send = assignee, send
+        self._assignee, self._outbox = assignee, outbox
         self._commits = commits
         self._backoff = Backoff.retry(config, random)
         self._rebalance_timeout = config.max_poll_interval_ms / 1000
@@ -75,9 +74,9 @@ class ClassicProtocol:
         self._why_leaving = ""
         self.error: KafkaError | None = None  # the last error
         where = f"{config.client_id}: group {config.group_id}"
-        self._strategies = Strategies(config, where, work)
+        self._strategies = Strategies(config, where, outbox)
         self._cooperative = all(assignor.cooperative for assignor in self._strategies.by_name.values())
-        self.leadership = Leadership(cluster, where, self._strategies, work)
+        self.leadership = Leadership(cluster, where, self._strategies, outbox)
         self._joined_with: tuple[str, ...] = ()
         self._led = True  # whether the group had a leader in the last generation
         self._asked_at: tuple[int, float]  # (coordinator, time) of the last join or sync
@@ -285,7 +284,7 @@ class ClassicProtocol:
             credentials=self.credentials,
             generation=self.generation,
         )
-        self._send(request)
+        self._outbox.send(request)
         return request
 
     def _attempt_with(self, now: float, node: int, message: Any, deadline: float, kind: GroupRequest) -> None:

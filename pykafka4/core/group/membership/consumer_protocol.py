@@ -26,6 +26,7 @@ from pykafka4.core.group.membership.protocol import Assignee, CommitsInFlight
 from pykafka4.core.group.reactions import Reaction, reaction
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import via
+from pykafka4.core.outbox import Outbox
 from pykafka4.core.subscription import Credentials
 from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
 from pykafka4.errors.codes import BY_NAME
@@ -147,11 +148,11 @@ class ConsumerProtocol:
         cluster: Cluster,
         assignee: Assignee,
         random: Random,
-        send: Callable[[Request], None],
+        outbox: Outbox,
         commits: CommitsInFlight,
     ) -> None:
         self._config, self._coordinator, self._cluster = config, coordinator, cluster
-        self._assignee, self._send, self._commits = assignee, send, commits
+        self._assignee, self._outbox, self._commits = assignee, outbox, commits
         self._backoff = Backoff.retry(config, random)
         self._rebalance_timeout = config.max_poll_interval_ms / 1000
         self.state = ConsumerState.UNJOINED
@@ -427,7 +428,7 @@ class ConsumerProtocol:
         message = group_heartbeat(self._config, self.member_id, epoch, report, self._told)
         patience = min(self._config.request_timeout_ms / 1000, self._heartbeat.patience)
         self._in_flight = self._heartbeat_to(node, message, now + patience, report)
-        self._send(self._in_flight)
+        self._outbox.send(self._in_flight)
 
     def _heartbeat_to(self, node: int, message: Any, deadline: float, report: Report | None) -> HeartbeatInFlight:
         address = via(self._coordinator.lane, node)
@@ -606,7 +607,7 @@ class ConsumerProtocol:
         message = group_heartbeat(self._config, self.member_id, self._last_epoch, None, None)
         deadline = now + self._config.request_timeout_ms / 1000  # not `_leave_by`: a time-out would close a connection that may be shared
         self._leave = self._heartbeat_to(node, message, deadline, None)
-        self._send(self._leave)
+        self._outbox.send(self._leave)
 
     def _leave_answered(self) -> None:
         """Whatever the outcome: a coordinator that did not get the request removes the member after the session time-out."""

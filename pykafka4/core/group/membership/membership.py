@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
 from pykafka4.core import INFINITY
-from pykafka4.core.group.membership.protocol import Assignee, CommitsInFlight, GroupProtocol, State
+from pykafka4.core.group.membership.protocol import CommitsInFlight, GroupProtocol, State
 from pykafka4.core.group.topics.discovery import Discovery
 from pykafka4.core.group.topics.subscribed import SubscribedTopics
 from pykafka4.core.group.topics.topic_filter import TopicFilter
@@ -59,6 +59,8 @@ class Partitions(Protocol):
 class Membership:
     """This consumer as a member of its group."""
 
+    protocol: GroupProtocol  # set by the machine: each of the two refers to the other
+
     def __init__(
         self,
         config: ConsumerConfig,
@@ -67,9 +69,8 @@ class Membership:
         partitions: Partitions,
         commits: CommitsInFlight,
         discovery: Discovery,
-        protocol: Callable[[Assignee], GroupProtocol],
     ) -> None:
-        """`discovery` finds the topics of a subscription by pattern; `protocol` makes the protocol of this member."""
+        """`discovery` finds the topics of a subscription by pattern."""
         self._config, self._application, self._partitions, self._commits = config, application, partitions, commits
         self._max_poll = config.max_poll_interval_ms / 1000
         self._subscribed = SubscribedTopics(config, cluster, application, discovery)
@@ -78,7 +79,6 @@ class Membership:
         self._ending: list[Ended] = []  # the events that it has not released yet
         self._when_left: list[Callable[[], None]] = []
         self._rejected = False  # since the last subscription began
-        self.protocol = protocol(self)
 
     @property
     def state(self) -> State:

@@ -5,16 +5,17 @@ While there is a subscription by pattern, all topics are requested at once, then
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from random import Random
 from typing import Any, Final
 
-from pykafka4.core import INFINITY, Failed, Job, Outcome, Request
+from pykafka4.core import INFINITY, Failed, Job, Outcome
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.topics.topic_filter import TopicFilter
 from pykafka4.core.network.call import AnyBroker, Call, Verdict, unanswered
 from pykafka4.core.network.network import Network
+from pykafka4.core.outbox import Outbox
 from pykafka4.errors import DecodeError, KafkaError, broker_error
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
@@ -34,13 +35,10 @@ Selected = Mapping[str, bool]  # every topic that exists, and whether the filter
 class Discovery:
     """The existing topics that a filter selects."""
 
-    __slots__ = ("_call", "_config", "_due", "_filter", "_random", "_selected", "_send", "_start", "_under_way", "found")
+    __slots__ = ("_call", "_config", "_due", "_filter", "_outbox", "_random", "_selected", "_under_way", "found")
 
-    def __init__(
-        self, config: ConsumerConfig, network: Network, random: Random, send: Callable[[Request], None], start: Callable[[Job], None]
-    ) -> None:
-        """`start` runs a job on the helper executor."""
-        self._config, self._random, self._send, self._start = config, random, send, start
+    def __init__(self, config: ConsumerConfig, network: Network, random: Random, outbox: Outbox) -> None:
+        self._config, self._random, self._outbox = config, random, outbox
         timeout = config.request_timeout_ms / 1000
         self._call = Call(
             AnyBroker(network), Backoff.retry(config, random), timeout, _everything, self._answered, self._gave_up, None, _fit, _keep
@@ -66,7 +64,7 @@ class Discovery:
         """Send the request if it is due; returns when to be polled again."""
         if self._filter is None or self._under_way is not None:
             return INFINITY
-        return self._call.poll(now, self._send) if self._due <= now else self._due
+        return self._call.poll(now, self._outbox) if self._due <= now else self._due
 
     def _answered(self, now: float, outcome: Outcome) -> Verdict:
         if isinstance(outcome, Failed):
@@ -75,7 +73,7 @@ class Discovery:
         if filter is not None:
             job = self._under_way = object()
             version, frame = outcome.message
-            self._start(Job(partial(_select, filter, before, version, frame), lambda at, result: self._take(at, job, result)))
+            self._outbox.start(Job(partial(_select, filter, before, version, frame), lambda at, result: self._take(at, job, result)))
         self._call.reset()
         return None
 

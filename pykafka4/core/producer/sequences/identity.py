@@ -6,14 +6,14 @@ epoch, which it raises without asking a broker. A new id is requested when no ep
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
 
-from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
+from pykafka4.core import INFINITY, Failed, Outcome, Transitions
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.call import AnyBroker, Call, Next, Verdict, unanswered
 from pykafka4.core.network.network import Network
+from pykafka4.core.outbox import Outbox
 from pykafka4.errors import AuthorizationError, KafkaError, broker_error
 from pykafka4.errors.codes import error_code
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
@@ -112,9 +112,9 @@ class Identity:
         if self.state is not S.FATAL:
             self.state, self.fatal = TABLE.move(self.state, S.FATAL), error
 
-    def poll(self, now: float, send: Callable[[Request], None]) -> float:
+    def poll(self, now: float, outbox: Outbox) -> float:
         """Send a request for an id if one is due; returns when to be polled again. Every response has another id; the first is used."""
-        return self._call.poll(now, send) if self.state is S.NONE else INFINITY
+        return self._call.poll(now, outbox) if self.state is S.NONE else INFINITY
 
     def _answered(self, now: float, outcome: Outcome) -> Verdict:
         if self.state is S.FATAL:

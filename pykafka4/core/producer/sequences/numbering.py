@@ -7,12 +7,12 @@ here until an id has arrived; when brokers deny it, their records fail.
 from __future__ import annotations
 
 import random as _random
-from collections.abc import Callable
 from typing import Protocol
 
-from pykafka4.core import INFINITY, Request
+from pykafka4.core import INFINITY
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.network import Network
+from pykafka4.core.outbox import Outbox
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.core.producer.queues.ready import ReadyQueues
 from pykafka4.core.producer.sequences.identity import Identity
@@ -53,15 +53,15 @@ class Numbering:
         """Why no record can be sent any more."""
         return self.identity.fatal if self.transactions is None else self.transactions.fatal
 
-    def poll(self, now: float, send: Callable[[Request], None], wanted: bool) -> float:
+    def poll(self, now: float, outbox: Outbox, wanted: bool) -> float:
         """Request a producer id if one is missing and `wanted`; returns when to be polled again."""
         if self.transactions is not None:
-            return self.transactions.poll(now, send)
+            return self.transactions.poll(now)
         if not self._idempotent or not wanted:
             return INFINITY
         if self.identity.denied is not None and not self._waiting:  # its records have failed; the next ones ask again
             return INFINITY
-        return self.identity.poll(now, send)
+        return self.identity.poll(now, outbox)
 
     def may_number(self, queue: PartitionQueue) -> bool:
         """Whether the next batch of `queue` may be sent in its epoch, or in the next one, which starts here if necessary.

@@ -8,13 +8,13 @@ right to ask, or with brokers before Kafka 1.1, nothing is known: batches are sp
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
-from pykafka4.core import INFINITY, Failed, Outcome, Request
+from pykafka4.core import INFINITY, Failed, Outcome
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.call import AnyBroker, Call, Next, Verdict, unanswered
 from pykafka4.core.network.network import Network
+from pykafka4.core.outbox import Outbox
 from pykafka4.errors import KafkaError, broker_error
 from pykafka4.errors.codes import error_code
 from pykafka4.logs import get_log
@@ -57,12 +57,12 @@ class TopicLimits:
         self._wanted.pop(topic, None)
         self._again_at.pop(topic, None)
 
-    def poll(self, now: float, send: Callable[[Request], None]) -> float:
+    def poll(self, now: float, outbox: Outbox) -> float:
         """Ask if it is time to; returns when to be polled again."""
         if now >= self._next_at:
             self._wanted |= dict.fromkeys(topic for topic, again_at in self._again_at.items() if again_at <= now)
             self._next_at = min((again_at for again_at in self._again_at.values() if again_at > now), default=INFINITY)
-        due = self._call.poll(now, send) if self._wanted else INFINITY
+        due = self._call.poll(now, outbox) if self._wanted else INFINITY
         return min(due, self._next_at)
 
     def _message(self) -> DescribeConfigsRequest:

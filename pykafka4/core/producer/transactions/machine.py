@@ -12,12 +12,13 @@ from enum import Enum
 from random import Random
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
-from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
+from pykafka4.core import INFINITY, Failed, Outcome, Transitions
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.coordinators import TRANSACTIONAL_ID, Coordinator
 from pykafka4.core.network.call import Call, Next, Verdict, unanswered
 from pykafka4.core.network.network import Network
+from pykafka4.core.outbox import Outbox
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.core.producer.transactions.offsets import Group, OffsetsInTransaction
 from pykafka4.core.producer.transactions.requests import (
@@ -133,17 +134,18 @@ class Records(Protocol):
 class Transactions:
     """The transactions of a producer."""
 
-    def __init__(self, config: ProducerConfig, network: Network, cluster: Cluster, random: Random, records: Records) -> None:
+    def __init__(
+        self, config: ProducerConfig, network: Network, cluster: Cluster, random: Random, outbox: Outbox, records: Records
+    ) -> None:
         assert config.transactional_id is not None
         self.config, self.id = config, config.transactional_id
         self.state = S.UNINITIALIZED
         self.fatal: KafkaError | None = None
         self.version_2 = False
         self.producer_id = self.epoch = -1
-        self._network, self._random, self._records = network, random, records
-        self._out: list[Request] = []
-        self.coordinator = Coordinator(config, network, cluster, TRANSACTIONAL_ID, self.id, random, self._out.append, self._end_producer)
-        self._offsets = OffsetsInTransaction(self, network, cluster, random, self._out.append)
+        self._network, self._random, self._outbox, self._records = network, random, outbox, records
+        self.coordinator = Coordinator(config, network, cluster, TRANSACTIONAL_ID, self.id, random, outbox, self)
+        self._offsets = OffsetsInTransaction(self, network, cluster, random, outbox)
         self._why: KafkaError = TransactionAborted(f"{self.id}: the transaction was aborted")  # why records are given up
         self._now = 0.0  # of the last poll
         self._begun_at = 0.0
@@ -275,22 +277,17 @@ class Transactions:
         elif self.state in (S.IN_TRANSACTION, S.COMMITTING):
             self._must_abort(error)
 
-    def poll(self, now: float, send: Callable[[Request], None]) -> float:
+    def poll(self, now: float) -> float:
         """Do what is due; returns when to be polled again."""
         self._now = now
         due = self._poll(now)
-        if self.state not in (S.UNINITIALIZED, S.FATAL):
-            due = min(due, self.coordinator.poll(now))
-        for request in self._out:
-            send(request)
-        self._out.clear()
-        return due
+        return due if self.state in (S.UNINITIALIZED, S.FATAL) else min(due, self.coordinator.poll(now))
 
     def _poll(self, now: float) -> float:
         if self.state in (S.UNINITIALIZED, S.FATAL):
             return INFINITY
         if self.state is S.INITIALIZING or self._renewing is not None:
-            return self._init.poll(now, self._out.append)
+            return self._init.poll(now, self._outbox)
         if self.state is S.READY:
             return INFINITY
         if self.state in (S.ABORTABLE_ERROR, S.ABORTING):
@@ -306,7 +303,7 @@ class Transactions:
 
     def _finish(self, now: float) -> float:
         if self._started:
-            return self._end.poll(now, self._out.append)
+            return self._end.poll(now, self._outbox)
         self._complete()  # nothing was sent: the coordinator knows nothing of this transaction
         return INFINITY
 
@@ -363,6 +360,10 @@ class Transactions:
         self._to_add.clear()
         self._offsets.stop(self._why)
         self._resolve(self._why)
+
+    def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
+        """See `CoordinatorUser`."""
+        self._end_producer(error)
 
     def _end_producer(self, error: KafkaError) -> None:
         """An error after which this producer can do nothing more."""
@@ -478,7 +479,7 @@ class Transactions:
     def _add_partitions(self, now: float) -> float:
         if not self._add.in_flight and not self._add.last_error:
             self._add.start_over()
-        return self._add.poll(now, self._out.append)
+        return self._add.poll(now, self._outbox)
 
     def _add_message(self) -> Any:
         return add_partitions_request(self.id, self.producer_id, self.epoch, self._to_add)

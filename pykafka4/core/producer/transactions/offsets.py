@@ -12,12 +12,13 @@ from typing import Any, Protocol, TypeAlias
 
 import attrs
 
-from pykafka4.core import INFINITY, Failed, Outcome, Request
+from pykafka4.core import INFINITY, Failed, Outcome
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.coordinators import GROUP, Coordinator
 from pykafka4.core.network.call import Call, Next, Verdict, unanswered
 from pykafka4.core.network.network import Network
+from pykafka4.core.outbox import Outbox
 from pykafka4.core.producer.transactions.requests import BEFORE_VERSION_2, OFFSETS_BY_NAME, offsets_request
 from pykafka4.errors import KafkaError
 from pykafka4.options.config import ProducerConfig
@@ -68,12 +69,10 @@ class Given:
 class OffsetsInTransaction:
     """The offsets that the application has given to the open transaction, one call after the other."""
 
-    __slots__ = ("_cluster", "_given", "_groups", "_network", "_random", "_send", "_transaction")
+    __slots__ = ("_cluster", "_given", "_groups", "_network", "_outbox", "_random", "_transaction")
 
-    def __init__(
-        self, transaction: Transaction, network: Network, cluster: Cluster, random: Random, send: Callable[[Request], None]
-    ) -> None:
-        self._transaction, self._network, self._cluster, self._random, self._send = transaction, network, cluster, random, send
+    def __init__(self, transaction: Transaction, network: Network, cluster: Cluster, random: Random, outbox: Outbox) -> None:
+        self._transaction, self._network, self._cluster, self._random, self._outbox = transaction, network, cluster, random, outbox
         self._given: list[Given] = []
         self._groups: dict[str, Coordinator] = {}
 
@@ -113,7 +112,7 @@ class OffsetsInTransaction:
         if not self._given:
             return INFINITY
         given = self._given[0]
-        due = INFINITY if given.stopped else given.call.poll(now, self._send)
+        due = INFINITY if given.stopped else given.call.poll(now, self._outbox)
         found = self._groups.get(given.group[0])
         return due if found is None else min(due, found.poll(now))
 
@@ -154,9 +153,7 @@ class OffsetsInTransaction:
         mine, config = self._transaction, self._transaction.config
         name = given.group[0]
         if name not in self._groups:
-            self._groups[name] = Coordinator(
-                config, self._network, self._cluster, GROUP, name, self._random, self._send, lambda error: self._lost_group(name, error)
-            )
+            self._groups[name] = Coordinator(config, self._network, self._cluster, GROUP, name, self._random, self._outbox, self)
         given.call = Call(
             self._groups[name],
             Backoff.retry(config, self._random),
@@ -167,9 +164,9 @@ class OffsetsInTransaction:
             OFFSETS_BY_NAME if mine.version_2 else BEFORE_VERSION_2["TxnOffsetCommit"],
         )
 
-    def _lost_group(self, name: str, error: KafkaError) -> None:
-        """The coordinator of the group was refused for good."""
-        if any(given.group[0] == name for given in self._given):
+    def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
+        """See `CoordinatorUser`."""
+        if any(self._groups.get(given.group[0]) is coordinator for given in self._given):
             self._transaction.need_abort(error)
 
     def _committed(self, given: Given, outcome: Outcome) -> Verdict:

@@ -11,6 +11,7 @@ from pykafka4.core.group import encoding
 from pykafka4.core.group.encoding import assigned_partitions, assignment_bytes, subscription_bytes
 from pykafka4.core.group.leading.leadership import AT_ONCE, SHORT, Leadership
 from pykafka4.core.group.leading.strategies import Strategies
+from pykafka4.core.outbox import Outbox
 from pykafka4.misuse import check_topic
 from pykafka4.wire.protocol.messages_group import ConsumerProtocolSubscription, DescribeGroupsResponse, JoinGroupResponse
 from pykafka4.wire.protocol.schema import encode_data
@@ -24,8 +25,8 @@ def answer(leader: str = "m", protocol: str | None = "range", **members: list[st
 
 def lead(cluster: Any, **options: Any) -> Leadership:
     """The leadership of a member with these options."""
-    jobs: list[Any] = []
-    return Leadership(cluster, "c: group g", Strategies(config(**options), "c: group g", jobs.append), jobs.append)
+    outbox = Outbox()
+    return Leadership(cluster, "c: group g", Strategies(config(**options), "c: group g", outbox), outbox)
 
 
 @pytest.fixture
@@ -165,8 +166,8 @@ def test_of_thousands_of_topics_a_step_looks_at_a_few_and_a_helper_reads_their_l
     lists = {f"m{n}": [*names[n:], "t"] for n in range(10)}
     rows = answer(m=names, **lists)
     assert sum(len(row.metadata) for row in rows.members) > SHORT
-    jobs: list[Any] = []
-    leadership = Leadership(cluster, "c: group g", Strategies(config(), "c: group g", jobs.append), jobs.append)
+    outbox = Outbox()
+    leadership, jobs = Leadership(cluster, "c: group g", Strategies(config(), "c: group g", outbox), outbox), outbox.jobs
     decoded: list[str] = []
     decode = encoding.decode_data
     monkeypatch.setattr(encoding, "decode_data", lambda *given: decoded.append("") or decode(*given))

@@ -10,6 +10,7 @@ import pytest
 from pykafka4.core import Failed, Reply, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.troubles import Troubles
+from pykafka4.core.outbox import Outbox
 from pykafka4.core.producer.sequences.identity import Identity, IdentityState
 from pykafka4.errors import AuthorizationError, ConnectionLost, KafkaError, UnsupportedVersion, short_name
 from pykafka4.errors.codes import BY_NAME
@@ -37,9 +38,9 @@ class Harness:
         self.denials.append(now)
 
     def poll(self) -> list[Request]:
-        requests: list[Request] = []
-        self.wake_at = self.identity.poll(self.now, requests.append)
-        return requests
+        outbox = Outbox()
+        self.wake_at = self.identity.poll(self.now, outbox)
+        return outbox.requests
 
     def ask(self) -> Request:
         (request,) = self.poll()

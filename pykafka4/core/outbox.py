@@ -1,0 +1,39 @@
+"""The outbox of a machine. Invariant: what a part of the machine sends or starts leaves with the machine's next turn, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykafka4.core import NOTHING, Effects, Job, Request
+
+__all__ = ["Outbox"]
+
+
+class Outbox:
+    """Requests and jobs of a machine's parts, until the turn ends."""
+
+    __slots__ = ("_nothing", "jobs", "requests")
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.jobs: list[Job] = []
+        self._nothing = NOTHING
+
+    def send(self, request: Request) -> None:
+        """Send `request` with this turn."""
+        self.requests.append(request)
+
+    def start(self, job: Job) -> None:
+        """Start `job` with this turn: it must not run on the loop."""
+        self.jobs.append(job)
+
+    def effects(self, wake_at: float, deliver: tuple[Callable[[], None], ...] = ()) -> Effects:
+        """Everything since the last call. An idle turn allocates nothing while `wake_at` stays the same."""
+        if self.requests or self.jobs or deliver:
+            found = Effects(tuple(self.requests), deliver, tuple(self.jobs), wake_at)
+            self.requests.clear()
+            self.jobs.clear()
+            return found
+        if wake_at != self._nothing.wake_at:
+            self._nothing = Effects(wake_at=wake_at)
+        return self._nothing
