@@ -80,6 +80,11 @@ class Inside:
         self.loop.ask(lambda now: protocol._react(now, Reaction.REJOIN, KafkaError("again")), 5.0)
 
     @property
+    def dispatcher(self) -> Any:
+        """The part of streams that hands records to them."""
+        return self.handle._dispatcher
+
+    @property
     def acquired(self) -> Any:
         """The lease of a record of a share group."""
         return self.handle._acquired

@@ -164,4 +164,4 @@ def test_streams_that_are_closed_on_the_loop_end_in_the_background(server: Model
     next(records)
     assert destructor(inspect(consumer).loop, streams.close) == []
     assert list(records) == []
-    assert streams._dispatcher.wait_for_end(LONG)
+    assert inspect(streams).dispatcher.wait_for_end(LONG)

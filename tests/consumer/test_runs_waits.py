@@ -16,6 +16,7 @@ from pykafka4.testing import ModelServer
 from tests.consumer.consuming import LONG, Maker, topic
 from tests.consumer.running import HOWS, Running
 from tests.consumer.streaming import Reading, committed, member
+from tests.inspection import inspect
 
 EVER = 1e6  # seconds for records in hand
 
@@ -37,7 +38,7 @@ class InHand:
 
     def called(self) -> list[object]:
         """Let them call while the dispatcher waits for them."""
-        until(lambda: self._streams._dispatcher._changed.waiting, LONG, "the dispatcher waits for the record in hand")
+        until(lambda: inspect(self._streams).dispatcher._changed.waiting, LONG, "the dispatcher waits for the record in hand")
         self._go.set()
         until(lambda: len(self.results) >= len(self._streams), LONG, "the calls")
         return self.results

@@ -23,6 +23,7 @@ from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Record
 from tests.consumer.consuming import LONG, Listener, Maker, damage, fill, numbers, read, topic
 from tests.consumer.streaming import Reading, committed, member
+from tests.inspection import inspect
 
 
 def all_of(counts: Iterable[int]) -> list[tuple[int, int]]:
@@ -122,7 +123,7 @@ def test_a_stream_that_nobody_reads_does_not_hold_up_the_others(
         unread = streams[1].partitions
         reading = Reading(streams[:1]).wait(3_000)
         until(lambda: consumer.paused() == unread, LONG, "the other partition is paused")
-        (waiting,) = (streams._dispatcher.size(tp) for tp in unread)
+        (waiting,) = (inspect(streams).dispatcher.size(tp) for tp in unread)
         assert 50 <= waiting <= 100
         until(lambda: "has not been asked for a record" in caplog.text, LONG, "a log line")
         assert reading.count == 3_000
@@ -138,14 +139,14 @@ def test_what_waits_is_bounded(server: ModelServer, make: Maker) -> None:
     topic(server, 2_000, 2_000)
     consumer, most, gate = member(make, max_poll_records=20), 0, threading.Event()
     with consumer.streams({"t": 2}, max_in_hand=40) as streams:
-        original = streams._dispatcher.add
+        original = inspect(streams).dispatcher.add
 
         def add(*arguments: Any) -> None:
             nonlocal most
             original(*arguments)
-            most = max(most, sum(len(queue.records) for queue in streams._dispatcher.queues.values()))
+            most = max(most, sum(len(queue.records) for queue in inspect(streams).dispatcher.queues.values()))
 
-        streams._dispatcher.add = add  # type: ignore[method-assign]
+        inspect(streams).dispatcher.add = add  # type: ignore[method-assign]
         reading = Reading(streams, lambda record: gate.wait(LONG))
         until(lambda: len(consumer.paused()) == 2, LONG, "both partitions are paused")
         gate.set()
@@ -159,7 +160,7 @@ def test_what_waits_is_bounded_however_many_partitions_there_are(server: ModelSe
     consumer, most = member(make), 0
     with consumer.streams({"t": 4}, max_in_hand=200, drain_timeout=0) as streams:
         until(lambda: len(consumer.paused()) == 40, LONG, "all partitions are paused")
-        allotment = streams._dispatcher
+        allotment = inspect(streams).dispatcher
         most = sum(len(queue.records) for queue in allotment.queues.values())
         assert most == allotment.held
         reading = Reading(streams).wait(4_000)
@@ -246,7 +247,7 @@ def test_before_a_revocation_the_record_in_hand_is_finished_and_committed(server
             slow.set()
             until(lambda: len(seen) >= 800, LONG, lambda: f"all records: {len(seen)}")
         two.ended()
-        assert not mine._dispatcher.ended
+        assert not inspect(mine).dispatcher.ended
     one.ended()
     assert worst == 1
     assert sorted(seen) == all_of(counts), "nobody died, so nothing is read twice"
@@ -338,7 +339,7 @@ def test_close_returns_in_time_while_a_thread_holds_a_record(server: ModelServer
     began = time.monotonic()
     streams.close(0.3)
     assert time.monotonic() - began < 0.3 + 0.5
-    assert streams._dispatcher.wait_for_end(LONG)
+    assert inspect(streams).dispatcher.wait_for_end(LONG)
     assert committed(make) == {0: 3}
     gate.set()
     reading.ended()
@@ -355,7 +356,7 @@ def test_closing_the_consumer_ends_the_loops_and_commits_what_is_finished(server
     assert not reading.ended().errors
     assert committed(make)[0] in (49, 50)
     streams.close()
-    assert streams._dispatcher.ended
+    assert inspect(streams).dispatcher.ended
 
 
 def test_what_poll_raises_ends_every_loop_and_can_be_skipped(server: ModelServer, make: Maker) -> None:
@@ -387,7 +388,7 @@ def test_close_raises_an_error_that_no_loop_has_seen(server: ModelServer, make: 
 
     topic(server, 5)
     streams = member(make).streams({"t": 1}, listener=Broken())
-    assert streams._dispatcher.wait_for_end(LONG)
+    assert inspect(streams).dispatcher.wait_for_end(LONG)
     with pytest.raises(LookupError, match="no table"):
         streams.close()
     streams.close()
@@ -429,7 +430,7 @@ def test_forgotten_streams_end(server: ModelServer, make: Maker) -> None:
     consumer = member(make)
     streams: Streams | None = consumer.streams({"t": 1})
     assert streams is not None
-    dispatcher = streams._dispatcher
+    dispatcher = inspect(streams).dispatcher
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         streams = None

@@ -150,7 +150,7 @@ def test_connections_to_one_name_share_a_look_up(driver: Driver, monkeypatch: py
         for link in (1, 3):
             driver.until(FRAME, link=link)
     assert names.asked == ["kafka"]
-    assert not driver.dialler._lookups
+    assert not driver.lookups
     assert not [event for event in driver.events if event.link == 2]
 
 
@@ -163,7 +163,7 @@ def test_attempts_that_were_given_up_do_not_queue_look_ups(driver: Driver, monke
     names.work()
     driver.step(0.0)
     assert not names.asked, "nobody waits for it"
-    assert not driver.dialler._lookups
+    assert not driver.lookups
 
 
 def test_a_connection_requested_after_a_skipped_look_up_gets_one(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +248,7 @@ def test_a_wait_ends_when_the_next_address_is_to_be_tried(driver: Driver, monkey
         monkeypatch.setattr(dialling, "_look_up", lambda host, port: [(socket.AF_INET, silent)] * 2)
         driver.transport.connect(1, "kafka", 9092)
         assert driver.dialler.limit(100.0) == 100.0, "its name is being looked up"
-        while not driver.dialler._connecting:
+        while not driver.connecting:
             driver.step(0.1)
         assert 0.0 < driver.dialler.limit(100.0) <= dialling.ADDRESS_SECONDS
         assert driver.dialler.limit(0.0) == 0.0

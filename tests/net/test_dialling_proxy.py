@@ -255,7 +255,7 @@ def test_an_address_that_is_open_has_as_long_as_the_handshake_takes(
             driver.step(0.02)
         go.set()
         driver.until(CONNECTED)
-        assert not driver.dialler._connecting
+        assert not driver.connecting
 
 
 # -- clients, real proxies, a model cluster whose names only the proxies know

@@ -57,6 +57,16 @@ class Driver:
         return self.dialler._attempts
 
     @property
+    def lookups(self) -> Any:
+        """The name look-ups that are under way."""
+        return self.dialler._lookups
+
+    @property
+    def connecting(self) -> Any:
+        """The sockets that are being connected."""
+        return self.dialler._connecting
+
+    @property
     def unread(self) -> Any:
         """Links whose TLS layer holds bytes that nobody has read."""
         return self.transport._unread
