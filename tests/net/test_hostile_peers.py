@@ -53,7 +53,8 @@ class Case:
         self.model = stack.enter_context(ModelServer(brokers=1))
         self.place = Place(self.model, protocol, PEERS[name])
         stack.callback(self.place.stop)
-        client = stack.enter_context(Client(bootstrap_servers=self.place.address, **options(protocol)))
+        setup = {"socket_connection_setup_timeout_ms": 1_500 * PATIENCE}  # no peer is given up before the calls are
+        client = stack.enter_context(Client(bootstrap_servers=self.place.address, **setup, **options(protocol)))
         self.client, self.producer = client, stack.enter_context(Producer(client=client, delivery_timeout_ms=PATIENCE * 1000, linger_ms=0))
         self.consumer = stack.enter_context(Consumer(client=client, auto_offset_reset="earliest"))
         self.consumer.assign([("t", 0)])
@@ -110,7 +111,9 @@ def raised(call: Callable[[], object]) -> KafkaError:
 
 @pytest.mark.filterwarnings("ignore:security_protocol=SASL_PLAINTEXT")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_is_no_broker_is_named_soon_and_a_broker_in_its_place_is_used(protocol: str) -> None:
+def test_what_is_no_broker_is_named_soon_and_a_broker_in_its_place_is_used(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes seconds: a silent peer is named when the delivery time-out is over, all kinds of peers at once."""
+    monkeypatch.setattr(refusals, "LONGEST_PAUSE", 0.5)  # the broker in its place is found soon
     with ExitStack() as stack, ThreadPoolExecutor(len(PEERS)) as at_once:
         cases = [Case(stack, protocol, name) for name in PEERS]
         with peak_memory():

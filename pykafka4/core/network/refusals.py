@@ -7,8 +7,9 @@ for all brokers: if one of them has ever accepted this client, a refusal of thes
 
 A refusal that is only a guess (every connection is closed in place of an answer, as if the listener demanded SASL) may be a network that
 does not work yet. It is believed after several seconds in which nothing else happened, anywhere in the cluster, and if every attempt gave
-reason for the same guess: listeners of a cluster demand the same. The application's callable for credentials is the same for all brokers:
-it is enough that it has failed for these seconds, whatever other brokers did.
+reason for the same guess: listeners of a cluster demand the same. So a guess about the listener is wrong once any broker has answered,
+and the next attempt comes after the usual back-off. The application's callable for credentials is the same for all brokers: it is enough
+that it has failed for these seconds, whatever other brokers did.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Refusals:
 
     def ended(self, now: float, endpoint: Endpoint) -> None:
         """A connection or an attempt has failed."""
-        if isinstance(endpoint.error, AuthenticationError):
+        if isinstance(endpoint.error, AuthenticationError) and not (endpoint.error.suspicion and self._accepted):
             self._without_credentials = min(self._without_credentials, endpoint.dialled_at) if endpoint.error.is_local else INFINITY
             if endpoint.suspicion != endpoint.error.suspicion:
                 endpoint.refusals, endpoint.suspicion = 0, endpoint.error.suspicion

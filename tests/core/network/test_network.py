@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pykafka4.core import ANY, CONTROLLER
 from pykafka4.core.network.network import via
+from pykafka4.errors import ConnectionLost
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from tests.core.network.network_harness import HOSTS, NetworkHarness
@@ -419,3 +420,28 @@ def test_a_place_that_is_no_broker_has_the_number_of_none(place: int) -> None:
     """Brokers number from 0, bootstrap servers from -1 downwards."""
     assert place < -1_000_000
     assert ANY != CONTROLLER
+
+
+@pytest.mark.parametrize(("others", "least", "most"), [(True, 0.0, 2.0), (False, 7.5, 60.0)], ids=["another answers", "none answers"])
+def test_a_new_broker_that_closes_connections_is_tried_as_often_as_any_once_another_has_answered(
+    others: bool, least: float, most: float
+) -> None:
+    """Listeners of one cluster demand the same: if one broker answers without SASL, the other one is only restarting."""
+    harness = NetworkHarness(reconnect_backoff_ms=10, reconnect_backoff_max_ms=1_000).placed()
+    if others:
+        link = harness.open(1)
+        harness.submit(1)
+        harness.poll(0.0)
+        harness.answer(0.0, link)
+    now = 0.0
+    for _ in range(5):
+        link = harness.open(2, now)
+        harness.submit(2, now)
+        harness.poll(now)
+        harness.network.lost(now, link, ConnectionLost("h2:2: the broker closed the connection"))
+        harness.connects.clear()
+        harness.network.want(2)
+        while not harness.connects:
+            now += 0.01
+            harness.poll(now)
+    assert least <= now <= most
