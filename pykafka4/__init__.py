@@ -80,68 +80,38 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "pykafka4.admin": ("AdminClient",),
-    "pykafka4.admin.values": ("GroupLag", "GroupList", "OffsetPlan", "PartitionLag", "PlannedOffset"),
-    "pykafka4.client.client": ("Client",),
-    "pykafka4.consumer": ("Consumer",),
-    "pykafka4.consumer.processing.streams": ("Stream", "Streams"),
-    "pykafka4.producer": ("Producer",),
-    "pykafka4.core.admin.values": ("GroupDescription", "GroupListing"),
-    "pykafka4.core.metadata.events": ("BrokerAdded", "BrokerRemoved", "MetadataChanged"),
-    "pykafka4.core.producer.outcomes.ledger": ("ProducerStats",),
-    "pykafka4.core.metadata.recovery": ("PartitionOffline", "PartitionOnline"),
-    "pykafka4.core.sasl.oauthbearer": ("Token",),
-    "pykafka4.core.share.values": ("AcknowledgeType",),
-    "pykafka4.errors.codes": ("ErrorCode",),
+_HOMES = {  # the public names by module
+    "pykafka4.admin": "AdminClient",
+    "pykafka4.admin.values": "GroupLag GroupList OffsetPlan PartitionLag PlannedOffset",
+    "pykafka4.client.client": "Client",
+    "pykafka4.consumer": "Consumer",
+    "pykafka4.consumer.processing.streams": "Stream Streams",
+    "pykafka4.producer": "Producer",
+    "pykafka4.core.admin.values": "GroupDescription GroupListing",
+    "pykafka4.core.metadata.events": "BrokerAdded BrokerRemoved MetadataChanged",
+    "pykafka4.core.producer.outcomes.ledger": "ProducerStats",
+    "pykafka4.core.metadata.recovery": "PartitionOffline PartitionOnline",
+    "pykafka4.core.sasl.oauthbearer": "Token",
+    "pykafka4.core.share.values": "AcknowledgeType",
+    "pykafka4.errors.codes": "ErrorCode",
     "pykafka4.errors": (
-        "AuthenticationError",
-        "AuthorizationError",
-        "BrokerError",
-        "BufferFull",
-        "ClosedError",
-        "ConfigError",
-        "ConnectionLost",
-        "CorruptRecord",
-        "DecodeError",
-        "DeliveryFailed",
-        "ForkedClientError",
-        "GroupError",
-        "GroupNotEmpty",
-        "HostNotAllowed",
-        "InvalidOffset",
-        "KafkaError",
-        "KafkaTimeoutError",
-        "LogTruncated",
-        "NoOffsetForPartition",
-        "OffsetOutOfRange",
-        "PartialFailure",
-        "ProducerFencedError",
-        "RecordLockLost",
-        "RecordTooLarge",
-        "TransactionAborted",
-        "TransactionError",
-        "UnsupportedVersion",
+        "AuthenticationError AuthorizationError BrokerError BufferFull ClosedError ConfigError ConnectionLost CorruptRecord "
+        "DecodeError DeliveryFailed ForkedClientError GroupError GroupNotEmpty HostNotAllowed InvalidOffset KafkaError KafkaTimeoutError "
+        "LogTruncated NoOffsetForPartition OffsetOutOfRange PartialFailure ProducerFencedError RecordLockLost RecordTooLarge "
+        "TransactionAborted TransactionError UnsupportedVersion"
     ),
-    "pykafka4.hooks": ("BatchOutcome", "OutgoingRecord", "ProducerHooks", "RequestSent", "SealedBatch"),
-    "pykafka4.net.oidc": ("OidcToken",),
-    "pykafka4.options.typed": ("ClientOptions", "ConsumerOptions", "ProducerOptions", "ShareConsumerOptions"),
+    "pykafka4.hooks": "BatchOutcome OutgoingRecord ProducerHooks RequestSent SealedBatch",
+    "pykafka4.net.oidc": "OidcToken",
+    "pykafka4.options.typed": "ClientOptions ConsumerOptions ProducerOptions ShareConsumerOptions",
     "pykafka4.records": (
-        "ConsumerGroupMetadata",
-        "MemberDescription",
-        "OffsetAndMetadata",
-        "ProducerRecord",
-        "RecordMetadata",
-        "SubscriptionPattern",
-        "TopicPartition",
-        "Written",
+        "ConsumerGroupMetadata MemberDescription OffsetAndMetadata ProducerRecord RecordMetadata SubscriptionPattern TopicPartition Written"
     ),
-    "pykafka4.share": ("ShareConsumer",),
-    "pykafka4.share.record": ("ShareRecord",),
-    "pykafka4.wire.records.hot": ("Delivery", "Record"),
+    "pykafka4.share": "ShareConsumer",
+    "pykafka4.share.record": "ShareRecord",
+    "pykafka4.wire.records.hot": "Delivery Record",
 }
 _PACKAGES = ("aio", "spark", "testing")  # imported by whoever uses them
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = sorted([*_HOME, "__version__"])
 

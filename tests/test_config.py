@@ -16,8 +16,9 @@ import pytest
 from pykafka4.assignors import RangeAssignor
 from pykafka4.errors import ConfigError
 from pykafka4.options import config, policies
-from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig, describe, parse_servers
+from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig, parse_servers
 from pykafka4.wire.records import compression
+from tools.options import describe
 
 B = {"bootstrap_servers": "b:9092"}
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sys
 
-from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig, describe, typed
+import attrs
+
+from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.options.security import SecurityConfig
 from pykafka4.options.share import ShareConsumerConfig
 from tools.rendered import ROOT, write_or_check
@@ -52,6 +54,45 @@ Rendered from `pykafka4/options/config.py` by `make options`; change the options
 every client as well as their own. Names are Kafka's with underscores; options ending in `_ms` are milliseconds, `timeout` arguments
 of methods are seconds.
 """
+
+
+def default_of(name: str, default: object) -> str:
+    if name == "acks":
+        return "all"
+    return ", ".join(default) or "none" if isinstance(default, tuple) else str(default)
+
+
+def inherited(cls: type[SecurityConfig]) -> set[str]:
+    """The options of the class that `cls` extends."""
+    return {a.name for a in attrs.fields(cls.__base__)} if cls is not SecurityConfig else set()  # type: ignore[arg-type]
+
+
+def typed(cls: type[SecurityConfig]) -> list[tuple[str, str]]:
+    """(name, type) of every option that `cls` adds to its base, as a type checker should see them in a call."""
+    base = inherited(cls)
+    special = {
+        "bootstrap_servers": "Servers",
+        "proxy_url": "str | None",
+        "allowed_hosts": "str | Iterable[str] | None",
+        "acks": "str | int",
+        "partitioner": "str | PartitionFunction",
+        "hooks": "Any",
+        "partition_assignment_strategy": "str | Assignor | Iterable[str | Assignor]",
+        "topic_policies": "Mapping[str, Mapping[str, Any]]",
+        "rate_limits": "Mapping[str, tuple[int, float]]",
+    }
+    return [(a.name, special.get(a.name, str(a.type))) for a in attrs.fields(cls) if a.name not in base]
+
+
+def describe(cls: type[SecurityConfig]) -> list[tuple[str, str, str, str, str]]:
+    """(name, default, unit, range, meaning) of every option that `cls` adds to its base."""
+    base = inherited(cls)
+    rows = []
+    for a in attrs.fields(cls):
+        if a.name not in base:
+            default = "required" if a.default is attrs.NOTHING else default_of(a.name, a.default)
+            rows.append((a.name, default, a.metadata["unit"], a.metadata["range"], a.metadata["doc"]))
+    return rows
 
 
 def table(cls: type[SecurityConfig]) -> str:

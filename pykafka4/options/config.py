@@ -1,6 +1,6 @@
 """Options. Rule: every option is declared once, with type, unit, default, range and meaning; the docs are generated from it.
 
-Those of security are in `security.py`, the kinds of fields in `option_fields.py`.
+Those of security are in `security.py`, the kinds of fields in `fields.py`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pykafka4.options.fields import (
     millis_or_off,
     number,
     number_or_off,
+    parsed,
     plain,
     share,
     text,
@@ -45,7 +46,7 @@ from pykafka4.serializers import Serializers
 if TYPE_CHECKING:
     from pykafka4.assignors.interface import Assignor
 
-__all__ = ["ClientConfig", "ConsumerConfig", "ProducerConfig", "describe", "hide_secrets", "parse_servers", "typed"]
+__all__ = ["ClientConfig", "ConsumerConfig", "ProducerConfig", "hide_secrets", "parse_servers"]
 
 log = logging.getLogger("pykafka4.config")
 
@@ -65,12 +66,8 @@ def _acks(value: object) -> int:
     return table[value]
 
 
-ASSIGNORS: Final = (
-    "range",
-    "roundrobin",
-    "sticky",
-    "cooperative-sticky",
-)  # those of `assignors.builtin`, which is not imported here: producers do not need it
+# Those of `assignors.builtin`, which is not imported here: producers do not need it.
+ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 def _strategies(value: Any) -> tuple[str | Assignor, ...]:
@@ -113,29 +110,20 @@ def _assignor_name(option: str, assignor: Any) -> str:
 class ClientConfig(SecurityConfig):
     """Options of every client."""
 
-    bootstrap_servers: tuple[tuple[str, int], ...] = attrs.field(
-        converter=parse_servers,
-        metadata={"unit": "", "range": "host:port, …", "doc": "Brokers to connect to first; any broker of the cluster."},
+    bootstrap_servers: tuple[tuple[str, int], ...] = parsed(
+        parse_servers, "host:port, …", "Brokers to connect to first; any broker of the cluster.", default=attrs.NOTHING
     )
-    proxy_url: Proxy | None = attrs.field(
-        default=None,
-        converter=parse_proxy,
-        metadata={
-            "unit": "",
-            "range": "URL",
-            "doc": "Proxy for all connections: `socks5://[user:password@]host:port`, or `http://…` for HTTP CONNECT. "
-            "It looks up the names of brokers.",
-        },
+    proxy_url: Proxy | None = parsed(
+        parse_proxy,
+        "URL",
+        "Proxy for all connections: `socks5://[user:password@]host:port`, or `http://…` for HTTP CONNECT. "
+        "It looks up the names of brokers.",
     )
-    allowed_hosts: AllowedHosts | None = attrs.field(
-        default=None,
-        converter=parse_allowed_hosts,
-        metadata={
-            "unit": "",
-            "range": "host or network, …",
-            "doc": "Hosts that brokers may advertise: names (`example.com`, with its subdomains) and networks (`10.0.0.0/8`). "
-            "The client connects to no other host, besides `bootstrap_servers`. None: any.",
-        },
+    allowed_hosts: AllowedHosts | None = parsed(
+        parse_allowed_hosts,
+        "host or network, …",
+        "Hosts that brokers may advertise: names (`example.com`, with its subdomains) and networks (`10.0.0.0/8`). "
+        "The client connects to no other host, besides `bootstrap_servers`. None: any.",
     )
     client_id: str = text("pykafka4", "Name shown in the brokers' logs, quotas and metrics.")
     request_timeout_ms: float = millis(
@@ -221,15 +209,7 @@ def _check_partitioner(_: object, attribute: object, value: object) -> None:
 class ProducerConfig(ClientConfig):
     """Options of producers, besides those of every client."""
 
-    acks: int = attrs.field(
-        default=-1,
-        converter=_acks,
-        metadata={
-            "unit": "",
-            "range": "all, 1, 0",
-            "doc": "How many replicas must have written a record: all in-sync ones, the leader, none.",
-        },
-    )
+    acks: int = parsed(_acks, "all, 1, 0", "How many replicas must have written a record: all in-sync ones, the leader, none.", default=-1)
     enable_idempotence: bool | None = flag(None, "Brokers discard duplicates caused by retries. Default: on with acks=all, off otherwise.")
     transactional_id: str | None = text(
         None, "Name under which transactions outlive this producer: a new producer with it fences this one. None: no transactions."
@@ -258,29 +238,18 @@ class ProducerConfig(ClientConfig):
         "What `send` does while the buffer is full: wait for max_block_ms, raise BufferFull at once, or drop the record. "
         "A dropped record is counted in stats(), and its Delivery fails.",
     )
-    key_serializer: Serializers | None = attrs.field(
-        default=None,
-        converter=parse_key_serializers,
-        metadata={
-            "unit": "",
-            "range": ", ".join(NAMED_SERIALIZERS),
-            "doc": "What makes bytes of keys: a name, a callable with topic and key, or a mapping of topic patterns to these. "
-            "Default: bytes and str are sent as they are.",
-        },
+    key_serializer: Serializers | None = parsed(
+        parse_key_serializers,
+        ", ".join(NAMED_SERIALIZERS),
+        "What makes bytes of keys: a name, a callable with topic and key, or a mapping of topic patterns to these. "
+        "Default: bytes and str are sent as they are.",
     )
-    value_serializer: Serializers | None = attrs.field(
-        default=None,
-        converter=parse_value_serializers,
-        metadata={"unit": "", "range": ", ".join(NAMED_SERIALIZERS), "doc": "The same for values."},
-    )
-    hooks: tuple[Any, ...] = attrs.field(
+    value_serializer: Serializers | None = parsed(parse_value_serializers, ", ".join(NAMED_SERIALIZERS), "The same for values.")
+    hooks: tuple[Any, ...] = parsed(
+        parse_hooks,
+        "objects",
+        "An object, or several, whose methods are called when records are sent and batches have their outcome.",
         default=(),
-        converter=parse_hooks,
-        metadata={
-            "unit": "",
-            "range": "objects",
-            "doc": "An object, or several, whose methods are called when records are sent and batches have their outcome.",
-        },
     )
     max_block_ms: float = millis(
         60_000, "How long `send` may wait: for room in the buffer, for a partition to be looked up, for its topic's rate limit."
@@ -322,16 +291,13 @@ class ProducerConfig(ClientConfig):
         None, "bytes", "Largest batch, and largest record with its overhead, before compression. None: `max_request_size` counts.", low=128
     )
     compression_type: str = choice("none", ("none", "gzip", "snappy", "lz4", "zstd"), "Codec for batches.")
-    partitioner: str | PartitionFunction = attrs.field(
+    partitioner: str | PartitionFunction = parsed(
+        plain,
+        f"{', '.join(NAMED)}, or a callable",
+        "Which partition a record gets that names none (docs/guide/partitioning.md). A callable is called with topic, key, "
+        "partitions and available partitions.",
         default=DEFAULT,
-        converter=plain,
         validator=_check_partitioner,
-        metadata={
-            "unit": "",
-            "range": f"{', '.join(NAMED)}, or a callable",
-            "doc": "Which partition a record gets that names none (docs/guide/partitioning.md). A callable is called with topic, key, "
-            "partitions and available partitions.",
-        },
     )
     partitioner_ignore_keys: bool = flag(False, "Choose partitions as for records without a key. A callable still gets the keys.")
     partitioner_adaptive_partitioning_enable: bool = flag(
@@ -424,15 +390,12 @@ class ConsumerConfig(ClientConfig):
     max_poll_interval_ms: float = millis(
         300_000, "Maximum time between two polls, or two records of a `for` loop, before the member leaves the group.", low=1
     )
-    partition_assignment_strategy: tuple[str | Assignor, ...] = attrs.field(
+    partition_assignment_strategy: tuple[str | Assignor, ...] = parsed(
+        _strategies,
+        ", ".join(ASSIGNORS),
+        "How partitions are assigned to members, in order of preference: names, or assignors of your own.",
         default=("range", "cooperative-sticky"),
-        converter=_strategies,
         validator=_check_strategies,
-        metadata={
-            "unit": "",
-            "range": ", ".join(ASSIGNORS),
-            "doc": "How partitions are assigned to members, in order of preference: names, or assignors of your own.",
-        },
     )
     auto_offset_reset: str = choice(
         "latest", ("earliest", "latest", "none"), "Where to start when there is no committed offset, or it is out of range."
@@ -508,42 +471,3 @@ def hide_secrets(options: Mapping[str, Any]) -> str:
     """A producer's valid `options` as text: as they were parsed, since a URL may hold a password, and without secrets."""
     config, fields = ProducerConfig.parse(options), attrs.fields_dict(ProducerConfig)
     return repr({name: getattr(config, name) if fields[name].repr else "<hidden>" for name in options})
-
-
-def _shown(name: str, default: object) -> str:
-    if name == "acks":
-        return "all"
-    return ", ".join(default) or "none" if isinstance(default, tuple) else str(default)
-
-
-def _inherited(cls: type[SecurityConfig]) -> set[str]:
-    """The options of the class that `cls` extends."""
-    return {a.name for a in attrs.fields(cls.__base__)} if cls is not SecurityConfig else set()  # type: ignore[arg-type]
-
-
-def typed(cls: type[SecurityConfig]) -> list[tuple[str, str]]:
-    """(name, type) of every option that `cls` adds to its base, as a type checker should see them in a call."""
-    base = _inherited(cls)
-    special = {
-        "bootstrap_servers": "Servers",
-        "proxy_url": "str | None",
-        "allowed_hosts": "str | Iterable[str] | None",
-        "acks": "str | int",
-        "partitioner": "str | PartitionFunction",
-        "hooks": "Any",
-        "partition_assignment_strategy": "str | Assignor | Iterable[str | Assignor]",
-        "topic_policies": "Mapping[str, Mapping[str, Any]]",
-        "rate_limits": "Mapping[str, tuple[int, float]]",
-    }
-    return [(a.name, special.get(a.name, str(a.type))) for a in attrs.fields(cls) if a.name not in base]
-
-
-def describe(cls: type[SecurityConfig]) -> list[tuple[str, str, str, str, str]]:
-    """(name, default, unit, range, meaning) of every option that `cls` adds to its base."""
-    base = _inherited(cls)
-    rows = []
-    for a in attrs.fields(cls):
-        if a.name not in base:
-            default = "required" if a.default is attrs.NOTHING else _shown(a.name, a.default)
-            rows.append((a.name, default, a.metadata["unit"], a.metadata["range"], a.metadata["doc"]))
-    return rows

@@ -28,6 +28,7 @@ __all__ = [
     "number",
     "number_or_off",
     "one_of_kind",
+    "parsed",
     "path",
     "plain",
     "document",
@@ -128,13 +129,17 @@ def share(default: float, doc: str) -> Any:
     return attrs.field(default=default, converter=real, validator=check, metadata={"unit": "ratio", "range": "over 0 to 1", "doc": doc})
 
 
+Check: TypeAlias = Callable[[Any, "attrs.Attribute[Any]", Any], None]
+
+
+def parsed(convert: Callable[[Any], Any], span: str, doc: str, default: Any = None, validator: Check | None = None) -> Any:
+    """A value of a type of its own, which `convert` makes or refuses. `span` says what it may be."""
+    return attrs.field(default=default, converter=convert, validator=validator, metadata={"unit": "", "range": span, "doc": doc})
+
+
 def mapping(convert: Callable[[object], Any], kind: str, doc: str) -> Any:
     """A mapping, which `convert` checks and turns into a tuple of values. `kind` says what it maps."""
-    return attrs.field(
-        default=(),
-        converter=lambda value: () if value is None or value == () else convert(value),
-        metadata={"unit": "", "range": kind, "doc": doc},
-    )
+    return parsed(lambda value: () if value is None or value == () else convert(value), kind, doc, default=())
 
 
 def choice(default: str | None, allowed: Iterable[str], doc: str) -> Any:
@@ -147,7 +152,7 @@ def choice(default: str | None, allowed: Iterable[str], doc: str) -> Any:
         if not isinstance(value, str) or value not in words:
             raise bad(attribute.name, value, f"must be one of {', '.join(words)}")
 
-    return attrs.field(default=default, converter=plain, validator=check, metadata={"unit": "", "range": ", ".join(words), "doc": doc})
+    return parsed(plain, ", ".join(words), doc, default, check)
 
 
 def flag(default: bool | None, doc: str) -> Any:
@@ -158,9 +163,6 @@ def flag(default: bool | None, doc: str) -> Any:
             raise bad(attribute.name, value, "must be True or False")
 
     return attrs.field(default=default, validator=check, metadata={"unit": "", "range": "True, False", "doc": doc})
-
-
-Check: TypeAlias = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
 def text(default: str | None, doc: str, *more: Check) -> Any:
@@ -178,8 +180,7 @@ def text(default: str | None, doc: str, *more: Check) -> Any:
         if size > LONGEST_STRING:
             raise bad(attribute.name, value, f"has {size:,} bytes as UTF-8; the protocol allows at most {LONGEST_STRING:,}")
 
-    checks = attrs.validators.and_(*more, check)
-    return attrs.field(default=default, converter=plain, validator=checks, metadata={"unit": "", "range": "text", "doc": doc})
+    return parsed(plain, "text", doc, default, attrs.validators.and_(*more, check))
 
 
 def path(doc: str) -> Any:
