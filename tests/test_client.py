@@ -161,6 +161,7 @@ def test_one_good_address_among_bad_ones_is_enough(server: ModelServer) -> None:
 
 
 def test_dead_names_that_hang_the_resolver_do_not_keep_a_good_one_waiting(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes up to six seconds: attempts at bootstrap servers follow each other in half-second steps."""
     real, hang = socket.getaddrinfo, threading.Event()
 
     def resolver(host: str, *args: Any, **options: Any) -> Any:
