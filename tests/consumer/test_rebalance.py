@@ -296,11 +296,16 @@ def test_a_partition_that_comes_back_after_another_assignment_is_not_paused(serv
     assert len(consumer.paused()) == 1
 
 
-def test_unsubscribe_forgets_pauses(server: ModelServer, make: Maker) -> None:
+@pytest.mark.parametrize("rebalances", [False, True], ids=["stable", "in a rebalance"])
+def test_unsubscribe_forgets_pauses(server: ModelServer, make: Maker, rebalances: bool) -> None:
     topic(server, 3)
     consumer = make.member()
     read(consumer, 3)
     consumer.pause(consumer.assignment())
+    if rebalances:
+        server.delay("JoinGroup", 0.3)
+        server.do(lambda cluster: cluster.push_error(HeartbeatRequest, "ILLEGAL_GENERATION"))
+        poll_until(consumer, lambda: not consumer.assignment())
     consumer.unsubscribe()
     consumer.subscribe(["t"])
     poll_until(consumer, consumer.assignment)

@@ -15,7 +15,8 @@ from pykafka4.share.record import ShareRecord
 from pykafka4.wire.records.batch import WireRecord, build_batch
 from tests.net.interrupts import Interrupted, interrupts
 
-ACCEPT, RELEASE, RENEW, GAP = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.RENEW, AcknowledgeType.GAP
+ACCEPT, RELEASE, RENEW = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.RENEW
+GAP, REJECT = AcknowledgeType.GAP, AcknowledgeType.REJECT
 LOCK = 30.0
 
 
@@ -76,6 +77,18 @@ def test_offsets_of_a_batch_that_was_cut_off_are_released_and_those_without_a_re
     harness.mailbox.put(acquired)
     assert harness.offsets() == [0, 1]
     assert harness.records.collect().types[acquired] == {2: RELEASE, 3: RELEASE}
+
+
+def test_offsets_before_a_damaged_batch_are_gaps_and_only_its_own_are_rejected() -> None:
+    """The batch before it has lost all its records to compaction."""
+    harness = Harness()
+    empty = bytes(build_batch([], base_offset=0, last_offset_delta=1))
+    damaged = bytes(build_batch([WireRecord(timestamp_ms=1, value=b"x")] * 2, base_offset=2))[:-1] + b"?"
+    acquired = Acquired(harness.lease, ((0, 3, 1),), empty + damaged, harness.now + LOCK)
+    harness.lease.deliver(acquired, harness.now)
+    harness.mailbox.put(acquired)
+    assert harness.offsets() == []
+    assert harness.records.collect_aside().types == {acquired: {0: GAP, 1: GAP, 2: REJECT, 3: REJECT}}
 
 
 def test_a_record_that_was_acquired_again_cannot_be_acknowledged_any_more() -> None:
