@@ -7,6 +7,7 @@ for the functions of `time` in all modules; so these names come from copies of t
 from __future__ import annotations
 
 import _socket
+import functools
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -25,6 +26,7 @@ __all__ = [
     "socket",
     "socketpair",
     "start_new_thread",
+    "tls_socket_class",
 ]
 
 
@@ -34,6 +36,7 @@ def _copy_of(name: str, **replaced: ModuleType) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    replaced[name] = module  # `ssl` adds enums to the module of its name
     before = {other: sys.modules.get(other) for other in replaced}
     sys.modules.update(replaced)
     try:
@@ -41,10 +44,16 @@ def _copy_of(name: str, **replaced: ModuleType) -> Any:
     finally:
         for other, found in before.items():
             if found is None:
-                del sys.modules[other]
+                sys.modules.pop(other, None)
             else:
                 sys.modules[other] = found
     return module
+
+
+@functools.cache
+def tls_socket_class() -> Any:
+    """`ssl.SSLSocket`, for clients that use TLS beside greenlets. To be called by a thread of the application, as other imports are."""
+    return _copy_of("ssl", socket=_copy_of("socket")).SSLSocket
 
 
 _thread = _copy_of("_thread")

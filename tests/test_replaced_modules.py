@@ -68,6 +68,13 @@ import atexit
 atexit._run_exitfuncs()  # as the interpreter does
 print(last.done(), server.records("t")[-1].value)
 """
+SECURED = """
+with Producer(**options) as producer:
+    producer.send("t", b"x").result(timeout=10)
+with Consumer(**options, auto_offset_reset="earliest") as consumer:
+    consumer.assign([("t", 0)])
+    print([record.value for record in consumer.poll(timeout=10)])
+"""
 FROZEN = {
     "freezegun": "from freezegun import freeze_time; frozen = freeze_time('2020-01-01'); frozen.start()",
     "time_machine": "import time_machine; frozen = time_machine.travel('2020-01-01', tick=False); frozen.start()",
@@ -105,6 +112,21 @@ def test_greenlets_run_while_others_wait_in_the_client(library: str, is_patched_
     assert polled == "polled [[]] True"
     assert executor == library
     assert drained == "True b'last'", "at exit"
+
+
+@pytest.mark.parametrize("library", GREENLETS)
+@pytest.mark.parametrize("is_patched_first", [True, False], ids=["patched-first", "imported-first"])
+@pytest.mark.parametrize(
+    "context", ["", "import ssl; options['ssl_context'] = ssl.create_default_context(cadata=options.pop('ssl_ca_pem'))"]
+)
+def test_greenlets_use_tls(library: str, is_patched_first: bool, context: str) -> None:
+    pytest.importorskip("trustme")
+    from tests.net.tls_model import secured_model
+
+    order = [GREENLETS[library], IMPORTS] if is_patched_first else [IMPORTS, GREENLETS[library]]
+    with secured_model() as (server, options):
+        server.create_topic("t", 1)
+        assert output(*order, f"options = {options!r}", context, SECURED) == ["[b'x']"]
 
 
 @pytest.mark.parametrize("library", FROZEN)

@@ -17,11 +17,13 @@ import socket
 import ssl
 import sys
 from collections import deque
+from functools import partial
 from typing import Any, Final
 
+from pykafka4 import native
 from pykafka4.errors import AuthenticationError, DecodeError, KafkaError
 from pykafka4.errors.frames import place_of
-from pykafka4.net import system
+from pykafka4.net import system, threads
 from pykafka4.net.dialling import Dialled
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.portable import READ, TURN_BYTES, TURN_FRAMES, WRITE, PortableTransport, Socket, advance
@@ -83,6 +85,8 @@ class SecureTransport(PortableTransport):
         self._overdue: dict[int, Socket] = {}  # the same of the last turn, until they are read in this one
         self._waits: dict[Socket, float] = {}  # sockets that wait for a large part, and until when
         self._sessions = Sessions()
+        # Contexts of gevent and eventlet make sockets for greenlets, and the loop is none.
+        self._native = native.tls_socket_class() if threads.greenlets() else None
         self._is_shut = False  # and needs no session any more
 
     # -- the Transport interface
@@ -161,7 +165,8 @@ class SecureTransport(PortableTransport):
             dialled.sock.getpeername()  # `wrap_socket` would leave it to the garbage collector to close the socket
             name = _server_name(host)
             session = self._sessions.of(context, (host, port))
-            sock = context.wrap_socket(dialled.sock, do_handshake_on_connect=False, server_hostname=name, session=session)
+            wrap: Any = context.wrap_socket if self._native is None else partial(self._native._create, context=context)
+            sock = wrap(dialled.sock, do_handshake_on_connect=False, server_hostname=name, session=session)
         except (OSError, ValueError) as error:
             dialled.sock.close()
             self._events.append(Event(EventKind.LOST, dialled.link, explain_handshake(dialled.address, error, b"")))
@@ -279,7 +284,7 @@ class SecureTransport(PortableTransport):
 def _peek(sock: Any, most: int) -> bytes:
     """What has arrived, without taking it."""
     with contextlib.suppress(OSError):
-        return socket.socket.recv(sock, most, socket.MSG_PEEK)
+        return native.socket.recv(sock, most, socket.MSG_PEEK)
     return b""
 
 
