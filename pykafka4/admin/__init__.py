@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Collection, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import Any, Self, Unpack
 
 from pykafka4.admin.arguments import Destination, Targets, as_goal, as_groups, as_targets, check_group, check_group_to_set
 from pykafka4.admin.groups import Groups, raised
@@ -13,20 +13,20 @@ from pykafka4.admin.rewinding import Rewinding
 from pykafka4.admin.session import AdminSession, Deadline
 from pykafka4.admin.values import GroupLag, GroupList, OffsetPlan
 from pykafka4.client.client import Client
+from pykafka4.client.handle import Handle
 from pykafka4.core.admin.values import GroupDescription
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.errors.frames import guarded
-from pykafka4.misuse import api_timeout, as_offsets, check_timeout, refuse_pickling
+from pykafka4.misuse import api_timeout, as_offsets, check_timeout
 from pykafka4.options.config import ClientConfig
 from pykafka4.options.properties import Properties, create
 from pykafka4.options.typed import ClientOptions
-from pykafka4.other_clients.names import method_hint
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["AdminClient"]
 
 
-class AdminClient:
+class AdminClient(Handle):
     """Looks at consumer groups and changes them from outside: offsets, lag, deletion. `python -m pykafka4 groups` is the same as a command.
 
     `AdminClient(bootstrap_servers="host:9092", **options)` owns a client; `AdminClient(client=client)` shares one. Options are those of
@@ -35,6 +35,8 @@ class AdminClient:
     Calls about several groups return a dict with an outcome for each: what was asked for, or a KafkaError (AuthorizationError,
     KafkaTimeoutError, GroupNotEmpty, BrokerError). All coordinators are asked at the same time. Calls about one group raise.
     """
+
+    _name = "AdminClient"
 
     @guarded
     def __init__(self, client: Client | None = None, **options: Unpack[ClientOptions]) -> None:
@@ -198,14 +200,6 @@ class AdminClient:
 
     def __repr__(self) -> str:
         return f"<AdminClient at {self._session.runtime!r}>"
-
-    if not TYPE_CHECKING:  # a type checker would accept every name
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(method_hint("AdminClient", name, dir(type(self))))
-
-    def __reduce__(self) -> Any:
-        return refuse_pickling("AdminClient")
 
     def _begin(self, timeout: float | None) -> Deadline:
         limit = api_timeout(timeout)

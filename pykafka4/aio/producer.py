@@ -12,23 +12,22 @@ import contextlib
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+from typing import Any, Self, Unpack, overload
 
 from pykafka4.aio.tasks import Home, TaskLatch
 from pykafka4.aio.transactions import ReadingTaskConsumer, Transaction, TransactionTasks
 from pykafka4.client.client import Client
-from pykafka4.core.producer.outcomes.ledger import ProducerStats
 from pykafka4.core.producer.topics.parking import DENIED_SECONDS
 from pykafka4.errors import BufferFull, ConfigError, KafkaTimeoutError
 from pykafka4.errors.frames import empty_frames, guarded
-from pykafka4.misuse import check_count, check_timeout, check_topic, refuse_pickling
+from pykafka4.misuse import check_timeout, check_topic
 from pykafka4.net import system
 from pykafka4.options.config import ProducerConfig
 from pykafka4.options.properties import Properties, create
 from pykafka4.options.typed import ProducerOptions
-from pykafka4.other_clients.names import method_hint
 from pykafka4.producer.attempts import For, WouldBlock
 from pykafka4.producer.forgotten import deliver_forgotten
+from pykafka4.producer.handle import ProducerHandle
 from pykafka4.producer.serializing import More, each_pair, each_record, lasting
 from pykafka4.producer.session import PACE, ProducerSession
 from pykafka4.records import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, ProducerRecord
@@ -40,7 +39,7 @@ __all__ = ["Producer"]
 Attempt = Callable[[], Delivery]
 
 
-class Producer:
+class Producer(ProducerHandle):
     """The producer for asyncio: `delivery = await producer.send(…)` waits while the buffer is full, `await delivery` until the record is
     acknowledged.
 
@@ -48,12 +47,14 @@ class Producer:
     it is first used on. Leaving an `async with` block delivers everything or raises `DeliveryFailed`, as with `pykafka4.Producer`.
     """
 
+    _name = "aio.Producer"
+
     def __init__(self, client: Client | None = None, **options: Unpack[ProducerOptions]) -> None:
         """Raises ConfigError for an invalid option. Connecting happens in the background.
 
         It waits only for the client's thread to start. May be called without a running event loop.
         """
-        self._home, self._failures_at_start = Home("aio.Producer"), 0
+        self._home = Home(self._name)
         session: ProducerSession | None = None
         try:
             self._session = session = ProducerSession(client, executor=None, options=options)
@@ -304,16 +305,11 @@ class Producer:
 
     async def __aenter__(self) -> Self:
         self._home.enter()
-        self._session.check()
-        self._failures_at_start = self._session.machine.ledger.failures_seen
+        self._begin_block()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        undelivered = await self.close(None if kind is None else self._session.exit_seconds)
-        if kind is None:
-            self._session.raise_failures(self._failures_at_start)
-        elif undelivered and error is not None:
-            error.add_note(f"pykafka4: {len(undelivered)} records were not delivered when the producer closed")
+        self._end_block(error, await self.close(None if kind is None else self._session.exit_seconds))
 
     @contextlib.asynccontextmanager
     async def delivery_scope(self, timeout: float | None = None) -> AsyncIterator[Self]:
@@ -323,10 +319,6 @@ class Producer:
         yield self
         await self.flush(limit)
         self._session.raise_failures(mark)
-
-    def raise_failures(self, since: int = 0) -> None:
-        """See pykafka4.Producer.raise_failures. It waits for nothing."""
-        self._session.raise_failures(check_count(since, "since"))
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """See pykafka4.Producer.partitions_for."""
@@ -374,37 +366,6 @@ class Producer:
         transaction, and is read again after an abort. `timeout` (seconds, default `max_block_ms`) is that of each step.
         """
         return Transaction(self, self._transactions, consumer, check_timeout(timeout))
-
-    def purge(self, *, in_flight: bool = False) -> int:
-        """See pykafka4.Producer.purge. Waits for a turn of the client's thread."""
-        return self._session.purge(in_flight)
-
-    # ---------------------------------------------------------------- state
-
-    def stats(self) -> ProducerStats:
-        """See pykafka4.Producer.stats. Waits for a turn of the client's thread, usually far less than a millisecond; at most 10 s."""
-        return self._session.stats()
-
-    def status(self) -> dict[str, Any]:
-        """See pykafka4.Producer.status. Waits for turns of the client's thread; if that is stuck, for 5 s."""
-        return self._session.status()
-
-    def __repr__(self) -> str:
-        return f"<aio.Producer of {self._session.runtime!r}>"
-
-    if not TYPE_CHECKING:  # a type checker would accept every name, and `len`
-
-        def __len__(self) -> int:
-            raise TypeError("a producer has no length; stats().queued + stats().in_flight is the number of unacknowledged records")
-
-        def __bool__(self) -> bool:
-            return True
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(method_hint("aio.Producer", name, dir(type(self))))
-
-    def __reduce__(self) -> Any:
-        return refuse_pickling("aio.Producer")
 
 
 WAYS = {

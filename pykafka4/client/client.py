@@ -5,29 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Executor
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Never, Self, Unpack
+from typing import Any, Never, Self, Unpack
 
+from pykafka4.client.handle import Handle
 from pykafka4.client.runtime import Listener, Runtime
 from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved, MetadataChanged
 from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline
 from pykafka4.errors import ConfigError, shown_unless_secret
 from pykafka4.errors.frames import guarded
-from pykafka4.misuse import check_timeout, check_topic, refuse_pickling
+from pykafka4.misuse import check_timeout, check_topic
 from pykafka4.options.config import ClientConfig
 from pykafka4.options.properties import Properties, create
 from pykafka4.options.typed import ClientOptions
-from pykafka4.other_clients.names import method_hint
 
 __all__ = ["BrokerAdded", "BrokerRemoved", "Client", "MetadataChanged", "PartitionOffline", "PartitionOnline"]
 
 
-class Client:
+class Client(Handle):
     """One loop thread, its connections and the cluster's metadata, shared by any number of producers and consumers.
 
     `Client(bootstrap_servers="host:9092", **options)`: options are those of `ClientConfig` (docs/options.md). `callback_executor` is a
     `concurrent.futures.Executor` for delivery callbacks and events; by default they run one after the other on a thread of the client.
     All methods may be called from any thread. A client cannot be pickled, or used in a forked child process.
     """
+
+    _name = "Client"
 
     @guarded
     def __init__(self, *wrong: Never, callback_executor: Executor | None = None, **options: Unpack[ClientOptions]) -> None:
@@ -47,7 +49,7 @@ class Client:
         `properties` is the path of a `.properties` file, or a mapping of names to text, numbers, booleans or None.
         `callback_executor` and `options` are as in the constructor; they win.
         Names, units and values are converted. Properties without effect here are logged at INFO, on `pykafka4.config`.
-        Options of producers and consumers are refused.
+        Options that a class does not have are refused.
 
         Raises ConfigError with file, line and property for one that is unknown, wrong or not supported; OSError if the file cannot be
         read; TypeError for another type of `properties`. Sources: the options of Java's clients, librdkafka's CONFIGURATION.md.
@@ -107,14 +109,6 @@ class Client:
 
     def __repr__(self) -> str:
         return repr(self._runtime)
-
-    if not TYPE_CHECKING:  # a type checker would accept every name
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(method_hint("Client", name, dir(type(self))))
-
-    def __reduce__(self) -> Any:
-        return refuse_pickling("Client")
 
     def _seconds(self, timeout: float | None) -> float:
         limit = check_timeout(timeout)

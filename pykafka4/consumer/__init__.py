@@ -81,14 +81,9 @@ class Consumer(ConsumerHandle):
         callback_executor: Executor | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Self:
-        """A consumer with the options of a file or mapping with the names of Java's or librdkafka's clients (docs/guide/properties.md).
+        """A consumer with the options of a file or mapping with the names of Java's or librdkafka's clients: see `Client.from_properties`.
 
-        `properties` is the path of a `.properties` file, or a mapping of names to text, numbers, booleans or None.
         `client`, `callback_executor` and `options` are as in the constructor; they win.
-        Names, units and values are converted. Properties without effect here are logged at INFO, on `pykafka4.config`.
-
-        Raises ConfigError with file, line and property for one that is unknown, wrong or not supported; OSError if the file cannot be
-        read; TypeError for another type of `properties`. Sources: the options of Java's clients, librdkafka's CONFIGURATION.md.
         """
         return create(cls, ConsumerConfig, properties, options, client=client, callback_executor=callback_executor)
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Never, overload
+from typing import Any, Never, overload
 
+from pykafka4.client.handle import Handle
 from pykafka4.consumer.arguments import Partitions, SeekOffsets, Topics, as_seek_offsets, as_timestamp
 from pykafka4.consumer.session import ConsumerSession
 from pykafka4.core.subscription import Since, Start
-from pykafka4.misuse import refuse_keywords, refuse_pickling, topic_partition
-from pykafka4.other_clients.names import method_hint
+from pykafka4.misuse import refuse_keywords, topic_partition
 from pykafka4.records import ConsumerGroupMetadata, TopicPartition
 
 __all__ = ["ConsumerHandle"]
 
 
-class ConsumerHandle:
+class ConsumerHandle(Handle):
     """The common base of `Consumer` and `aio.Consumer`."""
 
-    _name: ClassVar[str]
     _session: ConsumerSession
 
     def _visit(self) -> ConsumerSession:
@@ -137,11 +136,3 @@ class ConsumerHandle:
 
     def __repr__(self) -> str:
         return f"<{self._name} of group {self._session.config.group_id!r} at {self._session.runtime!r}>"
-
-    if not TYPE_CHECKING:  # a type checker would accept every name
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(method_hint(self._name, name, dir(type(self))))
-
-    def __reduce__(self) -> Any:
-        return refuse_pickling(self._name)

@@ -243,6 +243,10 @@ METHODS: Final = {
         "create_topics delete_topics": _TOPICS,
     }),
     "AdminClient": _each({
+        "list_consumer_groups": "list_groups",
+        "describe_consumer_groups": "describe_groups",
+        "delete_consumer_groups": "delete_groups",
+        "delete_consumer_group_offsets delete_group_offsets": "delete_offsets",
         "list_consumer_group_offsets list_group_offsets": "group_offsets",
         "alter_consumer_group_offsets alter_group_offsets": "set_offsets",
         "reset_group_offsets": "plan_offsets",

@@ -11,17 +11,16 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+from typing import Any, Self, Unpack, overload
 
 from pykafka4.client.client import Client
-from pykafka4.core.producer.outcomes.ledger import ProducerStats
 from pykafka4.errors.frames import empty_frames, guarded
-from pykafka4.misuse import check_count, check_timeout, check_topic, refuse_pickling
+from pykafka4.misuse import check_timeout, check_topic
 from pykafka4.options.config import ProducerConfig
 from pykafka4.options.properties import Properties, create
 from pykafka4.options.typed import ProducerOptions
-from pykafka4.other_clients.names import method_hint
 from pykafka4.producer.forgotten import deliver_forgotten
+from pykafka4.producer.handle import ProducerHandle
 from pykafka4.producer.serializing import send_records
 from pykafka4.producer.session import ProducerSession
 from pykafka4.producer.transaction_block import ReadingConsumer, TransactionBlock
@@ -31,7 +30,7 @@ from pykafka4.wire.records.hot import Delivery, send_method
 __all__ = ["Producer"]
 
 
-class Producer:
+class Producer(ProducerHandle):
     """Sends records to Kafka: at least once, in order per partition, without duplicates from its own retries.
 
     `Producer(bootstrap_servers="host:9092", **options)` owns a client; `Producer(client=client, **options)` shares one.
@@ -40,6 +39,8 @@ class Producer:
     `result()` or `exception()` of its Delivery, or raised by `delivery_scope` or `raise_failures` inside the block. An exception
     raised inside the block is delayed by at most 5 s of delivering; a note on it counts the undelivered records.
     """
+
+    _name = "Producer"
 
     def __init__(
         self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Unpack[ProducerOptions]
@@ -50,7 +51,6 @@ class Producer:
 
         Connecting happens in the background; no broker needs to be up yet.
         """
-        self._failures_at_start = 0
         session: ProducerSession | None = None
         try:
             self._session = session = ProducerSession(client, executor=callback_executor, options=options)
@@ -76,14 +76,9 @@ class Producer:
         callback_executor: Executor | None = None,
         **options: Unpack[ProducerOptions],
     ) -> Self:
-        """A producer with the options of a file or mapping with the names of Java's or librdkafka's clients (docs/guide/properties.md).
+        """A producer with the options of a file or mapping with the names of Java's or librdkafka's clients: see `Client.from_properties`.
 
-        `properties` is the path of a `.properties` file, or a mapping of names to text, numbers, booleans or None.
         `client`, `callback_executor` and `options` are as in the constructor; they win.
-        Names, units and values are converted. Properties without effect here are logged at INFO, on `pykafka4.config`.
-
-        Raises ConfigError with file, line and property for one that is unknown, wrong or not supported; OSError if the file cannot be
-        read; TypeError for another type of `properties`. Sources: the options of Java's clients, librdkafka's CONFIGURATION.md.
         """
         return create(cls, ProducerConfig, properties, options, client=client, callback_executor=callback_executor)
 
@@ -153,16 +148,6 @@ class Producer:
         On a thread of a ThreadPoolExecutor passed as `callback_executor`, this does not wait for callbacks: they may need this very thread.
         """
         self._session.flush(check_timeout(timeout))
-
-    def purge(self, *, in_flight: bool = False) -> int:
-        """Fail the records that wait to be sent, with the code `PURGED`; returns how many. The producer goes on.
-
-        `written` is NO, or MAYBE for records that may be in the log and wait to be sent again. With `in_flight`, also records fail that
-        have no response yet (MAYBE); their partitions send nothing until these requests have ended. Callbacks run as for other failures.
-        Records that another thread sends meanwhile may escape. An open transaction can then only be aborted, if a record failed.
-        Raises ClosedError, KafkaTimeoutError if the client's thread is stuck. Source: librdkafka's `rd_kafka_purge`.
-        """
-        return self._session.purge(in_flight)
 
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
         """Deliver what is queued, then fail the rest; returns the records that could not be delivered.
@@ -242,32 +227,6 @@ class Producer:
         self._session.check()
         return self._session.runtime.partitions_of(topic, self._session.config.max_block_ms / 1000 if limit is None else limit, create=True)
 
-    def stats(self) -> ProducerStats:
-        """Counts of all records so far, by outcome; they always add up. Also works after `close`.
-
-        Raises KafkaTimeoutError if the client's thread is stuck.
-        """
-        return self._session.stats()
-
-    def raise_failures(self, since: int = 0) -> None:
-        """Raise DeliveryFailed if records failed after the first `since` (an earlier `stats().lost`) that the application has not seen yet.
-
-        It has seen a failure after `result()` or `exception()` of its Delivery, or when the failure was among those that `delivery_scope`
-        or this method raised before in the same thread (in asyncio: the same task). The first unseen failure is raised (with more than 100
-        failed batches it may be another early one), and a note gives their number.
-        """
-        self._session.raise_failures(check_count(since, "since"))
-
-    def status(self) -> dict[str, Any]:
-        """Why nothing is flowing: brokers, offline partitions with reason, and for each partition that was sent to what waits and for what.
-
-        `partitions` has by `"topic-0"`: `state` (online, offline), `since` (seconds ago) and `reason`, `queued` (records), `queued_bytes`,
-        `oldest_age` (seconds since `send` of the oldest record without an outcome), `in_flight` (records), `last_error` and
-        `last_error_age`. `producer` has the counts of `stats`, and is empty if the client's thread is stuck. All of it can be passed to
-        `json.dumps`. How to read it: docs/guide/monitoring.md. Also works after `close`.
-        """
-        return self._session.status()
-
     @contextlib.contextmanager
     def delivery_scope(self, timeout: float | None = None) -> Iterator[Producer]:
         """A `with` block that flushes at its end, and then raises failures since its start, as `raise_failures` does.
@@ -281,30 +240,8 @@ class Producer:
         self._session.raise_failures(mark)
 
     def __enter__(self) -> Producer:
-        self._session.check()
-        self._failures_at_start = self._session.machine.ledger.failures_seen
+        self._begin_block()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        undelivered = self.close(None if kind is None else self._session.exit_seconds)
-        if kind is None:
-            self._session.raise_failures(self._failures_at_start)
-        elif undelivered and error is not None:
-            error.add_note(f"pykafka4: {len(undelivered)} records were not delivered when the producer closed")
-
-    def __repr__(self) -> str:
-        return f"<Producer of {self._session.runtime!r}>"
-
-    if not TYPE_CHECKING:  # a type checker would accept every name, and `len`
-
-        def __len__(self) -> int:
-            raise TypeError("a producer has no length; stats().queued + stats().in_flight is the number of unacknowledged records")
-
-        def __bool__(self) -> bool:
-            return True
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(method_hint("Producer", name, dir(type(self))))
-
-    def __reduce__(self) -> Any:
-        return refuse_pickling("Producer")
+        self._end_block(error, self.close(None if kind is None else self._session.exit_seconds))

@@ -10,29 +10,31 @@ import weakref
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Never, Self, Unpack
+from typing import Any, Never, Self, Unpack
 
 from pykafka4.client.client import Client
+from pykafka4.client.handle import Handle
 from pykafka4.consumer.guard import Iteration
 from pykafka4.core.share.values import AcknowledgeType
 from pykafka4.errors.frames import guarded
-from pykafka4.misuse import api_timeout, check_timeout, refuse_keywords, refuse_pickling
+from pykafka4.misuse import api_timeout, check_timeout, refuse_keywords
 from pykafka4.options.properties import Properties, create
 from pykafka4.options.share import ShareConsumerConfig
 from pykafka4.options.typed import ShareConsumerOptions
-from pykafka4.other_clients.names import method_hint
 from pykafka4.share.record import ShareRecord
 from pykafka4.share.session import OnAcknowledged, Results, ShareConsumerSession
 
 __all__ = ["AcknowledgeType", "ShareConsumer", "ShareRecord"]
 
 
-class ShareConsumer:
+class ShareConsumer(Handle):
     """A member of a share group (KIP-932), whose members share the records of partitions, and acknowledge each record.
 
     `ShareConsumer(bootstrap_servers="host:9092", group_id="jobs", **options)` owns a client; `ShareConsumer(client=client, …)` shares one.
     Options are those of `ShareConsumerConfig` (docs/options.md). Use it from one thread at a time. Timeouts are seconds.
     """
+
+    _name = "ShareConsumer"
 
     @guarded
     def __init__(
@@ -57,14 +59,9 @@ class ShareConsumer:
         callback_executor: Executor | None = None,
         **options: Unpack[ShareConsumerOptions],
     ) -> Self:
-        """A share consumer with the options of a file or mapping with the names of Java's client (docs/guide/properties.md).
+        """A share consumer with the options of a file or mapping with the names of Java's client: see `Client.from_properties`.
 
-        `properties` is the path of a `.properties` file, or a mapping of names to text, numbers, booleans or None.
         `client`, `callback_executor` and `options` are as in the constructor; they win.
-        Names, units and values are converted. Properties without effect here are logged at INFO, on `pykafka4.config`.
-
-        Raises ConfigError with file, line and property for one that is unknown, wrong or not supported; OSError if the file cannot be
-        read; TypeError for another type of `properties`. Source: the options of Java's share consumer.
         """
         return create(cls, ShareConsumerConfig, properties, options, client=client, callback_executor=callback_executor)
 
@@ -211,14 +208,6 @@ class ShareConsumer:
 
     def __repr__(self) -> str:
         return f"<ShareConsumer of group {self._session.config.group_id!r} at {self._session.runtime!r}>"
-
-    if not TYPE_CHECKING:  # a type checker would accept every name
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(method_hint("ShareConsumer", name, dir(type(self))))
-
-    def __reduce__(self) -> Any:
-        return refuse_pickling("ShareConsumer")
 
 
 class Records:

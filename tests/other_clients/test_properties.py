@@ -171,9 +171,13 @@ def sample(field: attrs.Attribute[Any]) -> tuple[str, Any]:
     if unit:
         low = span.split()[0].replace(",", "")
         return low, int(low)
-    text = {"bootstrap_servers": "a:1,b:2", "acks": "all", "proxy_url": "socks5://a:1", "partitioner": "late"}.get(field.name) or (
-        "some text" if span == "text" else span.split(", ")[0]
-    )
+    text = {
+        "bootstrap_servers": "a:1,b:2",
+        "acks": "all",
+        "proxy_url": "socks5://a:1",
+        "partitioner": "late",
+        "allowed_hosts": "example.com",
+    }.get(field.name) or ("some text" if span == "text" else span.split(", ")[0])
     return text, text
 
 

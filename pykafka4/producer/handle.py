@@ -1,0 +1,78 @@
+"""The methods of `Producer` and `aio.Producer` that wait for nothing, or only for a turn of the client's thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pykafka4.client.handle import Handle
+from pykafka4.core.producer.outcomes.ledger import ProducerStats
+from pykafka4.misuse import check_count
+from pykafka4.producer.session import ProducerSession
+from pykafka4.records import ProducerRecord
+
+__all__ = ["ProducerHandle"]
+
+
+class ProducerHandle(Handle):
+    """The common base of `Producer` and `aio.Producer`."""
+
+    _session: ProducerSession
+    _failures_at_start = 0  # the failures before its `with` block
+
+    def purge(self, *, in_flight: bool = False) -> int:
+        """Fail the records that wait to be sent, with the code `PURGED`; returns how many. The producer goes on.
+
+        `written` is NO, or MAYBE for records that may be in the log and wait to be sent again. With `in_flight`, also records fail that
+        have no response yet (MAYBE); their partitions send nothing until these requests have ended. Callbacks run as for other failures.
+        Records that another thread sends meanwhile may escape. An open transaction can then only be aborted, if a record failed.
+        Raises ClosedError, KafkaTimeoutError if the client's thread is stuck. Source: librdkafka's `rd_kafka_purge`.
+        """
+        return self._session.purge(in_flight)
+
+    def stats(self) -> ProducerStats:
+        """Counts of all records so far, by outcome; they always add up. Also works after `close`.
+
+        Raises KafkaTimeoutError if the client's thread is stuck.
+        """
+        return self._session.stats()
+
+    def raise_failures(self, since: int = 0) -> None:
+        """Raise DeliveryFailed if records failed after the first `since` (an earlier `stats().lost`) that the application has not seen yet.
+
+        It has seen a failure after `result()` or `exception()` of its Delivery, or when the failure was among those that `delivery_scope`
+        or this method raised before in the same thread (in asyncio: the same task). The first unseen failure is raised (with more than 100
+        failed batches it may be another early one), and a note gives their number.
+        """
+        self._session.raise_failures(check_count(since, "since"))
+
+    def status(self) -> dict[str, Any]:
+        """Why nothing is flowing: brokers, offline partitions with reason, and for each partition that was sent to what waits and for what.
+
+        `partitions` has by `"topic-0"`: `state` (online, offline), `since` (seconds ago) and `reason`, `queued` (records), `queued_bytes`,
+        `oldest_age` (seconds since `send` of the oldest record without an outcome), `in_flight` (records), `last_error` and
+        `last_error_age`. `producer` has the counts of `stats`, and is empty if the client's thread is stuck. All of it can be passed to
+        `json.dumps`. How to read it: docs/guide/monitoring.md. Also works after `close`.
+        """
+        return self._session.status()
+
+    def _begin_block(self) -> None:
+        self._session.check()
+        self._failures_at_start = self._session.machine.ledger.failures_seen
+
+    def _end_block(self, error: BaseException | None, undelivered: list[ProducerRecord]) -> None:
+        """The producer of a `with` block is closed: raise the failures in it, or add a note to the `error` that ended it."""
+        if error is None:
+            self._session.raise_failures(self._failures_at_start)
+        elif undelivered:
+            error.add_note(f"pykafka4: {len(undelivered)} records were not delivered when the producer closed")
+
+    def __repr__(self) -> str:
+        return f"<{self._name} of {self._session.runtime!r}>"
+
+    if not TYPE_CHECKING:  # a type checker would accept `len`
+
+        def __len__(self) -> int:
+            raise TypeError("a producer has no length; stats().queued + stats().in_flight is the number of unacknowledged records")
+
+        def __bool__(self) -> bool:
+            return True
