@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import socket
 import subprocess
@@ -18,13 +17,13 @@ from pykafka4 import Consumer, Producer
 from pykafka4.client.client import BrokerAdded, Client, MetadataChanged, PartitionOffline, PartitionOnline
 from pykafka4.client.runtime import Runtime
 from pykafka4.core import Effects, Job
-from pykafka4.errors import AuthorizationError, ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError, broker_error
+from pykafka4.errors import AuthorizationError, ClosedError, ConfigError, KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.options.config import ClientConfig
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 from tests.inspection import inspect
-from tests.net.net_helpers import SECONDS, closed_port, python, serving, until
+from tests.net.net_helpers import SECONDS, closed_port, in_child, python, serving, until
 
 pytestmark = pytest.mark.model(topics={"orders": 6})
 
@@ -388,23 +387,14 @@ def test_a_forgotten_client_warns_and_ends_its_thread(server: ModelServer) -> No
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_gets_the_fork_error_and_the_parent_goes_on(server: ModelServer, client: Client) -> None:
     client.partitions_for("orders", SECONDS)
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        said = "nothing"
+
+    def act() -> str:
         try:
-            client.partitions_for("orders", 1)
-        except ForkedClientError as error:
-            said = str(error)
+            return str(client.partitions_for("orders", 1))
         finally:
             client.close()
-            os.write(writer, said.encode())
-            os._exit(0)
-    os.waitpid(child, 0)
-    os.close(writer)
-    said = os.read(reader, 1000).decode()
-    os.close(reader)
-    assert "create a client in this process" in said
+
+    assert "create a client in this process" in in_child(act)
     client.refresh_metadata(timeout=SECONDS)
 
 

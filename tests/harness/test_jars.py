@@ -101,21 +101,23 @@ def test_what_is_missing_is_one_line_with_the_command_that_installs_it(tmp_path:
         prerequisites.require(*lines)
 
 
-def test_an_old_java_is_named_with_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "bin" / "java"
+def java(home: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> Path:
+    """A program that says it is that version of Java, in JAVA_HOME."""
+    program = home / "bin" / "java"
     program.parent.mkdir()
-    program.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_392\"' >&2\n")
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
     program.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    return program
+
+
+def test_an_old_java_is_named_with_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java(tmp_path, monkeypatch, "1.8.0_392")
     assert "java 8 is too old" in prerequisites.check()[0]
 
 
 def test_a_java_without_a_compiler_and_a_java_home_that_leads_nowhere_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "bin" / "java"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    program = java(tmp_path, monkeypatch, "17.0.1")
     assert "javac is missing" in prerequisites.check()[0]
     program.with_name("javac").symlink_to(program)
     assert prerequisites.missing_java() is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import threading
 import time
 import traceback
@@ -21,7 +20,7 @@ import pytest
 from pykafka4.core import Effects, Job, Threads
 from pykafka4.core.engine import Engine
 from pykafka4.core.network.jobs import MOST
-from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError
+from pykafka4.errors import ClosedError, KafkaError, KafkaTimeoutError
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.handoff.workers import Callbacks
@@ -29,7 +28,7 @@ from pykafka4.net.loop import ASSIGNORS, Loop
 from pykafka4.options.config import ClientConfig
 from tests.inspection import promises_of, thread_of
 from tests.net.interrupts import interrupts
-from tests.net.net_helpers import SECONDS, closed_port, until
+from tests.net.net_helpers import SECONDS, closed_port, in_child, until
 
 
 class Script:
@@ -415,23 +414,14 @@ def test_a_closed_loop_leaves_no_descriptor_and_no_thread() -> None:
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_gets_an_error_and_the_parent_nothing(loop: Loop) -> None:
     loop.ask(lambda now: None, SECONDS)
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            loop.wake()
-            loop.call(lambda now: None)
-            loop.close(SECONDS)
-            loop.ask(lambda now: None, SECONDS)
-        except ForkedClientError as error:
-            os.write(writer, str(error).encode())
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-    os.close(writer)
-    said = os.read(reader, 1000).decode()
-    os.close(reader)
-    assert "create a client in this process" in said
+
+    def act() -> str:
+        loop.wake()
+        loop.call(lambda now: None)
+        loop.close(SECONDS)
+        return str(loop.ask(lambda now: "an answer", SECONDS))
+
+    assert in_child(act).startswith("ForkedClientError: this client was created in another process")
     assert loop.ask(lambda now: 7, SECONDS) == 7
     loop.wake()
     assert loop.ask(lambda now: 8, SECONDS) == 8

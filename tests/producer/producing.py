@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -118,23 +117,3 @@ class Sending(threading.Thread):
         self.join(SECONDS)
         assert self.error is not None, "it is still blocked"
         return self.error
-
-
-def in_child(act: Callable[[], str]) -> str:
-    """What `act` says in a forked child, within SECONDS."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:  # nothing of pytest may run here
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(int(SECONDS))
-        try:
-            said = act()
-        except BaseException as error:
-            said = f"{type(error).__name__}: {error}"
-        os.write(writer, said.encode())
-        os._exit(0)
-    os.close(writer)
-    os.waitpid(child, 0)
-    said = os.read(reader, 10_000).decode()
-    os.close(reader)
-    return said

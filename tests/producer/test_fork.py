@@ -17,8 +17,8 @@ from pykafka4.producer.forgotten import deliver_forgotten
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Delivery
 from tests.inspection import inspect
-from tests.net.net_helpers import SECONDS
-from tests.producer.producing import Maker, in_child, knowing, stop_all, values
+from tests.net.net_helpers import SECONDS, in_child
+from tests.producer.producing import Maker, knowing, stop_all, values
 
 
 async def awaited(delivery: Delivery) -> object:
