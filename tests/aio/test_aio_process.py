@@ -311,28 +311,6 @@ def test_before_a_revocation_what_is_in_hand_is_finished_and_committed(server: M
     assert committed(server, range(2)) == {0: 100, 1: 100}
 
 
-def test_a_slow_record_pauses_its_partition_alone(server: ModelServer) -> None:
-    keyed(server, 2, 300, 300)
-
-    async def main() -> None:
-        notes, blocked = Notes(600), asyncio.Event()
-
-        async def handle(record: Record) -> None:
-            if (record.partition, record.offset) == (0, 0):
-                await blocked.wait()
-            notes.note(record)
-            if sum(each.partition for each in notes.handled) == 300:
-                assert sum(not each.partition for each in notes.handled) <= 40 + 10 or blocked.is_set()
-                blocked.set()
-
-        async with member(server, max_poll_records=10) as consumer:
-            await consumer.process(handle, max_in_hand=40, stop=notes.enough)
-            assert consumer.paused() == set()
-
-    run(main())
-    assert committed(server, range(2)) == {0: 300, 1: 300}
-
-
 def test_close_by_another_task_ends_it(server: ModelServer) -> None:
     keyed(server, 1, 10, 10)
 

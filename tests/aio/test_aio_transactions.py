@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import ConfigError, ConsumerGroupMetadata, DeliveryFailed, KafkaTimeoutError, ProducerFencedError, TransactionError
+from pykafka4 import ConsumerGroupMetadata, KafkaTimeoutError, TransactionError
 from pykafka4.aio import Producer
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.testing import ModelServer
@@ -221,26 +221,6 @@ def test_a_commit_whose_outcome_arrives_between_two_looks_is_no_timeout(server: 
     assert committed(server) == [b"v"]
 
 
-def test_a_fenced_producer_and_one_without_an_id_say_so(server: ModelServer) -> None:
-    async def main() -> None:
-        async with producer_of(server) as plain:
-            with pytest.raises(ConfigError, match="begin_transaction: this producer has no transactional_id"):
-                await plain.begin_transaction()
-        old = await begun(server)
-        with pytest.raises((ProducerFencedError, DeliveryFailed)):
-            async with old.transaction():
-                await (await old.send("t", b"first", partition=0))
-                new = await begun(server)
-                await (await old.send("t", b"second", partition=0))
-        async with new.transaction():
-            await new.send("t", b"new", partition=0)
-        await new.close()
-        await old.close(0)
-
-    run(main())
-    assert committed(server) == [b"new"]
-
-
 def test_closing_aborts_the_open_transaction(server: ModelServer) -> None:
     async def main() -> None:
         producer = await begun(server)
@@ -274,27 +254,3 @@ class Blocker:
 
         inspect(producer).session.post(busy)
         assert started.wait(SECONDS)
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_block_whose_transaction_was_ended_inside_does_not_end_the_next_one(server: ModelServer, fails: bool) -> None:
-    async def main() -> None:
-        producer = await begun(server)
-        block = producer.transaction()
-        await block.__aenter__()
-        await producer.send("t", b"never")
-        await producer.abort_transaction()
-        async with producer.transaction():
-            await producer.send("t", b"v", partition=0)
-            if fails:
-                left = GeneratorExit()
-                await block.__aexit__(GeneratorExit, left, None)
-                assert "another one has begun: the block does not end that one" in left.__notes__[0]
-            else:
-                with pytest.raises(TransactionError, match="another one has begun: the block does not end that one"):
-                    await block.__aexit__(None, None, None)
-            await (await producer.send("t", b"w", partition=0))
-        await producer.close()
-
-    run(main())
-    assert committed(server) == [b"v", b"w"]
