@@ -11,7 +11,7 @@ from pykafka4.admin.groups import Groups, raised
 from pykafka4.admin.session import AdminSession, Deadline
 from pykafka4.admin.values import OffsetPlan, PlannedOffset
 from pykafka4.core.admin.offsets import EARLIEST, LATEST, ListOffsets
-from pykafka4.errors import SHOWN_MEMBERS, ConfigError, KafkaError, PartialFailure
+from pykafka4.errors import ConfigError, KafkaError, PartialFailure, listed
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Rewinding"]
@@ -88,14 +88,9 @@ def _among(topics: tuple[list[str], list[TopicPartition]], offsets: Collection[T
     names, single = set(topics[0]), set(topics[1])
     given = {tp.topic for tp in offsets}
     if without := [*sorted(names - given), *map(str, sorted(single.difference(offsets)))]:
-        have = f"only partitions of {_listed(sorted(given))} have one"
-        raise ConfigError(f"no offset is given for {_listed(without)}: {have}; name only what is to be set, or give its offset")
+        have = f"only partitions of {listed(sorted(given))} have one"
+        raise ConfigError(f"no offset is given for {listed(without)}: {have}; name only what is to be set, or give its offset")
     return sorted(tp for tp in offsets if tp.topic in names or tp in single)
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN_MEMBERS} more" if len(names) > SHOWN_MEMBERS else ""
-    return ", ".join(names[:SHOWN_MEMBERS]) + more
 
 
 def _require(group: str, errors: Mapping[TopicPartition, KafkaError]) -> None:

@@ -137,13 +137,8 @@ class Runtime:
 
     def why_unknown(self, error: KafkaError) -> dict[str, Any]:
         """What `status` reports if asking the loop raised `error`."""
-        if isinstance(error, ForkedClientError):
-            state = "forked"
-        elif isinstance(error, KafkaTimeoutError):
-            state = "unresponsive"
-        else:
-            state = "closed" if isinstance(error, ClosedError) else "crashed"
-        return {"state": state, "reason": str(error)}
+        states = {ForkedClientError: "forked", KafkaTimeoutError: "unresponsive", ClosedError: "closed"}
+        return {"state": states.get(type(error), "crashed"), "reason": str(error)}
 
     def attach(self, user: User) -> None:
         """Register `user` until it detaches."""

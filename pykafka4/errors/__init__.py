@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from pykafka4.errors.codes import BY_NAME, ErrorCode, error_code
@@ -45,11 +45,9 @@ __all__ = [
 
 
 E = TypeVar("E", bound="KafkaError")
-
+T = TypeVar("T")
 
 SEEK = "auto_offset_reset=none; seek to an offset to continue"
-
-
 SHOWN_MEMBERS = 10  # members of a group, and partitions of each, that a message lists
 
 
@@ -67,6 +65,12 @@ def shown_unless_secret(value: object) -> str:
     return shown(value) if isinstance(value, str) and "@" not in value else with_article(type(value).__name__)
 
 
+def listed(items: Sequence[T], text: Callable[[T], str] = str, between: str = ", ", before_more: str = " ") -> str:
+    """The first SHOWN_MEMBERS of `items` for a message, and how many more there are."""
+    more = f"{before_more}and {len(items) - SHOWN_MEMBERS} more" if len(items) > SHOWN_MEMBERS else ""
+    return between.join(map(text, items[:SHOWN_MEMBERS])) + more
+
+
 def with_article(noun: str) -> str:
     """The noun with its indefinite article."""
     return f"{'an' if noun[0].lower() in 'aeio' else 'a'} {noun}"
@@ -76,6 +80,11 @@ class KafkaError(Exception):
     """Base class of all errors of this package. `code` is its short name: Kafka's for a broker's error, otherwise one of ours."""
 
     code: ErrorCode | str = "CLIENT_ERROR"
+
+    def _with(self, **attributes: object) -> Self:
+        """This error with these attributes."""
+        self.__dict__.update(attributes)
+        return self
 
     def again(self) -> Self:
         """A copy of this error to raise: raising one instance repeatedly would make its traceback grow."""
@@ -175,9 +184,8 @@ class RecordTooLarge(KafkaError, ValueError):
     @classmethod
     def fetched(cls, topic: str, partition: int, offset: int, reason: str, next_offset: int | None = None) -> RecordTooLarge:
         """The error for a batch that `offset` lies in."""
-        error = cls(_place(topic, partition, offset, reason, next_offset))
-        error.topic, error.partition, error.offset, error.next_offset = topic, partition, offset, next_offset
-        return error
+        message = _place(topic, partition, offset, reason, next_offset)
+        return cls(message)._with(topic=topic, partition=partition, offset=offset, next_offset=next_offset)
 
 
 class DecodeError(KafkaError, ValueError):
@@ -243,11 +251,7 @@ class InvalidOffset(KafkaError):
     @classmethod
     def at(cls, topic: str, partition: int, reason: str, offset: int | None = None) -> Self:
         """The error for a partition, with the reason."""
-        return cls(f"{topic}-{partition}: {reason}, and {SEEK}")._set(topic, partition, offset)
-
-    def _set(self, topic: str, partition: int, offset: int | None) -> Self:
-        self.topic, self.partition, self.offset = topic, partition, offset
-        return self
+        return cls(f"{topic}-{partition}: {reason}, and {SEEK}")._with(topic=topic, partition=partition, offset=offset)
 
 
 class NoOffsetForPartition(InvalidOffset):
@@ -266,9 +270,8 @@ class OffsetOutOfRange(InvalidOffset, BrokerError):
     def among(cls, topic: str, partition: int, offset: int, earliest: int, latest: int) -> OffsetOutOfRange:
         """The error for an offset outside the log."""
         detail = f"offset {offset} is not in the log's range, {earliest} to {latest}, and {SEEK}"
-        error = cls(1, f"{topic}-{partition}", detail)._set(topic, partition, offset)
-        error.earliest, error.latest = earliest, latest
-        return error
+        error = cls(1, f"{topic}-{partition}", detail)
+        return error._with(topic=topic, partition=partition, offset=offset, earliest=earliest, latest=latest)
 
 
 class LogTruncated(InvalidOffset):
@@ -281,9 +284,7 @@ class LogTruncated(InvalidOffset):
     def to(cls, topic: str, partition: int, offset: int, truncated_to: int) -> LogTruncated:
         """The error for a truncated log."""
         reason = f"an unclean leader election removed offsets {truncated_to} to {offset - 1}, which were already read"
-        error = cls.at(topic, partition, reason, offset)
-        error.truncated_to = truncated_to
-        return error
+        return cls.at(topic, partition, reason, offset)._with(truncated_to=truncated_to)
 
 
 class AuthorizationError(BrokerError, PermissionError):
@@ -303,8 +304,7 @@ class AuthorizationError(BrokerError, PermissionError):
         if right is None:
             return cls(code, what, detail)
         error = cls(code, what, f"{detail}; {right.way_out}" if detail else right.way_out)
-        error.operation, error.resource, error.resource_name = right.operation, right.resource, right.name
-        return error
+        return error._with(operation=right.operation, resource=right.resource, resource_name=right.name)
 
     @property
     def subject(self) -> tuple[str, ...]:
@@ -328,19 +328,15 @@ class GroupNotEmpty(GroupError):
     @classmethod
     def with_members(cls, group: str, members: Sequence[MemberDescription], what: str) -> Self:
         """The error for `what`, which was refused because of these members."""
-        named = [_named(member) for member in members[:SHOWN_MEMBERS]]
-        more = [f"and {len(members) - SHOWN_MEMBERS} more"] if len(members) > SHOWN_MEMBERS else []
         way_out = "stop them first, or let the owner of a partition call `seek`"
-        error = cls(BY_NAME["NON_EMPTY_GROUP"], what, f"{len(members)} active: {'; '.join([*named, *more])}; {way_out}")
-        error.group, error.members = group, tuple(members)
-        return error
+        detail = f"{len(members)} active: {listed(members, _named, '; ', '; ')}; {way_out}"
+        return cls(BY_NAME["NON_EMPTY_GROUP"], what, detail)._with(group=group, members=tuple(members))
 
 
 def _named(member: MemberDescription) -> str:
-    partitions = ", ".join(map(str, member.partitions[:SHOWN_MEMBERS])) or "no partitions"
-    more = f" and {len(member.partitions) - SHOWN_MEMBERS} more" if len(member.partitions) > SHOWN_MEMBERS else ""
+    partitions = listed(member.partitions) or "no partitions"
     name, client, host = visible(member.member_id), visible(member.client_id), visible(member.host)
-    return f"{name} (client {client}, host {host}) with {partitions}{more}"
+    return f"{name} (client {client}, host {host}) with {partitions}"
 
 
 class RecordLockLost(KafkaError):
@@ -357,9 +353,7 @@ class RecordLockLost(KafkaError):
     @classmethod
     def of(cls, topic: str, partition: int, offsets: Sequence[int], message: str) -> Self:
         """The error for records of a partition."""
-        error = cls(message)
-        error.topic, error.partition, error.offsets = topic, partition, tuple(offsets)
-        return error
+        return cls(message)._with(topic=topic, partition=partition, offsets=tuple(offsets))
 
 
 class PartialFailure(KafkaError):
@@ -372,10 +366,7 @@ class PartialFailure(KafkaError):
     def of(cls, what: str, errors: Mapping[TopicPartition, KafkaError]) -> Self:
         """The error for `what`, with the errors of partitions."""
         texts = list(dict.fromkeys(map(str, errors.values())))  # one about the group is the same for many partitions
-        more = f"; and {len(texts) - SHOWN_MEMBERS} more" if len(texts) > SHOWN_MEMBERS else ""
-        error = cls(f"{what}: {'; '.join(texts[:SHOWN_MEMBERS])}{more}")
-        error.errors = dict(errors)
-        return error
+        return cls(f"{what}: {listed(texts, str, '; ', '; ')}")._with(errors=dict(errors))
 
 
 class ProducerFencedError(BrokerError):
@@ -432,25 +423,11 @@ def short_name(error: BaseException) -> str:
     return str(error.code) if isinstance(error, KafkaError) else type(error).__name__
 
 
-_CLASSES: dict[str, type[BrokerError]] = {
-    "PRODUCER_FENCED": ProducerFencedError,
-    **dict.fromkeys(
-        (
-            "ILLEGAL_GENERATION",
-            "INCONSISTENT_GROUP_PROTOCOL",
-            "INVALID_GROUP_ID",
-            "UNKNOWN_MEMBER_ID",
-            "INVALID_SESSION_TIMEOUT",
-            "REBALANCE_IN_PROGRESS",
-            "GROUP_MAX_SIZE_REACHED",
-            "FENCED_INSTANCE_ID",
-            "FENCED_MEMBER_EPOCH",
-            "UNRELEASED_INSTANCE_ID",
-            "STALE_MEMBER_EPOCH",
-        ),
-        GroupError,
-    ),
-}
+_OF_MEMBERS = (
+    "FENCED_INSTANCE_ID FENCED_MEMBER_EPOCH GROUP_MAX_SIZE_REACHED ILLEGAL_GENERATION INCONSISTENT_GROUP_PROTOCOL INVALID_GROUP_ID "
+    "INVALID_SESSION_TIMEOUT REBALANCE_IN_PROGRESS STALE_MEMBER_EPOCH UNKNOWN_MEMBER_ID UNRELEASED_INSTANCE_ID"
+)
+_CLASSES: dict[str, type[BrokerError]] = {"PRODUCER_FENCED": ProducerFencedError, **dict.fromkeys(_OF_MEMBERS.split(), GroupError)}
 
 
 def caused_by(reason: E, error: BaseException) -> E:

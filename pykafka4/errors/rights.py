@@ -1,4 +1,4 @@
-"""Rights. Rule: one row per request and kind of resource says which operation brokers check, so that an error can name what is missing.
+"""Rights. Rule: one row per request says which operation on each kind of resource brokers check, so that an error can name what is missing.
 
 A response says only which kind of resource was denied; what was needed of it follows from the request. From KafkaApis.
 """
@@ -38,45 +38,31 @@ class Right:
         return f"needs {self}; grant it with `{granting}`, or ask an administrator"
 
 
-_OPERATIONS: Final[Mapping[tuple[str, str], str]] = {
-    ("Metadata", "topic"): "DESCRIBE",
-    ("Produce", "topic"): "WRITE",
-    ("Produce", "cluster"): "IDEMPOTENT_WRITE",  # brokers before 2.8
-    ("Produce", "transactional id"): "WRITE",
-    ("InitProducerId", "cluster"): "IDEMPOTENT_WRITE",
-    ("InitProducerId", "transactional id"): "WRITE",
-    ("Fetch", "topic"): "READ",
-    ("ListOffsets", "topic"): "DESCRIBE",
-    ("FindCoordinator", "group"): "DESCRIBE",
-    ("FindCoordinator", "transactional id"): "DESCRIBE",
-    ("AddPartitionsToTxn", "topic"): "WRITE",
-    ("AddPartitionsToTxn", "transactional id"): "WRITE",
-    ("AddOffsetsToTxn", "group"): "READ",
-    ("AddOffsetsToTxn", "transactional id"): "WRITE",
-    ("TxnOffsetCommit", "group"): "READ",
-    ("TxnOffsetCommit", "topic"): "READ",
-    ("TxnOffsetCommit", "transactional id"): "WRITE",
-    ("EndTxn", "transactional id"): "WRITE",
-    ("JoinGroup", "group"): "READ",
-    ("SyncGroup", "group"): "READ",
-    ("Heartbeat", "group"): "READ",
-    ("OffsetCommit", "group"): "READ",
-    ("OffsetCommit", "topic"): "READ",
-    ("OffsetFetch", "group"): "DESCRIBE",
-    ("OffsetFetch", "topic"): "DESCRIBE",
-    ("OffsetDelete", "group"): "DELETE",
-    ("OffsetDelete", "topic"): "READ",
-    ("ListGroups", "cluster"): "DESCRIBE",
-    ("DescribeGroups", "group"): "DESCRIBE",
-    ("ConsumerGroupDescribe", "group"): "DESCRIBE",
-    ("ConsumerGroupDescribe", "topic"): "DESCRIBE",
-    ("DeleteGroups", "group"): "DELETE",
-    ("ShareGroupHeartbeat", "group"): "READ",
-    ("ShareGroupHeartbeat", "topic"): "DESCRIBE",
-    ("ShareFetch", "group"): "READ",
-    ("ShareFetch", "topic"): "READ",
-    ("ShareAcknowledge", "group"): "READ",
-    ("ShareAcknowledge", "topic"): "READ",
+# The operation on each kind of resource, by request. IDEMPOTENT_WRITE is for brokers before 2.8.
+_OPERATIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Metadata": {"topic": "DESCRIBE"},
+    "Produce": {"topic": "WRITE", "cluster": "IDEMPOTENT_WRITE", "transactional id": "WRITE"},
+    "InitProducerId": {"cluster": "IDEMPOTENT_WRITE", "transactional id": "WRITE"},
+    "Fetch": {"topic": "READ"},
+    "ListOffsets": {"topic": "DESCRIBE"},
+    "FindCoordinator": {"group": "DESCRIBE", "transactional id": "DESCRIBE"},
+    "AddPartitionsToTxn": {"topic": "WRITE", "transactional id": "WRITE"},
+    "AddOffsetsToTxn": {"group": "READ", "transactional id": "WRITE"},
+    "TxnOffsetCommit": {"group": "READ", "topic": "READ", "transactional id": "WRITE"},
+    "EndTxn": {"transactional id": "WRITE"},
+    "JoinGroup": {"group": "READ"},
+    "SyncGroup": {"group": "READ"},
+    "Heartbeat": {"group": "READ"},
+    "OffsetCommit": {"group": "READ", "topic": "READ"},
+    "OffsetFetch": {"group": "DESCRIBE", "topic": "DESCRIBE"},
+    "OffsetDelete": {"group": "DELETE", "topic": "READ"},
+    "ListGroups": {"cluster": "DESCRIBE"},
+    "DescribeGroups": {"group": "DESCRIBE"},
+    "ConsumerGroupDescribe": {"group": "DESCRIBE", "topic": "DESCRIBE"},
+    "DeleteGroups": {"group": "DELETE"},
+    "ShareGroupHeartbeat": {"group": "READ", "topic": "DESCRIBE"},
+    "ShareFetch": {"group": "READ", "topic": "READ"},
+    "ShareAcknowledge": {"group": "READ", "topic": "READ"},
 }
 _RESOURCES: Final[Mapping[str, str]] = {
     "TOPIC_AUTHORIZATION_FAILED": "topic",
@@ -94,7 +80,7 @@ def needed(
     `creating`: brokers would also have created the topic, which is another right, denied with the same code.
     """
     resource = _RESOURCES.get(error, "")
-    operation = _OPERATIONS.get((request, resource))
+    operation = _OPERATIONS.get(request, {}).get(resource)
     if operation is None:
         return None
     if (request, resource) == ("InitProducerId", "cluster") and topic:  # from Kafka 2.8 on, WRITE on any topic is enough
@@ -103,6 +89,5 @@ def needed(
         return Right(operation, "topic", topic, " of the members of the group")
     if (request, resource) == ("Metadata", "topic") and creating:
         return Right("DESCRIBE or CREATE", "topic", topic, " (CREATE, also on the cluster, if it does not exist)")
-    return Right(
-        operation, resource, {"topic": topic, "group": group, "cluster": CLUSTER, "transactional id": transactional_id}.get(resource, "")
-    )
+    names = {"topic": topic, "group": group, "cluster": CLUSTER, "transactional id": transactional_id}
+    return Right(operation, resource, names.get(resource, ""))

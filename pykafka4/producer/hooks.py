@@ -31,21 +31,9 @@ class HookCalls:
         self._waiting: deque[tuple[str, object]] = deque()
         self._scheduled = False
         self._left_out = 0
-
-    @property
-    def on_caller(self) -> bool:
-        """Whether any hook runs within `send`."""
-        return self.sends or self.enqueues
-
-    @property
-    def sends(self) -> bool:
-        """Whether any hook has `on_send`."""
-        return bool(self._methods["on_send"])
-
-    @property
-    def enqueues(self) -> bool:
-        """Whether any hook has `on_enqueue`."""
-        return bool(self._methods["on_enqueue"])
+        self.sends = bool(self._methods["on_send"])  # whether any hook has it
+        self.enqueues = bool(self._methods["on_enqueue"])
+        self.on_caller = self.sends or self.enqueues
 
     def _call(self, name: str, hook: object, method: Callable[[Any], Any], *arguments: object) -> Any:
         try:

@@ -47,14 +47,9 @@ class Serializing:
         on_delivery: Callable[[Delivery], None] | None = None,
     ) -> Delivery:
         """See `Producer.send`."""
-        topic, value, key, more = self.prepare(topic, value, key, (headers, partition, timestamp_ms))
-        headers, partition, timestamp_ms = more
-        delivery = self._acc.send(
-            topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery
-        )
-        if self._hooks is not None and self._hooks.enqueues:
-            self._hooks.on_enqueue(delivery)
-        return delivery
+        out: list[Delivery] = []
+        self._send(out, topic, value, key, (headers, partition, timestamp_ms), on_delivery)
+        return out[0]
 
     def prepare(self, topic: str, value: Any, key: Any, more: More) -> tuple[str, Any, Any, More]:
         """The record after hooks and serializers: called once for each, however often the accumulator is asked to take it.
@@ -80,7 +75,7 @@ class Serializing:
 
     def send_many(self, topic: str, values: Iterable[Any], *, keys: Iterable[Any] | None = None, **more: Any) -> list[Delivery]:
         """See `Producer.send_many`. The accumulator pulls the records through the serializers, one by one."""
-        if self._hooks is not None and (self._hooks.sends or self._hooks.enqueues):
+        if self._hooks is not None and self._hooks.on_caller:
             return self._send_each(topic, values, keys, more)
         of_key, of_value = self._of(topic)
         items, others = many_values(topic, values, keys)
