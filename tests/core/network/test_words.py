@@ -81,3 +81,10 @@ def test_an_advertised_host_that_repeats_a_secret_is_withheld() -> None:
     assert words.host("long-password.evil.example") == UNSHOWN
     assert words.host("kafka-production") == "kafka-production", "a bad password, and no secret"
     assert words.host("kafka-production-2.example") == "kafka-production-2.example"
+
+
+def test_a_bootstrap_host_is_shown_although_a_password_begins_with_it() -> None:
+    words = Words(config(bootstrap_servers="kafka-production:9092"))
+    words.learn(("kafka-production-2026",), "me")
+    assert words.host("kafka-production") == "kafka-production"
+    assert words.host("kafka-production-2") == UNSHOWN
