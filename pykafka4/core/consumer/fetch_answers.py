@@ -34,7 +34,7 @@ from pykafka4.wire.records.layout import INT64_MAX
 
 __all__ = ["MOST_CUT_OFF", "FetchAnswers"]
 
-MOST_CUT_OFF: Final = 100  # responses in a row without one complete batch: others of a response may take the room several times
+MOST_CUT_OFF: Final = 3  # responses in a row without one complete batch, until the partition is fetched alone
 
 
 class FetchAnswers:
@@ -77,7 +77,7 @@ class FetchAnswers:
             if not answer.error_code:
                 self._note_end(position, answer)  # also if the rest no longer counts: a session does not repeat it
             if self._awaits(position, offset):
-                self._answered(now, source.node, position, answer, endpoints)
+                self._answered(now, source, fetch, position, answer, endpoints)
 
     def _note_end(self, position: Position, answer: Answer) -> None:
         """Note up to where the isolation level reads. Kafka up to 0.10 has no last stable offset, and no transactions."""
@@ -136,13 +136,21 @@ class FetchAnswers:
 
     # ---------------------------------------------------------------- one partition of a response
 
-    def _answered(self, now: float, node: int, position: Position, answer: Answer, endpoints: Mapping[int, tuple[str, int]]) -> None:
+    def _answered(
+        self,
+        now: float,
+        source: Source,
+        fetch: InFlightFetch,
+        position: Position,
+        answer: Answer,
+        endpoints: Mapping[int, tuple[str, int]],
+    ) -> None:
         if answer.current_leader.leader_id >= 0:
             hinted = answer.current_leader
             self._cluster.hint(position.tp, hinted.leader_id, hinted.leader_epoch, endpoints.get(hinted.leader_id))
         row = error_code(answer.error_code)
         if row.code:
-            ERRORS.get(row.name, FetchAnswers._by_error_table)(self, now, node, position, row)
+            ERRORS.get(row.name, FetchAnswers._by_error_table)(self, now, source.node, position, row)
             return
         if position.reported:
             position.reported = False
@@ -155,9 +163,9 @@ class FetchAnswers:
             self._positions.truncate(position, max(agreed.end_offset, 0), agreed.epoch, raises=raises)
             return
         if answer.records:
-            self._take(position, answer)
+            self._take(source, fetch, position, answer)
 
-    def _take(self, position: Position, answer: Answer) -> None:
+    def _take(self, source: Source, fetch: InFlightFetch, position: Position, answer: Answer) -> None:
         """Pass the complete batches to the application, undecoded."""
         tp = position.tp
         aborted = (answer.aborted_transactions or ()) if self._config.reads_committed else ()
@@ -177,24 +185,29 @@ class FetchAnswers:
             self._positions.stop(position, CorruptRecord(tp.topic, tp.partition, position.offset, str(error)))
             return
         if chunk.exhausted:
-            self._cut_off(position, chunk.incomplete)
+            self._cut_off(source, fetch, position, chunk.incomplete)
             return
         position.cut_off = 0
         position.limit = self._config.max_partition_fetch_bytes  # after a single large batch
         self._positions.deliver(position, chunk)
 
-    def _cut_off(self, position: Position, size: int) -> None:
-        """Even the first batch is incomplete: request all of it next time. A broker that goes on like that would never be noticed."""
+    def _cut_off(self, source: Source, fetch: InFlightFetch, position: Position, size: int) -> None:
+        """Even the first batch is incomplete: request all of it next time. A broker that goes on like that would never be noticed.
+
+        The other partitions of a Fetch may have taken its room; the first batch of an only partition is returned whole (KIP-74).
+        """
         (topic, partition), limit = position.tp, self._config.receive_message_max_bytes
         if size > limit:
             reason = f"the next batch has {size:,} bytes, which exceeds receive_message_max_bytes={limit}; raise that option to read it"
             self._positions.stop(position, RecordTooLarge.fetched(topic, partition, position.offset, reason))
             return
         position.cut_off += 1
-        if position.cut_off > MOST_CUT_OFF:
+        if position.cut_off > MOST_CUT_OFF and len(fetch.asked) == 1 and fetch.asked[position.tp].limit >= size:
             reason = f"the broker returns only a part of a batch of {size:,} bytes, again and again"
             self._positions.stop(position, CorruptRecord(topic, partition, position.offset, reason))
             return
+        if position.cut_off >= MOST_CUT_OFF and position.tp in source.line:
+            source.alone[position.tp] = None
         position.limit = max(position.limit, size)
         self._positions.touch(position.tp)
 

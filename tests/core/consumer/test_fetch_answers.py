@@ -103,6 +103,21 @@ def test_a_batch_that_is_cut_off_now_and_then_is_read(harness: ConsumerHarness) 
     assert [record.offset for record in harness.poll()] == [0, 1, 2, 3]
 
 
+def test_a_batch_that_others_of_the_response_cut_off_is_fetched_alone_and_read(harness: ConsumerHarness) -> None:
+    harness.cluster.set("t", [1, 1, 1])
+    harness.assign(tp(0), tp(1), start=0)
+    whole = batch(0, 1, size=3_000)
+    for first in range(MOST_CUT_OFF):
+        request = harness.fetch_at(1)
+        assert harness.asked(request) == {tp(0): first, tp(1): 0}
+        harness.fetched(request, {tp(0): batch(first, 1), tp(1): whole[:100]})
+    alone = harness.fetch_at(1)
+    assert harness.asked(alone) == {tp(1): 0}
+    harness.fetched(alone, {tp(1): whole})
+    assert harness.asked(harness.fetch_at(1)) == {tp(0): MOST_CUT_OFF, tp(1): 1}
+    assert sorted((record.partition, record.offset) for record in harness.poll()) == [(0, 0), (0, 1), (0, 2), (1, 0)]
+
+
 def test_a_batch_larger_than_any_response_is_refused_at_once(harness: ConsumerHarness) -> None:
     harness.assign(tp(0), start=0)
     size = harness.config.receive_message_max_bytes
