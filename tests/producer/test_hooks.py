@@ -16,6 +16,7 @@ from pykafka4.hooks import parse_hooks
 from pykafka4.producer import hooks as calls
 from pykafka4.producer.hooks import HookCalls
 from pykafka4.testing import ModelServer
+from pykafka4.wire.records import hot
 from tests.inspection import inspect
 from tests.net.net_helpers import SECONDS, until
 from tests.producer.producing import FEW, Maker, balanced, stop_all, values
@@ -176,7 +177,7 @@ def test_a_hook_without_on_send_costs_send_nothing(make: Maker) -> None:
             pass
 
     producer = make(hooks=Quiet())
-    assert producer.send == inspect(producer).session.acc.send
+    assert hot.IMPLEMENTATION == "python" or producer.send == inspect(producer).session.acc.send
 
 
 @pytest.mark.parametrize("wrong", [object(), "on_send", 5, Recording, [Recording(), None]])

@@ -1,14 +1,14 @@
-"""Record batches, which Produce and Fetch carry. Rule: code that runs per record exists twice, compiled and in Python, with equal results.
+"""Record batches, which Produce and Fetch carry. Rule: code that runs per record exists twice, compiled and in Python, with equal bytes,
+outcomes and exception types.
 
 Modules; each line imports only from lines below it:
 
     hot           chooses which of the two runs; all other code imports from this module
     compiled/     the compiled core
-    reference     the plain-Python core: used if nothing is compiled, and the reference that the compiled core is tested against
-                  (`_plain_decode`: from fetched bytes to records; for sending, topmost layer first: `_plain_delivery`: handles,
-                  `_plain_room`: the limits, `_plain_drop`: records dropped by a policy,
-                  `_plain_batch`: batches, `_plain_account`: counters and memory, `_plain_topic`: topics and partitions,
-                  `_plain_arguments`: the arguments of `send`)
+    reference     the plain-Python core: used if nothing is compiled. Its parts: `_plain_decode`: from fetched bytes to records;
+                  `_plain_delivery`: handles; `_plain_parking`: topics and records that wait for their partitions; `_plain_account`:
+                  memory, counters, dropped records; `_plain_batch`: batches; `_plain_topic`: partitions and their choice;
+                  `_plain_arguments`: the arguments of `send`
     batch         whole batches, built and read in plain Python, for tests and the model broker
     encoder       records and batch headers to bytes, in plain Python
     decoder       batch headers and records from bytes, in plain Python

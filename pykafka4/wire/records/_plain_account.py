@@ -1,55 +1,26 @@
 """The account of a producer's batches, in plain Python. Rule: counters and reserved memory change under one lock.
 
-The counterpart of the account in the compiled `Accumulator`.
+Room for records and records that were dropped are part of it. The counterpart of `_drop.pxi` and the part of `_append.pxi` about memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final
 
 import attrs
 
-from pykafka4.errors import BufferFull, KafkaError
-from pykafka4.logs import get_log
-from pykafka4.records import RecordMetadata
+from pykafka4.errors import BufferFull, KafkaError, RecordTooLarge
+from pykafka4.partitioners import Partitioner, Spread
+from pykafka4.wire.records._plain_arguments import UNDECIDED, Item, exact_name, integer
+from pykafka4.wire.records._plain_batch import FAILED, SEALED, Batch, Callback
 from pykafka4.wire.records._plain_topic import Topic
+from pykafka4.wire.records.common import drops_of, fresh
 
-__all__ = ["Account", "Callbacks", "Hooks", "Section"]
+__all__ = ["Account", "Section"]
 
-Callbacks: TypeAlias = Callable[[], None]
-
-_log = get_log("pykafka4")
-
-
-class Booked(Protocol):
-    """The part of a `Batch` that the account uses; the batch's module imports this one."""
-
-    partition: int
-    count: int
-    created: float
-    ready: bool
-    _home: Topic[Any]
-    _used: int
-
-    def _resize(self, cap: int) -> None: ...
-
-    def _let_go(self) -> bool: ...
-
-
-B = TypeVar("B", bound=Booked)
-
-
-@attrs.frozen(eq=False)
-class Hooks:
-    """What handles need of their producer."""
-
-    wait: Callable[[Callable[[], bool], float | None], bool]
-    submit: Callable[[Callbacks], object]
-    awaiting: Callable[[Any], Generator[Any, Any, RecordMetadata]] | None  # called with a `Delivery`
-    failure_seen: Callable[[int], object] | None
-    client_id: str
+MAX_INT: Final = 2**31 - 1
 
 
 class Section:
@@ -75,85 +46,182 @@ class Section:
         return self._lock
 
 
-class Account(Generic[B]):
-    """Counters and reserved memory of all batches, under one lock."""
+@attrs.define(eq=False)
+class Dropped:
+    """The records of one partition that were dropped for one reason; they share a batch without records."""
 
-    def __init__(
-        self,
-        lock: AbstractContextManager[Any, bool | None],
-        hooks: Hooks,
-        compress: Callable[..., bytes] | None,
-        wake: Callable[[], object],
-    ) -> None:
-        self._lock, self._hooks, self._waker = Section(lock), hooks, wake
-        self._compress = compress
-        self._live: set[B] = set()  # not settled yet
-        self._zombies: list[B] = []  # done, but their bytes are still being read
+    batch: Batch
+    records: int = 0
+    first_ms: int = 0
+    last_ms: int = 0
+
+
+class Account:
+    """Counters and reserved memory of all batches, under one lock; what a record without room does; records that were dropped."""
+
+    client_id: str
+    spare_bytes: Final = 0  # memory kept for later batches; only the compiled core has any
+    _buffer_memory: int
+    _max_partition_bytes: int
+    _plan: Partitioner
+    _make_room: Callable[[str, int, int, float], float]
+    _drop_error: BaseException | None
+    _call_dropped: Callable[[Callback, Any], object] | None
+    _limits: str | None
+    _wake: Callable[[], object]
+    _flushing = False  # open batches are due
+
+    def __init__(self, lock: AbstractContextManager[Any, bool | None]) -> None:
+        self._lock = Section(lock)
+        self._topics: dict[str, Topic] = {}
+        self._live: set[Batch] = set()  # not settled yet
+        self._opened: dict[Batch, None] = {}  # by age
+        self._sealed: list[Batch] = []
         self._reserved = 0
         self.refusal: KafkaError | None = None
         self.transactional = False  # batches get the transactional bit; set before the first one is finished
         self.can_send = False
         self.defers = False  # the loop compresses elsewhere what `designate` fills: such a batch is sealed and not `ready`
-        self.watch: Callable[[B], object] | None = None  # called with a batch of parked records that is about to fail
+        self.watch: Callable[[Batch], object] | None = None  # called with a batch of parked records that is about to fail
         self.waiters = 0
         self.full_partitions: frozenset[tuple[str, int]] | None = None  # all that threads wait for; None if one waits for memory
         self.accepted = self.acked = self.failed = self.dropped = self.parked_records = self.batches = 0
-
-    def _new_handle(self, batch: B) -> Any:
-        """A handle of the first record of `batch`; the module of handles is above this one."""
-        raise NotImplementedError
-
-    @property
-    def spare_bytes(self) -> int:
-        """Memory kept for later batches; only the compiled core has any."""
-        return 0
+        self._drops: dict[str, dict[str, dict[int, Dropped]]] = {}  # topic: reason: partition or -1
+        self._fresh_drops: list[Dropped] = []  # those with records that `take_dropped` has not returned
 
     @property
     def reserved(self) -> int:
         """Bytes reserved for records, sent or not."""
-        with self._lock():
-            self._sweep()
-            return self._reserved
+        return self._reserved
 
     def _check_open(self) -> None:
         """Accept no records after a refusal: the code that refuses settles the earlier ones, but would not see later ones."""
         if self.refusal is not None:
             raise self.refusal.again()
 
-    def _sweep(self) -> None:
-        """Release batches that are no longer being read. Needs the lock."""
-        if self._zombies:
-            self._zombies = [batch for batch in self._zombies if not batch._let_go()]
+    # ---- batches
 
-    def _reserve(self, topic: Topic[B], partition: int, size: int) -> None:
+    def _reserve(self, topic: Topic, partition: int, size: int) -> None:
         self._reserved += size
         topic.held[partition] = topic.held.get(partition, 0) + size
 
-    def _introduce(self, batch: B, cap: int) -> None:
-        batch._resize(cap)
+    def _introduce(self, batch: Batch) -> None:
+        batch._hold(batch._used)
         self.batches += 1
         self._live.add(batch)
 
-    def _detach(self, batch: B) -> None:
+    def _close(self, batch: Batch) -> None:
         """`batch` takes no more records."""
         topic = batch._home
-        topic.lane.opened.pop(batch, None)
+        self._opened.pop(batch, None)
         topic.open.pop(batch.partition)
-        batch.ready = topic.stays_plain(batch._used)
+        batch.state, batch.ready = SEALED, topic.stays_plain(batch._used)
         if batch.partition == topic.sticky:
             topic.sticky_bytes += batch._used
-
-    def _wake(self) -> None:
-        try:
-            self._waker()
-        except BaseException:  # from a signal handler, perhaps before the loop was woken
-            self._waker()
-            raise
 
     def _nudge(self) -> None:
         """Memory became free: wake the loop, which wakes the threads that wait for it."""
         if self.waiters > 0:
-            try:
+            self._wake()
+
+    # ---- room
+
+    def _partition_of(self, topic: str, partition: int | None) -> int:
+        return UNDECIDED if partition is None else integer(topic, "partition", partition, 2**32 - 1 if self._plan.wraps else MAX_INT)
+
+    def _check_size(self, t: Topic, r: Item) -> None:
+        if r.alone > t.max_record and not r.forced:
+            raise RecordTooLarge(
+                f"{t.name}: a record of {r.alone} bytes (overhead included) exceeds {t.max_record_option}={t.max_record}; "
+                "raise that or split the record"
+            )
+
+    def _partition_fits(self, t: Topic, partition: int, size: int) -> bool:
+        """Whether the partition's own limit allows it; an empty partition may always have one batch."""
+        held = t.held.get(partition, 0)
+        return held == 0 or held + size <= self._max_partition_bytes
+
+    def _fits(self, t: Topic, partition: int, size: int) -> bool:
+        return self._reserved + size <= self._buffer_memory and self._partition_fits(t, partition, size)
+
+    def _must_queue(self, t: Topic, r: Item) -> bool:
+        """Whether waiting threads come first: not if all of them wait for room in full partitions, and `r` is for another one."""
+        if self.waiters == 0 or r.asked:
+            return False
+        full = self.full_partitions  # read once: another thread may replace it
+        return full is None or (t.name, r.decided) in full
+
+    def _wait_for_room(self, t: Topic, r: Item, size: int) -> None:
+        """Wait for room, without the lock: everything may have changed afterwards.
+
+        With on_full=drop: note that there is none. With on_full=raise: BufferFull.
+        """
+        if self._drop_error is not None:
+            r.overflows = True
+            self.hurry(size)
+            return
+        if self._limits is not None:
+            self.hurry(size)
+            raise BufferFull(self._limits, self._reserved, t.name, r.decided, size)
+        r.deadline = self._make_room(t.name, r.decided, size, r.deadline)
+        r.asked = True
+        if r.turning:
+            r.partition = UNDECIDED  # chosen again: another one may have room
+
+    def hurry(self, size: int) -> None:
+        """There is no room for `size` bytes: open batches are due, unless only a partition's limit is in the way."""
+        if self._reserved + size > self._buffer_memory and not self._flushing:
+            self._flushing = True
+            if self.can_send:
                 self._wake()
-            except Exception:
-                _log.exception("%s: could not wake the loop", self._hooks.client_id)
+
+    def room(self, topic: str, partition: int, nbytes: int) -> bool:
+        """Whether there is room now for a record that called `make_room` with these arguments. Takes no lock, as the caller may hold it."""
+        return self._reserved + nbytes <= self._buffer_memory and not self.crowded(topic, partition, nbytes)
+
+    def crowded(self, topic: str, partition: int, nbytes: int) -> bool:
+        """Whether only `max_partition_bytes` blocks a record that called `make_room` with these arguments, however much memory is free."""
+        t = self._topics.get(exact_name(topic))
+        if t is None:
+            return False
+        if not t.direct:
+            # What has moved counts too, until nothing is parked: else a full partition would take as much as passes through here.
+            backlog = t.parked_bytes + t.moved_bytes
+            return backlog > 0 and backlog + nbytes > self._max_partition_bytes
+        slots = [partition] if partition >= 0 or self._plan.spread == Spread.LATE else t.available
+        return not any(self._partition_fits(t, p, nbytes) for p in slots)
+
+    # ---- dropped records
+
+    def _drop(self, t: Topic, r: Item, code: str, cause: BaseException | None, callback: Callback | None, delivery: Any) -> None:
+        """Drop `r`, for the reason `code`. It counts as dropped also if `call_dropped` raises, which may have its callback by then."""
+        partition = r.decided if t.direct and 0 <= r.decided < t.count else UNDECIDED
+        known = drops_of(self._drops, t.name, code, self.client_id, cause)
+        found = known.get(partition) or known.setdefault(partition, Dropped(self._dropped_batch(t, partition, code, cause)))
+        with self._lock():
+            self._check_open()
+            delivery._place = found.batch, 0
+            if not found.records:
+                self._fresh_drops.append(found)
+                found.first_ms = found.last_ms = r.timestamp
+            found.first_ms, found.last_ms = min(found.first_ms, r.timestamp), max(found.last_ms, r.timestamp)
+            found.records += 1
+            self.dropped += 1
+        if callback is not None and self._call_dropped is not None:
+            self._call_dropped(callback, delivery)  # last, as it may read the counters
+
+    def _dropped_batch(self, t: Topic, partition: int, code: str, cause: BaseException | None) -> Batch:
+        batch = Batch(self, t, partition, 0.0)
+        batch.state, batch._code, batch._cause, batch._settled, batch._dropped = FAILED, code, fresh(cause), True, True
+        return batch
+
+    def take_dropped(self) -> list[Any]:
+        """The records dropped since the last call, as a flat list: see `dropped_rows`."""
+        out: list[Any] = []
+        with self._lock():
+            taken, self._fresh_drops = self._fresh_drops, []
+            for found in taken:
+                batch = found.batch
+                out += (batch.topic, batch.partition, batch._code, found.records, found.first_ms, found.last_ms)
+                found.records = 0
+        return out

@@ -6,6 +6,7 @@ The counterpart of the first part of `_hot.pyx`.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
@@ -79,31 +80,33 @@ def now_ms() -> int:
 
 @attrs.define(eq=False)
 class Item:
-    """A record that is being added to a batch."""
+    """A record on its way into a batch."""
 
     key: bytes | None
     value: bytes | None
     headers: Headers
     timestamp: int
     partition: int
-    forced: bool = False  # room is reserved regardless of the limits, as its bytes are already accounted for
+    forced: bool = False  # its memory is reserved already: it was parked
     asked: bool = False  # it has already waited for room: those that still wait came later
     free: bool = False  # any partition is allowed
     turning: bool = False  # its partition is the next one in turn: if that has no room, another one is chosen
     overflows: bool = False  # there is no room for it, and on_full=drop
-    sent_at: float = 0.0  # when `send` was called; set for forced records
     deadline: float = float("inf")  # of its wait for room; infinity before it has waited
     content: bytes = b""  # key, value and headers, encoded
+    alone: int = 0  # bytes of a batch with only this record
+    # while it is parked:
+    delivery: Any = None
+    callback: Callable[[Any], object] | None = None
+    created: float = 0.0
+    size: int = 0  # bytes reserved
+    extras: list[tuple[Any, Callable[[Any], object]]] = attrs.Factory(list)  # (delivery, callback) of `add_done_callback`
 
     def __attrs_post_init__(self) -> None:
         self.content = encode_content(self.key, self.value, self.headers)
+        self.alone = HEADER_SIZE + len(encode_record(0, 0, self.content))
 
     @property
     def decided(self) -> int:
         """The partition whose room it needs; UNDECIDED if any will do."""
         return UNDECIDED if self.free or self.turning else self.partition
-
-    @property
-    def alone(self) -> int:
-        """Bytes of a batch with only this record."""
-        return HEADER_SIZE + len(encode_record(0, 0, self.content))

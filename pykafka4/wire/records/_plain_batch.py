@@ -6,28 +6,28 @@ The counterpart of `_batch.pxi`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pykafka4.errors import ForkedClientError
 from pykafka4.gil.flag import step_aside
 from pykafka4.logs import get_log
 from pykafka4.records import ProducerRecord, Written
-from pykafka4.wire.records._plain_account import Account, Callbacks, Hooks
 from pykafka4.wire.records._plain_arguments import Item
-from pykafka4.wire.records._plain_topic import Callback, Handle, Topic
+from pykafka4.wire.records._plain_topic import Topic
 from pykafka4.wire.records.common import fresh, wake_tasks
 from pykafka4.wire.records.compression import decompress, is_interruption
 from pykafka4.wire.records.decoder import RawRecord, read_records
 from pykafka4.wire.records.encoder import encode_header, encode_record
 from pykafka4.wire.records.layout import HEADER_SIZE, TRANSACTIONAL_BIT
 
-__all__ = ["ACKED", "FAILED", "NAMES", "OPEN", "SEALED", "SPLIT", "Batch", "call_back"]
+__all__ = ["ACKED", "CALLBACK_COST", "FAILED", "NAMES", "OPEN", "SEALED", "SPLIT", "Batch", "Callback", "Callbacks", "call_back"]
 
+Callback: TypeAlias = Callable[[Any], object]  # of `send` or `add_done_callback`: called with the `Delivery`
+Callbacks: TypeAlias = Callable[[], object]
 OPEN, SEALED, ACKED, FAILED, SPLIT = range(5)
 CALLBACK_COST: Final = 24  # bytes reserved for the callback of a record
-FIRST_CALLBACKS: Final = 16  # for so many records at first; then for twice as many as there are
-MOST_RECORDS: Final = 2**31 - 1  # of a batch
 NAMES: Final = ("OPEN", "SEALED", "ACKED", "FAILED", "SPLIT")
 MEANINGS: Final = {  # docs/states.md shows them
     OPEN: "takes records",
@@ -44,29 +44,26 @@ _log = get_log("pykafka4")
 class Batch(bytearray):
     """A record batch (format v2): filled by application threads, sent by the loop; then it holds the outcome for its handles.
 
-    It *is* its bytes: a bytearray cannot be resized, so also not emptied, while a buffer of it is held. So memory that a transport still
-    reads is never reused; the accumulator checks later whether it was released.
+    It *is* its bytes: a bytearray cannot be resized, so also not emptied, while a transport still reads a buffer of it.
     """
 
     partition: int  # type: ignore[assignment]  # bytearray has methods of these two names
     count: int  # type: ignore[assignment]
 
-    def __init__(self, acc: Account[Batch], home: Topic[Batch], partition: int, created: float) -> None:
+    def __init__(self, acc: Any, home: Topic, partition: int, created: float) -> None:
         super().__init__(HEADER_SIZE)
         self._acc, self._home = acc, home
-        self.topic, self.partition, self.created, self.linger = home.name, partition, created, home.lane.linger
+        self.topic, self.partition, self.created, self.linger = home.name, partition, created, home.policy.linger
         self.count, self.state = 0, OPEN
         self.ready, self._settled = False, False
         self._stamped, self._compressing = False, False
         self._dropped = False  # of records that a policy dropped, which are not kept
-        self._cap = self._owed = 0
-        self._noted = 0  # bytes reserved for callbacks
-        self._may_follow = 0  # for so many records
+        self._held = 0  # bytes reserved
         self._raw, self._used, self._codec = HEADER_SIZE, HEADER_SIZE, 0
         self._payload = 0  # bytes of keys and values, where the topic limits them
         self._base_timestamp = self._min_timestamp = self._max_timestamp = -1  # of the first record, the lowest, the highest
-        self._callbacks: list[tuple[Handle, Callback]] = []  # of send
-        self._extras: list[tuple[Handle, Callback]] = []  # of add_done_callback
+        self._callbacks: list[tuple[Any, Callback]] = []  # of send
+        self._extras: list[tuple[Any, Callback]] = []  # of add_done_callback
         self._base_offset = self._append_time = -1
         self._code, self._outcome_written = "", Written.NO
         self._cause: BaseException | None = None
@@ -137,44 +134,10 @@ class Batch(bytearray):
 
     # ---- memory
 
-    def _resize(self, cap: int) -> None:
-        self._acc._reserve(self._home, self.partition, cap - self._cap)
-        self._cap = cap
-
-    def _book_callbacks(self, r: Item, fits: Callable[[Topic[Batch], int, int], bool]) -> bool:
-        """Make room for the callback of the next record, which counts as memory of the batch; False if there is none.
-
-        Compressed records take less memory than their callbacks. There is always room for the callback of a batch's first record (see
-        `_start`) and of a record that was parked (`PARKED_COST`).
-        """
-        if self.count >= self._may_follow:
-            records = min(max(FIRST_CALLBACKS, self.count * 2), max(self._home.policy.batch_records or MOST_RECORDS, self.count + 1))
-            if not fits(self._home, self.partition, (records - self._may_follow) * CALLBACK_COST):
-                if self.count and not r.forced:
-                    return False
-                records = self.count + 1
-            self._book(records)
-        return True
-
-    def _book(self, records: int) -> None:
-        """Reserve the memory of callbacks of so many records, until they have returned."""
-        size = (records - self._may_follow) * CALLBACK_COST
-        self._may_follow = records
-        self._noted += size
+    def _hold(self, size: int) -> None:
+        """Reserve `size` bytes more, or return some."""
+        self._held += size
         self._acc._reserve(self._home, self.partition, size)
-
-    def _let_go(self) -> bool:
-        """Empty it, unless its bytes are still being read; returns whether they are."""
-        try:
-            self.clear()
-        except BufferError:
-            return False
-        cap, self._cap = self._cap, 0
-        if self._settled:
-            self._acc._reserve(self._home, self.partition, -cap)
-        else:
-            self._owed += cap
-        return True
 
     def _settle(self) -> None:
         """The callbacks have returned (or there were none)."""
@@ -182,8 +145,7 @@ class Batch(bytearray):
             self._settled = True
             self._acc._live.discard(self)
             self._acc.batches -= 1
-            self._acc._reserve(self._home, self.partition, -self._owed - self._noted)
-            self._owed = self._noted = 0
+            self._hold(-self._held)
 
     @property
     def outcome(self) -> tuple[int, int, str | None, Written | None, BaseException | None]:
@@ -217,9 +179,7 @@ class Batch(bytearray):
             if is_interruption(error):
                 interruption = error
             else:
-                _log.exception(
-                    "%s: %s-%s: compressing a batch failed; it is sent uncompressed", acc._hooks.client_id, self.topic, self.partition
-                )
+                _log.exception("%s: %s-%s: compressing a batch failed; it is sent uncompressed", acc.client_id, self.topic, self.partition)
         finally:  # also if the log line runs out of memory, or on a second Ctrl-C
             self._compressing = False
             self.ready = True
@@ -237,7 +197,7 @@ class Batch(bytearray):
             if self.state == SEALED and len(data) < before and len(data) <= policy.compression_max_ratio * before:
                 self[HEADER_SIZE:] = data
                 self._codec, self._used = policy.codec, HEADER_SIZE + len(data)
-                self._resize(self._used)
+                self._hold(len(data) - before)
 
     def finish(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         """Write header and checksum. Call it again only to change the values, and only while no request with it is in flight."""
@@ -263,35 +223,34 @@ class Batch(bytearray):
         if state not in FOLLOWS[self.state]:
             raise RuntimeError(f"{self!r} cannot become {NAMES[state]}: a batch has one outcome")
         if self.state == OPEN:
-            self._acc._detach(self)
+            self._acc._close(self)
         self.state = state
 
-    def _conclude(self) -> list[tuple[Handle, Callback]]:
+    def _conclude(self) -> list[tuple[Any, Callback]]:
         """Release what is no longer needed after the outcome; returns the callbacks."""
-        acc = self._acc
         rows, self._callbacks, self._extras = self._callbacks + self._extras, [], []
+        with suppress(BufferError):
+            self.clear()
         if not rows:
             self._settle()
-        if not self._let_go():
-            acc._zombies.append(self)
         return rows
 
-    def _left_to_call(self, rows: list[tuple[Handle, Callback]]) -> Callbacks | None:
+    def _left_to_call(self, rows: list[tuple[Any, Callback]]) -> Callbacks | None:
         """Wake the tasks; returns a callable that runs the other callbacks, if there are any."""
         self._acc._nudge()
-        others = wake_tasks(rows, self._acc._hooks.client_id)
+        others = wake_tasks(rows, self._acc.client_id)
         if rows and not others:
             with self._acc._lock():
                 self._settle()
             self._acc._nudge()
         return (lambda: self._run(others)) if others else None
 
-    def _run(self, rows: list[tuple[Handle, Callback]]) -> None:
+    def _run(self, rows: list[tuple[Any, Callback]]) -> None:
         """Run the callbacks, once; the batch keeps its reservation of memory until they have returned."""
         if not rows:
             return
         for delivery, function in rows:
-            call_back(self._acc._hooks, function, delivery)
+            call_back(self._acc.client_id, function, delivery)
             if isinstance(self._acc.refusal, ForkedClientError):  # the callback forked: the remaining ones run in the parent alone
                 return
         rows.clear()
@@ -409,13 +368,12 @@ class Batch(bytearray):
     def _part(self, raws: list[RawRecord]) -> Batch:
         acc = self._acc
         part = Batch(acc, self._home, self.partition, self.created)
-        acc._introduce(part, 0)
+        acc._introduce(part)
         for r in raws:
             item = Item(r.key, r.value, r.headers, self._base_timestamp + r.timestamp_delta, self.partition)
-            part._put(item, part._encoded(item))
-        part._resize(part._used)
+            part._put(item, part._encoded(item), 0)
         if self._callbacks:
-            part._book(part.count)
+            part._hold(part.count * CALLBACK_COST)
         part.state, part.ready = SEALED, self._home.stays_plain(part._raw)
         part.attempts, part.last_error = self.attempts, self.last_error
         part.sent_at = self.sent_at
@@ -432,7 +390,8 @@ class Batch(bytearray):
     def _encoded(self, r: Item) -> bytes:
         return encode_record(r.timestamp - self._base_timestamp if self.count else 0, self.count, r.content)
 
-    def _put(self, r: Item, encoded: bytes) -> None:
+    def _put(self, r: Item, encoded: bytes, more: int) -> None:
+        """Write `r`, and reserve the memory for it and `more` bytes."""
         if self.count == 0:
             self._base_timestamp = self._min_timestamp = self._max_timestamp = r.timestamp
         self._min_timestamp = min(self._min_timestamp, r.timestamp)
@@ -440,12 +399,13 @@ class Batch(bytearray):
         self += encoded
         self._used += len(encoded)
         self._raw = self._used
+        self._hold(len(encoded) + more)
         self.count += 1
 
 
-def call_back(hooks: Hooks, function: Callback, delivery: Handle) -> None:
+def call_back(client_id: str, function: Callback, delivery: Any) -> None:
     try:
         step_aside()
         function(delivery)
     except BaseException:  # one failing callback must not keep the others from being called
-        _log.exception("%s: the delivery callback %r for topic %s raised an exception", hooks.client_id, function, delivery.topic)
+        _log.exception("%s: the delivery callback %r for topic %s raised an exception", client_id, function, delivery.topic)

@@ -62,7 +62,7 @@ class Delivery:
         return self._home()._settled
 
     def _await_outcome(self, timeout: float | None) -> tuple[Batch, int]:
-        if not self.done() and not self._place[0]._acc._hooks.wait(self.done, timeout):
+        if not self.done() and not self._place[0]._acc._wait(self.done, timeout):
             where = self.topic if self.partition is None else f"{self.topic}-{self.partition}"
             raise KafkaTimeoutError(
                 f"{where}: not acknowledged within {timeout:g} s; it is still being sent, and Producer.status() says why"
@@ -74,8 +74,8 @@ class Delivery:
             return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, None, fresh(b._cause))
         if index not in b._looked_at:
             b._looked_at.add(index)
-            if b._acc._hooks.failure_seen is not None:
-                b._acc._hooks.failure_seen(b._failed_before)
+            if b._acc._failure_seen is not None:
+                b._acc._failure_seen(b._failed_before)
         return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, b._record(index), fresh(b._cause))
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
@@ -111,10 +111,10 @@ class Delivery:
             b, index = self._found()
             pending = b.state < ACKED
             if pending:
-                rows = b._extras if b.partition != PARKING else b._home.parked_at(index).extras
+                rows = b._extras if b.partition != PARKING else b._home.parked[index - b._home.parked_first].extras
                 rows.append((self, fn))
         if not pending:
-            acc._hooks.submit(lambda: call_back(acc._hooks, fn, self))
+            acc._submit(lambda: call_back(acc.client_id, fn, self))
 
     if not TYPE_CHECKING:  # a type checker would accept every name
 
@@ -125,9 +125,8 @@ class Delivery:
         raise TypeError("cannot pickle 'Delivery' object")
 
     def __await__(self) -> Generator[Any, Any, RecordMetadata]:
-        awaiting = self._home()._acc._hooks.awaiting
-        assert awaiting is not None
-        return awaiting(self)
+        generator: Generator[Any, Any, RecordMetadata] = self._home()._acc._awaiting(self)
+        return generator
 
     def __repr__(self) -> str:
         if not hasattr(self, "_place"):

@@ -30,6 +30,12 @@ def name_of(implementation: ModuleType) -> str:
     return implementation.__name__.rpartition(".")[2]
 
 
+def only_compiled(core: ModuleType) -> None:
+    """Skips a test of the compiled core's own tricks: how it reserves memory, and how rarely it wakes the loop."""
+    if core is reference:
+        pytest.skip("a trick of the compiled core")
+
+
 each_core = pytest.mark.parametrize("core", IMPLEMENTATIONS, ids=name_of)  # what both promise, asked of each
 
 

@@ -14,7 +14,7 @@ import pytest
 from pykafka4.records import Written
 from pykafka4.wire.records.compression import compress
 from pykafka4.wire.records.decoder import read_header
-from tests.wire.records.hot_world import World, compiled, each_core, plain_records, wire_bytes
+from tests.wire.records.hot_world import World, each_core, only_compiled, plain_records, wire_bytes
 
 pytestmark = each_core
 
@@ -134,6 +134,7 @@ def test_a_signal_while_a_batch_is_compressed_is_raised_and_stops_no_partition(c
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), Alarm()], ids=repr)
 def test_a_signal_while_the_loop_is_woken_is_raised_and_the_loop_woken_all_the_same(core: ModuleType, error: BaseException) -> None:
+    only_compiled(core)
     world = World(core)
     with alarms(error) as ring:
         left = [ring]
@@ -152,8 +153,7 @@ def test_a_signal_while_the_loop_is_woken_is_raised_and_the_loop_woken_all_the_s
 
 
 def test_a_signal_while_threads_waiting_for_room_are_notified_is_raised_by_send(core: ModuleType) -> None:
-    if core is not compiled:
-        pytest.skip("only the compiled core gives memory back when a batch grows")
+    only_compiled(core)
     with alarms(Alarm()) as ring:
         left: list[Callable[[], None]] = []
 

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from pykafka4.records import Written
-from tests.wire.records.hot_world import World, each_core
+from tests.wire.records.hot_world import World, each_core, only_compiled
 
 pytestmark = each_core
 
@@ -39,6 +39,7 @@ def test_a_batch_is_due_once_its_linger_is_over(core: ModuleType) -> None:
 @pytest.mark.parametrize(("later", "taken"), [(0.0006, [0, 1]), (0.0007, [0])])
 def test_a_batch_that_is_due_soon_is_taken_with_one_that_is_due(core: ModuleType, later: float, taken: list[int]) -> None:
     """Soon: within an eighth of the linger, which is 5 ms here."""
+    only_compiled(core)
     world = World(core, {"t": 2})
     world.send(partition=0)
     world.now += later
@@ -69,6 +70,7 @@ def steady(core: ModuleType, gap: float) -> World:
 
 
 def test_while_records_come_steadily_the_loop_is_not_woken_for_each_batch(core: ModuleType) -> None:
+    only_compiled(core)
     world = steady(core, 0.0006)
     began, wakes = world.now, world.wakes
     assert world.acc.wake_at == pytest.approx(began + 0.005), "it looks for the next batch by itself"
