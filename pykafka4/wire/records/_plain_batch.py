@@ -25,7 +25,7 @@ from pykafka4.wire.records.layout import HEADER_SIZE, TRANSACTIONAL_BIT
 __all__ = ["ACKED", "CALLBACK_COST", "FAILED", "NAMES", "OPEN", "SEALED", "SPLIT", "Batch", "Callback", "Callbacks", "call_back"]
 
 Callback: TypeAlias = Callable[[Any], object]  # of `send` or `add_done_callback`: called with the `Delivery`
-Callbacks: TypeAlias = Callable[[], object]
+Callbacks: TypeAlias = Callable[[], None]
 OPEN, SEALED, ACKED, FAILED, SPLIT = range(5)
 CALLBACK_COST: Final = 24  # bytes reserved for the callback of a record
 NAMES: Final = ("OPEN", "SEALED", "ACKED", "FAILED", "SPLIT")

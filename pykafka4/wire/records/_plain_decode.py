@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
 
@@ -16,7 +16,7 @@ from pykafka4.gil.flag import give_way
 from pykafka4.other_clients.names import method_hint
 from pykafka4.records import Headers
 from pykafka4.wire.buffers import Buffer
-from pykafka4.wire.records.decoder import Message, RecordBatch, open_batch, read_header, read_headers, read_messages, read_records
+from pykafka4.wire.records.decoder import Message, RecordBatch, open_batch, read_header, read_messages, read_records
 from pykafka4.wire.records.layout import (
     COUNT,
     CREATE_TIME,
@@ -36,25 +36,9 @@ from pykafka4.wire.records.layout import (
 __all__ = ["Chunk", "Record", "RecordIterator"]
 
 
-class _LazyHeaders:
-    """Keeps headers encoded until they are read; see `_record.h`. Their lengths are already checked."""
-
-    __slots__ = ("_encoded",)
-    _encoded: tuple[int, bytes]  # their number, and their bytes
-
-    def __getattr__(self, name: str) -> Any:
-        if name != "headers":
-            raise AttributeError(method_hint("Record", name, ()))
-        headers = read_headers(*self._encoded)
-        _set(self, "headers", headers)
-        return headers
-
-
-_set, _delete = object.__setattr__, object.__delattr__
-
-
+@final
 @attrs.frozen
-class Record(_LazyHeaders):
+class Record:
     """A record as consumed."""
 
     topic: str
@@ -62,13 +46,18 @@ class Record(_LazyHeaders):
     offset: int
     timestamp_ms: int = -1
     timestamp_type: str = "CREATE_TIME"
-    key: Any = None
-    value: Any = None
+    key: bytes | None = None
+    value: bytes | None = None
     headers: Headers = ()
     leader_epoch: int = -1
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Record, tuple(getattr(self, a.name) for a in attrs.fields(Record))
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(method_hint("Record", name, ()))
 
 
 Record.__module__ = "pykafka4.wire.records.hot"  # so that pickles work across the compiled and the plain core
@@ -80,44 +69,32 @@ TIMESTAMP_TYPES: Final = {
 }
 
 
+@final
 class RecordIterator:
     """Iterates over `records`; `given` counts those handed out. With `stopped` set it ends early, and continues once that is reset."""
 
-    __slots__ = ("_given", "records", "stopped")
+    __slots__ = ("given", "records", "stopped")
 
     def __init__(self, records: list[Record]) -> None:
-        if not isinstance(records, list):
-            raise TypeError(f"records must be a list, not {type(records).__name__}")
-        self.records = records
-        self._given = 0
-        self.stopped = False
-
-    @property
-    def given(self) -> int:
-        return self._given
-
-    @given.setter
-    def given(self, value: int) -> None:
-        if value < 0:
-            raise ValueError(f"given={value}: must not be negative")
-        self._given = value
+        self.records, self.given, self.stopped = records, 0, False
 
     def __iter__(self) -> RecordIterator:
         return self
 
     def __next__(self) -> Record:
         give_way()
-        if self.stopped or self._given >= len(self.records):
+        if self.stopped or self.given >= len(self.records):
             raise StopIteration
-        record = self.records[self._given]
-        self._given += 1
+        record = self.records[self.given]
+        self.given += 1
         return record
 
     def __length_hint__(self) -> int:
         """How many are left, stopped or not."""
-        return max(0, len(self.records) - self._given)
+        return max(0, len(self.records) - self.given)
 
 
+@final
 class Chunk:
     """One partition's bytes of one Fetch response, and how far they are decoded.
 
@@ -135,7 +112,7 @@ class Chunk:
         data: Buffer,
         fetch_offset: int,
         *,
-        serial: object = None,
+        serial: Any = None,
         decompress: Callable[[int, Buffer, int], bytes],
         max_decompressed: int,
         aborted: Iterable[tuple[int, int]] = (),
@@ -150,7 +127,7 @@ class Chunk:
         self.decoded = self._weight = 0  # `_weight`: of the last record read
         self._at = self._end = 0
         self._broken = False
-        self._batch: RecordBatch | None = None  # the batch entered
+        self._batch: RecordBatch | None = None  # the batch at `_at`, once it is entered
         self._records: Iterator[Record] | None = None  # its remaining records
         # (first offset, producer id) of aborted transactions that begin later, and producer ids of those that have begun; None: none
         later = tuple(sorted((first, producer) for producer, first in aborted))
@@ -204,61 +181,39 @@ class Chunk:
 
     def skip(self) -> int:
         """Skip the (corrupt) batch at `position`; returns the new position."""
-        if self._view is None:
+        if self._view is None or self._at >= self._end:  # after an invalid header no batch can be found
+            self._drop()
             return self.position
-        if self._batch is None and self._at < self._end:
-            self._pass_over(read_header(self._view, self._at))
-        elif self._batch is None:
-            self._drop()  # after an invalid header no batch can be found
-            return self.position
-        self._leave()
+        self._leave(self._batch or read_header(self._view, self._at))
         return self.position
 
-    def _pass_over(self, batch: RecordBatch) -> None:
-        self._batch = batch
+    def _leave(self, batch: RecordBatch) -> None:
+        """Continue after the last offset of `batch`, whether a record had it or not."""
+        self.position = max(self.position, batch.next_offset)
         self._at += len(batch.data)
-
-    def _leave(self) -> None:
-        """The current batch is finished: continue after its last offset, whether a record had it or not."""
-        assert self._batch is not None
-        self.position = max(self.position, self._batch.next_offset)
         self._batch = self._records = None
         if self._at >= self._end and not self._broken:
             self._drop()
 
-    def _corrupt(self, reason: str, batch: RecordBatch | None = None) -> CorruptRecord:
-        return CorruptRecord(self.topic, self.partition, self.position, reason, None if batch is None else self._behind(batch))
-
-    def _behind(self, batch: RecordBatch) -> int:
-        """The offset after `batch`: seeking there skips it."""
-        return max(batch.next_offset, self.position)
-
     def _enter(self) -> bool:
-        """Check the next batch and enter it; False when there is none."""
+        """Check the next batch and enter it, or pass over it; False when there is none."""
         if self._at >= self._end:
             if self._broken:
-                raise self._corrupt("a batch header is invalid")
+                raise DecodeError("a batch header is invalid")
             return False
         assert self._view is not None
-        batch = read_header(self._view, self._at)
-        extent = f"the batch of offsets {batch.base_offset} to {batch.last_offset}"
+        batch = self._batch = read_header(self._view, self._at)
         if batch.magic == 2 or not batch.codec:
             self.position = max(self.position, batch.base_offset)
-        try:
-            batch.check()
-            if batch.control or self._is_aborted(batch):
-                if batch.control:
-                    self._end_aborted(batch)
-                self._pass_over(batch)
-                self._leave()
-                return True
-            records = self._walk(batch, open_batch(batch, self._decompress, self._max)) if batch.magic == 2 else self._old_records_of(batch)
-        except RecordTooLarge as error:
-            raise RecordTooLarge.fetched(self.topic, self.partition, self.position, f"{extent}: {error}", self._behind(batch)) from None
-        except DecodeError as error:
-            raise self._corrupt(f"{extent}: {error}", batch) from None
-        self._pass_over(batch)
-        self._records = records
+        batch.check()
+        if batch.control or self._is_aborted(batch):
+            if batch.control:
+                self._end_aborted(batch)
+            self._leave(batch)
+        elif batch.magic == 2:
+            self._records = self._walk(batch, open_batch(batch, self._decompress, self._max))
+        else:
+            self._records = map(self._old_record, read_messages(batch, self._max))
         return True
 
     def _is_aborted(self, batch: RecordBatch) -> bool:
@@ -296,21 +251,10 @@ class Chunk:
             timestamp = (timestamp + 2**63) % 2**64 - 2**63  # wraps around, as in Java
             offset = batch.base_offset + raw.offset_delta
             kind = TIMESTAMP_TYPES[batch.timestamp_type]
-            record = Record(self.topic, self.partition, offset, timestamp, kind, raw.key, raw.value, (), batch.leader_epoch)
-            if raw.header_count:
-                self._check_weight(batch, offset, raw.header_count)
-                _set(record, "_encoded", (raw.header_count, raw.encoded_headers))
-                _delete(record, "headers")
-            yield record
-
-    def _check_weight(self, batch: RecordBatch, offset: int, headers: int) -> None:
-        """RecordTooLarge if the headers of one record would take more memory than a batch may."""
-        if offset >= self.position and headers > MANY_HEADERS and self._weight > self._max:
-            reason = f"its {headers:,} headers would take more than max_decompressed_bytes={self._max} as objects"
-            raise RecordTooLarge.fetched(self.topic, self.partition, offset, reason, self._behind(batch))
-
-    def _old_records_of(self, batch: RecordBatch) -> Iterator[Record]:
-        return map(self._old_record, read_messages(batch, self._max))
+            if offset >= self.position and raw.header_count > MANY_HEADERS and self._weight > self._max:
+                self.position = offset
+                raise RecordTooLarge(f"its {raw.header_count:,} headers would take more than max_decompressed_bytes={self._max} as objects")
+            yield Record(self.topic, self.partition, offset, timestamp, kind, raw.key, raw.value, raw.headers, batch.leader_epoch)
 
     def _old_record(self, r: Message) -> Record:
         self._weight = RECORD_WEIGHT + len(r.key or b"") + len(r.value or b"")
@@ -324,68 +268,39 @@ class Chunk:
         stays at that batch. After any other exception (Ctrl-C) everything is as before the call.
         """
         give_way()
-        count, view, position, at = len(out), self._view, self.position, self._at - (len(self._batch.data) if self._batch else 0)
-        aborted = self._aborted
+        count, before = len(out), (self._view, self.position, self._at, self._aborted)
+        self.decoded = 0
         try:
-            return self._decode(out, limit, max_bytes)
-        except (CorruptRecord, RecordTooLarge, ConfigError):
-            raise
+            while len(out) - count < limit and self.decoded < max_bytes:
+                if self._records is None:
+                    if not self._enter():
+                        break
+                    continue
+                record = next(self._records, None)
+                if record is None:
+                    assert self._batch is not None
+                    self._leave(self._batch)
+                elif record.offset >= self.position:
+                    out.append(record)
+                    self.position = record.offset + 1
+                    self.decoded += self._weight
+        except (DecodeError, RecordTooLarge, ConfigError) as error:
+            batch, self._batch, self._records = self._batch, None, None  # a generator that has raised is finished: enter the batch again
+            if len(out) == count:
+                raise self._located(error, batch) from None
         except BaseException:
             del out[count:]
-            self._view, self.position, self._at, self._aborted = view, position, at, aborted
-            self._batch = self._records = None  # an interrupted generator is finished: enter the batch again
+            self._view, self.position, self._at, self._aborted = before
+            self._batch = self._records = None
             raise
+        return len(out) - count
 
-    def _decode(self, out: list[Record], limit: int, max_bytes: int) -> int:
-        n = self.decoded = 0
-        while n < limit and self.decoded < max_bytes:
-            try:
-                if self._records is None and not self._enter():
-                    break
-                n += self._take(out, limit - n, max_bytes)
-            except (CorruptRecord, RecordTooLarge):
-                if n == 0:
-                    raise
-                break
-            except ConfigError as error:  # the library of its codec is missing
-                self._at -= len(self._batch.data) if self._batch else 0
-                self._batch = self._records = None  # a generator that has raised is finished: enter the batch again
-                if n == 0:
-                    raise ConfigError(f"{self.topic}-{self.partition} at offset {self.position}: {error}") from None
-                break
-        return n
-
-    def _take(self, out: list[Record], room: int, max_bytes: int) -> int:
-        """Append up to `room` records of the batch entered, if there is one, until `decoded` is `max_bytes`."""
-        n = 0
-        while n < room and self._records is not None and self.decoded < max_bytes:
-            try:
-                record = next(self._records, None)
-            except (DecodeError, RecordTooLarge) as error:
-                return self._damaged(n, error)
-            if record is None:
-                self._leave()
-            elif record.offset >= self.position:
-                out.append(record)
-                self.position = record.offset + 1
-                self.decoded += self._weight
-                n += 1
-        return n
-
-    def _damaged(self, n: int, error: DecodeError | RecordTooLarge) -> int:
-        """An iterator that has raised is finished; replace it by one that raises again."""
-        assert self._batch is not None
-        if isinstance(error, RecordTooLarge):
-            self._records = map(_raise, [error])
-            if n == 0:
-                raise error
-            return n
-        reason = f"{error}, in the batch of offsets {self._batch.base_offset} to {self._batch.last_offset}"
-        self._records = map(_raise, [error])
-        if n == 0:
-            raise self._corrupt(reason, self._batch) from None
-        return n
-
-
-def _raise(error: Exception) -> Record:
-    raise error
+    def _located(self, error: Exception, batch: RecordBatch | None) -> Exception:
+        """The exception for `error`, met in `batch`; `next_offset` of it skips that batch."""
+        if isinstance(error, ConfigError):  # the library of its codec is missing
+            return ConfigError(f"{self.topic}-{self.partition} at offset {self.position}: {error}")
+        if batch is None:
+            return CorruptRecord(self.topic, self.partition, self.position, str(error))
+        reason = f"the batch of offsets {batch.base_offset} to {batch.last_offset}: {error}"
+        where = self.topic, self.partition, self.position, reason, max(batch.next_offset, self.position)
+        return RecordTooLarge.fetched(*where) if isinstance(error, RecordTooLarge) else CorruptRecord(*where)

@@ -6,7 +6,7 @@ The counterpart of `_delivery.pxi`.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from pykafka4.errors import DeliveryFailed, ForkedClientError, KafkaTimeoutError
 from pykafka4.other_clients.names import method_hint
@@ -19,6 +19,7 @@ from pykafka4.wire.records.common import checked_callback, fresh
 __all__ = ["Delivery"]
 
 
+@final
 class Delivery:
     """What `send` returns: a promise of one record's outcome. Keeping it does not keep the batch's memory."""
 

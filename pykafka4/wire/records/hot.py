@@ -73,8 +73,8 @@ def _load(name: str) -> ModuleType:
 
 IMPLEMENTATION, _module = choose(os.environ.get("PYKAFKA4_IMPL"))
 
-if TYPE_CHECKING:
-    from pykafka4.wire.records.compiled._hot import (
+if TYPE_CHECKING:  # the plain core has the types of both
+    from pykafka4.wire.records.reference import (
         ACKED,
         FAILED,
         OPEN,

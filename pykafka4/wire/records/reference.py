@@ -10,7 +10,7 @@ import contextlib
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -50,9 +50,10 @@ __all__ = [
 
 MAX_LONG: Final = 2**63 - 1
 MISSING: Final = object()
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def send_method(function: Callable[..., Any]) -> Callable[..., Any]:
+def send_method(function: F) -> F:
     """The decorator of `Producer.send`; only the compiled core has a shortcut around that method."""
     return function
 
@@ -278,7 +279,8 @@ class Accumulator(Parking):
             if r.partition < 0 and r.turning:  # it has waited
                 self._check_open()
                 self._choose(t, r)
-            written, news, step = False, False, None
+            written, news = False, False
+            step: Callable[[], object] | None = None
             with self._lock():
                 if not r.forced:
                     self._check_open()
@@ -315,7 +317,7 @@ class Accumulator(Parking):
 
     def _write(
         self, t: Topic, b: Batch | None, r: Item, partition: int, encoded: bytes, callback: Callback | None, delivery: Any
-    ) -> tuple[bool, Callbacks | None]:
+    ) -> tuple[bool, Callable[[], object] | None]:
         """Write `r` into `b`, or into a new batch; returns whether to wake the loop, and a function to call before, without the lock."""
         news = False
         if b is None:
@@ -348,7 +350,7 @@ class Accumulator(Parking):
     def _rotate(self, t: Topic) -> None:
         t.rotate(self._batch_size if self._plan.adaptive else 0)
 
-    def _fill(self, b: Batch, r: Item) -> Callbacks | None:
+    def _fill(self, b: Batch, r: Item) -> Callable[[], object] | None:
         """Seal `b`, which has no room for `r`, or is complete with it; returns a function to call afterwards, without the lock."""
         self._close(b)
         self._sealed.append(b)
