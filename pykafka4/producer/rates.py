@@ -94,8 +94,8 @@ class RateLimits:
         `lock` guards the windows; it has to be reentrant, since a destructor may send anywhere.
         """
         self._find = Matcher({limit.pattern: limit for limit in limits})
-        self._patience, self._clock, self._lock, self._pause = patience, clock, lock, pause
-        self._windows: dict[str, Window] = {}
+        self._patience, self._clock, self._lock, self.pause = patience, clock, lock, pause
+        self.windows: dict[str, Window] = {}
         self._many = MANY
 
     def admission(self, topic: str, *, drop: bool) -> Admission | None:
@@ -117,13 +117,13 @@ class RateLimits:
 
     def _window(self, topic: str, limit: RateLimit) -> Window:
         """That of `topic`. It outlives the accumulator's entry for the topic, which may be shorter than an interval."""
-        if len(self._windows) >= self._many and topic not in self._windows:
+        if len(self.windows) >= self._many and topic not in self.windows:
             now = self._clock()
-            for name, window in self._windows.copy().items():  # a destructor may send to a new topic meanwhile
+            for name, window in self.windows.copy().items():  # a destructor may send to a new topic meanwhile
                 if window.user() is None and window.over(now):
-                    self._windows.pop(name, None)
-            self._many = max(MANY, 2 * len(self._windows))  # not each time that there is one more
-        return self._windows.setdefault(topic, Window(limit.max_messages, limit.interval_ms / 1000))
+                    self.windows.pop(name, None)
+            self._many = max(MANY, 2 * len(self.windows))  # not each time that there is one more
+        return self.windows.setdefault(topic, Window(limit.max_messages, limit.interval_ms / 1000))
 
     def take(self, window: Window, over: str, deadline: float, *, drop: bool) -> tuple[float, float] | BufferFull:
         """(When the window of the place begins, until when the record may wait), after the wait for it."""
@@ -139,7 +139,7 @@ class RateLimits:
         if wait <= 0:
             return begins, deadline
         try:
-            self._pause(wait)
+            self.pause(wait)
         except BaseException:
             self.give_back(window, begins)
             raise

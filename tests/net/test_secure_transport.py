@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.net.connection_ends import nothing_is_held
 from tests.net.net_helpers import SECONDS, serving, until
 
 pytest.importorskip("trustme")
@@ -129,8 +130,7 @@ def test_closing_before_the_end_of_the_handshake_is_silent(driver: Driver) -> No
             driver.events.clear()
             for _ in range(3):
                 assert not driver.step(0.005)
-    transport = driver.transport
-    assert not [held for held in (transport._preparing, transport._prepared, transport._shaking, transport._sockets) if held]
+    nothing_is_held(driver)
 
 
 # -- what answers instead of a broker with TLS

@@ -90,7 +90,7 @@ def test_windows_of_many_topics_are_dropped_when_they_have_ended() -> None:
     for number in range(3_000):
         clock.ask(f"t{number}")
         clock.now += 0.01
-    assert len(clock.limits._windows) <= 1_000
+    assert len(clock.limits.windows) <= 1_000
     assert clock.ask("t2999") is not None
 
 
@@ -116,7 +116,7 @@ def test_meeting_many_topics_at_once_is_not_quadratic() -> None:
             looked[0] += len(self)
             return dict(self)
 
-    clock.limits._windows = Counting()
+    clock.limits.windows = Counting()
     for number in range(20_000):
         clock.ask(f"t{number}")
     assert looked[0] < 40_000
@@ -146,7 +146,7 @@ def test_threads_meet_topics_at_the_same_time() -> None:
     finally:
         sys.setswitchinterval(before)
     assert failed == []
-    assert len(limits._windows) == 6_000, "a topic that was met has its window, whatever other threads do"
+    assert len(limits.windows) == 6_000, "a topic that was met has its window, whatever other threads do"
 
 
 def test_a_place_that_is_taken_within_another_is_counted() -> None:
@@ -185,10 +185,10 @@ def test_a_place_given_back_is_free_unless_its_window_is_over() -> None:
 def test_an_interrupted_wait_gives_its_place_back() -> None:
     clock = Clock(RateLimit("t", 1, 1000))
     clock.ask(drop=False)
-    clock.limits._pause = Interrupted()
+    clock.limits.pause = Interrupted()
     with pytest.raises(KeyboardInterrupt):
         clock.ask(drop=False)
-    clock.limits._pause = clock.pause
+    clock.limits.pause = clock.pause
     assert clock.ask(drop=False) is None
     assert clock.pauses == [pytest.approx(1.0)]
 
