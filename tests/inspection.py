@@ -62,7 +62,7 @@ class Inside:
     @property
     def busy(self) -> bool:
         """Whether a call of another thread uses the consumer."""
-        return bool(self.session.guard._busy)
+        return bool(self.session.guard.busy)
 
     @property
     def blocked_sends(self) -> int:

@@ -68,7 +68,7 @@ class TaskGuard(Guard):
         if self._reader.changing:
             if self._inside(system.current_thread()):
                 raise KafkaError(f"a signal handler or destructor called {what} during another call of this consumer: call wakeup() there")
-            self._reader.changing = False  # Ctrl-C may have left it set
+            self._reader.recover()  # Ctrl-C has left it set
 
     def in_listener(self) -> bool:
         """Whether this code is part of the method of the listener that is running."""

@@ -88,23 +88,21 @@ class TaskConsumerSession(ConsumerSession):
         self.enter()
         if self.guard.in_listener():
             raise KafkaError(f"poll must not be called inside {self.waits.method}: the running poll continues when the listener returns")
-        reader, entered = self.reader, False
+        reader = self.reader
         holder: Holder | None = None
         try:
             with self.guard.exclusive("poll") as holder:
                 await self._let_others_run(iteration)
                 self._begin_poll(holder.task, iteration)
-                entered = True
                 records = await self._await_records(INFINITY if timeout is None else self._now() + timeout, limit, take)
                 self._woken = False
                 reader.leave()
-            return records  # type: ignore[return-value]  # behind the block, whose end Ctrl-C may interrupt, and before the `except`
-        except BaseException:  # including CancelledError: the next poll returns what was decoded
-            if holder is not None and (self.guard.holds(holder) or self.guard.unused()):
-                if entered:
-                    reader.take_back()
-                if reader.idle is None:  # as in ConsumerSession.poll
-                    reader.leave()
+            # As in ConsumerSession.poll; behind the block, whose end Ctrl-C may interrupt.
+            reader.handed, reader.changing = reader.taken, False
+            return records  # type: ignore[return-value]
+        except BaseException:
+            if holder is not None and (self.guard.holds(holder) or self.guard.unused()) and reader.idle is None:
+                reader.leave()
             raise
 
     async def _let_others_run(self, iteration: Iteration | None) -> None:

@@ -37,7 +37,10 @@ def call(method: Call) -> Call:
 class Steps(Protocol):
     """What has steps that must not be entered again, such as a `Reader`."""
 
-    changing: bool  # during such a step
+    changing: bool  # during such a step, and after one that an exception has left in the middle
+
+    def recover(self) -> None:
+        """Go back to what was handed out, and clear `changing`."""
 
 
 class Use:
@@ -83,7 +86,7 @@ class Guard:
     def __init__(self, reader: Steps, signal: Signal, check: Callable[[], None]) -> None:
         """`signal` is notified when the last call before a close ends; `check` raises the error that every call would raise."""
         self._reader, self._signal, self._check = reader, signal, check
-        self._busy: dict[str, tuple[Thread, str]] = {}  # the thread that uses the consumer, and the call
+        self.busy: dict[str, tuple[Thread, str]] = {}  # the thread that uses the consumer, and the call; another dict when it is released
         self._closer: dict[str, tuple[Thread, object]] = {}  # the thread that closes: its listener may still commit
         self.closing = False
         self.listening = False  # the thread that uses the consumer is in a method of the listener
@@ -104,15 +107,17 @@ class Guard:
         mine = (system.current_thread(), what)
         if self.lent is not None:
             self._check_lent(*mine)
-        holder = self._busy.setdefault("user", mine)  # atomic under the GIL: only one of two threads gets it
+        holder = self.busy.setdefault("user", mine)  # atomic under the GIL: only one of two threads gets it
         if holder is mine:
-            self._reader.changing = False  # Ctrl-C may have left it set
+            if self._reader.changing:  # Ctrl-C has left it set
+                self._reader.recover()
             if self.shut():  # a close that began after the check: it waits for this call, or has found none
                 self.leave()
                 self._check()
             return True
         if not self._inside(holder[0]):  # Ctrl-C ended that call before it could release the consumer
-            self._busy.clear()
+            if self.busy.get("user") is holder:
+                self.busy = {}
             return self.enter(what)
         if holder[0] is not mine[0]:
             self._check()
@@ -149,19 +154,19 @@ class Guard:
 
     def leave(self) -> None:
         """Release the consumer."""
-        self._busy.clear()
+        self.busy = {}
         if self.closing:
             self._signal.notify()
 
     def check_whole(self, what: str) -> None:
         """Refuse a call during a step of another call on the same thread: records would be lost or returned twice."""
-        holder = self._busy.get("user")
+        holder = self.busy.get("user")
         if self._reader.changing and holder is not None and holder[0] is system.current_thread() and self._inside(holder[0]):
             raise _nested_call(what, holder[1])
 
     def refusal(self, what: str) -> KafkaError:
         """The error for calling `what` inside the running call."""
-        return _nested_call(what, self._busy["user"][1])
+        return _nested_call(what, self.busy["user"][1])
 
     def _inside(self, thread: Thread) -> bool:
         """Whether `thread` is in a call of this consumer; for the current thread: in another call besides the running one."""
@@ -188,7 +193,7 @@ class Guard:
     def shut(self) -> bool:
         """Whether another thread closes the consumer, or has closed it. It waits for a listener, which may commit."""
         me = system.current_thread()
-        return self.closing and me is not self.closer() and not (self.listening and self._busy.get("user", (None, ""))[0] is me)
+        return self.closing and me is not self.closer() and not (self.listening and self.busy.get("user", (None, ""))[0] is me)
 
     def closer(self) -> Thread | None:
         """The thread that closes the consumer."""
@@ -202,19 +207,21 @@ class Guard:
     def use_last(self, timeout: float) -> Iterator[None]:
         """Use the consumer to close it. Waits up to `timeout` seconds for the poll of another thread, which ends now, and its listener."""
         me = system.current_thread()
-        inside = self._busy.get("user", (None, ""))[0] is me
+        inside = self.busy.get("user", (None, ""))[0] is me
         if not inside:
-            self._signal.wait(self._unused, timeout)
-            self._busy["user"] = (me, "close")
+            unused = self._signal.wait(self._unused, timeout)
+            self.busy["user"] = (me, "close")
+            if unused and self._reader.changing:
+                self._reader.recover()
         try:
             yield
         finally:
             if not inside:
-                self._busy.clear()
+                self.busy = {}
 
     def _unused(self) -> bool:
         """Whether no other thread is in a call of this consumer."""
-        holder = self._busy.get("user")
+        holder = self.busy.get("user")
         return holder is None or not self._inside(holder[0])
 
 

@@ -1,8 +1,8 @@
-"""Calls of a consumer. Rule: a poll returns what it decoded or takes it back; only `_wait_for_records` and `_close` block a thread.
+"""Implements a consumer on a thread. Invariant: decoded records are handed out exactly if `poll` returns them.
 
-What a poll waits for (`_has_news`) and what it does then (`_take_records`) never waits, except for the listener. Other calls that wait are
-`Steps` (`waits`), which the consumer for asyncio runs as well. Partitions (`assignment`), commits (`commits`) and the check of the calling
-thread (`guard`) have modules of their own.
+Only `_wait_for_records` and `_close` block a thread. What a poll waits for (`_has_news`) and what it does then (`_take_records`) never
+waits, except for the listener. Other calls that wait are `Steps` (`waits`), which the consumer for asyncio runs as well. Partitions
+(`assignment`), commits (`commits`) and the check of the calling thread (`guard`) have modules of their own.
 """
 
 from __future__ import annotations
@@ -168,21 +168,22 @@ class ConsumerSession(Attachment[ConsumerMachine]):
             if method := self.assignment.listener_method:
                 raise KafkaError(f"poll must not be called inside {method}: the running poll continues when the listener returns")
             raise self.guard.refusal("poll")
-        reader, entered = self.reader, False
+        reader, guard = self.reader, self.guard
         try:
             self._begin_poll(system.current_thread(), iteration)
-            entered = True
             records = self._wait_for_records(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit, take)
             self._woken = False
             reader.leave()
-            self.guard.leave()
+            # No call from here to the return: no signal handler runs, so the records are handed out exactly if the caller gets them.
+            reader.handed, reader.changing = reader.taken, False
+            guard.busy = {}
+            if guard.closing:  # then no poll follows, and nothing of this list is committed
+                self.signal.notify()
             return records  # type: ignore[return-value]
-        except BaseException:  # including Ctrl-C: the next poll returns what was decoded
-            if entered:
-                reader.take_back()
+        except BaseException:  # including Ctrl-C: the next call finds the reader `changing` if something was decoded
             if reader.idle is None:  # a poll that was refused shows no progress: the member's lease ends
                 reader.leave()
-            self.guard.leave()
+            guard.leave()
             raise
 
     def _begin_poll(self, reads: object, iteration: Iteration | None) -> None:
@@ -307,7 +308,7 @@ class ConsumerSession(Attachment[ConsumerMachine]):
     def seek_to(self, partitions: Partitions | None, start: Start | Since, what: str) -> None:
         """See Consumer.seek_to_beginning and Consumer.seek_to_time."""
         with self.guard.using(what):
-            self.reader.seek_all(self._assigned(partitions, what), start)
+            self.reader.seek_each(dict.fromkeys(self._assigned(partitions, what), start))
 
     @call
     def seek_to_end(self, partitions: Partitions | None, timeout: float) -> None:
@@ -318,7 +319,7 @@ class ConsumerSession(Attachment[ConsumerMachine]):
     def seeking_to_end(self, partitions: Partitions | None, timeout: float) -> Steps[None]:
         """See Consumer.seek_to_end."""
         tps = self._assigned(partitions, "seek_to_end")
-        self.reader.seek_all(tps, Start.LATEST)
+        self.reader.seek_each(dict.fromkeys(tps, Start.LATEST))
         yield from self._find_positions(tps, timeout)
         if self.reader.fatal is not None and any(self.reader.next_offset(tp) is None for tp in tps):
             raise self.reader.fatal.again()

@@ -256,8 +256,9 @@ class TransactionalReads:
         """
         with self.guard.using("transaction"):
             reader, places = self._reader, self._reader.delivered
-            claims = {tp: claim for tp, claim in reader.claims.items() if claim.position is not None}
-            starts = {tp: places.start(claim) for tp, claim in claims.items()}
+            positions = reader.positions()
+            claims = {tp: reader.claims[tp] for tp in positions}
+            starts = {tp: places.start(claim, positions[tp]) for tp, claim in claims.items()}
             back = {tp: (at, -1) for tp, at in starts.items() if places.was_sought(tp) and at is not None}
             for tp in list(back):
                 if places.stretch(claims[tp]) in (self._by_hand.get(tp), self._stored.get(tp, (None,))[0]):

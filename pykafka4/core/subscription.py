@@ -82,6 +82,7 @@ class Claim:
         "recreated",
         "start",
         "stuck",
+        "target",
         "tp",
         "troubled",
     )
@@ -99,6 +100,7 @@ class Claim:
         # written by the application
         self.consumed = 0  # bytes of `delivered` read or dropped
         self.position: int | None = None  # offset of the next record to return
+        self.target: Start | Since | None = None  # where a seek begins, until its offset is known
         self.start: int | None = None if replaces is None else replaces.start  # where reading of this assignment, or after a seek, began
         self.epoch = -1  # leader epoch of the last record returned
         self.otherwise: int | None = None  # after a rewind: where to read if the log does not have the committed offset
@@ -114,6 +116,8 @@ class Claim:
         new = Claim(self.tp, self)
         if isinstance(start, int):
             new.position = start
+        else:
+            new.target = start
         new.epoch = epoch
         return new
 

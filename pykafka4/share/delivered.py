@@ -1,8 +1,9 @@
 """Keeps the records that the application of a share consumer has. Rule: a record is accepted only if the application had it and then asked
 for more, or accepted it itself; never after its lock has ended.
 
-The application's side of a share consumer, without waiting; used by the thread that polls only. Ctrl-C may end each step: then records stay
-unacknowledged, and the broker delivers them again when their locks expire.
+The application's side of a share consumer, without waiting; used by the thread that polls only. Ctrl-C may end each step: then `changing`
+stays set, and the next call begins with `recover`, which takes back the records that no poll has returned. They cannot be fetched again, as
+the broker has locked them.
 """
 
 from __future__ import annotations
@@ -131,6 +132,7 @@ class DeliveredRecords:
         self._aside: dict[Acquired, dict[int, AcknowledgeType]] = {}  # gaps, and what cannot be read
         self._reading: Reading | None = None  # the first of the arrivals
         self._stocked = 0  # bytes in memory of the records decoded since `ready` was empty
+        self.changing = False  # during a step, and after one that was left in the middle
         self.out: list[ShareRecord] = []  # of the running poll: taken, not returned
         self._leaving: Outgoing | None = None  # `sent` has not been called, or not to its end
         self._renew_from = INFINITY  # when the first lock of a record in `ready` ends; it may be too early
@@ -165,7 +167,6 @@ class DeliveredRecords:
 
     def keep(self, topics: tuple[str, ...]) -> None:
         """Hand out records of these topics only. What is buffered of others is released; what the application has of them stays in hand."""
-        self._finish_sending()
         self._topics = topics
         self.stock()
         aside = {acquired: dict(types) for acquired, types in self._aside.items()}
@@ -220,8 +221,13 @@ class DeliveredRecords:
             self.delivered += 1
         return out
 
-    def take_back(self) -> None:
-        """The poll was interrupted: the next one returns what this one took. If this is interrupted, the next call goes on."""
+    def recover(self) -> None:
+        """A step was left in the middle: the next poll returns the records that it took. If this is interrupted, the next call goes on."""
+        if (outgoing := self._leaving) is not None:  # what the loop has taken, or takes, is sent; otherwise it is collected again
+            if outgoing.take(APPLICATION):
+                self._leaving = None
+            else:
+                self.sent(outgoing)
         while self.out:
             record = self.out[-1]
             if record in self.held:
@@ -230,6 +236,7 @@ class DeliveredRecords:
             if not self.ready or self.ready[0] is not record:
                 self.ready.appendleft(record)
             self.out.pop()
+        self.changing = False
 
     def renewals(self, within: float) -> dict[Acquired, dict[int, ShareRecord]]:
         """Buffered records whose locks end within so many seconds: to be renewed, unless it is too late for that, or under way."""
@@ -249,7 +256,6 @@ class DeliveredRecords:
 
     def acknowledge(self, record: object, kind: AcknowledgeType) -> None:
         """Note how `record` is acknowledged; the last call before it is sent counts."""
-        self._finish_sending()
         if not isinstance(record, ShareRecord):
             raise TypeError(f"acknowledge takes a record of this consumer, not {type(record).__name__}")
         tp = TopicPartition(record.topic, record.partition)
@@ -265,22 +271,18 @@ class DeliveredRecords:
         self.held[record] = kind
 
     def accept_all(self) -> None:
-        """The application is done with what it has. It does not have what a poll has taken and not returned."""
-        self._finish_sending()
-        out = set(self.out)
+        """The application is done with what it has."""
         for record, kind in self.held.items():
-            if kind is None and record not in out:
+            if kind is None:
                 self.held[record] = AcknowledgeType.ACCEPT
 
     def unacknowledged(self) -> list[ShareRecord]:
         """Records in hand without an acknowledgement, whose locks hold; a renewal counts as one."""
-        self._finish_sending()
         now = self._clock()
         return [record for record, kind in self.held.items() if kind is None and not record._renewed and _why_lost(record, now) is None]
 
     def collect(self) -> Outgoing:
         """What is to be sent; `sent` removes it."""
-        self._finish_sending()
         now = self._clock()
         types = self._collect_aside(now)
         lost: dict[TopicPartition, dict[int, str]] = {}
@@ -298,7 +300,6 @@ class DeliveredRecords:
 
     def collect_aside(self) -> Outgoing:
         """As `collect`, only what is said about records that are not handed out."""
-        self._finish_sending()
         return Outgoing(self._collect_aside(self._clock()), {}, ())
 
     def _collect_aside(self, now: float) -> dict[Acquired, dict[int, AcknowledgeType]]:
@@ -322,16 +323,6 @@ class DeliveredRecords:
             elif self.held.get(record) is AcknowledgeType.RENEW:
                 self.held[record], record._renewed, record._renewal = None, True, outgoing.report
         self._leaving = None
-
-    def _finish_sending(self) -> None:
-        """Ctrl-C came before `sent`: what the loop has taken, or takes, is sent; otherwise it is collected again."""
-        outgoing = self._leaving
-        if outgoing is None:
-            return
-        if outgoing.take(APPLICATION):
-            self._leaving = None
-        else:
-            self.sent(outgoing)
 
 
 def _why_ended(record: ShareRecord, now: float) -> str | None:

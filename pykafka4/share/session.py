@@ -46,18 +46,22 @@ CLOSED: Final = "this share consumer is closed; create a new one"
 
 
 class Step:
-    """A block in which what is in hand changes: a signal handler that uses the consumer meanwhile gets an error (`Guard.check_whole`)."""
+    """A block in which the records in hand change: a signal handler that uses the consumer meanwhile gets an error (`Guard.check_whole`).
 
-    __slots__ = ("_mailbox",)
+    `changing` stays set after an exception: the next call begins with `DeliveredRecords.recover`.
+    """
 
-    def __init__(self, mailbox: Mailbox) -> None:
-        self._mailbox = mailbox
+    __slots__ = ("_records",)
+
+    def __init__(self, records: DeliveredRecords) -> None:
+        self._records = records
 
     def __enter__(self) -> None:
-        self._mailbox.changing = True
+        self._records.changing = True
 
-    def __exit__(self, *error: object) -> None:
-        self._mailbox.changing = False
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is None:
+            self._records.changing = False
 
 
 class ShareConsumerSession(Attachment[ShareMachine]):
@@ -68,9 +72,9 @@ class ShareConsumerSession(Attachment[ShareMachine]):
         self.connect(client, self.config, executor)
         self.signal = Signal()
         self.mailbox = Mailbox(self.signal.notify)
-        self.guard = Guard(self.mailbox, self.signal, self.check)
-        self._step = Step(self.mailbox)
         self.records = DeliveredRecords(self.mailbox, self.runtime.loop.now, self.config.max_decompressed_bytes)
+        self.guard = Guard(self.records, self.signal, self.check)
+        self._step = Step(self.records)
         self.topics: tuple[str, ...] = ()
         self.on_acknowledged: OnAcknowledged | None = None
         self.acknowledged = 0  # records whose acknowledgement was stored; the loop counts
@@ -140,30 +144,26 @@ class ShareConsumerSession(Attachment[ShareMachine]):
         timeout = check_timeout(timeout)
         if not self.guard.enter("poll"):
             raise self.guard.refusal("poll")
-        entered = False
+        delivered, guard = self.records, self.guard
         try:
             with self._step:
                 self._begin_poll(limit, iteration)
-            entered = True
             records = self._wait_for_records(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit)
             self._end_poll()
-            self.guard.leave()
-            self.records.out = []  # last, and not in a function: Ctrl-C is raised in calls only
-            self.mailbox.changing = False
+            # No call from here to the return: no signal handler runs, so the records are in hand exactly if the caller gets them.
+            delivered.out, delivered.changing = [], False
+            guard.busy = {}
+            if guard.closing:  # then no poll follows, and the records of this one are released
+                self.signal.notify()
             return records
-        except BaseException:  # including Ctrl-C: the next poll returns what was taken
-            if entered:
-                self.records.take_back()
+        except BaseException:  # including Ctrl-C: the next call finds `changing` if records were taken
             self._end_poll()
-            self.guard.leave()
-            self.mailbox.changing = False
+            guard.leave()
             raise
 
     def _begin_poll(self, limit: int, iteration: Iteration | None) -> None:
         if iteration is not None or self.guard.iterations:
             self.guard.iterate(system.current_thread(), iteration)
-        if self.records.out:  # Ctrl-C came twice
-            self.records.take_back()
         if not self.topics:
             raise ConfigError("poll: no topics; call subscribe first")
         if self.config.is_implicit:
@@ -197,7 +197,7 @@ class ShareConsumerSession(Attachment[ShareMachine]):
     def _take(self, limit: int) -> list[ShareRecord]:
         """Take what is there; if there is nothing, have brokers acquire records. Never waits."""
         mailbox = self.mailbox
-        mailbox.changing = True
+        self.records.changing = True
         if mailbox.arrivals:  # first: see `Mailbox.wants`
             mailbox.waiting = False
             mailbox.taken += 1
@@ -215,7 +215,7 @@ class ShareConsumerSession(Attachment[ShareMachine]):
         if not records:
             mailbox.waiting, taken = True, mailbox.taken
             self.post(lambda now: self.machine.want(now, taken))
-            mailbox.changing = False
+            self.records.changing = False
         return records
 
     def _renew(self) -> None:

@@ -8,10 +8,10 @@ from pykafka4.consumer.reading.reader import Reader
 from pykafka4.core.subscription import Claim, Start
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk
-from tests.core.consumer_harness import batch, tp
+from tests.core.consumer_harness import Polling, batch, tp
 
 
-class ReaderHarness:
+class ReaderHarness(Polling):
     """A reader, its claims, and the seeks that it requested from the loop."""
 
     def __init__(self, partitions: int = 1, max_bytes: int = 64 << 20) -> None:
@@ -35,25 +35,6 @@ class ReaderHarness:
         claim.delivered += chunk.size
         self.reader.put(chunk)
         return chunk
-
-    def poll(self, limit: int = 500) -> list[Any]:
-        self.reader.enter()
-        try:
-            self.reader.drain()
-            return self.reader.take(limit)
-        except BaseException:
-            self.reader.take_back()
-            raise
-        finally:
-            self.reader.leave()
-
-    def loop(self, limit: int = 500) -> Any:
-        """An iterator as a `for` loop gets it from one poll."""
-        self.reader.enter()
-        self.reader.drain()
-        cursor = self.reader.take_one_by_one(limit)
-        self.reader.leave()
-        return cursor
 
     def finished(self, partition: int = 0) -> int | None:
         place = self.reader.finished.get(tp(partition))

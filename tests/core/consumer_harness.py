@@ -200,7 +200,41 @@ class Network:
         self.dropped.append(lane)
 
 
-class ConsumerHarness:
+class Polling:
+    """Polls a reader as `Guard` and `Session` do."""
+
+    reader: Reader
+
+    def enter(self) -> None:
+        """A poll begins, and takes what has arrived."""
+        if self.reader.changing:
+            self.reader.recover()
+        self.reader.enter()
+        self.reader.drain()
+
+    def hand_out(self, records: Any) -> Any:
+        """The end of a poll, which returns `records`."""
+        self.reader.handed, self.reader.changing = self.reader.taken, False
+        return records
+
+    def poll(self, limit: int = 500) -> list[Any]:
+        """`Consumer.poll(0)`, but for listeners and waiting."""
+        self.enter()
+        try:
+            records = self.reader.take(limit)
+        finally:
+            self.reader.leave()
+        return self.hand_out(records)
+
+    def loop(self, limit: int = 500) -> Any:
+        """An iterator as a `for` loop gets it from one poll."""
+        self.enter()
+        iterator = self.reader.take_one_by_one(limit)
+        self.reader.leave()
+        return self.hand_out(iterator)
+
+
+class ConsumerHarness(Polling):
     """A member, its reader, and all the requests it made that have no answer yet."""
 
     def __init__(self, **options: Any) -> None:
@@ -400,13 +434,10 @@ class ConsumerHarness:
         return claims
 
     def poll(self, limit: int = 500) -> list[Any]:
-        """What `Consumer.poll(0)` does, but for listeners and waiting."""
-        self.reader.enter()
+        """As before, and asks the loop for more."""
         try:
-            self.reader.drain()
-            return self.reader.take(limit)
+            return super().poll(limit)
         finally:
-            self.reader.leave()
             if self.reader.consumed >= self.reader.resume_at:
                 self.machine.fetcher.space(self.now)
 

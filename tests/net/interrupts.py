@@ -11,7 +11,8 @@ Where a run is expensive a sweep takes a share of the places: the same on every 
 PYKAFKA4_FUZZ_SEED selects another one. `make fuzz` (PYKAFKA4_FUZZ) takes all places.
 
 Places are bytecodes of the modules in `within` that this thread executes. CPython 3.11 delivers
-signals only when a function starts or resumes, after a call and at a backward jump; `everywhere=True` interrupts at all other bytecodes as
+signals only when a function starts or resumes, after a call and at a backward jump. The call of a Python function does not count if its
+result is returned: the interpreter goes on in the caller without a look. `everywhere=True` interrupts at all other bytecodes as
 well, which is more than the interpreter can do (a `with lock:` block, safe in practice, does not survive an interrupt just before it calls
 `__exit__`).
 """
@@ -68,6 +69,7 @@ class _Tracer:
         self.seen = 0
         self.place = ""
         self._before: dict[FrameType, int] = {}  # offset of the bytecode that a frame executed last
+        self._returned: FrameType | None = None  # the frame that got the last result of a Python function
         self._names: dict[Any, dict[int, str]] = {}
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
@@ -80,12 +82,15 @@ class _Tracer:
             self._step(frame)
         elif event == "return":
             self._before.pop(frame, None)
+            self._returned = frame.f_back
         return self
 
     def _step(self, frame: FrameType) -> None:
         before = self._before.get(frame)
         self._before[frame] = frame.f_lasti
         if not self.everywhere and before is not None and self._name(frame, before) not in CHECKED:
+            return
+        if not self.everywhere and self._returned is frame and self._name(frame, frame.f_lasti) == "RETURN_VALUE":
             return
         self.seen += 1
         if self.seen >= self.at and not _in_finalizer(frame):
@@ -98,6 +103,7 @@ class _Tracer:
 
     def forget_frames(self) -> None:
         self._before.clear()
+        self._returned = None
 
     def _name(self, frame: FrameType, offset: int) -> str:
         code = frame.f_code

@@ -530,12 +530,11 @@ def test_records_before_those_in_hand_count_when_reading_has_gone_back() -> None
     """The log was truncated, or the topic is a new one."""
     handed, claim = DeliveredOffsets(), Claim(TopicPartition(*IN))
     handed.add(claim.tp, 90, 99)
-    claim.start, claim.position = 90, 50
-    assert handed.start(claim) == 50
+    claim.start = 90
+    assert handed.start(claim, 50) == 50
     handed.add(claim.tp, 50, 60)
-    claim.position = 61
-    assert handed.start(claim) == 50
-    handed.end(claim)
+    assert handed.start(claim, 61) == 50
+    handed.end(claim, 61)
     assert handed.cut_off == {claim.tp: (claim.origin, 61)}
 
 
@@ -583,14 +582,14 @@ def test_after_an_abort_the_records_behind_a_lost_beginning_are_read_again(serve
 @pytest.mark.parametrize("sought", [False, True])
 def test_the_first_record_that_is_to_be_read_again(sought: bool) -> None:
     handed, claim = DeliveredOffsets(), Claim(TopicPartition(*IN))
-    claim.start, claim.position = 3, 7
-    assert handed.first(claim) == 7
+    claim.start = 3
+    assert handed.first(claim, 7) == 7
     handed.add(claim.tp, 5, 6)
-    assert handed.first(claim) == 5
+    assert handed.first(claim, 7) == 5
     if sought:
-        handed.sought(claim)
-        claim.start, claim.position = 2, 4
-        assert handed.first(claim) == 2
+        handed.sought(claim, 7)
+        claim.start = 2
+        assert handed.first(claim, 4) == 2
 
 
 @pytest.mark.parametrize("what", ["process", "streams"])

@@ -13,7 +13,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.share.delivered import APPLICATION, LOOP, DeliveredRecords, Outgoing
 from pykafka4.share.record import ShareRecord
 from pykafka4.wire.records.batch import WireRecord, build_batch
-from tests.net.interrupts import Interrupted, interrupts
+from tests.net.interrupts import interrupts
 
 ACCEPT, RELEASE, RENEW = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.RENEW
 GAP, REJECT = AcknowledgeType.GAP, AcknowledgeType.REJECT
@@ -173,6 +173,7 @@ def test_what_a_poll_has_not_returned_is_not_accepted() -> None:
     acquired = harness.arrive(0, 2)
     harness.take(1)
     harness.records.take(1)  # this poll has not returned
+    harness.records.recover()
     harness.records.accept_all()
     assert harness.records.collect().types == {acquired: {0: ACCEPT}}
 
@@ -188,6 +189,7 @@ def test_acknowledgements_that_ctrl_c_has_interrupted_are_sent_once(loop_first: 
     harness.records.sending(outgoing)  # Ctrl-C: `sent` is not called
     if loop_first:
         assert outgoing.take(LOOP)
+    harness.records.recover()
     again = harness.records.collect()
     assert again.types == ({} if loop_first else {acquired: {0: ACCEPT, 1: RENEW}})
     assert not outgoing.take(APPLICATION if loop_first else LOOP)
@@ -216,7 +218,8 @@ def test_ctrl_c_at_any_place_of_sent_forgets_nothing_and_sends_nothing_twice(loo
     outgoing: Outgoing
     prepare()
     for place in interrupts(lambda: harness.records.sent(outgoing)):
-        again = harness.records.collect().types  # by the next call
+        harness.records.recover()  # by the next call
+        again = harness.records.collect().types
         if outgoing.take(LOOP):
             assert again == {}, place
             assert list(harness.records.held) == [second], place
@@ -266,20 +269,15 @@ def test_ctrl_c_at_any_place_of_a_poll_and_of_its_end_loses_no_record() -> None:
     got: list[ShareRecord] = []
 
     def act() -> None:
-        if harness.records.out:
-            harness.records.take_back()
-        try:
-            found = harness.records.take(2)
-            harness.records.out = []
-        except Interrupted:
-            harness.records.take_back()
-            raise
+        harness.records.recover()
+        found = harness.records.take(2)
+        harness.records.out = []
         got.extend(found)
 
     harness.arrive(0, 3)
     harness.records.stock()
     for place in interrupts(act):
-        harness.records.take_back()
+        harness.records.recover()
         assert [record.offset for record in harness.records.ready] == [0, 1, 2, 3], place
         assert (harness.records.held, harness.records.delivered) == ({}, 0)
     assert [record.offset for record in got] == [0, 1]

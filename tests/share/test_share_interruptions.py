@@ -294,8 +294,9 @@ def test_ctrl_c_at_any_place_of_what_a_poll_sends_has_it_sent_once(
     within = tuple(PACKAGE + path for path in ("/share/session.py", "/share/delivered.py"))
 
     def act() -> None:
-        session.records.accept_all()
-        session._flush(soon=True)
+        with session._step:
+            session.records.accept_all()
+            session._flush(soon=True)
 
     for place in interrupts(act, within=within):
         consumer.commit()

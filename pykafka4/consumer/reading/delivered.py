@@ -38,30 +38,30 @@ class DeliveredOffsets:
         known = self._open.get(tp)
         self._open[tp] = (first if known is None else min(known[0], first), last)  # less: the log was truncated, and is read again
 
-    def end(self, claim: Claim) -> None:
-        """The partition is not read any more."""
-        end = self._end_of(claim)
+    def end(self, claim: Claim, position: int | None) -> None:
+        """The partition is not read any more; `position` is the offset of the next record."""
+        end = self._end_of(claim, position)
         if end is not None and (claim.missing or not claim.outdated):  # nobody can read those of a deleted topic again
             self.cut_off[claim.tp] = (self.stretch(claim), end)
         self._open.pop(claim.tp, None)
         self._seeks.pop(claim.tp, None)
 
-    def sought(self, claim: Claim) -> None:
-        """The application continues elsewhere; it may still process what it has got before."""
+    def sought(self, claim: Claim, position: int | None) -> None:
+        """The application continues elsewhere than at `position`; it may still process what it has got before."""
         self.changes += 1
-        end = self._end_of(claim)
+        end = self._end_of(claim, position)
         if end is None:
             self._open.pop(claim.tp, None)
         else:
             self._open[claim.tp] = (BEFORE_A_SEEK, end - 1)
         self._seeks[claim.tp] = object()
 
-    def _end_of(self, claim: Claim) -> int | None:
-        """The end of the records; None without any. What is left of a loop's list lies behind the claim's position: it was not returned."""
+    def _end_of(self, claim: Claim, position: int | None) -> int | None:
+        """The end of the records; None without any. Records behind `position` were decoded, and not returned."""
         first, last = self._open.get(claim.tp, (0, -1))
         if first == BEFORE_A_SEEK:
             return last + 1
-        position = first if claim.position is None else claim.position
+        position = first if position is None else position
         return min(position, last + 1) if first < position and first <= last else None
 
     def in_doubt(self, claims: Mapping[TopicPartition, Claim]) -> list[TopicPartition]:
@@ -72,16 +72,16 @@ class DeliveredOffsets:
         """Identifies the reading since the assignment or the last seek of the application."""
         return self._seeks.get(claim.tp, claim.origin)
 
-    def start(self, claim: Claim) -> int | None:
+    def start(self, claim: Claim, position: int | None) -> int | None:
         """Where the stretch began, or the least offset to which reading has gone back since: its log was truncated, or is a new one."""
         first = self._open.get(claim.tp, (BEFORE_A_SEEK, -1))[0]
-        known = [at for at in (claim.start, claim.position, None if first == BEFORE_A_SEEK else first) if at is not None]
+        known = [at for at in (claim.start, position, None if first == BEFORE_A_SEEK else first) if at is not None]
         return None if claim.start is None else min(known)
 
-    def first(self, claim: Claim) -> int | None:
+    def first(self, claim: Claim, position: int | None) -> int | None:
         """The first record that the application may have got and no transaction has committed; without any, the next one."""
-        first = self._open.get(claim.tp, (claim.position, -1))[0]
-        return self.start(claim) if first == BEFORE_A_SEEK else first
+        first = self._open.get(claim.tp, (position, -1))[0]
+        return self.start(claim, position) if first == BEFORE_A_SEEK else first
 
     def was_sought(self, tp: TopicPartition) -> bool:
         """Whether the application chose where reading began."""

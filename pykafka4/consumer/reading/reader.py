@@ -1,12 +1,14 @@
-"""Reader. Rule: only records that were returned and are finished are committed, never buffered or current ones.
+"""Returns fetched records to `poll`. Invariant: no record is lost, and none is returned that a seek, a pause or a revocation has removed.
 
-The application's side of a consumer, without waiting. `put`, `news`, `idle_since`, `mark` and `progress` are called on the loop thread,
-everything else on the thread that polls. Shared state is written by one side only: `arrivals` (a deque: append there, popleft here) and
+The application's side of a consumer, without waiting. `put`, `news` and `interrupt` are called on the loop thread, everything else on the
+thread that polls. Shared state is written by one side only: `arrivals` (a deque: append there, delete here) and
 plain attributes.
 
-Ctrl-C (an exception of any signal handler) can arrive after every call and in every pass of a loop. Therefore nothing is removed from one
-place before it is in the next, and each step can be repeated: the next poll completes an interrupted one. A signal handler that calls the
-consumer during a step would see it half done: `changing` tells the guard, which refuses the call.
+Crash-only: an exception of a signal handler (Ctrl-C) can leave a step anywhere. `changing` stays set then, and the next call of the
+consumer begins with `recover`: it drops the buffer and all decoded records that no poll has returned, and has the loop fetch them again
+from the places in `handed`. So no step has to be repeatable. CPython runs signal handlers only after calls, at backward jumps and when a
+function begins. Plain stores between two calls are therefore done all or not at all; what relies on it says so. A signal handler that calls
+the consumer during a step is refused: `changing` tells the guard.
 """
 
 from __future__ import annotations
@@ -14,14 +16,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import wraps
-from itertools import islice
-from operator import length_hint
 from typing import Any, TypeVar, cast
 
+from pykafka4.consumer.reading.cursors import IN_LOOP, Cursors, HandedOut
 from pykafka4.consumer.reading.delivered import DeliveredOffsets
 from pykafka4.consumer.reading.fetch_buffer import FetchBuffer
 from pykafka4.consumer.reading.notices import Notices, subject_of
-from pykafka4.consumer.reading.places import first_left, later, within, without
 from pykafka4.core import INFINITY
 from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Move, Place, Since, Start, Subscribed, Trouble, Truncated
 from pykafka4.errors import ConfigError, CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
@@ -33,27 +33,27 @@ __all__ = ["Reader"]
 
 log = get_log("pykafka4.consumer")
 
-IN_LIST, IN_LOOP = 0, 1  # how many of the records returned one by one are not finished
-
 Step = TypeVar("Step", bound=Callable[..., Any])
 
 
-def _whole(method: Step) -> Step:
-    """A step that must not be entered again: `changing` is set until it returns."""
+def _step(method: Step) -> Step:
+    """A step: `changing` is set until it returns, or raises a KafkaError, which it expects. After any other exception it stays set."""
 
     @wraps(method)
     def run(self: Reader, *args: Any) -> Any:
-        before = self.changing
+        before, self.changing = self.changing, True
         try:
-            self.changing = True
-            return method(self, *args)
-        finally:
+            result = method(self, *args)
+        except KafkaError:
             self.changing = before
+            raise
+        self.changing = before
+        return result
 
     return cast(Step, run)
 
 
-class Reader:
+class Reader(Cursors):
     """Takes chunks, returns records, and knows which ones are finished."""
 
     def __init__(
@@ -68,21 +68,15 @@ class Reader:
 
         A poll ends when the records that it returns take `max_bytes` of memory.
         """
-        self._clock, self._notify, self._reseek, self._client_id, self._max_bytes = clock, notify, reseek, client_id, max_bytes
+        super().__init__(clock)
+        self._notify, self._reseek, self._client_id, self._max_bytes = notify, reseek, client_id, max_bytes
         # written by the loop
         self.arrivals: deque[Any] = deque()
         self.resume_at: float = INFINITY
         self.loop_wanted = False  # the next poll has to wake the loop
         self._urgent = False  # an event waits: a `for` loop has to handle it before its next record
-        self._seen: tuple[RecordIterator | None, int] = (None, 0)  # the progress of a `for` loop when the loop thread last read it
-        self._seen_at = -INFINITY  # when that progress last changed
-        # written by the application, read by the loop
-        self.finished: dict[TopicPartition, Place] = {}
-        self.idle: float | None = -INFINITY
-        self._polls = 0  # begun so far
         # used by the application's thread only
-        self.changing = False  # during a step
-        self.claims: dict[TopicPartition, Claim] = {}
+        self.changing = False  # during a step, and after one that was left in the middle
         self.paused: set[TopicPartition] = set()
         self._withheld: set[TopicPartition] = set()  # their topics are no longer subscribed, but they are not revoked yet
         self.delivered = DeliveredOffsets()
@@ -90,14 +84,8 @@ class Reader:
         self.notices = Notices(clock)
         self.fatal: KafkaError | None = None
         self._buffer = FetchBuffer()
-        self._handed: dict[Claim, Place] = {}  # the place of each claim after the records returned last
-        self._iterator: RecordIterator | None = None  # those records, if they are returned one by one
-        self._held = IN_LIST
-        self._out: list[Record] | None = None  # what the running poll has decoded
+        self._arrived = 0  # bytes that were taken from `arrivals`
         self._room = max_bytes  # for further records of the running poll
-        self._decoding: tuple[Chunk, int] | None = None  # from what it decodes at the moment, behind how many records
-        self._replacement: list[Move] = []  # an unfinished seek
-        self._islice_from = -1  # how many records the iterator had returned when the running poll took a list from it
 
     # ---------------------------------------------------------------- the loop's side
 
@@ -127,7 +115,7 @@ class Reader:
     def interrupt(self) -> None:
         """Have a `for` loop request its next list before its next record. May be called on any thread."""
         self._urgent = True  # before reading the iterator: `take_one_by_one` sets that first and reads this afterwards
-        if (iterator := self._iterator) is not None:
+        if (iterator := self.taken.iterator) is not None:
             iterator.stopped = True
 
     def news(self) -> None:
@@ -135,83 +123,33 @@ class Reader:
         if self.arrivals:
             self._notify()
 
-    def idle_since(self) -> float | None:
-        """When the last poll returned, or a `for` loop last took a record; None during a poll, -INFINITY before the first."""
-        idle, iterator = self.idle, self._iterator
-        if idle is None or iterator is None or self._held != IN_LOOP:
-            return idle
-        seen = (iterator, iterator.given)
-        if seen != self._seen:
-            self._seen, self._seen_at = seen, self._clock()
-        return max(idle, self._seen_at)
-
-    def mark(self) -> object:
-        """Equal to an earlier one while the application has neither begun another poll nor taken another record of a `for` loop."""
-        iterator = self._iterator
-        return self._polls, -1 if iterator is None or self._held != IN_LOOP else iterator.given
-
-    def progress(self) -> dict[TopicPartition, Place]:
-        """The finished place of each partition; in a `for` loop everything before the current record is finished."""
-        outdated = self._outdated()
-        finished, iterator, handed = self.finished.copy(), self._iterator, self._handed.copy()
-        given = 0 if iterator is None else iterator.given  # before the list is read: it can only shrink, then fewer records are finished
-        if not (iterator is None or self._held != IN_LOOP or self.idle is None or self._iterator is not iterator):  # not between two lists
-            later(finished, within(iterator, given, handed, IN_LOOP))
-        return without(finished, outdated)
-
-    def committable(self) -> dict[TopicPartition, Place]:
-        """The place behind what polls have returned and is finished. May be called on any thread."""
-        outdated = self._outdated()
-        return without(self.finished.copy(), outdated)
-
-    def _outdated(self) -> set[TopicPartition]:
-        """Whose places are those of a deleted topic. Called before places are read: what is written from then on is of the new one."""
-        return {tp for tp, claim in self.claims.copy().items() if claim.outdated}
-
     # ---------------------------------------------------------------- polling
 
     def enter(self) -> None:
         """A poll begins: records returned by earlier ones are finished."""
         self._polls += 1
         self.idle = None
-        self._out, self._decoding, self._islice_from = None, None, -1
-        self._complete_replacement()
         self.finish()
 
     def leave(self) -> None:
         """The poll returns."""
         self.idle = self._clock()
 
-    def take_back(self) -> None:
-        """The poll was interrupted (Ctrl-C) after it had decoded records: the next one returns them."""
-        if self._out is not None:
-            self._note_decoded(self._out)
-        if self._iterator is not None:
-            if self._islice_from >= 0:
-                self._iterator.given = self._islice_from
-        elif self._out:
-            self._held, self._iterator = IN_LIST, RecordIterator(self._out)
+    def recover(self) -> None:
+        """A step was left in the middle: fetch everything again that no poll has returned. If this is interrupted, it begins again.
 
-    def finish(self) -> None:
-        """What polls have returned is finished, or in the hands of a run, which knows what of it is not."""
-        iterator = self._iterator
-        if iterator is not None:
-            self._held = IN_LIST
-            if length_hint(iterator):  # a loop was left early: the rest of its list was never returned
-                places = self._within(IN_LIST)
-                self.finished.update(places)
-                self._handed = {claim: place for claim, place in self._handed.items() if places.get(claim.tp, place) != place}
-                return
-            self._iterator = None
-        for claim, place in self._handed.items():
-            if claim.live:
-                self.finished[claim.tp] = place
-        self._handed = {}
-
-    def _drop_empty_list(self) -> None:
-        """A revocation or seek during a poll may remove the rest of a loop's list: then the buffered chunks are next."""
-        if self._iterator is not None and not length_hint(self._iterator):
-            self.finish()
+        A claim without a known place keeps its items: none of them was decoded, and the offset found for it may not be found again.
+        """
+        self.taken, claims = self.handed, self.claims
+        for claim in claims.values():
+            claim.live = True  # an unfinished step may have ended it
+        self._reach_start([claim for claim in claims.values() if claim.target is not None])  # otherwise it would be looked up again
+        back = [claim for claim in claims.values() if claim.target is not None or self.handed.place(claim) is not None]
+        kept = {claim for claim in self._buffer.claims if claim.live}.difference(back)
+        self._buffer = self._buffer.keep(kept, self._arrived)
+        self._buffer.bring_back(claim for claim in kept if claims.get(claim.tp) is claim and self._may_read(claim))
+        self._fetch_again(back)
+        self.changing = False
 
     @property
     def ready(self) -> bool:
@@ -223,7 +161,7 @@ class Reader:
         """Whether something arrived that a poll may take, also if another call has drained it, or if `resume` has brought it back."""
         return bool(self.arrivals) or self._buffer.first is not None
 
-    @_whole
+    @_step
     def drain(self) -> None:
         """Move arrived data to the buffer and events to `events`; data of ended claims is dropped."""
         self._urgent = False  # first: an event from here on sets it again
@@ -231,132 +169,100 @@ class Reader:
         while arrivals:
             item = arrivals[0]
             ARRIVE[item.__class__](self, item)
-            arrivals.popleft()
+            size = item.size if item.__class__ is Chunk else 0
+            del arrivals[0]  # last, as nothing else has the item; together with the next line
+            self._arrived += size
 
-    @_whole
     def take(self, limit: int) -> list[Record]:
-        """Up to `limit` records. Raises an error once the records before it were returned."""
-        self._drop_empty_list()
-        iterator = self._iterator
-        if iterator is not None:
-            self._islice_from, iterator.stopped = iterator.given, False
-            records = list(islice(iterator, limit))
-            iterator.stopped = True  # a `for` loop that goes on asks for its next list first: then these are finished
-            return records
+        """Up to `limit` records. Raises an error once the records before it were returned.
+
+        Records are not handed out before the poll stores `taken` in `handed`, and sets `changing` to False, immediately before it returns.
+        """
+        self.changing = True
+        handed = self.handed
+        if handed.has_rest:
+            iterator = self._go_on(handed)
+            iterator.given = min(iterator.given + limit, len(iterator.records))
+            self.taken = HandedOut(handed.places, iterator)
+            return handed.rest[:limit]
+        if handed.iterator is not None:  # a seek or a revocation during this poll may have removed the rest of a loop's list
+            self.finish()
         out: list[Record] = []
-        self._out = out
+        places: dict[Claim, Place] = {}
         self._room = self._max_bytes
-        while (item := self._buffer.first) is not None:
-            if item.__class__ is not Chunk:
-                if not TAKE[item.__class__](self, item, bool(out)):
+        try:
+            while (item := self._buffer.first) is not None:
+                if not TAKE[item.__class__](self, item, out, places, limit):
                     break
-            elif not self._decode(item, out, limit):
-                break
-        if not out:
-            self.finish()  # positions moved without records (located, or over a gap): nothing to be finished first
+        except KafkaError:
+            self._return_nothing(places)
+            raise
+        if out:
+            self.taken = HandedOut(places)
+        else:
+            self._return_nothing(places)
         return out
 
-    def _decode(self, chunk: Chunk, out: list[Record], limit: int) -> bool:
+    def _go_on(self, handed: HandedOut) -> RecordIterator:
+        """An iterator over the rest of a loop's list. A `for` loop that goes on with the last one asks for its next list first."""
+        assert handed.iterator is not None
+        handed.iterator.stopped = True
+        iterator = RecordIterator(handed.iterator.records)
+        iterator.given = handed.iterator.given
+        iterator.stopped = True
+        return iterator
+
+    def _return_nothing(self, places: dict[Claim, Place]) -> None:
+        """Positions moved without records, over a gap: there is nothing to be finished first."""
+        self.handed = self.taken = HandedOut(places)
+        self.finish()
+        self.changing = False
+
+    def _decode(self, chunk: Chunk, out: list[Record], places: dict[Claim, Place], limit: int) -> bool:
         """Decode from `chunk`; returns whether to continue with the next."""
         claim: Claim = chunk.serial
-        self._decoding = chunk, len(out)  # first: Ctrl-C during `decode` is raised when that returns
+        before = len(out)
+        epoch = places[claim][1] if claim in places else claim.epoch
         try:
-            chunk.decode(out, limit - len(out), self._room)
+            chunk.decode(out, limit - before, self._room)
         except (CorruptRecord, RecordTooLarge, ConfigError) as error:
-            self._decoding = None
-            claim.position = chunk.position
+            places[claim] = (chunk.position, epoch)
             if out:
                 return False
             if isinstance(error, ConfigError):  # a codec is missing: when it has been installed, reading goes on
-                self._step_back({claim: chunk.position})
+                self._fetch_again([claim])
             else:
                 self._buffer.stick(claim, Trouble(claim, error.again()))
             raise
-        self._note_decoded(out)
+        if len(out) > before:
+            epoch = out[-1].leader_epoch
+            self.delivered.add(claim.tp, out[before].offset, out[-1].offset)
+        if chunk.exhausted:
+            if chunk.last_leader_epoch >= 0:
+                epoch = chunk.last_leader_epoch  # of a marker behind the last record, for example
+            self._buffer.pop(claim)
+        places[claim] = (chunk.position, epoch)
         self._room -= chunk.decoded
         return len(out) < limit and self._room > 0  # a chunk that stopped before a corrupt batch raises at the next call
-
-    def _note_decoded(self, out: list[Record]) -> None:
-        """The poll has what was just decoded. Each step may be done twice, until `_decoding` is None."""
-        if self._decoding is None:
-            return
-        chunk, before = self._decoding
-        claim: Claim = chunk.serial
-        if len(out) > before:
-            claim.epoch = out[-1].leader_epoch
-            self.delivered.add(claim.tp, out[before].offset, out[-1].offset)
-        if chunk.exhausted and chunk.last_leader_epoch >= 0:
-            claim.epoch = chunk.last_leader_epoch  # of a marker behind the last record, for example
-        claim.position = chunk.position
-        self._handed[claim] = (chunk.position, claim.epoch)
-        if chunk.exhausted and self._buffer.first_of(claim) is chunk:
-            self._buffer.pop(claim, chunk)
-        self._decoding = None
 
     def take_one_by_one(self, limit: int) -> Iterator[Record]:
         """As `take`, for a `for` loop, which has one current record. Records that it leaves are returned by the next call of either.
 
         The list ends early when an event arrives.
         """
-        self._drop_empty_list()
-        if self._iterator is None:
-            records = self.take(limit)
-            if not records:
-                return iter(records)
-            self._iterator = RecordIterator(records)
-        self._iterator.stopped = False
+        handed = self.handed
+        if handed.has_rest:
+            self.changing = True
+            iterator, places = self._go_on(handed), handed.places
+        elif records := self.take(limit):
+            iterator, places = RecordIterator(records), self.taken.places
+        else:
+            return iter(records)
+        self.taken = HandedOut(places, iterator, IN_LOOP)
+        iterator.stopped = False
         if self._urgent:
-            self._iterator.stopped = True
-        self._held = IN_LOOP
-        return self._iterator
-
-    # ---------------------------------------------------------------- progress of the application
-
-    def _within(self, held: int) -> dict[TopicPartition, Place]:
-        """The places within the current list, if the last `held` records returned are not finished."""
-        assert self._iterator is not None
-        return within(self._iterator, self._iterator.given, self._handed, held)
-
-    def reached(self) -> dict[TopicPartition, Place]:
-        """What `commit()` commits: everything that polls have returned; in a loop, everything before the current record."""
-        outdated = self._outdated()
-        return without(self._places(self._held), outdated)
-
-    def handed_out(self) -> dict[TopicPartition, Place]:
-        """The place behind what the application has got of each partition, where it is known; the current record of a loop counts."""
-        return self._places(IN_LIST)
-
-    def positions(self) -> dict[TopicPartition, int]:
-        """The offset of the next record of each partition, where it is known."""
-        return {tp: offset for tp, (offset, _) in self.handed_out().items()}
-
-    def _places(self, held: int) -> dict[TopicPartition, Place]:
-        places = {tp: (claim.position, claim.epoch) for tp, claim in self.claims.items() if claim.position is not None}
-        if self._iterator is not None:
-            places.update(self._within(held))
-        return places
-
-    def settle(self, *, in_hand: bool = False) -> dict[TopicPartition, Place]:
-        """What is finished if no further record is requested.
-
-        With `in_hand` the list that the last poll returned counts as finished. The current record of a `for` loop never does, unless it
-        was committed explicitly.
-        """
-        if self._iterator is not None:
-            if self._held == IN_LOOP or in_hand:
-                later(self.finished, self._within(self._held))
-        elif in_hand:
-            later(self.finished, {claim.tp: place for claim, place in self._handed.items() if claim.live})
-        return self.committable()
-
-    def position(self, tp: TopicPartition) -> int | None:
-        """The offset of the next record of `tp`, if it is known."""
-        claim = self.claims[tp]
-        if self._iterator is None or claim not in self._handed:
-            return claim.position
-        left = islice(self._iterator.records, self._iterator.given, None)
-        listed = (record.offset for record in left if record.partition == tp.partition and record.topic == tp.topic)
-        return next(listed, self._handed[claim][0])
+            iterator.stopped = True
+        return iterator
 
     def next_offset(self, tp: TopicPartition) -> int | None:
         """The offset of the next record of `tp`; None until it is known. Raises the error that prevents that."""
@@ -370,22 +276,26 @@ class Reader:
 
     # ---------------------------------------------------------------- partitions
 
-    @_whole
+    @_step
     def adopt(self, claims: Iterable[Claim]) -> None:
         """Read these from now on, instead of claims of another assignment. If the call is repeated, seeks made meanwhile remain."""
         for claim in claims:
             before = self.claims.get(claim.tp)
-            if before is None or before.origin is not claim.origin:
-                if before is not None:
-                    before.live = False
-                    self.paused.discard(claim.tp)
-                    self.purge((before,))
-                    self.delivered.end(before)
-                self.claims[claim.tp] = claim
-            if claim.tp not in self.paused and claim.tp not in self._withheld:
+            if before is not None and before.origin is claim.origin:
+                continue
+            if before is not None:
+                before.live = False
+                self.paused.discard(claim.tp)
+                self.purge((before,))
+                self.delivered.end(before, self._position(before))
+            self.claims[claim.tp] = claim
+            if self._may_read(claim):
                 self._buffer.bring_back((claim,))
 
-    @_whole
+    def _may_read(self, claim: Claim) -> bool:
+        return claim.tp not in self.paused and claim.tp not in self._withheld
+
+    @_step
     def release(self, claims: Collection[Claim]) -> None:
         """Stop reading these; nothing of them is committed from now on."""
         current = self.current(claims)
@@ -394,10 +304,11 @@ class Reader:
             self.finished.pop(claim.tp, None)
             self.paused.discard(claim.tp)
             self._withheld.discard(claim.tp)
-            self.delivered.end(claim)
+            self.delivered.end(claim, self._position(claim))
             claim.live = False
             del self.claims[claim.tp]
 
+    @_step
     def refuse(self, claims: Collection[Claim]) -> None:
         """These ended before they were adopted: drop their data, also what still arrives."""
         self.purge(claims)
@@ -409,168 +320,140 @@ class Reader:
         found = [(claim, self.claims.get(claim.tp)) for claim in claims]
         return [now for claim, now in found if now is not None and now.origin is claim.origin]
 
-    def mark_start_reached(self, claims: Iterable[Claim]) -> None:
-        """Claims that end before a poll took the offset where they begin have reached it, so that it is committed.
+    @_step
+    def stop_delivering(self, claims: Collection[Claim]) -> None:
+        """Return no more records of these, which the loop has ceased to fetch. What was returned can still be committed."""
+        self._reach_start(claims)
+        self.purge(claims)
+
+    def _reach_start(self, claims: Collection[Claim]) -> None:
+        """Claims that end, or go back, before a poll took the offset where they begin have reached it, so that it is committed.
 
         Otherwise the next owner would begin at the end of the log with auto_offset_reset=latest, and skip what was written meanwhile.
         """
         for claim in claims:
             first = self._buffer.first_of(claim) if claim.position is None else None
-            if first.__class__ is Located and claim.tp not in self.finished:
-                self.finished[claim.tp] = (first.offset, first.epoch)
-                claim.followed = first.recreated
+            if first.__class__ is Located:
+                self._take_located(first, [], {}, 0)
 
-    def stop_delivering(self, claims: Collection[Claim]) -> None:
-        """Return no more records of these, which the loop has ceased to fetch. What was returned can still be committed."""
-        self.mark_start_reached(claims)
-        self.purge(claims)
-
-    @_whole
+    @_step
     def purge(self, claims: Iterable[Claim]) -> None:
-        """Drop buffered data of `claims`, also from the rest of a loop's list."""
+        """Drop buffered data of `claims`, also from the rest of a loop's list; the iterator continues over the others."""
         gone = tuple(claims)
         self._buffer.drop(gone)
-        if self._iterator is not None and (listed := [claim for claim in gone if claim in self._handed]):
-            self._shorten(listed)
-
-    def _shorten(self, claims: Collection[Claim]) -> None:
-        """Remove records of `claims` that were not returned yet from the list; the iterator continues over the rest.
-
-        Positions first: `progress` must not see the shorter list and take the removed records for finished.
-        """
-        assert self._iterator is not None
-        records, given, tps = self._iterator.records, self._iterator.given, {claim.tp for claim in claims}
-        rest = records[given:]
-        first: dict[tuple[str, int], Place] = {}
-        for record in reversed(rest):
-            if (record.topic, record.partition) in tps:
-                first[record.topic, record.partition] = (record.offset, record.leader_epoch)
-        for claim in claims:
-            if claim.tp in first:
-                self._handed[claim] = first[claim.tp]
-                claim.position = first[claim.tp][0]
-        records[given:] = [r for r in rest if (r.topic, r.partition) not in tps]
+        if listed := self.handed.left(gone):
+            iterator, rest, tps = self.handed.iterator, self.handed.rest, {claim.tp for claim in listed}
+            assert iterator is not None
+            given, left, handed = iterator.given, [r for r in rest if (r.topic, r.partition) not in tps], self.handed.without(listed)
+            # Places first: `progress` must not see the shorter list and take the removed records for finished. No call between the two.
+            self.handed = self.taken = handed
+            iterator.records[given:] = left
 
     def seek(self, tp: TopicPartition, start: Start | Since | int) -> None:
         """Continue at `start`: buffered records are dropped, and records before an offset count as finished."""
         self.seek_each({tp: start})
 
-    def seek_all(self, tps: Iterable[TopicPartition], start: Start | Since | int) -> None:
-        """The same for several partitions."""
-        self.seek_each(dict.fromkeys(tps, start))
-
-    @_whole
+    @_step
     def seek_each(self, starts: Mapping[TopicPartition, Start | Since | int]) -> None:
         """The same for several partitions, each with its own start; the loop gets one call."""
-        self._complete_replacement()  # an interrupted seek: it replaces claims
-        for tp in starts:
-            self.delivered.sought(self.claims[tp])
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()]
         for _, claim, _ in moves:
             claim.followed = claim.recreated  # the application knows where to read
         self._jump(moves)
 
-    @_whole
+    @_step
     def rewind_each(self, places: Mapping[TopicPartition, Place]) -> None:
         """Read again from these: what was handed out is dropped by the application. Unlike a seek, it chooses no other beginning."""
-        self._complete_replacement()
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(*place), place[0]) for tp, place in places.items()]
         for before, claim, _ in moves:
-            claim.otherwise = self.delivered.first(before)
-        self._jump(moves)
+            claim.otherwise = self.delivered.first(before, self._position(before))
+        self._jump(moves, sought=False)
         self.delivered.forget()
 
-    @_whole
+    @_step
     def go_back(self, places: Mapping[TopicPartition, Place]) -> None:
         """Read again from these, where that is not the place already: what was handed out behind them is not finished."""
-        self._complete_replacement()
         back = {tp: place for tp, place in places.items() if tp in self.claims and self.position(tp) not in (None, place[0])}
-        self.finished.update(back)  # first: after an interrupt nothing is finished that reading has not come to
-        for tp in back:
-            self.delivered.sought(self.claims[tp])
-        moves: list[Move] = [(claim := self.claims[tp], claim.successor(*place), place[0]) for tp, place in back.items()]
-        self._jump(moves)
+        self._jump([(claim := self.claims[tp], claim.successor(*place), place[0]) for tp, place in back.items()])
 
-    def _jump(self, moves: list[Move]) -> None:
+    def _jump(self, moves: list[Move], *, sought: bool = True) -> None:
+        """Continue elsewhere. Records before the new place count as finished."""
+        positions = {before: self._position(before) for before, _, _ in moves}
+        finished: dict[TopicPartition, Place] = {}
         for _, claim, start in moves:
-            claim.start = start if isinstance(start, int) else None
-        self._replace(moves)
-        for _, claim, start in moves:  # last: after an interrupt nothing is finished that reading does not skip
+            claim.start = claim.position
             if isinstance(start, int):
-                self.finished[claim.tp] = (start, claim.epoch)
+                finished[claim.tp] = (start, claim.epoch)
             else:
                 self.finished.pop(claim.tp, None)
+        self._move(moves, finished, {})
+        if sought:
+            for before, position in positions.items():
+                self.delivered.sought(before, position)
 
-    def _replace(self, moves: list[Move]) -> None:
-        """Replace claims by their successors."""
-        self._complete_replacement()
-        self._replacement = moves
-        self._complete_replacement()
-
-    def _complete_replacement(self) -> None:
-        """Do the replacement. After an interrupt it is repeated; each step may be done twice."""
-        if not self._replacement:
-            return
-        claims = self.claims
-        current = [move for move in self._replacement if claims.get(move[0].tp) in move]
-        self._reseek(current)
-        for old, new, _ in current:
-            claims[old.tp] = new
+    def _move(self, moves: list[Move], finished: Mapping[TopicPartition, Place], returned: Mapping[Claim, Claim]) -> None:
+        """Replace claims by their successors. `returned` has the successors whose returned records are not finished yet."""
+        self.purge([old for old, _, _ in moves])
+        for old, _, _ in moves:
             old.live = False
-        self.purge([old for old, _, _ in current])
-        self._replacement = []
+        fresh = {new.tp: new for _, new, _ in moves}
+        handed = self.handed.renamed(returned)
+        self.claims |= fresh  # from here to the call no signal handler runs: all of it is done, or nothing
+        self.finished |= finished
+        self.handed = self.taken = handed
+        self._reseek(moves)
 
-    @_whole
+    def _fetch_again(self, claims: Collection[Claim]) -> None:
+        """Fetch these again from where reading stands; records that were returned remain returned."""
+        moves: list[Move] = []
+        for claim in claims:
+            place = self.handed.place(claim)
+            if place is not None:
+                moves.append((claim, claim.successor(*place), place[0]))
+            elif claim.target is not None:
+                moves.append((claim, claim.successor(claim.target), claim.target))
+        if moves:
+            self._move(moves, {}, {old: new for old, new, _ in moves})
+
+    @_step
     def pause(self, *tps: TopicPartition) -> None:
         """Return no records of these until `resume`. Those in the list of a loop are fetched again then."""
         self.paused.update(tps)
         self._set_aside(tps)
 
     def _set_aside(self, tps: Collection[TopicPartition]) -> None:
-        claims = [self.claims[tp] for tp in tps]
-        listed = {claim.tp: claim for claim in claims if claim in self._handed}
-        if self._iterator is not None and listed:
-            self._step_back(first_left(self._iterator, listed))
-            claims = [self.claims[tp] for tp in tps]
-        self._buffer.set_aside(claims)
+        self._fetch_again(self.handed.left([self.claims[tp] for tp in tps]))
+        self._buffer.set_aside([self.claims[tp] for tp in tps])
 
-    @_whole
+    @_step
     def resume(self, *tps: TopicPartition) -> None:
         """Return records of these again."""
-        self._buffer.bring_back([self.claims[tp] for tp in tps if tp in self.paused and tp not in self._withheld])
         self.paused.difference_update(tps)
+        self._bring_back(tps)
 
-    @_whole
+    def _bring_back(self, tps: Iterable[TopicPartition]) -> None:
+        self._buffer.bring_back([claim for tp in tps if (claim := self.claims.get(tp)) is not None and self._may_read(claim)])
+
+    @_step
     def withhold(self, tps: Collection[TopicPartition]) -> None:
         """Return no records of these, whose topics are no longer subscribed, until they are revoked or a later call leaves them out.
 
         Their records are not dropped: after `subscribe` of the old topics a cooperative member keeps the partitions, and reads on.
         """
         again = self._withheld.difference(tps)
-        self._withheld |= set(tps)  # first: what arrives from here on is set aside
+        self._withheld = set(tps)
         self._set_aside(tps)
-        self._buffer.bring_back([self.claims[tp] for tp in again if tp in self.claims and tp not in self.paused])
-        self._withheld -= again
+        self._bring_back(again)
 
-    @_whole
+    @_step
     def relieve(self) -> None:
         """If data of paused partitions fills all the room, drop it, so that the others continue."""
         if self.resume_at == INFINITY:
             return
-        offsets: dict[Claim, int] = {}
-        for claim, chunk in self._buffer.only_aside().items():
-            if self.current((claim,)):  # otherwise it waits for its assignment, which no seek brings
-                known = self.position(claim.tp)
-                offsets[claim] = chunk.position if known is None else known
-        self._step_back(offsets)
-
-    def _step_back(self, offsets: Mapping[Claim, int]) -> None:
-        """Fetch again from these offsets; records that were returned remain returned."""
-        if not offsets:
-            return
-        moves: list[Move] = [(claim, claim.successor(offset, claim.epoch), offset) for claim, offset in offsets.items()]
-        self._replace(moves)
-        self._handed.update({new: self._handed[old] for old, new, _ in moves if old in self._handed})
+        # Without claims that wait for their assignment, which no seek brings.
+        idle = [claim for claim in self._buffer.only_aside() if self.claims.get(claim.tp) is claim]
+        self._reach_start(idle)
+        self._fetch_again(idle)
 
     # ---------------------------------------------------------------- what arrives
 
@@ -578,10 +461,10 @@ class Reader:
         claim: Claim = item.serial if item.__class__ is Chunk else item.claim
         if claim.live:
             # Until its assignment is taken up: a revocation before that may wait for its last commit.
-            waits = bool(self.events) and not self.current((claim,))
-            self._buffer.append(claim, item, aside=waits or claim.tp in self.paused or claim.tp in self._withheld)
-        elif item.__class__ is Chunk:
-            self._buffer.let_go(claim, item.size)
+            waits = self.claims.get(claim.tp) is not claim
+            self._buffer.append(claim, item, aside=waits or not self._may_read(claim))
+        else:
+            self._buffer.let_go(claim, item)
 
     def _arrive_trouble(self, trouble: Trouble) -> None:
         if trouble.claim is not None:
@@ -600,63 +483,63 @@ class Reader:
 
     # ---------------------------------------------------------------- markers at the head of the buffer
 
-    def _take_located(self, located: Located, records_before: bool) -> bool:
+    def _take_located(self, located: Located, out: list[Record], places: dict[Claim, Place], limit: int) -> bool:
         """A start offset (committed, or from the reset policy) counts as reached, so that it is committed even without records.
 
         In a recreated topic, and after a reset to a lower offset, progress restarts there: the offset before must not be committed any
-        more. Therefore the records before the marker are returned first, in a list of their own.
+        more. Therefore records of the claim before the marker are returned first, in a list of their own.
         """
         claim = located.claim
+        if out and claim in places:
+            return False
+        places.pop(claim, None)  # over a gap
         anew = claim.followed != located.recreated
-        if anew or (claim.position is not None and located.offset < claim.position):
-            if records_before:
-                return False
-            self.finished[claim.tp] = (located.offset, located.epoch)
-        self.finished.setdefault(claim.tp, (located.offset, located.epoch))
         if anew:
-            self.delivered.sought(claim)  # no transaction can contain the records before, or their offsets
+            self.delivered.sought(claim, claim.position)  # no transaction can contain the records before, or their offsets
         if anew or claim.start is None:
             claim.start = located.offset
+        self.finished[claim.tp] = (located.offset, located.epoch)
         claim.position, claim.epoch = located.offset, located.epoch
-        self._handed[claim] = (located.offset, located.epoch)
         claim.followed = located.recreated  # last: until here its places may be of the former topic
-        self._buffer.pop(claim, located)
+        self._buffer.pop(claim)
         return True
 
-    def _take_trouble(self, trouble: Trouble, records_before: bool) -> bool:
-        if records_before:
+    def _take_trouble(self, trouble: Trouble, out: list[Record], places: dict[Claim, Place], limit: int) -> bool:
+        if out:
             return False
-        if trouble.lasting is Lasting.ONCE and trouble.claim is not None:
+        claim = trouble.claim
+        assert claim is not None
+        if trouble.lasting is Lasting.ONCE:
             known = self.notices.raised_lately(trouble.error)
-            trouble.claim.troubled = False
-            self._buffer.pop(trouble.claim, trouble)
+            claim.troubled = False
+            self._buffer.pop(claim)
             if known:
                 return True
-        elif trouble.claim is not None:
-            self._buffer.stick(trouble.claim, trouble)
+        else:
+            self._buffer.stick(claim, trouble)
         raise trouble.error.again()
 
-    def _take_truncated(self, truncated: Truncated, records_before: bool) -> bool:
-        if records_before:
-            return False
+    def _take_truncated(self, truncated: Truncated, out: list[Record], places: dict[Claim, Place], limit: int) -> bool:
         claim = truncated.claim
-        if truncated.raises and claim.position is not None and claim.position > truncated.offset:
+        if out:
+            return False
+        if claim in places:  # over a gap
+            claim.position, claim.epoch = places.pop(claim)
+        offset, epoch, position = truncated.offset, truncated.epoch, claim.position
+        if truncated.raises and position is not None and position > offset:
             self._buffer.stick(claim, truncated)
-            raise LogTruncated.to(*claim.tp, claim.position, truncated.offset)
-        lost = max(0, (claim.position or 0) - truncated.offset)
+            raise LogTruncated.to(*claim.tp, position, offset)
         log.warning(
             "%s: %s: an unclean leader election truncated the log to offset %d; %d offsets that were already read are lost",
             self._client_id,
             claim.tp,
-            truncated.offset,
-            lost,
+            offset,
+            max(0, (position or 0) - offset),
         )
-        offset, epoch = truncated.offset, truncated.epoch
-        if claim.position is not None and claim.position < offset:
-            offset = claim.position
+        if position is not None and position < offset:
+            offset = position
             epoch = min(claim.epoch, epoch)  # for the same offset and epoch the broker would return the same truncation again
-        self.finished[claim.tp] = (offset, epoch)
-        self._replace([(claim, claim.successor(offset, epoch), offset)])
+        self._move([(claim, claim.successor(offset, epoch), offset)], {claim.tp: (offset, epoch)}, {})
         return True
 
 
@@ -669,7 +552,8 @@ ARRIVE: Mapping[type, Callable[[Reader, Any], None]] = {
     Ended: Reader._arrive_event,
     Subscribed: Reader._arrive_subscribed,
 }
-TAKE: Mapping[type, Callable[[Reader, Any, bool], bool]] = {
+TAKE: Mapping[type, Callable[[Reader, Any, list[Record], dict[Claim, Place], int], bool]] = {
+    Chunk: Reader._decode,
     Located: Reader._take_located,
     Trouble: Reader._take_trouble,
     Truncated: Reader._take_truncated,

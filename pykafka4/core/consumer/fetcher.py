@@ -103,15 +103,17 @@ class Fetcher:
         self._changes.end()
 
     def seek(self, moves: Iterable[Move]) -> None:
-        """Continue at the start of each move under its new claim, unless its old claim has ended: the application gets that event."""
+        """Continue at the start of each move under its new claim, unless its assignment has ended: the application gets that event.
+
+        The old claim of a move may be older than the one that is read: Ctrl-C has ended the application's part of a seek between them.
+        """
         positions, fallback = self.positions, self._start_offsets.policy
         topics: dict[str, None] = {}
         for old, new, start in moves:
-            position = positions.get(old.tp)
-            if position is not None and position.claim is old:
+            position = positions.of_assignment(old)
+            if position is not None:
                 self._start_offsets.notice(position)
-            else:
-                position = None
+                old = position.claim
             new.recreated = max(new.recreated, old.recreated)  # also if it is not read any more: its places may still be committed
             if position is None:
                 continue

@@ -33,7 +33,6 @@ class Mailbox:
         self.taken = 0  # how often a poll has begun to take records from `arrivals`
         self.limit = 1  # records that the last poll may return
         self.idle_since: float = INFINITY  # when the last poll returned; INFINITY during a poll, and before the first
-        self.changing = False  # a poll has taken records and not returned them: see `Guard`
 
     def wants(self, taken: int) -> bool:
         """Whether a broker may acquire records: a poll waits and there is nothing for it, or one found nothing and none got any since.

@@ -19,6 +19,6 @@ def test_an_item_that_is_no_chunk_has_no_bytes() -> None:
     event = object()
     buffer.append(reading, event, aside=False)
     assert buffer.first is event
-    buffer.pop(reading, event)
+    buffer.pop(reading)
     assert buffer.first is None
     assert (buffer.consumed, claim.consumed) == (0, 0)

@@ -148,17 +148,14 @@ def test_an_event_ends_a_loops_list_before_its_next_record(harness: ReaderHarnes
 
 def test_an_event_that_arrives_while_a_list_is_made_ends_it_too(harness: ReaderHarness) -> None:
     harness.put(0, 5)
-    harness.reader.enter()
-    harness.reader.drain()
+    harness.enter()
     harness.reader.put(Ended((), Ending.REVOKED))
-    assert list(harness.reader.take_one_by_one(500)) == []
+    assert list(harness.hand_out(harness.reader.take_one_by_one(500))) == []
     harness.reader.drain()
     assert offsets(harness.reader.take_one_by_one(500)) == [0, 1, 2, 3, 4]
 
 
 def test_in_a_loop_the_position_is_that_of_the_next_record_of_its_list(harness: ReaderHarness) -> None:
     harness.put(0, 3)
-    harness.reader.enter()
-    harness.reader.drain()
-    for record in harness.reader.take_one_by_one(500):
+    for record in harness.loop():
         assert harness.reader.position(tp(0)) == (record.offset + 1)

@@ -35,7 +35,7 @@ def crowd(partitions: int, what: str) -> ReaderHarness:
 ACTS: dict[str, Callable[[ReaderHarness, Sequence[TopicPartition]], object]] = {
     "pause": lambda harness, tps: harness.reader.pause(*tps),
     "resume": lambda harness, tps: harness.reader.resume(*tps),
-    "seek": lambda harness, tps: harness.reader.seek_all(tps, Start.EARLIEST),
+    "seek": lambda harness, tps: harness.reader.seek_each(dict.fromkeys(tps, Start.EARLIEST)),
     "relieve": lambda harness, tps: harness.reader.relieve(),
     "position": lambda harness, tps: [harness.reader.position(place) for place in tps],
     "next offset": lambda harness, tps: [harness.reader.next_offset(place) for place in tps],
@@ -86,5 +86,5 @@ def test_a_seek_of_many_partitions_is_one_call_to_the_loop() -> None:
     orders: list[int] = []
     reader = Reader(lambda: 0.0, lambda: None, lambda moves: orders.append(len(moves)))
     reader.adopt([Claim(tp(p)) for p in range(10)])
-    reader.seek_all([tp(p) for p in range(10)], Start.LATEST)
+    reader.seek_each({tp(p): Start.LATEST for p in range(10)})
     assert orders == [10]

@@ -98,7 +98,7 @@ def test_a_seek_asks_for_each_topic_once(harness: ConsumerHarness) -> None:
     """`Cluster.want` decides whether a request is needed."""
     harness.assign(tp(0), tp(1), start=5)
     harness.cluster.wanted.clear()
-    harness.reader.seek_all([tp(0), tp(1)], 7)
+    harness.reader.seek_each({tp(0): 7, tp(1): 7})
     assert harness.cluster.wanted == ["t"]
 
 

@@ -298,10 +298,7 @@ def test_a_slow_loop_is_not_evicted_and_its_records_are_committed_while_it_runs(
     harness.stable(tp(0))
     harness.committed({tp(0): 0})
     harness.fetched(harness.fetch_at(1), {tp(0): batch(0, 50)})
-    harness.reader.enter()
-    harness.reader.drain()
-    iterator = harness.reader.take_one_by_one(500)
-    harness.reader.leave()
+    iterator = harness.loop(500)
     stored = []
     for record in iterator:
         harness.run(2)

@@ -61,10 +61,7 @@ def test_nothing_is_committed_before_the_new_topic_is_read(harness: ConsumerHarn
 
 def test_a_loop_over_records_of_the_old_topic_commits_nothing(harness: ConsumerHarness) -> None:
     harness.fetched(harness.pending(FetchRequest)[-1], {tp(0): batch(43, 3)})
-    harness.reader.enter()
-    harness.reader.drain()
-    loop = harness.reader.take_one_by_one(3)
-    harness.reader.leave()
+    loop = harness.loop(3)
     next(loop), next(loop)
     assert harness.reader.progress() == {tp(0): (44, 0)}
     recreate(harness)
@@ -100,7 +97,7 @@ def test_records_of_a_topic_that_may_be_deleted_abort_their_transaction(harness:
         harness.cluster.missing["t"] = MISSING_SECONDS
     harness.machine.fetcher.drop([claim])
     assert handed.in_doubt({tp(0): claim}) == ([] if certain else [tp(0)])
-    handed.end(claim)
+    handed.end(claim, 43)
     assert list(handed.cut_off) == ([] if certain else [tp(0)])
 
 
@@ -126,10 +123,7 @@ def test_a_text_of_the_old_topic_does_not_come_back(harness: ConsumerHarness) ->
 @pytest.mark.parametrize("step", ["pause", "truncation"])
 def test_a_step_back_does_not_go_to_the_offset_of_the_old_topic(harness: ConsumerHarness, step: str, noticed: bool) -> None:
     harness.fetched(harness.pending(FetchRequest)[-1], {tp(0): batch(43, 3)})
-    harness.reader.enter()
-    harness.reader.drain()
-    next(harness.reader.take_one_by_one(3))
-    harness.reader.leave()
+    next(harness.loop(3))
     recreate(harness)
     if noticed:
         harness.run()

@@ -94,7 +94,7 @@ def test_an_offset_out_of_range_goes_by_policy_behind_what_was_fetched_before(ha
     harness.fetched(harness.fetch_at(1), {tp(0): "OFFSET_OUT_OF_RANGE"})
     harness.ends(100)
     harness.fetched(harness.fetch_at(1), {tp(0): batch(100, 2)})
-    assert [r.offset for r in harness.poll()] == [0, 1, 2, 100, 101]
+    assert [r.offset for r in harness.poll() + harness.poll()] == [0, 1, 2, 100, 101]
 
 
 def rewound(offset: int) -> ConsumerHarness:

@@ -52,7 +52,7 @@ def commit_what_is_prefetched(patch: pytest.MonkeyPatch) -> None:
 def commit_what_is_in_hand(patch: pytest.MonkeyPatch) -> None:
     def leave(original: Any, self: Reader) -> None:
         original(self)
-        self.finished.update({claim.tp: place for claim, place in self._handed.items() if claim.live})
+        self.finished.update({claim.tp: place for claim, place in self.taken.places.items() if claim.live})
 
     around(patch, Reader, "leave", leave)
 
@@ -315,7 +315,6 @@ def lose_a_chunk_of_what_was_cut(patch: pytest.MonkeyPatch) -> None:
         items = buffer._items.get(position.claim, ())
         for chunk in [item for item in items if hasattr(item, "next_offset")][:-1]:
             items.remove(chunk)  # type: ignore[union-attr]
-            buffer._queue.pop(chunk, None)
         original(self, position, *where, **options)
 
     around(patch, Positions, "truncate", truncate)

@@ -342,10 +342,7 @@ def test_the_next_record_of_a_loop_ends_the_extension(harness: ConsumerHarness) 
     harness.committed()
     harness.ends()
     harness.fetched(harness.fetch_at(1), {tp(0): batch(0, 3)})
-    harness.reader.enter()
-    harness.reader.drain()
-    records = harness.reader.take_one_by_one(10)
-    harness.reader.leave()
+    records = harness.loop(10)
     next(records)
     assert membership.extend_lease(harness.now, 100.0) is None
     assert membership.keep_lease(harness.now) == harness.now + 100

@@ -1,0 +1,196 @@
+"""Knows where reading stands: the places behind returned, and behind finished records. Invariant: a finished place lies behind no other.
+
+Positions, commits, seeks, and the return to where reading stands after Ctrl-C follow from `Cursors.handed`. It is replaced as a whole, by
+one attribute store, so that other threads and the next call after Ctrl-C see all of a list or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from operator import length_hint
+from typing import Final
+
+import attrs
+
+from pykafka4.core import INFINITY
+from pykafka4.core.subscription import Claim, Place
+from pykafka4.records import TopicPartition
+from pykafka4.wire.records.hot import Record, RecordIterator
+
+__all__ = ["IN_LIST", "IN_LOOP", "Cursors", "HandedOut"]
+
+IN_LIST: Final = 0
+IN_LOOP: Final = 1
+
+
+@attrs.define(eq=False)
+class HandedOut:
+    """The list that the last poll returned. With an iterator, only the records before `iterator.given` were returned."""
+
+    places: Mapping[Claim, Place] = attrs.Factory(dict)  # behind the list, of each claim that it has moved
+    iterator: RecordIterator | None = None  # over the list, if a `for` loop got it
+    held: int = IN_LIST  # how many of the returned records are not finished: a loop has one in hand
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether there are records that were not returned."""
+        return self.iterator is not None and length_hint(self.iterator) > 0
+
+    @property
+    def rest(self) -> list[Record]:
+        """The records that were not returned."""
+        return [] if self.iterator is None else self.iterator.records[self.iterator.given :]
+
+    def place(self, claim: Claim) -> Place | None:
+        """The place of the next record of `claim`, where it is known."""
+        behind = self.places.get(claim)
+        if behind is None:
+            return None if claim.position is None else (claim.position, claim.epoch)
+        rest = self.rest if self.has_rest else ()
+        left = ((r.offset, r.leader_epoch) for r in rest if r.partition == claim.tp.partition and r.topic == claim.tp.topic)
+        return next(left, behind)
+
+    def within(self, held: int) -> dict[Claim, Place]:
+        """The place of each claim that the list has moved, if the last `held` records returned are not finished. On any thread."""
+        places = dict(self.places)
+        if (iterator := self.iterator) is None:
+            return places
+        given = iterator.given  # before the list is read: it can only shrink, then fewer records are finished
+        return _first_of(iterator.records[max(0, given - held) :], places, places)
+
+    def left(self, claims: Collection[Claim]) -> list[Claim]:
+        """Of these claims, those with records that were not returned."""
+        listed = [claim for claim in claims if claim in self.places] if self.has_rest else []
+        return list(_first_of(self.rest, listed, {})) if listed else []
+
+    def without(self, claims: Collection[Claim]) -> HandedOut:
+        """The same, if the records of these claims that were not returned are taken out of the list."""
+        return HandedOut(_first_of(self.rest, claims, dict(self.places)), self.iterator, self.held)
+
+    def renamed(self, successors: Mapping[Claim, Claim]) -> HandedOut:
+        """The same, with successors in the place of claims."""
+        return HandedOut({successors.get(claim, claim): place for claim, place in self.places.items()}, self.iterator, self.held)
+
+
+class Cursors:
+    """Where reading of each claim stands. `idle_since`, `mark`, `progress` and `committable` may be called on any thread."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """`clock` is monotonic."""
+        self._clock = clock
+        # written by the application
+        self.claims: dict[TopicPartition, Claim] = {}
+        self.finished: dict[TopicPartition, Place] = {}
+        self.handed = HandedOut()  # the list of the last poll
+        self.taken = self.handed  # the list of the running poll, which its last step stores in `handed`
+        self.idle: float | None = -INFINITY
+        self._polls = 0  # begun so far
+        # written by the loop
+        self._seen: tuple[RecordIterator | None, int] = (None, 0)  # the progress of a `for` loop when the loop thread last read it
+        self._seen_at = -INFINITY  # when that progress last changed
+
+    def finish(self) -> None:
+        """What polls have returned is finished, or in the hands of a run, which knows what of it is not."""
+        handed = self.handed
+        places = handed.within(IN_LIST)
+        for claim, place in handed.places.items():
+            claim.position, claim.epoch = place
+            if claim.live:
+                self.finished[claim.tp] = places[claim]
+        if handed.has_rest:  # a loop was left early: the rest of its list was never returned
+            behind = {claim: place for claim, place in handed.places.items() if places[claim] != place}
+            self.handed = self.taken = HandedOut(behind, handed.iterator)
+        else:
+            self.handed = self.taken = HandedOut()
+
+    def reached(self) -> dict[TopicPartition, Place]:
+        """What `commit()` commits: everything that polls have returned; in a loop, everything before the current record."""
+        outdated = self._outdated()
+        return _without(self._places(self.handed.held), outdated)
+
+    def handed_out(self) -> dict[TopicPartition, Place]:
+        """The place behind what the application has got of each partition, where it is known; the current record of a loop counts."""
+        return self._places(IN_LIST)
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """The offset of the next record of each partition, where it is known."""
+        return {tp: offset for tp, (offset, _) in self.handed_out().items()}
+
+    def _places(self, held: int) -> dict[TopicPartition, Place]:
+        places = {tp: (claim.position, claim.epoch) for tp, claim in self.claims.items() if claim.position is not None}
+        places.update({claim.tp: place for claim, place in self.handed.within(held).items() if claim.live})
+        return places
+
+    def settle(self, *, in_hand: bool = False) -> dict[TopicPartition, Place]:
+        """What is finished if no further record is requested.
+
+        With `in_hand` the list that the last poll returned counts as finished. The current record of a `for` loop never does, unless it
+        was committed explicitly.
+        """
+        handed = self.handed
+        if in_hand or handed.held == IN_LOOP:
+            _advance(self.finished, handed.within(handed.held))
+        return self.committable()
+
+    def position(self, tp: TopicPartition) -> int | None:
+        """The offset of the next record of `tp`, if it is known."""
+        return self._position(self.claims[tp])
+
+    def _position(self, claim: Claim) -> int | None:
+        place = self.handed.place(claim)
+        return None if place is None else place[0]
+
+    def idle_since(self) -> float | None:
+        """When the last poll returned, or a `for` loop last took a record; None during a poll, -INFINITY before the first."""
+        idle, handed = self.idle, self.handed
+        if idle is None or (iterator := handed.iterator) is None or handed.held != IN_LOOP:
+            return idle
+        seen = (iterator, iterator.given)
+        if seen != self._seen:
+            self._seen, self._seen_at = seen, self._clock()
+        return max(idle, self._seen_at)
+
+    def mark(self) -> object:
+        """Equal to an earlier one while the application has neither begun another poll nor taken another record of a `for` loop."""
+        handed = self.handed
+        return self._polls, -1 if handed.iterator is None or handed.held != IN_LOOP else handed.iterator.given
+
+    def progress(self) -> dict[TopicPartition, Place]:
+        """The finished place of each partition; in a `for` loop everything before the current record is finished."""
+        outdated = self._outdated()
+        handed, finished = self.handed, self.finished.copy()
+        if handed.held == IN_LOOP:
+            _advance(finished, handed.within(IN_LOOP))
+        return _without(finished, outdated)
+
+    def committable(self) -> dict[TopicPartition, Place]:
+        """The place behind what polls have returned and is finished. May be called on any thread."""
+        outdated = self._outdated()
+        return _without(self.finished.copy(), outdated)
+
+    def _outdated(self) -> set[TopicPartition]:
+        """Whose places are those of a deleted topic. Called before places are read: what is written from then on is of the new one."""
+        return {tp for tp, claim in self.claims.copy().items() if claim.outdated}
+
+
+def _advance(finished: dict[TopicPartition, Place], places: Mapping[Claim, Place]) -> None:
+    """Advance `finished` to `places`, where these are later."""
+    for claim, place in places.items():
+        if claim.live and (claim.tp not in finished or finished[claim.tp][0] < place[0]):
+            finished[claim.tp] = place
+
+
+def _without(places: dict[TopicPartition, Place], tps: Iterable[TopicPartition]) -> dict[TopicPartition, Place]:
+    """Remove the partitions `tps` from `places`."""
+    for tp in tps:
+        places.pop(tp, None)
+    return places
+
+
+def _first_of(records: list[Record], claims: Collection[Claim], places: dict[Claim, Place]) -> dict[Claim, Place]:
+    """`places`, with those of the first of `records` of each of `claims`."""
+    of = {(claim.tp.topic, claim.tp.partition): claim for claim in claims}
+    for record in reversed(records):
+        if (claim := of.get((record.topic, record.partition))) is not None:
+            places[claim] = (record.offset, record.leader_epoch)
+    return places
