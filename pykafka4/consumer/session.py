@@ -321,8 +321,6 @@ class ConsumerSession(Attachment[ConsumerMachine]):
         tps = self._assigned(partitions, "seek_to_end")
         self.reader.seek_each(dict.fromkeys(tps, Start.LATEST))
         yield from self._find_positions(tps, timeout)
-        if self.reader.fatal is not None and any(self.reader.next_offset(tp) is None for tp in tps):
-            raise self.reader.fatal.again()
 
     @call
     def position(self, tp: TopicPartition, timeout: float) -> int:
@@ -338,8 +336,6 @@ class ConsumerSession(Attachment[ConsumerMachine]):
         offset = self.reader.next_offset(tp)
         if offset is not None:
             return offset
-        if self.reader.fatal is not None:
-            raise self.reader.fatal.again()
         what = "it was taken away from this consumer" if self._is_ending(tp) else "this consumer is being closed"
         raise ConfigError(f"position of {tp}: {what} before its position was known")
 
@@ -354,6 +350,8 @@ class ConsumerSession(Attachment[ConsumerMachine]):
         if not (yield from self.waits.until(all_known, timeout)):
             raise KafkaTimeoutError(f"position of {waiting[-1]}: still unknown after {timeout:g} s; status() says why")
         self.check()
+        if self.reader.fatal is not None and any(self.reader.next_offset(tp) is None for tp in tps):
+            raise self.reader.fatal.again()
 
     def _has_position(self, tp: TopicPartition) -> bool:
         """Whether the position is known, or never will be."""

@@ -77,7 +77,7 @@ class FetchAnswers:
             if not answer.error_code:
                 self._note_end(position, answer)  # also if the rest no longer counts: a session does not repeat it
             if self._awaits(position, offset):
-                self._answered(now, source, fetch, position, answer, endpoints)
+                self._answered(now, fetch, position, answer, endpoints)
 
     def _note_end(self, position: Position, answer: Answer) -> None:
         """Note up to where the isolation level reads. Kafka up to 0.10 has no last stable offset, and no transactions."""
@@ -137,20 +137,14 @@ class FetchAnswers:
     # ---------------------------------------------------------------- one partition of a response
 
     def _answered(
-        self,
-        now: float,
-        source: Source,
-        fetch: InFlightFetch,
-        position: Position,
-        answer: Answer,
-        endpoints: Mapping[int, tuple[str, int]],
+        self, now: float, fetch: InFlightFetch, position: Position, answer: Answer, endpoints: Mapping[int, tuple[str, int]]
     ) -> None:
         if answer.current_leader.leader_id >= 0:
             hinted = answer.current_leader
             self._cluster.hint(position.tp, hinted.leader_id, hinted.leader_epoch, endpoints.get(hinted.leader_id))
         row = error_code(answer.error_code)
         if row.code:
-            ERRORS.get(row.name, FetchAnswers._by_error_table)(self, now, source.node, position, row)
+            ERRORS.get(row.name, FetchAnswers._by_error_table)(self, now, fetch.source.node, position, row)
             return
         if position.reported:
             position.reported = False
@@ -163,9 +157,9 @@ class FetchAnswers:
             self._positions.truncate(position, max(agreed.end_offset, 0), agreed.epoch, raises=raises)
             return
         if answer.records:
-            self._take(source, fetch, position, answer)
+            self._take(fetch, position, answer)
 
-    def _take(self, source: Source, fetch: InFlightFetch, position: Position, answer: Answer) -> None:
+    def _take(self, fetch: InFlightFetch, position: Position, answer: Answer) -> None:
         """Pass the complete batches to the application, undecoded."""
         tp = position.tp
         aborted = (answer.aborted_transactions or ()) if self._config.reads_committed else ()
@@ -185,13 +179,13 @@ class FetchAnswers:
             self._positions.stop(position, CorruptRecord(tp.topic, tp.partition, position.offset, str(error)))
             return
         if chunk.exhausted:
-            self._cut_off(source, fetch, position, chunk.incomplete)
+            self._cut_off(fetch, position, chunk.incomplete)
             return
         position.cut_off = 0
         position.limit = self._config.max_partition_fetch_bytes  # after a single large batch
         self._positions.deliver(position, chunk)
 
-    def _cut_off(self, source: Source, fetch: InFlightFetch, position: Position, size: int) -> None:
+    def _cut_off(self, fetch: InFlightFetch, position: Position, size: int) -> None:
         """Even the first batch is incomplete: request all of it next time. A broker that goes on like that would never be noticed.
 
         The other partitions of a Fetch may have taken its room; the first batch of an only partition is returned whole (KIP-74).
@@ -206,8 +200,8 @@ class FetchAnswers:
             reason = f"the broker returns only a part of a batch of {size:,} bytes, again and again"
             self._positions.stop(position, CorruptRecord(topic, partition, position.offset, reason))
             return
-        if position.cut_off >= MOST_CUT_OFF and position.tp in source.line:
-            source.alone[position.tp] = None
+        if position.cut_off >= MOST_CUT_OFF and position.tp in fetch.source.line:
+            fetch.source.alone[position.tp] = None
         position.limit = max(position.limit, size)
         self._positions.touch(position.tp)
 

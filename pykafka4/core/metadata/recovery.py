@@ -55,7 +55,7 @@ class Offline:
 
     since: float
     reason: KafkaError
-    attempts: int
+    attempts: int  # failed ones; 0: none could be made
     failed: Leader | None  # its leader when it failed
     not_before: float
     awaits: int | None = None  # the broker whose connection it waits for

@@ -480,17 +480,8 @@ class Network:
         self._last_link += 1
         link = self._last_link
         prepare = None if self._prepare is None else partial(self._prepare, endpoint.host)
-        connection = Connection(
-            broker_of(endpoint.node),
-            link,
-            self._config,
-            now + endpoint.setup.next(),
-            endpoint.address,
-            prepare,
-            self.words,
-            self._answered,
-            endpoint.advice(self._config.bootstrap_servers),
-        )
+        broker, deadline, advice = broker_of(endpoint.node), now + endpoint.setup.next(), endpoint.advice(self._config.bootstrap_servers)
+        connection = Connection(broker, link, self._config, deadline, endpoint.address, prepare, self.words, self._answered, advice)
         endpoint.connection, endpoint.dialled_at = connection, now
         for request in endpoint.waiting:
             connection.submit(now, request)

@@ -360,11 +360,7 @@ class Sender:
                     recreated = True
                 queue.topic_id = topic_id or queue.topic_id
                 self._follow_leader(queue)
-                if self.cluster.leader(queue.tp) is not None:
-                    queue.leaderless_since = None
-                else:
-                    queue.leaderless_since = now if queue.leaderless_since is None else queue.leaderless_since
-                    self._report_leaderless(queue, now)
+                self._report_leaderless(queue, now)
             if recreated:
                 self._limits.start_again(topic)
         for tp in self._changes.take_online():
@@ -374,7 +370,7 @@ class Sender:
     def _report_leaderless(self, queue: PartitionQueue, now: float) -> None:
         """`Recovery` owns the reason why a partition cannot be used: events, `status()` and errors read it there."""
         if queue.tp.partition >= 0 and self.cluster.leader(queue.tp) is None and self.cluster.partitions(queue.tp.topic):
-            self.recovery.take_offline(now, queue.tp, KafkaError(f"{queue.tp}: no leader"), queue.leaderless_since)
+            self.recovery.take_offline(now, queue.tp, KafkaError(f"{queue.tp}: no leader"))
 
     def _report_unreachable(self, node: int, now: float) -> None:
         """The queues of a leader without a connection wait in `Recovery` from now on, as after a failed request."""

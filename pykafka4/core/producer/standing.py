@@ -94,7 +94,7 @@ class Standings:
             return ("waits for a broker that can take it" if queue.waiting else None), None
         leader = self._recovery.leader(queue.tp)
         if leader is None:
-            return "no leader", queue.leaderless_since
+            return "no leader", None
         refused = self._ledger.troubles.get(queue.tp)
         if refused is not None and refused.refused is not None:
             return refused.error, refused.refused

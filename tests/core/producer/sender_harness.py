@@ -143,7 +143,6 @@ class FakeRecovery:
         self.on_online: list[Callable[[TopicPartition], None]] = []
         self.offline: dict[TopicPartition, Any] = {}
         self.reports: list[tuple[TopicPartition, KafkaError]] = []
-        self.lacking: dict[TopicPartition, str] = {}
         self.retried: list[TopicPartition] = []
 
     def leader(self, tp: TopicPartition) -> Leader | None:
@@ -163,7 +162,7 @@ class FakeRecovery:
         self.reports.append((tp, reason))
 
     def take_offline(self, now: float, tp: TopicPartition, reason: KafkaError, since: float | None = None) -> None:
-        self.lacking[tp] = str(reason)
+        self.offline[tp] = SimpleNamespace(since=now if since is None else since, reason=reason, attempts=0)
 
     def healthy(self, tp: TopicPartition) -> None: ...
 

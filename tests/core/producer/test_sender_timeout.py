@@ -90,7 +90,7 @@ def test_records_that_expire_while_their_partition_is_offline_say_why_it_is() ->
     harness = SenderHarness(delivery_timeout_ms=10_000).proven()
     tp = TopicPartition("t", 0)
     harness.recovery.leaders[tp] = None  # type: ignore[assignment]
-    harness.recovery.offline[tp] = SimpleNamespace(reason=LOST)
+    harness.recovery.offline[tp] = SimpleNamespace(reason=LOST, attempts=1)
     delivery = harness.batch()
     harness.poll(11)
     assert str(delivery.exception(0)) == f"t-0: TIMED_OUT, not written ({LOST})"

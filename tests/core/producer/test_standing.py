@@ -83,13 +83,13 @@ def test_offline_because_there_is_no_leader() -> None:
     harness.poll()
     harness.poll(4.0)
     row = rows(harness)["t-0"]
-    assert (row["state"], row["since"], row["reason"]) == ("offline", pytest.approx(4.0), "no leader")
+    assert (row["state"], row["since"], row["reason"]) == ("offline", pytest.approx(4.0), "t-0: no leader")
     harness.cluster.leaderless.clear()
+    harness.recovery.offline.clear()
     harness.recovery.leaders[TP] = 1
     harness.cluster.change()
     harness.poll()
     assert rows(harness)["t-0"]["state"] == "online"
-    assert harness.sender.queues[TP].leaderless_since is None
 
 
 def test_offline_because_the_broker_cannot_be_reached() -> None:

@@ -32,7 +32,7 @@ class Obstacles:
     def of(self, queue: PartitionQueue, batch: Batch, trouble: KafkaError | None) -> KafkaError:
         """Why `batch` is not acknowledged although no request with it failed. `trouble`: why `queue` has no producer id."""
         offline = self._recovery.offline.get(queue.tp)
-        if offline is not None:
+        if offline is not None and offline.attempts:
             return offline.reason
         return trouble or self._late(queue, batch)
 

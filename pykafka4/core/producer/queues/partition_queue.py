@@ -43,7 +43,6 @@ class PartitionQueue:
     acked_at: float = -INFINITY  # when a batch was last acknowledged
     broken: bool = False  # a batch in flight was requeued: wait for the others, then start again from the head
     held_until: float = 0.0
-    leaderless_since: float | None = None  # when the metadata first had no leader for it
     proven: bool = False  # this leader has acknowledged a batch of this epoch, so it checks the sequence of the next ones
     producer_id: int = UNASSIGNED
     epoch: int = UNASSIGNED
