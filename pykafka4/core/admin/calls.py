@@ -82,14 +82,20 @@ class Call:
             self._done({key: self._found[key] for key in self._expected})
 
 
-def described(groups: Iterable[str]) -> Begin:
-    """The description of each group."""
+def _about(keys: Iterable[Any], first: Callable[[Call], Ask[Any]]) -> Begin:
+    """A call about `keys`; `first` makes its first question."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         call = Call(machine, now, seconds, done)
-        return call.begin(groups, _describing(call, call.settle))
+        return call.begin(keys, first(call))
 
     return begin
+
+
+def described(groups: Iterable[str]) -> Begin:
+    """The description of each group."""
+
+    return _about(groups, lambda call: _describing(call, call.settle))
 
 
 def _describing(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
@@ -115,11 +121,7 @@ def _describing(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]
 def committed(groups: Iterable[str], *, stable: bool) -> Begin:
     """The committed offsets of each group. `stable`: those in an open transaction are waited for, otherwise the ones before it count."""
 
-    def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
-        call = Call(machine, now, seconds, done)
-        return call.begin(groups, _fetching(call, call.settle, stable=stable))
-
-    return begin
+    return _about(groups, lambda call: _fetching(call, call.settle, stable=stable))
 
 
 def _fetching(call: Call, settled: Settled[str, Committed], *, stable: bool) -> Ask[str]:
@@ -142,11 +144,7 @@ def _fetching(call: Call, settled: Settled[str, Committed], *, stable: bool) -> 
 def lags(groups: Iterable[str]) -> Begin:
     """The `Position` of each group."""
 
-    def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
-        call = Call(machine, now, seconds, done)
-        return call.begin(groups, _Lags(call).ask)
-
-    return begin
+    return _about(groups, lambda call: _Lags(call).ask)
 
 
 @attrs.define(eq=False)
@@ -252,8 +250,7 @@ def listed(wanted: Callable[[GroupListing], bool]) -> Begin:
 def deleted(groups: Iterable[str]) -> Begin:
     """Deletes groups: True for each, or the error, GroupNotEmpty with the members if it has some."""
 
-    def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
-        call = Call(machine, now, seconds, done)
+    def deleting(call: Call) -> Ask[str]:
         refused: dict[str, KafkaError] = {}
 
         def last(name: str, found: GroupDescription | KafkaError) -> None:
@@ -271,9 +268,9 @@ def deleted(groups: Iterable[str]) -> Begin:
             else:
                 call.settle(name, found)
 
-        return call.begin(groups, call.question(DeleteGroups(), machine.coordinators, first))
+        return call.question(DeleteGroups(), call.machine.coordinators, first)
 
-    return begin
+    return _about(groups, deleting)
 
 
 def in_doubt(error: KafkaError) -> bool:

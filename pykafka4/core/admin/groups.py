@@ -44,6 +44,7 @@ class ListGroups(Question[int, tuple[GroupListing, ...]]):
     """The groups that a broker coordinates; the keys are brokers."""
 
     api = "ListGroups"
+    about = "groups of broker {}"
     most = 1
 
     def message(self, keys: Sequence[int]) -> ListGroupsRequest:
@@ -58,28 +59,15 @@ class ListGroups(Question[int, tuple[GroupListing, ...]]):
         found = (GroupListing(g.group_id, g.group_state, g.group_type.lower() or CLASSIC, g.protocol_type, keys[0]) for g in rows)
         return {keys[0]: tuple(found)}
 
-    def what(self, key: int) -> str:
-        """The broker."""
-        return f"groups of broker {key}"
-
-    def error(self, key: int, refusal: Refusal) -> BrokerError:
-        """With the right that may be missing."""
-        return broker_error(refusal.code, self.what(key), refusal.detail, self.api)
-
 
 class OfGroups(Question[str, "GroupDescription | Unknown"]):
     """The keys are groups. `address(node)` is host and port of a broker."""
 
+    about = "group {}"
+    resource = "group"
+
     def __init__(self, address: Callable[[int], str]) -> None:
         self._address = address
-
-    def what(self, key: str) -> str:
-        """The group."""
-        return f"group {key}"
-
-    def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """With the right that may be missing."""
-        return broker_error(refusal.code, self.what(key), refusal.detail, self.api, group=key)
 
 
 class DescribeClassic(OfGroups):
@@ -176,6 +164,7 @@ class DeleteGroups(Question[str, bool]):
     """Deletes groups without members; the keys are groups."""
 
     api = "DeleteGroups"
+    about = "group {}"
     changes = True
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:
@@ -189,10 +178,6 @@ class DeleteGroups(Question[str, bool]):
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, bool | Refusal]:
         """True for each that was deleted."""
         return {r.group_id: Refusal(r.error_code, r.error_message) if r.error_code else True for r in reply.message.results}
-
-    def what(self, key: str) -> str:
-        """The group."""
-        return f"group {key}"
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
         """With the right that may be missing."""

@@ -50,6 +50,8 @@ class FetchOffsets(Question[str, "Committed | Unstable"]):
     """All committed offsets of groups; the keys are groups. One at a time with brokers before 3.0 (KIP-709)."""
 
     api = "OffsetFetch"
+    about = "committed offsets of group {}"
+    resource = "group"
     many_from = 8
     max_version = TOPIC_NAMES
 
@@ -78,14 +80,6 @@ class FetchOffsets(Question[str, "Committed | Unstable"]):
         found = _committed(group)
         reports = self._unstable is Unstable.REPORT and isinstance(found, Refusal) and found.code == UNSTABLE
         return Unstable.REPORT if reports else found
-
-    def what(self, key: str) -> str:
-        """The group."""
-        return f"committed offsets of group {key}"
-
-    def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """With the right that may be missing."""
-        return broker_error(refusal.code, self.what(key), refusal.detail, self.api, group=key)
 
 
 def _committed(group: Any) -> Committed | Refusal:
@@ -221,6 +215,8 @@ class CountPartitions(Question[str, int]):
     """The numbers of partitions of topics, which are the keys. No topic is created by asking."""
 
     api = "Metadata"
+    about = "topic {}"
+    resource = "topic"
     most = MOST
 
     def message(self, keys: Sequence[str]) -> MetadataRequest:
@@ -230,11 +226,3 @@ class CountPartitions(Question[str, int]):
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, int | Refusal]:
         """The number of each."""
         return {row.name: Refusal(row.error_code) if row.error_code else len(row.partitions) for row in reply.message.topics}
-
-    def what(self, key: str) -> str:
-        """The topic."""
-        return f"topic {key}"
-
-    def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """With the right that may be missing."""
-        return broker_error(refusal.code, self.what(key), refusal.detail, self.api, topic=key)

@@ -14,7 +14,7 @@ from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.coordinators import GROUP
 from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.core.network.network import Network
-from pykafka4.errors import BrokerError, ConfigError, KafkaError, broker_error
+from pykafka4.errors import ConfigError, KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME, Refresh
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
@@ -65,6 +65,8 @@ class FindCoordinators(Question[str, int]):
     """FindCoordinator for many groups; one at a time with brokers before 3.0 (KIP-699)."""
 
     api = "FindCoordinator"
+    about = "coordinator of group {}"
+    resource = "group"
     many_from = 4
 
     def message(self, keys: Sequence[str]) -> FindCoordinatorRequest:
@@ -81,14 +83,6 @@ class FindCoordinators(Question[str, int]):
         rows = reply.message.coordinators if reply.version >= self.many_from else [reply.message]
         names = [row.key for row in rows] if reply.version >= self.many_from else keys[:1]
         return {name: Refusal(row.error_code, row.error_message) if row.error_code else row.node_id for name, row in zip(names, rows)}
-
-    def what(self, key: str) -> str:
-        """The group."""
-        return f"coordinator of group {key}"
-
-    def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """With the right that may be missing."""
-        return broker_error(refusal.code, self.what(key), refusal.detail, self.api, group=key)
 
 
 class Coordinators(Place[str]):

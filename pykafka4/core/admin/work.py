@@ -24,7 +24,7 @@ from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.core.network.call import PATIENCE
 from pykafka4.core.network.endpoint import broker_of, via
 from pykafka4.core.outbox import Outbox
-from pykafka4.errors import KafkaError, KafkaTimeoutError
+from pykafka4.errors import KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.errors.codes import Refresh, error_code
 from pykafka4.options.config import ClientConfig
 from pykafka4.records import Written
@@ -50,6 +50,8 @@ class Question(ABC, Generic[K, V]):
     """Requests of one kind about many keys: what is sent, and what a response says of each key."""
 
     api: ClassVar[str]  # Kafka's name of the request
+    about: ClassVar[str]  # a key in error messages, as a format
+    resource: ClassVar[str] = ""  # what a key is, if rights to it are checked: group or topic
     most: ClassVar[int] = 100  # keys in one request: a broker serves the requests of a connection in turn
     many_from: ClassVar[int] = 0  # the first version that takes more than one key
     max_version: ClassVar[int | None] = None
@@ -70,17 +72,18 @@ class Question(ABC, Generic[K, V]):
         """What `found` means for a key about which a request was sent before whose response was lost."""
         return found
 
-    @abstractmethod
     def what(self, key: K) -> str:
-        """What `key` is, for error messages: `group g`."""
+        """`key` in error messages: `group g`."""
+        return self.about.format(key)
 
     def late(self, key: K) -> str:
         """What is not answered, for the error at the deadline."""
         return self.what(key)
 
-    @abstractmethod
     def error(self, key: K, refusal: Refusal) -> KafkaError:
-        """The exception for an error code."""
+        """The exception for an error code, with the right that may be missing."""
+        resource = {self.resource: str(key)} if self.resource else {}
+        return broker_error(refusal.code, self.what(key), refusal.detail, self.api, **resource)  # type: ignore[arg-type]
 
 
 class Place(ABC, Generic[K]):
