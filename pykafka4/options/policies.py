@@ -51,7 +51,8 @@ class RateLimit:
     interval_ms: float
 
     def __str__(self) -> str:
-        return f"{self.max_messages} records in {self.interval_ms:g} ms (rate_limits[{self.pattern!r}])"
+        interval = int(self.interval_ms) if self.interval_ms == int(self.interval_ms) else self.interval_ms  # without an exponent
+        return f"{self.max_messages} records in {interval} ms (rate_limits[{self.pattern!r}])"
 
 
 class Matcher(Generic[T]):

@@ -111,7 +111,7 @@ class RateLimits:
             window = self._window(topic, limit)
             found = window.user()
             if found is None:
-                found = Admission(self, window, f"{topic}: over its limit of {_shown(limit)}", drop)
+                found = Admission(self, window, f"{topic}: over its limit of {limit}", drop)
                 window.user = weakref.ref(found)
             return found
 
@@ -158,10 +158,7 @@ class Admission:
 
     def __init__(self, limits: RateLimits, window: Window, over: str, drop: bool) -> None:
         self._limits, self._window, self._over, self._drop = limits, window, over, drop
-        self._place: tuple[float, Place] = (
-            -INFINITY,
-            Place(INFINITY, lambda: None),
-        )  # of the current window, for those that have not waited
+        self._place = -INFINITY, Place(INFINITY, lambda: None)  # of the current window, for records that have not waited
 
     def __call__(self, deadline: float = INFINITY) -> Place | BufferFull:
         """Take a place for a record that may wait until `deadline`; see `RateLimits.admission`."""
@@ -176,9 +173,3 @@ class Admission:
         if until == INFINITY:
             self._place = begins, place
         return place
-
-
-def _shown(limit: RateLimit) -> str:
-    """As `str(limit)`, without an exponent."""
-    interval = int(limit.interval_ms) if limit.interval_ms == int(limit.interval_ms) else limit.interval_ms
-    return f"{limit.max_messages} records in {interval} ms (rate_limits[{limit.pattern!r}])"

@@ -14,7 +14,7 @@ from pykafka4.client.attachment import SHORT, Attachment, read_config
 from pykafka4.client.client import Client
 from pykafka4.client.runtime import with_offline
 from pykafka4.core import INFINITY
-from pykafka4.core.producer.outcomes.ledger import Census, Ledger, ProducerStats, Snapshot, take_census
+from pykafka4.core.producer.outcomes.ledger import Census, ProducerStats, take_census
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.core.producer.sender import Sender
 from pykafka4.core.producer.standing import show
@@ -81,13 +81,14 @@ class ProducerSession(Attachment[Sender]):
         self.signal, self.gate = Deliveries(self.runtime.callbacks, self.runtime.engine), Gate(self._count_waiters, self._starving)
         self.hooks = HookCalls(config.hooks, self.runtime.callbacks.submit, config.client_id) if config.hooks else None
         self.dropped_calls = DroppedCalls(self.signal.submit, self.progress, config.client_id)
+        rates = RateLimits(config.rate_limits, self._patience, system.monotonic, self.gate.lock, self._pause)
         self.acc = Accumulator(
             batch_size=config.batch_size,
             buffer_memory=config.buffer_memory,
             max_partition_bytes=config.partition_bytes,
             max_request_size=config.max_request_size,
             compress=compress,
-            policy=TopicPolicies(config, self._new_rate_limits()),
+            policy=TopicPolicies(config, rates),
             clock=system.monotonic,
             wake=self.runtime.loop.wake,
             new_topic=self._new_topic,
@@ -114,9 +115,6 @@ class ProducerSession(Attachment[Sender]):
         self.runtime.loop.ask(self._start, SHORT, "starting the producer")
         self.runtime.attach(self)
         _sessions.add(self)
-
-    def _new_rate_limits(self) -> RateLimits:
-        return RateLimits(self.config.rate_limits, self._patience, system.monotonic, self.gate.lock, self._pause)
 
     def undo(self) -> None:
         """Clean up after an interrupt in `open`, or in the constructor after it."""
@@ -334,14 +332,11 @@ class ProducerSession(Attachment[Sender]):
         """The counts, taken on the loop thread while that runs. KafkaTimeoutError if it is stuck."""
         ledger = self.machine.ledger
         self._on_loop(ledger.collect_drops)
-        snapshot = self._on_loop(lambda: self._account(ledger))
+        snapshot = self._on_loop(lambda: ledger.snapshot(take_census(self.acc), self.acc.reserved))
         drops = snapshot.all_drops
         with contextlib.suppress(KafkaError):
             self.post(lambda _: ledger.settle_drops(snapshot, drops))
         return snapshot.stats(drops)
-
-    def _account(self, ledger: Ledger) -> Snapshot:
-        return ledger.snapshot(take_census(self.acc), self.acc.reserved)
 
     def _on_loop(self, look: Callable[[], T]) -> T:
         """What `look()` returns on the loop thread, or here once that has ended: only then nothing changes any more."""
@@ -419,9 +414,8 @@ class ProducerSession(Attachment[Sender]):
         waiting, on_executor = list(pending), self.runtime.callbacks.on_executor
 
         def over(item: Batch | Delivery | Mark) -> bool:
-            return _settled(item) or (
-                _done(item) and on_executor()
-            )  # checked late: an executor may list a thread after it has started to work
+            # `on_executor` is asked late: an executor may list a thread after it has started to work.
+            return item.settled or (_done(item) and on_executor())
 
         def done() -> bool:
             while waiting and over(waiting[-1]):
@@ -516,7 +510,7 @@ class ProducerSession(Attachment[Sender]):
             return
         while pending:
             try:
-                if not _settled(pending[-1]):
+                if not pending[-1].settled:
                     return
                 pending.pop()
             except IndexError:  # another thread was faster
@@ -570,10 +564,6 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-def _settled(item: Batch | Delivery | Mark) -> bool:
-    return item.settled
 
 
 def _done(item: Batch | Delivery | Mark) -> bool:

@@ -34,9 +34,6 @@ class Column:
         """The argument of `send` that the column becomes."""
         return "timestamp_ms" if self.option == "timestamp" else self.option
 
-    def converter(self) -> Callable[[Column, Any], Any]:
-        return CONVERTERS[self.option]
-
 
 def columns(**names: str | None) -> tuple[Column, ...]:
     """The configured columns; ConfigError if a name is empty or not a string."""
@@ -57,7 +54,7 @@ class Places:
     @classmethod
     def find(cls, wanted: tuple[Column, ...], row: Any, fields: list[str]) -> Places:
         """The places of `wanted` in rows like `row`."""
-        found = tuple((column.argument, column.converter(), column, place(column, row, fields)) for column in wanted)
+        found = tuple((column.argument, CONVERTERS[column.option], column, place(column, row, fields)) for column in wanted)
         by_option = {column.option: (column, where) for _, _, column, where in found}
         simple = isinstance(row, tuple) and "value" in by_option and by_option.keys() <= {"key", "value"}
         return cls(found, by_option["value"] if simple else None, by_option.get("key") if simple else None)
@@ -116,10 +113,7 @@ def send_rows(
 
 
 def names(row: Any) -> list[str]:
-    """The field names of a Row or a dict."""
-    fields = getattr(row, "__fields__", None)
-    if fields is not None:
-        return fields  # type: ignore[no-any-return]
+    """The field names of a dict; what has none is refused."""
     if isinstance(row, Mapping):
         return list(row)
     raise TypeError(f"rows are {type(row).__name__}, which has no column names; use a DataFrame, or an RDD of Row(key=…, value=…) or dict")
