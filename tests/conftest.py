@@ -96,8 +96,7 @@ class Failures:
         terminal = self.config.pluginmanager.getplugin("terminalreporter")  # a worker of xdist has none
         if report.failed and terminal is not None:
             errors = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
-            terminal.ensure_newline()
-            terminal.write_line("\n".join([f"{report.nodeid}: {report.when} failed", *errors[:ERROR_LINES]]))
+            terminal.write_line("\n".join(["", f"{report.nodeid}: {report.when} failed", *errors[:ERROR_LINES]]))
 
 
 def defaults(config: pytest.Config) -> bool:

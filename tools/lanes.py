@@ -3,13 +3,14 @@
     python -m tools.lanes unit simulated+secured      # two lanes; the second lane runs its two targets one after the other
 
 Beside other lanes a test can fail because the processor was busy. So the failed tests of a target run again when all lanes have ended. The
-report names them in both cases: a test that is named again and again has a fault.
+report names them in both cases: a test that is named again and again has a fault. A run that is ended from outside prints its report, too.
 """
 
 from __future__ import annotations
 
 import re
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 ALONE = "-n 0 --last-failed --last-failed-no-failures none"
-FAILED = re.compile(r"^(?:FAILED|ERROR) (?P<test>.+?)(?: - .*)?$")
+FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$|^(\S+::.+): (?:setup|call|teardown) failed$")  # in the summary, and at once
 WHOLE = "-n 0"  # a crashed process leaves tests that have not run
 CRASHED = re.compile(r"crashed while running|crashed workers reached")
 LIMIT_S = 2700  # a target that hangs ends, and fails
@@ -43,8 +44,8 @@ class Run:
         )
         assert done.stdout is not None
         for line in done.stdout:
-            if found := FAILED.match(line):
-                self.failed.append(found["test"].strip())
+            if (found := FAILED.match(line)) and (test := (found[1] or found[2]).strip()) not in self.failed:
+                self.failed.append(test)
             self.crashed = self.crashed or CRASHED.search(line) is not None
             with OUTPUT:
                 print(f"{prefix} | {line}", end="", flush=True)
@@ -88,7 +89,11 @@ def main(arguments: Sequence[str]) -> int:
     lanes = [[Run(target) for target in argument.split("+")] for argument in arguments]
     first = [run for runs in lanes for run in runs]
     width = max(len(run.target) for run in first)
-    side_by_side(lanes, width)
+    try:
+        side_by_side(lanes, width)
+    except KeyboardInterrupt:
+        report(first, (), time.monotonic() - began)
+        raise
     failed = [run for run in first if not run.passed]
     second = [Run(run.target) for run in failed]
     for before, run in zip(failed, second):
@@ -99,6 +104,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # of a time limit around the run
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:  # the terminal sends it to the lanes, too

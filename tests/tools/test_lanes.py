@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,9 @@ MAKEFILE = """
 good: ; @echo all well
 first: ; @touch first
 second: ; @test -e first
-bad: ; @echo "FAILED tests/test_a.py::test_b - assert 1 == 2"; false
+bad: ; @echo "tests/test_a.py::test_b: call failed"; echo "FAILED tests/test_a.py::test_b - assert 1 == 2"; false
 busy: ; @case "$(MORE)" in *--last-failed*) echo 1 passed ;; *) echo "FAILED tests/test_c.py::test_d[x y] - TimeoutError"; false ;; esac
+endless: ; @echo "tests/test_e.py::test_f: call failed"; sleep 60
 """
 
 
@@ -44,7 +46,7 @@ def test_a_target_that_fails_alone_as_well_fails_the_run_and_names_its_tests(lan
     assert code == 1
     assert "passed  good" in out
     assert out.count("FAILED  bad") == 2
-    assert "    tests/test_a.py::test_b\n" in out
+    assert out.count("    tests/test_a.py::test_b\n") == 2
 
 
 def test_a_test_that_fails_beside_others_only_is_named_but_does_not_fail_the_run(lanes) -> None:
@@ -54,6 +56,19 @@ def test_a_test_that_fails_beside_others_only_is_named_but_does_not_fail_the_run
     assert "FAILED  busy" in report
     assert "    tests/test_c.py::test_d[x y]\n" in report
     assert "passed  busy, 0 s: alone, after the others" in report
+
+
+def test_a_run_that_is_ended_from_outside_names_the_tests_that_failed_until_then(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    command = [sys.executable, "-m", "tools.lanes", "endless"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    lanes = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+    assert lanes.stdout is not None
+    assert "call failed" in lanes.stdout.readline()
+    os.killpg(lanes.pid, signal.SIGTERM)
+    out, _ = lanes.communicate(timeout=30)
+    assert "FAILED  endless" in out
+    assert "    tests/test_e.py::test_f\n" in out
 
 
 def test_the_error_of_a_failed_test_is_printed_before_the_run_is_killed(tmp_path: Path) -> None:
