@@ -28,6 +28,7 @@ from integration.security.settings import Security
 from pykafka4.client.client import Client
 from pykafka4.client.runtime import ANSWERED
 from pykafka4.testing import ModelServer
+from tests.failures import Failures
 
 HERE = Path(__file__).parent
 if importlib.util.find_spec("hypothesis"):
@@ -40,7 +41,6 @@ if importlib.util.find_spec("hypothesis"):
         settings.load_profile("whether")
 LOGS = HERE.parent / "build" / "logs"
 CLUSTERS = ("cluster", "proxied_cluster")
-ERROR_LINES = 20  # of a failed test, printed at once
 FAILED = pytest.StashKey[bool]()
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 
@@ -83,20 +83,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "timeout(seconds): longest time of one test (pytest-timeout)")
     config.stash[LEFT_OUT] = Counter()
     config.pluginmanager.register(Failures(config))
-
-
-class Failures:
-    """Prints the errors of a failed test at once: a run that is killed never comes to its report."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self.config = config
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        terminal = self.config.pluginmanager.getplugin("terminalreporter")  # a worker of xdist has none
-        if report.failed and terminal is not None:
-            errors = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
-            terminal.write_line("\n".join(["", f"{report.nodeid}: {report.when} failed", *errors[:ERROR_LINES]]))
 
 
 def defaults(config: pytest.Config) -> bool:

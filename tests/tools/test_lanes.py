@@ -72,12 +72,10 @@ def test_a_run_that_is_ended_from_outside_names_the_tests_that_failed_until_then
 
 
 def test_the_error_of_a_failed_test_is_printed_before_the_run_is_killed(tmp_path: Path) -> None:
-    """The child process loads the suite's conftest, which imports the harness: about two seconds."""
     tests = "import os, signal\ndef test_a(): assert 1 == 2\ndef test_b(): os.kill(os.getpid(), signal.SIGKILL)\n"
     (tmp_path / "test_killed.py").write_text(tests)
-    command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "-p", "tests.conftest", "-q", "test_killed.py"]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}
-    )
+    command = [sys.executable, "-m", "pytest", "-p", "tests.failures", "-q", "test_killed.py"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False, env=environment)
     assert done.returncode < 0
     assert "::test_a: call failed\nE   assert 1 == 2\n" in done.stdout
