@@ -96,6 +96,17 @@ def test_records_that_expire_while_their_partition_is_offline_say_why_it_is() ->
     assert str(delivery.exception(0)) == f"t-0: TIMED_OUT, not written ({LOST})"
 
 
+def test_records_of_a_leader_that_never_accepted_a_connection_say_why() -> None:
+    harness = SenderHarness(delivery_timeout_ms=10_000).proven()
+    tp = TopicPartition("t", 0)
+    harness.network.up = {2, 3}
+    delivery = harness.batch()
+    assert harness.recovery.offline[tp].attempts == 0
+    harness.recovery.leaders[tp] = None  # type: ignore[assignment]  # as `Recovery` says of what is offline
+    harness.poll(11)
+    assert str(delivery.exception(0).cause) == f"{LATE}: h1:9092 connection refused"
+
+
 def test_records_that_expire_without_a_producer_id_say_why_there_is_none() -> None:
     harness = SenderHarness(delivery_timeout_ms=10_000)
     delivery = harness.acc.send("t", b"v", partition=0)

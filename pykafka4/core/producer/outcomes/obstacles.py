@@ -57,5 +57,7 @@ class Obstacles:
             return f"broker {queue.node} has not responded"
         if queue.tp.partition < 0:
             return "no partition of the topic has a leader that took it"
+        if (offline := self._recovery.offline.get(queue.tp)) is not None:
+            return str(offline.reason)
         leader = self._recovery.leader(queue.tp)
         return "the partition has no leader" if leader is None else self._network.why_down(leader.node)
