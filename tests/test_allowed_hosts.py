@@ -21,8 +21,7 @@ from pykafka4.options.hosts import parse_allowed_hosts
         ("example.com", "10.0.0.1", False),
         ("10.0.0.0/8", "10.1.2.3", True),
         ("10.0.0.0/8", "11.0.0.1", False),
-        ("10.0.0.0/8", "::ffff:10.1.2.3", True),
-        ("::/0", "::ffff:10.1.2.3", False),
+        ("10.0.0.0/8", "::ffff:10.1.2.3", False),
         ("10.0.0.0/8", "10.1.2.3.evil.org", False),
         ("10.0.0.0/8", "10.1", False),
         ("10.0.0.7", "10.0.0.7", True),
@@ -43,10 +42,10 @@ def test_a_host_is_allowed_if_it_matches_a_name_or_a_network(allowed: Any, host:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("*.example.com", "no wildcards"),
+        ("*.example.com", "which stands for its subdomains, too"),
         ("example.com:9092", "without a port"),
         ("10.0.0.1/8", "host bits set"),
-        ("10.0.0.0/33", "must be a host name without a port, or a network"),
+        ("10.0.0.0/33", "or a network such as"),
         ("", "must be a host name or a network"),
         (".", "must be a host name or a network"),
         ([], "is empty; None allows every host"),

@@ -102,8 +102,8 @@ class Runtime:
         self.config = config
         self.callbacks = Callbacks(executor, config.client_id)
         self.events = Events(self.callbacks)
-        answered = ANSWERED.setdefault(config.security_protocol, Answered())
-        self.engine = Engine(config, Random(), self.events.emit, _prepare(config), answered)  # loop thread only
+        self.engine = Engine(config, Random(), self.events.emit, _prepare(config))  # loop thread only
+        self.engine.network.answered = ANSWERED.setdefault(config.security_protocol, Answered())
         self.loop = Loop(self.engine, self.callbacks)
         self._private = False
         self._users: dict[int, User] = {}  # by id: attaching and detaching are atomic under the GIL

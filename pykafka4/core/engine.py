@@ -17,7 +17,6 @@ import attrs
 from pykafka4.core import INFINITY, NOTHING, Close, Connect, Effects, Job, Machine, Outcome, Request
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
-from pykafka4.core.network.answered import Answered
 from pykafka4.core.network.network import Network
 from pykafka4.errors import KafkaError
 from pykafka4.errors.frames import empty_frames
@@ -67,20 +66,14 @@ class Engine:
     """All machines of one client. Loop thread only, except `failure`."""
 
     def __init__(
-        self,
-        config: ClientConfig,
-        random: Random,
-        emit: Callable[[object], None],
-        prepare: Callable[[str], Mechanism] | None = None,
-        answered: Answered | None = None,
+        self, config: ClientConfig, random: Random, emit: Callable[[object], None], prepare: Callable[[str], Mechanism] | None = None
     ) -> None:
         """`emit(event)` gets what `Client.events` reports, on the loop thread; it must not block.
 
         `prepare` makes a SASL mechanism with the current credentials, for a broker's host name; it may block. None: there is no SASL.
-        `answered`: the addresses that this process knows.
         """
         self.config, self.random = config, random
-        self.network = Network(config, random, prepare, answered)
+        self.network = Network(config, random, prepare)
         self.cluster = Cluster(config, self.network, random, emit)
         self.recovery = Recovery(config, self.cluster, self.network, random, emit)
         self.on_failure: list[Callable[[Machine, KafkaError], None]] = []  # called when an exception stopped a machine

@@ -6,7 +6,7 @@ Invariant: a name matches no network, as only the resolver knows its address.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 import attrs
 
@@ -21,19 +21,16 @@ __all__ = ["AllowedHosts", "parse_allowed_hosts"]
 class AllowedHosts:
     """Names, each of which stands for itself and its subdomains, and networks."""
 
-    names: tuple[str, ...]
-    networks: tuple[IPv4Network | IPv6Network, ...]
+    items: tuple[str | IPv4Network | IPv6Network, ...]
 
     def allows(self, host: str) -> bool:
         """Whether a client may connect to `host`, a name or an address."""
         try:
             address = ip_address(host)
         except ValueError:
-            name = _normal(host)
-            return any(name == allowed or name.endswith(f".{allowed}") for allowed in self.names)
-        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
-        return any(address in network for network in self.networks)
+            name = f".{_normal(host)}"
+            return any(name.endswith(f".{item}") for item in self.items if isinstance(item, str))
+        return any(address in item for item in self.items if not isinstance(item, str))
 
 
 def parse_allowed_hosts(value: object) -> AllowedHosts | None:
@@ -43,32 +40,26 @@ def parse_allowed_hosts(value: object) -> AllowedHosts | None:
     parts = str.split(value, ",") if isinstance(value, str) else value
     if isinstance(parts, (bytes, bytearray, Mapping)) or not isinstance(parts, Iterable):
         raise bad("allowed_hosts", value, 'must be a string such as "kafka.example.com,10.0.0.0/8", or a list of such')
-    names: list[str] = []
-    networks: list[IPv4Network | IPv6Network] = []
-    for part in parts:
-        _add(part, names, networks)
-    if not names and not networks:
-        raise bad("allowed_hosts", value, "is empty; None allows every host")
-    return AllowedHosts(tuple(names), tuple(networks))
+    if items := tuple(map(_parse, parts)):
+        return AllowedHosts(items)
+    raise bad("allowed_hosts", value, "is empty; None allows every host")
 
 
-def _add(part: object, names: list[str], networks: list[IPv4Network | IPv6Network]) -> None:
-    part = plain(part)
-    if not isinstance(part, str) or not part.strip(" ."):
+def _parse(part: object) -> str | IPv4Network | IPv6Network:
+    text = plain(part)
+    if not isinstance(text, str) or not _normal(text):
         raise bad("allowed_hosts", part, "each item must be a host name or a network")
-    text = part.strip()
     try:
-        networks.append(ip_network(text))
+        return ip_network(text.strip())
     except ValueError as error:
-        if "/" in text or ":" in text:
-            raise bad("allowed_hosts", part, f"must be a host name without a port, or a network such as 10.0.0.0/8 ({error})") from None
-        if "*" in text:
-            raise bad("allowed_hosts", part, "has no wildcards: example.com stands for its subdomains, too") from None
-        try:
-            names.append(_normal(parse_host(text.removeprefix("."))))
-        except ValueError as wrong:
-            raise ConfigError(f"allowed_hosts={part!r}: {wrong}") from None
+        if "/" in text or ":" in text or "*" in text:
+            allowed = "must be a host name (which stands for its subdomains, too), without a port, or a network such as 10.0.0.0/8"
+            raise bad("allowed_hosts", part, f"{allowed} ({error})") from None
+    try:
+        return parse_host(_normal(text))
+    except ValueError as error:
+        raise ConfigError(f"allowed_hosts={part!r}: {error}") from None
 
 
 def _normal(name: str) -> str:
-    return name.lower().rstrip(".")
+    return name.strip().strip(".").lower()

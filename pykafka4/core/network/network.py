@@ -61,22 +61,14 @@ class NetworkEffects:
 class Network:
     """All connections. Machines call `ready`, `want`, `in_flight` and `version`; the engine submits requests; the loop reports events."""
 
-    def __init__(
-        self,
-        config: ClientConfig,
-        random: Random,
-        prepare: Callable[[str], Mechanism] | None = None,
-        answered: Answered | None = None,
-    ) -> None:
-        """`prepare` makes a SASL mechanism for each connection, of the broker's host name; it may block. None: there is no SASL.
-
-        `answered`: the addresses that this process knows.
-        """
+    def __init__(self, config: ClientConfig, random: Random, prepare: Callable[[str], Mechanism] | None = None) -> None:
+        """`prepare` makes a SASL mechanism for each connection, of the broker's host name; it may block. None: there is no SASL."""
         self.changes = 0  # incremented whenever a node becomes READY or ceases to be
         self.controller: int | None = None  # set by the cluster
         self.on_lost: list[Callable[[float, int], None]] = []  # (now, broker): a connection or an attempt failed
         self._config, self._random, self._prepare = config, random, prepare
-        self.words, self._answered = Words(config), answered or Answered()
+        self.words = Words(config)
+        self.answered = Answered()  # the runtime replaces it by that of the process
         self.troubles = Troubles(config.client_id)
         self._jobs = Jobs(self._authenticated)
         self._max_idle = config.connections_max_idle_ms / 1000
@@ -481,7 +473,7 @@ class Network:
         link = self._last_link
         prepare = None if self._prepare is None else partial(self._prepare, endpoint.host)
         broker, deadline, advice = broker_of(endpoint.node), now + endpoint.setup.next(), endpoint.advice(self._config.bootstrap_servers)
-        connection = Connection(broker, link, self._config, deadline, endpoint.address, prepare, self.words, self._answered, advice)
+        connection = Connection(broker, link, self._config, deadline, endpoint.address, prepare, self.words, self.answered, advice)
         endpoint.connection, endpoint.dialled_at = connection, now
         for request in endpoint.waiting:
             connection.submit(now, request)
