@@ -392,6 +392,7 @@ def test_a_seek_after_an_interrupted_assign_is_kept(server: ModelServer, make: M
 
 @pytest.mark.parametrize("act", ["assign", "unsubscribe"])
 def test_no_record_is_skipped_after_an_interrupted_end_of_an_assignment(server: ModelServer, make: Maker, act: str) -> None:
+    """Takes seconds: around each of hundreds of places the partition is assigned anew."""
     topic(server, 4)
     consumer = make(group_id="g", max_partition_fetch_bytes=1)
     for at in itertools.count(*share(1)):

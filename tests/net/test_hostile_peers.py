@@ -161,6 +161,7 @@ QUICK = {"reconnect_backoff_ms": 10, "reconnect_backoff_max_ms": 10, "socket_con
 def test_a_broker_with_damaged_words_is_refused_or_taken_and_the_client_goes_on(
     shaky: tuple[Place, Client], number: int, edits: list[tuple[int, int, bytes]]
 ) -> None:
+    """Takes seconds: a client that is only kept waiting does so for 0.3 s in each example."""
     place, client = shaky
     place.become(None)  # nobody is connected
     place.mangle = Damage(number, edits)

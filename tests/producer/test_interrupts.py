@@ -149,6 +149,7 @@ def test_an_interrupt_anywhere_in_a_send_that_drops_leaves_every_handle_with_its
 
 @pytest.mark.parametrize("reachable", [True, False])
 def test_an_interrupted_close_is_finished_by_the_next_one(server: ModelServer, reachable: bool) -> None:
+    """Takes seconds: a producer of its own for each place."""
     for at in itertools.count(*share(1 if reachable else 5)):
         producer = Producer(bootstrap_servers=server.bootstrap_servers, **FAST)
         session, thread = inspect(producer).session, inspect(producer).thread

@@ -313,6 +313,8 @@ def test_records_that_wait_for_a_poll_count_until_all_are_returned() -> None:
 
 
 def test_ctrl_c_at_any_place_of_decoding_a_part_loses_nothing() -> None:
+    """Takes seconds: megabytes are decoded for each place."""
+
     def prepare() -> None:
         nonlocal harness
         harness = Harness()

@@ -100,6 +100,7 @@ def test_every_entry_of_the_list_has_a_reason() -> None:
 
 
 def test_a_drawn_mutation_is_judged_by_the_other_tests_too_when_those_near_it_pass(root: Path) -> None:
+    """Takes seconds: pytest starts four times."""
     (root / "pytest.ini").write_text("[pytest]\npythonpath = pykafka4\n")
     (root / "test_near.py").write_text("def test_near():\n    import code_under_test as code\n    assert code.wait(1, 2.0) == 3.0\n")
     (root / "test_far.py").write_text("def test_far():\n    import code_under_test as code\n    assert code.many(100)\n")
