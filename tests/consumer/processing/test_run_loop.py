@@ -207,6 +207,19 @@ def test_an_abandoned_run_ends_without_a_wait() -> None:
     assert fakes.journal == ["give up", *END[:2], "end_run", "commit_async {0: 5}"]
 
 
+def test_a_run_whose_event_loop_is_closed_during_the_drain_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes = Fakes()
+
+    def collected(error: BaseException | None) -> float:
+        fakes.abandoned = True
+        raise GeneratorExit
+
+    monkeypatch.setattr(fakes, "drain", collected)
+    with pytest.raises(GeneratorExit):
+        at_once(fakes.run.run())
+    assert fakes.journal == []
+
+
 def test_a_partition_is_released_after_the_commit_of_its_finished_records() -> None:
     fakes = Fakes()
     fakes.run.on_partitions_revoked([T0])
@@ -259,7 +272,7 @@ def test_finished_records_are_committed_once_an_interval(monkeypatch: pytest.Mon
     fakes = Fakes(rounds=2)
     monkeypatch.undo()
     at_once(fakes.run.run())
-    assert fakes.journal[:5] == ["poll 50", "look", "commit_async {0: 5}", "poll 50", "look"]
+    assert fakes.journal[:6] == ["poll 50", "look", "commit_async {0: 5}", "poll 50", "look", "drain after NoneType"]
 
 
 def test_a_partition_that_assign_has_taken_away_is_dropped_and_may_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
