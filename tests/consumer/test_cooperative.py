@@ -13,7 +13,7 @@ from pykafka4.assignors import CooperativeStickyAssignor, GroupMember, Topics
 from pykafka4.consumer import Consumer
 from pykafka4.consumer.assignment import LAST_COMMIT_REBALANCE
 from pykafka4.core.group.encoding import subscription_bytes
-from pykafka4.core.group.membership.classic_states import MemberState
+from pykafka4.core.group.membership.states import MemberState
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.testing.groups.group import JoinRequest

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from pykafka4.core import Failed, Reply
+from pykafka4.core.group.membership.states import MemberState
 from pykafka4.core.outbox import Outbox
 from pykafka4.core.share.mailbox import Mailbox
-from pykafka4.core.share.member import ShareMember, ShareState
+from pykafka4.core.share.member import ShareMember
 from pykafka4.errors import ConnectionLost, KafkaError, UnsupportedVersion
 from pykafka4.options.share import ShareConsumerConfig
 from pykafka4.records import Written
@@ -57,7 +58,7 @@ class Harness:
         self.member.polled()
         assert self.poll() == [JOINS]
         self.reply(1)
-        assert self.member.state is ShareState.STABLE
+        assert self.member.state is MemberState.STABLE
 
     def leave(self, seconds: float) -> None:
         self.member.leave(self.now, self.now + seconds, self._left)
@@ -100,9 +101,9 @@ def test_a_late_answer_to_a_leave_changes_nothing() -> None:
     assert harness.poll() == [LEAVES]
     harness.now += 0.3
     harness.poll()
-    assert (harness.left, harness.member.state) == (1, ShareState.UNJOINED)
+    assert (harness.left, harness.member.state) == (1, MemberState.UNJOINED)
     harness.reply(LEAVES)
-    assert (harness.left, harness.member.state) == (1, ShareState.UNJOINED)
+    assert (harness.left, harness.member.state) == (1, MemberState.UNJOINED)
     harness.join()
 
 
@@ -117,9 +118,9 @@ def test_a_late_answer_to_a_leave_does_not_end_a_later_membership() -> None:
     harness.member.polled()
     assert harness.poll() == [LEAVES, JOINS]
     harness.reply(LEAVES)
-    assert harness.member.state is ShareState.JOINING
+    assert harness.member.state is MemberState.JOINING
     harness.reply(2)
-    assert harness.member.state is ShareState.STABLE
+    assert harness.member.state is MemberState.STABLE
 
 
 def test_a_member_that_subscribes_and_polls_while_it_leaves_joins_again() -> None:
@@ -171,7 +172,7 @@ def test_a_member_whose_coordinator_is_not_known_looks_it_up_to_leave() -> None:
     assert harness.poll() == [LEAVES]
     assert harness.poll() == [LEAVES]
     harness.reply(LEAVES)
-    assert (harness.left, harness.member.state) == (1, ShareState.UNJOINED)
+    assert (harness.left, harness.member.state) == (1, MemberState.UNJOINED)
 
 
 def test_a_member_that_finds_no_coordinator_to_leave_has_left_in_time() -> None:
@@ -181,7 +182,7 @@ def test_a_member_that_finds_no_coordinator_to_leave_has_left_in_time() -> None:
     harness.leave(1.0)
     assert harness.member.poll(harness.now) == harness.now + 1.0
     harness.now += 1.0
-    assert (harness.poll(), harness.left, harness.member.state) == ([], 1, ShareState.UNJOINED)
+    assert (harness.poll(), harness.left, harness.member.state) == ([], 1, MemberState.UNJOINED)
 
 
 def test_a_member_that_is_refused_while_it_leaves_has_left() -> None:
@@ -190,7 +191,7 @@ def test_a_member_that_is_refused_while_it_leaves_has_left() -> None:
     harness.coordinator.node = None
     harness.leave(1.0)
     harness.member.fail(KafkaError("no coordinator for this group"))
-    assert (harness.left, harness.member.state, harness.mailbox.fatal) == (1, ShareState.UNJOINED, None)
+    assert (harness.left, harness.member.state, harness.mailbox.fatal) == (1, MemberState.UNJOINED, None)
 
 
 def test_a_member_that_has_never_joined_leaves_at_once() -> None:

@@ -14,16 +14,15 @@ from random import Random
 from typing import Any, Final
 
 from pykafka4.core import INFINITY, Failed, Outcome
-from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.coordinator import GroupCoordinator
 from pykafka4.core.group.encoding import assigned_partitions
 from pykafka4.core.group.leading.leadership import Leadership
 from pykafka4.core.group.leading.strategies import Strategies, UserData
 from pykafka4.core.group.membership import classic_requests as requests
 from pykafka4.core.group.membership.classic_requests import ATTEMPTS, Fit, GroupInFlight, GroupRequest
-from pykafka4.core.group.membership.classic_states import MOVES, OUT, MemberState
-from pykafka4.core.group.membership.heartbeats import HeartbeatTimer
+from pykafka4.core.group.membership.coordinated import OfAssignee
 from pykafka4.core.group.membership.protocol import Assignee, CommitsInFlight
+from pykafka4.core.group.membership.states import CLASSIC_MOVES, OUT, MemberState
 from pykafka4.core.group.reactions import Reaction, reaction, way_out
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import via
@@ -34,7 +33,7 @@ from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 
-__all__ = ["MOVES", "ClassicProtocol", "MemberState"]
+__all__ = ["ClassicProtocol", "MemberState"]
 
 log = get_log("pykafka4.group")
 
@@ -43,8 +42,11 @@ MISMATCH: Final = "received assignment does not match the current subscription" 
 ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # in a commit's response; other errors that are not retriable concern only the commit
 
 
-class ClassicProtocol:
+class ClassicProtocol(OfAssignee):
     """One member of a group, identified by a member id and a generation."""
+
+    moves = CLASSIC_MOVES
+    _coordinator: GroupCoordinator
 
     def __init__(
         self,
@@ -56,15 +58,10 @@ class ClassicProtocol:
         outbox: Outbox,
         commits: CommitsInFlight,
     ) -> None:
-        self._config, self._coordinator = config, coordinator
-        self._assignee, self._outbox = assignee, outbox
-        self._commits = commits
-        self._backoff = Backoff.retry(config, random)
+        super().__init__(config, coordinator, random, outbox, config.heartbeat_interval_ms / 1000)
+        self._config, self._assignee, self._commits = config, assignee, commits
         self._rebalance_timeout = config.max_poll_interval_ms / 1000
         self._session = config.session_timeout_ms / 1000
-        self.state = MemberState.UNJOINED
-        self.member_id = ""
-        self.generation = -1
         self.credentials: Credentials | None = None  # from an assignment until all partitions are released or lost
         self._held_since = -1  # the generation that assigned the partitions held
         self._given_back: set[TopicPartition] = set()  # revoked in this generation
@@ -72,7 +69,6 @@ class ClassicProtocol:
         self._came_back = False  # the last JoinGroup had no member id
         self._why = ""  # the reason for the next JoinGroup, as Java words it (KIP-800)
         self._why_leaving = ""
-        self.error: KafkaError | None = None  # the last error
         where = f"{config.client_id}: group {config.group_id}"
         self._strategies = Strategies(config, where, outbox)
         self._cooperative = all(assignor.cooperative for assignor in self._strategies.by_name.values())
@@ -81,22 +77,12 @@ class ClassicProtocol:
         self._led = True  # whether the group had a leader in the last generation
         self._asked_at: tuple[int, float]  # (coordinator, time) of the last join or sync
         self._assignor: str | None = None
-        self._attempt: GroupInFlight | None = None  # the join or sync in progress; responses to others are ignored
-        self._held = False  # the coordinator has not responded to the attempt yet
-        self._rest_until = 0.0
+        self._attempt: GroupInFlight | None = None  # the JoinGroup or SyncGroup in flight; responses to others are ignored
         self._join_by = INFINITY  # join at that time, even if commits of the last generation are not complete
         self._alive = 0.0
-        self._heartbeat = HeartbeatTimer(config.heartbeat_interval_ms / 1000)
         self._beating = False  # a heartbeat is in flight
-        self._leave_by = INFINITY
-        self._leave: GroupInFlight | None = None  # the LeaveGroup in flight
 
     # ---------------------------------------------------------------- calls of the assignee
-
-    @property
-    def is_out(self) -> bool:
-        """Whether the member is out of the group, and `join` would change that."""
-        return self.state is MemberState.UNJOINED
 
     def join(self, now: float) -> float:
         """Join as soon as the coordinator is known; returns when to try again."""
@@ -121,38 +107,14 @@ class ClassicProtocol:
             self._move(MemberState.REJOINING if self._cooperative else MemberState.UNJOINED)
 
     def drop_out(self) -> None:
-        """All partitions are lost, so this generation is over for this member. No request is sent."""
-        self.generation = self._held_since = -1
-        self._give_up_attempt()
-        if self.state is not MemberState.UNJOINED:
-            self._move(MemberState.UNJOINED)
+        """See `CoordinatedMember`."""
+        self._held_since = -1
+        super().drop_out()
 
     def leave(self, now: float, by: float, reason: str) -> None:
-        """Send LeaveGroup, so that the other members need not wait for the session time-out."""
-        if self.state is MemberState.LEAVING:
-            self._leave_by = min(by, self._leave_by)
-            return
+        """See `GroupProtocol`."""
         self._why_leaving = reason
-        self.start_over()
-        self._give_up_attempt()
-        self._move(MemberState.LEAVING)
-        self._leave_by, self._leave = by, None
-        self._leaving(now)
-
-    def start_over(self) -> None:
-        """The subscription changed: a member that was rejected tries again."""
-        if self.state is MemberState.FATAL:
-            self._move(MemberState.UNJOINED)
-
-    def fail(self, error: KafkaError) -> None:
-        """An error that is not retriable."""
-        if self.state is MemberState.FATAL:
-            return
-        self.error = error
-        self._give_up_attempt()
-        self._lost(str(error))
-        self._move(MemberState.FATAL)
-        self._assignee.refused(error)
+        self._begin_leaving(now, by)
 
     def gone(self) -> None:
         """The subscription ended."""
@@ -210,33 +172,11 @@ class ClassicProtocol:
 
     def _request_assignment(self, now: float, node: int) -> None:
         message = self.leadership.question(now, self._config.group_id or "")
-        self._ask(now, node, message, now + self._config.request_timeout_ms / 1000, GroupRequest.ASSIGNMENT)
+        self._ask(now, node, message, now + self._timeout, GroupRequest.ASSIGNMENT)
 
     def _assignment_answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
         if request.credentials is self.credentials:
             self.leadership.learn(now, outcome)
-
-    def _leaving(self, now: float) -> float:
-        """Commits first: those of a member that has left are rejected."""
-        if now >= self._leave_by:
-            if self.is_known and self._leave is None and self._coordinator.node is not None:
-                self._send_leave(now, self._coordinator.node)  # without waiting for the response
-            self._left()
-            return now
-        if self._commits.busy:
-            return self._leave_by
-        if not self.is_known:
-            self._left()
-            return now
-        if self._leave is None:
-            if self._coordinator.node is not None:
-                self._send_leave(now, self._coordinator.node)
-            else:
-                self._coordinator.want()
-        return self._leave_by
-
-    def _idle(self, now: float) -> float:
-        return INFINITY
 
     def _live(self, now: float) -> float:
         """Heartbeats, of a member that the coordinator has assigned partitions; returns when to look again."""
@@ -266,7 +206,7 @@ class ClassicProtocol:
         self._heartbeat.sent(now)
         message = requests.heartbeat_request(self._config, self.member_id, self.generation)
         # A coordinator that hangs must be noticed while there is still time to find a new one.
-        patience = min(self._config.request_timeout_ms / 1000, max(self._session / 3, self._heartbeat.interval))
+        patience = min(self._timeout, max(self._session / 3, self._heartbeat.interval))
         self._ask(now, node, message, now + patience, GroupRequest.HEARTBEAT)
         return INFINITY
 
@@ -289,14 +229,14 @@ class ClassicProtocol:
 
     def _attempt_with(self, now: float, node: int, message: Any, deadline: float, kind: GroupRequest) -> None:
         """Send a JoinGroup or SyncGroup; its response counts unless the attempt is abandoned before."""
-        self._attempt, self._held = self._ask(now, node, message, deadline, kind), True
+        self._attempt = self._ask(now, node, message, deadline, kind)
 
     def answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
         """A request of this member has its outcome."""
         if request.kind in ATTEMPTS:
             if request is not self._attempt:
                 return
-            self._held = False
+            self._attempt = None
         READERS[request.kind](self, now, request, outcome)
 
     # ---------------------------------------------------------------- join and sync
@@ -342,7 +282,7 @@ class ClassicProtocol:
         self._move(MemberState.SYNCING)
         self._begin_generation()
         self._assignor = answer.protocol_name
-        due = now + min(self._config.request_timeout_ms / 1000, self._session / 2)
+        due = now + min(self._timeout, self._session / 2)
         unsupported = self.leadership.decide(answer, due, now + requests.assign_patience(self._config))
         if unsupported is not None:
             self.fail(KafkaError(f"group {self._config.group_id} chose assignor {unsupported!r}, which this client does not support"))
@@ -415,7 +355,7 @@ class ClassicProtocol:
     def _enter(self, now: float, sent_at: float, tps: list[TopicPartition]) -> None:
         """The generation starts, with these partitions for this member."""
         self._move(MemberState.STABLE)
-        self._attempt, self.error = None, None
+        self.error = None
         self._backoff.reset()
         self._coordinator.well()
         # The session starts when the coordinator responds, however long it has held the request back. A response that took longer may have
@@ -475,16 +415,16 @@ class ClassicProtocol:
 
     def _rejoin(self, now: float) -> None:
         """Join again after a back-off. A cooperative member keeps its partitions meanwhile."""
-        self._give_up_attempt()
+        self._ignore_responses()
         to = MemberState.UNJOINED if self.credentials is None else MemberState.REJOINING
         if self.state is not to:
             self._move(to)
         self._rest_until = now + self._backoff.next()
 
-    def _give_up_attempt(self) -> None:
-        if self._held:
+    def _ignore_responses(self) -> None:
+        if self._attempt is not None:
             self._coordinator.renew_join_lane()
-        self._attempt, self._held = None, False
+        self._attempt = None
         self._strategies.abandon()
         self.leadership.abandon()
 
@@ -574,10 +514,6 @@ class ClassicProtocol:
         if self.credentials is not None:
             self._lost(str(error))
 
-    def _lost(self, reason: str) -> None:
-        self._assignee.lost(self._assignee.held, reason)
-        self.drop_out()
-
     # ---------------------------------------------------------------- leaving
 
     @property
@@ -585,27 +521,26 @@ class ClassicProtocol:
         """Whether the coordinator knows a member that has to leave. Static members do not leave: they are expected to rejoin."""
         return bool(self.member_id) and self._config.group_instance_id is None
 
-    def _send_leave(self, now: float, node: int) -> None:
+    @property
+    def _may_be_known(self) -> bool:
+        return self.is_known
+
+    def _send_leave(self, now: float, node: int) -> GroupInFlight:
         message, fit = requests.leave_request(self._config, self.member_id), partial(requests.fit_leave, self._why_leaving)
-        deadline = now + self._config.request_timeout_ms / 1000  # not `_leave_by`: a time-out would close a connection that may be shared
-        self._leave = self._ask(now, node, message, deadline, GroupRequest.LEAVE, fit)
+        return self._ask(now, node, message, now + self._timeout, GroupRequest.LEAVE, fit)
 
-    def _leave_answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
-        """Whatever the outcome: a coordinator that did not get the request removes the member after the session time-out."""
-        if self.state is MemberState.LEAVING and request is self._leave:
-            self._left()
+    def _left_group(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
+        if request is self._leave:
+            self._leave_answered()
 
-    def _left(self) -> None:
-        if self.state is MemberState.LEAVING:
-            self._move(MemberState.UNJOINED)
+    def _forget_membership(self) -> None:
         # A static member returns as a restarted one does: without its id, and without a generation in its metadata. The coordinator gives
         # its partitions back; a JoinGroup with the id and other metadata than before would make the whole group rebalance.
-        self.member_id, self.generation, self._held_since = "", -1, -1
-        self._leave_by, self._rest_until = INFINITY, 0.0
+        self.member_id, self._held_since = "", -1
         self._assignee.left()
 
     def _move(self, to: MemberState) -> None:
-        self.state = MOVES.move(self.state, to)
+        super()._move(to)
         if self.credentials is not None:
             self.credentials.begins = to is MemberState.SYNCING
             if to in OUT:
@@ -628,5 +563,5 @@ READERS: Mapping[GroupRequest, Callable[[ClassicProtocol, float, GroupInFlight, 
     GroupRequest.SYNC: ClassicProtocol._sync_answered,
     GroupRequest.HEARTBEAT: ClassicProtocol._beat_answered,
     GroupRequest.ASSIGNMENT: ClassicProtocol._assignment_answered,
-    GroupRequest.LEAVE: ClassicProtocol._leave_answered,
+    GroupRequest.LEAVE: ClassicProtocol._left_group,
 }

@@ -9,23 +9,21 @@ the coordinator then accepts the previous epoch.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import attrs
 
-from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
-from pykafka4.core.backoff import Backoff
+from pykafka4.core import INFINITY, Failed, Outcome
 from pykafka4.core.group.coordinator import GroupCoordinator
 from pykafka4.core.group.membership.consumer_requests import Owned, Report, group_heartbeat, needs_version_1, not_supported
-from pykafka4.core.group.membership.heartbeats import FIRST_INTERVAL, HeartbeatTimer
+from pykafka4.core.group.membership.coordinated import HeartbeatInFlight, HeartbeatMember, OfAssignee
 from pykafka4.core.group.membership.protocol import Assignee, CommitsInFlight
-from pykafka4.core.group.reactions import Reaction, reaction
+from pykafka4.core.group.membership.states import CONSUMER_MOVES, MemberState
+from pykafka4.core.group.reactions import Reaction
 from pykafka4.core.metadata.cluster import Cluster
-from pykafka4.core.network.network import via
 from pykafka4.core.outbox import Outbox
 from pykafka4.core.subscription import Credentials
 from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
@@ -33,9 +31,9 @@ from pykafka4.errors.codes import BY_NAME
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
-from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatResponse
+from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
-__all__ = ["MOVES", "ConsumerProtocol", "ConsumerState"]
+__all__ = ["ConsumerProtocol"]
 
 log = get_log("pykafka4.group")
 
@@ -51,45 +49,7 @@ UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_VERSION"].code
 ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # in a commit's response; other errors that are not retriable concern only the commit
 GONE: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
 LEAVES, LEAVES_FOR_A_WHILE = -1, -2  # epochs
-
-
-class ConsumerState(enum.Enum):
-    """The state of this member. `status()` shows the value as the state, and `meaning` as the reason."""
-
-    UNJOINED = "unjoined"
-    JOINING = "joining"
-    STABLE = "stable"
-    REVOKING = "revoking"
-    LEAVING = "leaving"
-    FATAL = "fatal"
-
-    @property
-    def meaning(self) -> str | None:
-        """None in the normal state."""
-        return _MEANINGS.get(self)
-
-
-_MEANINGS = {
-    ConsumerState.UNJOINED: "not a member",
-    ConsumerState.JOINING: "waiting for the coordinator to accept it",
-    ConsumerState.REVOKING: "waiting for the application to release revoked partitions; the others are read",
-    ConsumerState.LEAVING: "leaving the group",
-    ConsumerState.FATAL: "rejected by the group; it joins again when the subscription changes",
-}
-S = ConsumerState
-
-MOVES = Transitions(
-    "group member of the consumer protocol",
-    {
-        S.UNJOINED: {S.JOINING, S.LEAVING, S.FATAL},
-        S.JOINING: {S.STABLE, S.UNJOINED, S.LEAVING, S.FATAL},
-        S.STABLE: {S.REVOKING, S.UNJOINED, S.LEAVING, S.FATAL},
-        S.REVOKING: {S.STABLE, S.UNJOINED, S.LEAVING, S.FATAL},
-        S.LEAVING: {S.UNJOINED, S.FATAL},
-        S.FATAL: {S.UNJOINED},
-    },
-    {**_MEANINGS, S.STABLE: "sends heartbeats, and reads what it is assigned"},
-)
+S = MemberState
 
 
 @attrs.define(eq=False)
@@ -125,21 +85,11 @@ class Ownership:
         self.closing.clear()
 
 
-@attrs.define(eq=False)
-class HeartbeatInFlight(Request):
-    """A ConsumerGroupHeartbeat without a response."""
-
-    member: ConsumerProtocol = attrs.field(kw_only=True)
-    coordinator: int = attrs.field(kw_only=True)
-    report: Report | None = attrs.field(kw_only=True)  # None: the member gives back its place
-
-    def on_reply(self, now: float, outcome: Outcome) -> None:
-        """See `Request`."""
-        self.member.heartbeat_ended(now, self, outcome)
-
-
-class ConsumerProtocol:
+class ConsumerProtocol(OfAssignee, HeartbeatMember):
     """One member of a group, identified by a member id that it makes itself (KIP-1082), and a member epoch."""
+
+    moves = CONSUMER_MOVES
+    fit = needs_version_1
 
     def __init__(
         self,
@@ -151,15 +101,11 @@ class ConsumerProtocol:
         outbox: Outbox,
         commits: CommitsInFlight,
     ) -> None:
-        self._config, self._coordinator, self._cluster = config, coordinator, cluster
-        self._assignee, self._outbox, self._commits = assignee, outbox, commits
-        self._backoff = Backoff.retry(config, random)
+        super().__init__(config, coordinator, coordinator.lane, random, outbox)
+        self._config, self._cluster, self._assignee, self._commits = config, cluster, assignee, commits
         self._rebalance_timeout = config.max_poll_interval_ms / 1000
-        self.state = ConsumerState.UNJOINED
         self.member_id = str(UUID(int=random.getrandbits(128), version=4))
-        self.generation = -1
         self.credentials: Credentials | None = None  # while the member is in the group
-        self.error: KafkaError | None = None  # the last error
         self._owned = Ownership()
         self._target: dict[UUID, frozenset[int]] | None = None  # the assignment; None: there is none yet
         self._topics: tuple[str, ...] = ()  # of the subscription, when the assignment was last compared with what is held
@@ -169,48 +115,28 @@ class ConsumerProtocol:
         self._look_pause = LOOK_AGAIN
         self._version = 0  # of the metadata, when it lacked one
         self._unknown_since: float | None = None  # since when it lacks one, or since that was last reported
-        self._told: Report | None = None  # what the coordinator knows of this member; None: the next heartbeat is a full one
-        self._in_flight: HeartbeatInFlight | None = None  # the heartbeat without a response; responses to others are ignored
-        self._heartbeat = HeartbeatTimer(FIRST_INTERVAL)
-        self._rest_until = 0.0  # of a member that is out
-        self._known = False  # the coordinator may know this member
         self._release_first = False  # leave before joining: the coordinator has another member with this id or instance id
         self._unreleased_since: float | None = None
-        self._leave_by = INFINITY
-        self._leave: HeartbeatInFlight | None = None  # the last heartbeat, in flight
 
     # ---------------------------------------------------------------- calls of the assignee
-
-    @property
-    def is_out(self) -> bool:
-        """Whether the member is out of the group, and `join` would change that."""
-        return self.state is S.UNJOINED
 
     @property
     def is_known(self) -> bool:
         """Not a member that is out: the coordinator has put it out, or it has left."""
         return False
 
-    def join(self, now: float) -> float:
-        """Join as soon as the coordinator is known; returns when to try again."""
-        if now < self._rest_until:
-            return self._rest_until
+    @property
+    def _has_topics(self) -> bool:
+        """False for a pattern that no topic matches yet."""
         subscription = self._report()
-        if not subscription.topics and subscription.regex is None:  # a pattern that no topic matches yet: there is nothing to report
-            return INFINITY
-        node = self._coordinator.node
-        if node is None:
-            self._coordinator.want()
-            return INFINITY
-        self._target, self._told, self._told_application = None, None, False
-        self._heartbeat.interval = FIRST_INTERVAL
-        self._move(S.JOINING)
+        return bool(subscription.topics) or subscription.regex is not None
+
+    def _send_join(self, now: float, node: int) -> None:
+        self._target, self._told_application = None, False
         if self._release_first:
-            self._ask(now, node, self._last_epoch, None)
+            self._in_flight = self._beat(now, node, self._last_epoch, None)
         else:
-            self._known = True
-            self._beat(now, node, 0)
-        return INFINITY
+            super()._send_join(now, node)
 
     def released(self) -> None:
         """The application has released partitions that were revoked. They are given back when their commits are complete."""
@@ -220,40 +146,14 @@ class ConsumerProtocol:
             self._owned.closing[tp] = INFINITY
 
     def drop_out(self) -> None:
-        """All partitions are lost, so the member is out of the group. No request is sent."""
-        self.generation, self._in_flight = -1, None
+        """See `CoordinatedMember`."""
         self._owned.clear()
-        if self.state is not S.UNJOINED:
-            self._move(S.UNJOINED)
+        self._unreleased_since = None
+        super().drop_out()
 
     def leave(self, now: float, by: float, reason: str) -> None:
-        """Tell the coordinator, so that the other members need not wait for the end of the session. It is not told the reason."""
-        if self.state is S.LEAVING:
-            self._leave_by = min(by, self._leave_by)
-            return
-        self.start_over()
-        self._in_flight = None
-        self._move(S.LEAVING)
-        self._leave_by, self._leave = by, None
-        self._leaving(now)
-
-    def start_over(self) -> None:
-        """The subscription changed: a member that was rejected tries again."""
-        if self.state is S.FATAL:
-            self._unreleased_since = None
-            self._move(S.UNJOINED)
-
-    def fail(self, error: KafkaError) -> None:
-        """An error that is not retriable."""
-        if self.state is S.FATAL:
-            return
-        self.error = error
-        self._lost(str(error))
-        self._move(S.FATAL)
-        self._assignee.refused(error)
-
-    def gone(self) -> None:
-        """The subscription ended."""
+        """See `GroupProtocol`. The coordinator is not told the reason."""
+        self._begin_leaving(now, by)
 
     # ---------------------------------------------------------------- time
 
@@ -272,29 +172,6 @@ class ConsumerProtocol:
         give_back_at = self._give_back(now)
         self._reconcile(now)
         return min(lease_ends, give_back_at, self._look_at, self._beat_if_due(now))
-
-    def _leaving(self, now: float) -> float:
-        """Commits first: those of a member that has left are rejected."""
-        node = self._coordinator.node
-        if now >= self._leave_by:
-            if self._known and self._leave is None and node is not None:
-                self._send_leave(now, node)  # without waiting for the response
-            self._left()
-            return now
-        if self._commits.busy:
-            return self._leave_by
-        if not self._known:
-            self._left()
-            return now
-        if self._leave is None:
-            if node is not None:
-                self._send_leave(now, node)
-            else:
-                self._coordinator.want()
-        return self._leave_by
-
-    def _idle(self, now: float) -> float:
-        return INFINITY
 
     @property
     def _is_in(self) -> bool:
@@ -404,69 +281,23 @@ class ConsumerProtocol:
         regex = None if filter is None else filter.regex
         return Report(self._assignee.topics if regex is None else self._assignee.listed, regex, self._owned.report())
 
-    def _beat_if_due(self, now: float) -> float:
-        """A heartbeat is due at its time, and when there is something to report."""
-        if self._in_flight is not None:
-            return INFINITY
-        due = self._heartbeat.wait(now)
-        if due is not None and (self._told is None or self._told == self._report()):
-            return due
-        node = self._coordinator.node
-        if node is None:
-            self._heartbeat.blocked()
-            self._coordinator.want()
-            return INFINITY
-        self._heartbeat.sent(now)
-        self._beat(now, node, self.generation)
-        return INFINITY
+    def _message(self, epoch: int, report: Report | None) -> ConsumerGroupHeartbeatRequest:
+        """Without a `report` it gives back the place of this member, or of an earlier one so that this one can join."""
+        return group_heartbeat(self._config, self.member_id, epoch, report, self._told)
 
-    def _beat(self, now: float, node: int, epoch: int) -> None:
-        self._ask(now, node, epoch, self._report())
+    def _answered(self, now: float, heartbeat: HeartbeatInFlight, outcome: Outcome) -> None:
+        if heartbeat.report is None:
+            self._released_id(now, outcome)
+        else:
+            super()._answered(now, heartbeat, outcome)
 
-    def _ask(self, now: float, node: int, epoch: int, report: Report | None) -> None:
-        """Send a heartbeat; without a `report` it gives back the place of an earlier member, so that this one can join."""
-        message = group_heartbeat(self._config, self.member_id, epoch, report, self._told)
-        patience = min(self._config.request_timeout_ms / 1000, self._heartbeat.patience)
-        self._in_flight = self._heartbeat_to(node, message, now + patience, report)
-        self._outbox.send(self._in_flight)
-
-    def _heartbeat_to(self, node: int, message: Any, deadline: float, report: Report | None) -> HeartbeatInFlight:
-        address = via(self._coordinator.lane, node)
-        return HeartbeatInFlight(address, message, deadline, fit=needs_version_1, member=self, coordinator=node, report=report)
-
-    def heartbeat_ended(self, now: float, heartbeat: HeartbeatInFlight, outcome: Outcome) -> None:
-        """A heartbeat has its outcome, which counts unless the member has dropped out since."""
-        if heartbeat is self._leave:
-            self._leave_answered()
-        elif heartbeat is self._in_flight:
-            self._in_flight = None
-            if heartbeat.report is None:
-                self._released_id(now, outcome)
-            else:
-                self._answered(now, heartbeat.coordinator, heartbeat.report, outcome)
-
-    def _answered(self, now: float, node: int, report: Report, outcome: Outcome) -> None:
-        if isinstance(outcome, Failed):
-            self._unanswered(now, node, outcome)
-            return
-        answer: ConsumerGroupHeartbeatResponse = outcome.message
-        if answer.error_code:
-            self._told = None
-            self._turned_away(now, node, answer)
-            return
-        self.error, self._unreleased_since = None, None
-        self._backoff.reset()
-        self._coordinator.well()
-        self._heartbeat.interval = max(answer.heartbeat_interval_ms, 1) / 1000
+    def _enter(self, now: float, answer: ConsumerGroupHeartbeatResponse) -> None:
+        """The member is in this epoch."""
+        self._unreleased_since = None
         if answer.member_epoch <= 0:  # it is a member, and has no assignment yet
             self._rejoin(now)
             self._rest_until = now + self._heartbeat.interval
             return
-        self._told = report
-        self._enter(now, answer)
-
-    def _enter(self, now: float, answer: ConsumerGroupHeartbeatResponse) -> None:
-        """The member is in this epoch."""
         if self.state is S.JOINING:
             group, instance = self._config.group_id or "", self._config.group_instance_id
             self._move(S.STABLE)
@@ -501,47 +332,31 @@ class ConsumerProtocol:
         what = f"{'joining' if self.state is S.JOINING else 'heartbeat of'} group {group}"
         return broker_error(answer.error_code, what, answer.error_message, "ConsumerGroupHeartbeat", group=group)
 
-    def _unanswered(self, now: float, node: int, outcome: Failed) -> None:
-        self._told = None
-        reason = not_supported(str(outcome.reason)) if isinstance(outcome.reason, UnsupportedVersion) else outcome.reason
-        if not outcome.passing:
-            self.fail(reason)
-            return
-        self.error = reason
-        self._again(now, node, Reaction.REFIND, reason)
+    def _not_supported(self, reason: str | None) -> UnsupportedVersion:
+        return not_supported(reason)
 
-    def _turned_away(self, now: float, node: int, answer: ConsumerGroupHeartbeatResponse) -> None:
-        error, verdict = self._error(answer), reaction(answer.error_code)
-        self.error = error
-        if answer.error_code == UNRELEASED and self.state is S.JOINING:
+    def _turned_away(self, now: float, node: int, code: int, error: KafkaError) -> None:
+        if code == UNRELEASED and self.state is S.JOINING:
             self._wait_for_instance(now, error)
-        elif verdict is Reaction.OUTDATED and self.state is S.JOINING:  # some releases let no member that they know join again
-            self._release_first = True
-            self._rejoin(now)
-        elif answer.error_code == GONE and self._is_in:  # deleted, or classic again: joining creates it, or converts it
+        elif code == GONE and self._is_in:  # deleted, or classic again: joining creates it, or converts it
             self._react(now, Reaction.STRANGER, error)
-        elif verdict in (Reaction.FATAL, Reaction.NAMED):
-            self.fail(error)
-        elif verdict is Reaction.STRANGER and self.state is S.JOINING:
-            self._known = False
-            self._rejoin(now)
-        elif verdict in (Reaction.STRANGER, Reaction.OUTDATED):
-            self._react(now, verdict, error)
         else:
-            self._again(now, node, verdict, error)
+            super()._turned_away(now, node, code, error)
+
+    def _put_out(self, now: float, verdict: Reaction, error: KafkaError) -> None:
+        if self.state is not S.JOINING:
+            self._react(now, verdict, error)
+            return
+        if verdict is Reaction.STRANGER:
+            self._known = False
+        else:  # some releases let no member that they know join again
+            self._release_first = True
+        self._rejoin(now)
 
     def _again(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
-        """The heartbeat, or the join, is repeated."""
-        self._coordinator.retried(now, error)
-        if verdict is Reaction.DENIED:
-            self._assignee.denied(error)
         if verdict is Reaction.REFIND:
-            self._coordinator.lost(now, node, error)
             self._unreleased_since = None  # at another coordinator all sessions begin again
-        if not self._is_in:
-            self._rejoin(now)
-            return
-        self._heartbeat.start(now if verdict is Reaction.REFIND else now + self._backoff.next())
+        super()._again(now, node, verdict, error)
 
     def _wait_for_instance(self, now: float, error: KafkaError) -> None:
         """Another member has the instance id, or an earlier join of this one whose response was lost."""
@@ -560,12 +375,6 @@ class ConsumerProtocol:
         self._move(S.UNJOINED)
         if isinstance(outcome, Failed) or outcome.message.error_code:
             self._rest_until = now + self._backoff.next()
-
-    def _rejoin(self, now: float) -> None:
-        """A join was rejected."""
-        self._in_flight = None
-        self._move(S.UNJOINED)
-        self._rest_until = now + self._backoff.next()
 
     def on_commit_verdict(self, now: float, credentials: Credentials, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         """The response to a commit contained an error that concerns the member. Returns whether to send it again in the next epoch."""
@@ -592,10 +401,6 @@ class ConsumerProtocol:
         self._release_first = self._known and self._config.group_instance_id is not None
         self._lost(str(error))
 
-    def _lost(self, reason: str) -> None:
-        self._assignee.lost(self._assignee.held, reason)
-        self.drop_out()
-
     # ---------------------------------------------------------------- leaving
 
     @property
@@ -603,32 +408,21 @@ class ConsumerProtocol:
         """With which the member leaves. A static member is expected back: its partitions wait for it."""
         return LEAVES if self._config.group_instance_id is None else LEAVES_FOR_A_WHILE
 
-    def _send_leave(self, now: float, node: int) -> None:
-        message = group_heartbeat(self._config, self.member_id, self._last_epoch, None, None)
-        deadline = now + self._config.request_timeout_ms / 1000  # not `_leave_by`: a time-out would close a connection that may be shared
-        self._leave = self._heartbeat_to(node, message, deadline, None)
-        self._outbox.send(self._leave)
+    def _send_leave(self, now: float, node: int) -> HeartbeatInFlight:
+        return self._beat(now, node, self._last_epoch, None)
 
-    def _leave_answered(self) -> None:
-        """Whatever the outcome: a coordinator that did not get the request removes the member after the session time-out."""
-        if self.state is S.LEAVING:
-            self._left()
-
-    def _left(self) -> None:
-        if self.state is S.LEAVING:
-            self._move(S.UNJOINED)
-        self.generation, self._known, self._release_first = -1, False, False
-        self._leave_by, self._rest_until, self._unreleased_since = INFINITY, 0.0, None
+    def _forget_membership(self) -> None:
+        self._known, self._release_first, self._unreleased_since = False, False, None
         self._owned.clear()
         self._assignee.left()
 
-    def _move(self, to: ConsumerState) -> None:
-        self.state = MOVES.move(self.state, to)
+    def _move(self, to: MemberState) -> None:
+        super()._move(to)
         if not self._is_in:
             self.credentials = None
 
 
-STEPS: Mapping[ConsumerState, Callable[[ConsumerProtocol, float], float]] = {
+STEPS: Mapping[MemberState, Callable[[ConsumerProtocol, float], float]] = {
     S.UNJOINED: ConsumerProtocol._idle,
     S.JOINING: ConsumerProtocol._joining,
     S.STABLE: ConsumerProtocol._live,

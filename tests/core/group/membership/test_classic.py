@@ -11,8 +11,9 @@ from pykafka4.core.group.committing.offsets import Commit
 from pykafka4.core.group.coordinator import CHECK
 from pykafka4.core.group.encoding import assignment_bytes
 from pykafka4.core.group.leading.leadership import ASK_AGAIN
-from pykafka4.core.group.membership.classic import COMMITS_FIRST, MOVES, ClassicProtocol, MemberState
+from pykafka4.core.group.membership.classic import COMMITS_FIRST, ClassicProtocol, MemberState
 from pykafka4.core.group.membership.heartbeats import SOON
+from pykafka4.core.group.membership.states import CLASSIC_MOVES
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Assigned, Ended, Ending
 from pykafka4.errors import AuthorizationError, KafkaError, UnsupportedVersion
@@ -38,7 +39,7 @@ def test_only_the_moves_of_the_table_are_possible(harness: ConsumerHarness, befo
     protocol = harness.machine.membership.protocol
     assert isinstance(protocol, ClassicProtocol)
     protocol.state = before
-    if after in MOVES.table[before]:
+    if after in CLASSIC_MOVES.table[before]:
         protocol._move(after)
         assert state(harness) is after
     else:

@@ -9,8 +9,9 @@ from uuid import UUID
 import pytest
 
 from pykafka4.core import INFINITY, Failed
-from pykafka4.core.group.membership.consumer_protocol import COMMITS_FIRST, MOVES, UNRELEASED_SECONDS, ConsumerState
+from pykafka4.core.group.membership.consumer_protocol import COMMITS_FIRST, UNRELEASED_SECONDS
 from pykafka4.core.group.membership.heartbeats import SOON
+from pykafka4.core.group.membership.states import CONSUMER_MOVES, MemberState
 from pykafka4.core.group.topics.discovery import Discovery
 from pykafka4.core.group.topics.topic_filter import TopicFilter
 from pykafka4.errors import AuthorizationError, GroupError, UnsupportedVersion
@@ -28,7 +29,7 @@ from tests.core.group_member_harness import INTERVAL, UNKNOWN, GroupMember, T, U
 from tests.core.member_harness import steady
 
 
-def state(member: GroupMember) -> ConsumerState:
+def state(member: GroupMember) -> MemberState:
     return member.protocol.state
 
 
@@ -44,7 +45,7 @@ def test_the_first_heartbeat_joins_with_everything_the_coordinator_has_to_know()
     assert owned(message) == {}
     assert message.member_id == member.protocol.member_id
     assert len(message.member_id) == 36
-    assert state(member) is ConsumerState.JOINING
+    assert state(member) is MemberState.JOINING
 
 
 def test_each_member_makes_an_id_of_its_own_and_keeps_it() -> None:
@@ -70,7 +71,7 @@ def test_an_assignment_is_acknowledged_at_once() -> None:
     message = member.message
     assert (message.member_epoch, owned(message), message.subscribed_topic_names) == (3, {T: [0, 2]}, None)
     assert member.take_up() == [[tp(0), tp(2)]]
-    assert state(member) is ConsumerState.STABLE
+    assert state(member) is MemberState.STABLE
 
 
 def test_an_empty_first_assignment_reaches_the_listener_once() -> None:
@@ -145,7 +146,7 @@ def test_a_member_without_an_epoch_yet_joins_again_after_the_interval() -> None:
     member = GroupMember()
     member.find_coordinator()
     member.reply(0)
-    assert state(member) is ConsumerState.UNJOINED
+    assert state(member) is MemberState.UNJOINED
     member.run(INTERVAL)
     assert (member.message.member_epoch, member.message.subscribed_topic_names) == (0, ["t"])
 
@@ -160,13 +161,13 @@ def test_what_stays_is_read_on_while_others_are_revoked_and_acknowledged() -> No
     member.next_beat()
     member.reply(1, 1)
     assert member.ended() == [("revoked", [tp(0)])]
-    assert state(member) is ConsumerState.REVOKING
+    assert state(member) is MemberState.REVOKING
     assert member.pending(Heartbeat) == []  # it still owns the partition
     member.fetched(member.fetch_at(2), {tp(1): batch(0, 2)})
     assert [r.offset for r in member.poll()] == [0, 1]
     member.release()
     assert (member.message.member_epoch, owned(member.message)) == (1, {T: [1]})
-    assert state(member) is ConsumerState.STABLE
+    assert state(member) is MemberState.STABLE
     member.reply(2, 1, 2)
     assert member.take_up() == [[tp(2)]]
     assert member.machine.fetcher.positions[tp(1)] is kept
@@ -273,7 +274,7 @@ def test_a_member_that_was_put_out_loses_its_partitions_and_joins_when_they_are_
     member.next_beat()
     member.reply(error=error)
     assert member.ended() == [("lost", [tp(0)])]
-    assert state(member) is ConsumerState.UNJOINED
+    assert state(member) is MemberState.UNJOINED
     assert member.machine.status(member.now)["generation"] == -1
     assert member.pending(Heartbeat) == []
     member.release()
@@ -284,7 +285,7 @@ def test_a_join_to_a_group_that_cannot_be_converted_is_refused_for_good() -> Non
     member = GroupMember()
     member.find_coordinator()
     member.reply(error="GROUP_ID_NOT_FOUND")
-    assert state(member) is ConsumerState.FATAL
+    assert state(member) is MemberState.FATAL
 
 
 def test_a_fenced_static_member_gives_up_its_place_before_it_joins_again() -> None:
@@ -355,7 +356,7 @@ def test_what_no_retry_can_help_is_raised_with_the_coordinators_words(error: str
     member = GroupMember()
     member.find_coordinator()
     member.reply(error=error, error_message="because")
-    assert state(member) is ConsumerState.FATAL
+    assert state(member) is MemberState.FATAL
     member.reader.drain()
     assert error in str(member.reader.fatal)
     assert "because" in str(member.reader.fatal)
@@ -441,7 +442,7 @@ def test_an_instance_id_that_stays_in_use_is_an_error() -> None:
     member = GroupMember(group_instance_id="i")
     member.find_coordinator()
     for _ in range(100):
-        if state(member) is ConsumerState.FATAL:
+        if state(member) is MemberState.FATAL:
             break
         member.reply(error="UNRELEASED_INSTANCE_ID" if member.message.member_epoch == 0 else "FENCED_INSTANCE_ID")
         member.run(2)
@@ -472,7 +473,7 @@ def test_the_time_for_an_instance_id_begins_again(what: str) -> None:
         member.find_coordinator(2)
     assert member.message.member_epoch == 0
     member.reply(error="UNRELEASED_INSTANCE_ID")
-    assert state(member) is ConsumerState.UNJOINED
+    assert state(member) is MemberState.UNJOINED
 
 
 # ---- leaving
@@ -548,7 +549,7 @@ def test_partitions_that_are_not_released_in_time_are_lost() -> None:
         member.run(INTERVAL)
     assert member.message.member_epoch == -1
     member.reply(-1)
-    assert state(member) is ConsumerState.UNJOINED
+    assert state(member) is MemberState.UNJOINED
     assert sorted(parts for _, parts in member.ended()) == [[tp(0)], [tp(1)]]
 
 
@@ -809,5 +810,5 @@ def test_a_topic_that_is_not_found_does_not_have_all_topics_listed_every_second_
 
 
 def test_the_table_of_states_has_every_state() -> None:
-    assert set(MOVES.table) == set(ConsumerState)
+    assert set(CONSUMER_MOVES.table) < set(MemberState)
     assert UNKNOWN not in (T, U)

@@ -1,0 +1,356 @@
+"""A group member as its coordinator knows it, whatever the protocol: joining, heartbeats, leaving.
+
+Invariant: losing the coordinator only delays requests; only the coordinator's responses, or a time-out, end the membership.
+
+`CoordinatedMember` has the states and the way out of a group. `HeartbeatMember` adds a protocol in which the heartbeat is the only
+request: it joins, reports what changed, and leaves (KIP-848, KIP-932). `OfAssignee` is the side of consumer groups that faces the
+application.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from random import Random
+from typing import Any, ClassVar
+
+import attrs
+
+from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.group.membership.heartbeats import FIRST_INTERVAL, HeartbeatTimer
+from pykafka4.core.group.membership.protocol import Assignee, CommitsInFlight
+from pykafka4.core.group.membership.states import MemberState
+from pykafka4.core.group.reactions import Reaction, reaction
+from pykafka4.core.metadata.coordinators import Coordinator
+from pykafka4.core.network.network import via
+from pykafka4.core.outbox import Outbox
+from pykafka4.errors import KafkaError, UnsupportedVersion
+from pykafka4.options.config import ClientConfig
+
+__all__ = ["CoordinatedMember", "HeartbeatInFlight", "HeartbeatMember", "OfAssignee"]
+
+S = MemberState
+
+
+class CoordinatedMember(ABC):
+    """One member of a group, identified by a member id and a generation, or epoch."""
+
+    moves: ClassVar[Transitions[MemberState]]
+
+    def __init__(self, config: ClientConfig, coordinator: Coordinator, random: Random, outbox: Outbox, interval: float) -> None:
+        """`interval` in seconds, between heartbeats."""
+        self._coordinator, self._outbox = coordinator, outbox
+        self._backoff = Backoff.retry(config, random)
+        self._timeout = config.request_timeout_ms / 1000
+        self.state = S.UNJOINED
+        self.member_id = ""
+        self.generation = -1
+        self.error: KafkaError | None = None  # the last error
+        self._heartbeat = HeartbeatTimer(interval)
+        self._rest_until = 0.0  # of a member that is out
+        self._leave_by = INFINITY
+        self._leave: Request | None = None  # the request that leaves the group, in flight
+
+    @property
+    def is_out(self) -> bool:
+        """Whether the member is out of the group, and `join` would change that."""
+        return self.state is S.UNJOINED
+
+    def start_over(self) -> None:
+        """The subscription changed: a member that was rejected tries again."""
+        if self.state is S.FATAL:
+            self._move(S.UNJOINED)
+
+    def drop_out(self) -> None:
+        """All partitions are lost, so this generation is over for this member. No request is sent."""
+        self.generation = -1
+        self._ignore_responses()
+        if self.state is not S.UNJOINED:
+            self._move(S.UNJOINED)
+
+    def fail(self, error: KafkaError) -> None:
+        """An error that is not retriable."""
+        if self.state is S.FATAL:
+            return
+        self.error = error
+        if self.state is S.LEAVING:  # then it cannot tell the coordinator
+            self._left()
+            return
+        self._lost(str(error))
+        self._move(S.FATAL)
+        self._refused(error)
+
+    def _move(self, to: MemberState) -> None:
+        self.state = self.moves.move(self.state, to)
+
+    # ---------------------------------------------------------------- leaving
+
+    def _begin_leaving(self, now: float, by: float) -> None:
+        """Tell the coordinator, so that the other members need not wait for the end of the session."""
+        if self.state is S.LEAVING:
+            self._leave_by = min(by, self._leave_by)
+            return
+        self.start_over()
+        self._ignore_responses()
+        self._move(S.LEAVING)
+        self._leave_by, self._leave = by, None
+        self._leaving(now)
+
+    def _leaving(self, now: float) -> float:
+        """Commits first: those of a member that has left are rejected. At the deadline LeaveGroup is sent all the same."""
+        node, late = self._coordinator.node, now >= self._leave_by
+        if self._may_be_known and self._leave is None and (late or not self._commits_under_way):
+            if node is not None:
+                self._leave = self._send_leave(now, node)
+            elif not late:
+                self._coordinator.want()
+        if late or not (self._may_be_known or self._commits_under_way):
+            self._left()
+            return now
+        return self._leave_by
+
+    def _leave_answered(self) -> None:
+        """Whatever the outcome: a coordinator that did not get the request removes the member after the session time-out."""
+        if self.state is S.LEAVING:
+            self._left()
+
+    def _left(self) -> None:
+        self._move(S.UNJOINED)
+        self.generation, self._leave_by, self._rest_until = -1, INFINITY, 0.0
+        self._forget_membership()
+
+    # ---------------------------------------------------------------- the protocol's part
+
+    @property
+    @abstractmethod
+    def _may_be_known(self) -> bool:
+        """Whether the coordinator may know a member that has to leave."""
+
+    @property
+    @abstractmethod
+    def _commits_under_way(self) -> bool:
+        """Whether commits are not complete that need the membership."""
+
+    @abstractmethod
+    def _ignore_responses(self) -> None:
+        """Responses to requests in flight no longer count."""
+
+    @abstractmethod
+    def _send_leave(self, now: float, node: int) -> Request:
+        """Send the request that leaves the group, with the whole request time-out: a time-out closes a connection that may be shared."""
+
+    @abstractmethod
+    def _forget_membership(self) -> None:
+        """The member has left: forget its identity at the coordinator, and report that it left."""
+
+    @abstractmethod
+    def _lost(self, reason: str) -> None:
+        """The member is out of the group: all its partitions are lost."""
+
+    @abstractmethod
+    def _refused(self, error: KafkaError) -> None:
+        """Report an error that is not retriable."""
+
+
+class OfAssignee(CoordinatedMember):
+    """A member of a consumer group: its partitions are its assignee's."""
+
+    _assignee: Assignee
+    _commits: CommitsInFlight
+
+    @property
+    def _commits_under_way(self) -> bool:
+        return self._commits.busy
+
+    def _lost(self, reason: str) -> None:
+        self._assignee.lost(self._assignee.held, reason)
+        self.drop_out()
+
+    def _refused(self, error: KafkaError) -> None:
+        self._assignee.refused(error)
+
+    def _denied(self, error: KafkaError) -> None:
+        self._assignee.denied(error)
+
+    def gone(self) -> None:
+        """The subscription ended."""
+
+    def _idle(self, now: float) -> float:
+        return INFINITY
+
+
+@attrs.define(eq=False)
+class HeartbeatInFlight(Request):
+    """A heartbeat of a `HeartbeatMember` without a response."""
+
+    member: HeartbeatMember = attrs.field(kw_only=True)
+    coordinator: int = attrs.field(kw_only=True)
+    report: Any = attrs.field(kw_only=True)  # None: the member gives up its place
+
+    def on_reply(self, now: float, outcome: Outcome) -> None:
+        """See `Request`."""
+        self.member.heartbeat_ended(now, self, outcome)
+
+
+class HeartbeatMember(CoordinatedMember):
+    """A member whose only request is a heartbeat. A heartbeat has only what the coordinator does not know yet.
+
+    A response that is lost may have changed the epoch. So the heartbeat after it is a full one.
+    """
+
+    fit: ClassVar[Callable[[Any, int], None] | None] = None  # see `Request.fit`
+
+    def __init__(self, config: ClientConfig, coordinator: Coordinator, lane: int, random: Random, outbox: Outbox) -> None:
+        super().__init__(config, coordinator, random, outbox, FIRST_INTERVAL)
+        self._lane = lane
+        self._told: Any = None  # the report that the coordinator has; None: the next heartbeat is a full one
+        self._in_flight: HeartbeatInFlight | None = None  # responses to other heartbeats are ignored
+        self._known = False  # the coordinator may know this member
+
+    @property
+    def _may_be_known(self) -> bool:
+        return self._known
+
+    def _ignore_responses(self) -> None:
+        self._in_flight = None
+
+    def join(self, now: float) -> float:
+        """Join as soon as the coordinator is known; returns when to try again."""
+        if now < self._rest_until:
+            return self._rest_until
+        if not self._has_topics:
+            return INFINITY
+        node = self._coordinator.node
+        if node is None:
+            self._coordinator.want()
+            return INFINITY
+        self._told = None
+        self._heartbeat.interval = FIRST_INTERVAL
+        self._move(S.JOINING)
+        self._send_join(now, node)
+        return INFINITY
+
+    def _send_join(self, now: float, node: int) -> None:
+        self._known = True
+        self._in_flight = self._beat(now, node, 0, self._report())
+
+    def _beat_if_due(self, now: float) -> float:
+        """A heartbeat is due at its time, and when there is something to report."""
+        if self._in_flight is not None:
+            return INFINITY
+        due = self._heartbeat.wait(now)
+        if due is not None and (self._told is None or self._told == self._report()):
+            return due
+        node = self._coordinator.node
+        if node is None:
+            self._heartbeat.blocked()
+            self._coordinator.want()
+            return INFINITY
+        self._heartbeat.sent(now)
+        self._in_flight = self._beat(now, node, self.generation, self._report())
+        return INFINITY
+
+    def _beat(self, now: float, node: int, epoch: int, report: Any) -> HeartbeatInFlight:
+        """Send a heartbeat; without a `report` it gives up the place of this member, or of an earlier one."""
+        patience = self._timeout if self.state is S.LEAVING else min(self._timeout, self._heartbeat.patience)
+        address, message = via(self._lane, node), self._message(epoch, report)
+        request = HeartbeatInFlight(address, message, now + patience, fit=type(self).fit, member=self, coordinator=node, report=report)
+        self._outbox.send(request)
+        return request
+
+    def heartbeat_ended(self, now: float, heartbeat: HeartbeatInFlight, outcome: Outcome) -> None:
+        """A heartbeat has its outcome, which counts unless the member has dropped out since."""
+        if heartbeat is self._leave:
+            self._leave_answered()
+        elif heartbeat is self._in_flight:
+            self._in_flight = None
+            self._answered(now, heartbeat, outcome)
+
+    def _answered(self, now: float, heartbeat: HeartbeatInFlight, outcome: Outcome) -> None:
+        node = heartbeat.coordinator
+        if isinstance(outcome, Failed):
+            self._unanswered(now, node, outcome)
+            return
+        if outcome.message.error_code:
+            self._told = None
+            self.error = self._error(outcome.message)
+            self._turned_away(now, node, outcome.message.error_code, self.error)
+            return
+        self.error, self._told = None, heartbeat.report
+        self._backoff.reset()
+        self._coordinator.well()
+        self._heartbeat.interval = max(outcome.message.heartbeat_interval_ms, 1) / 1000
+        self._enter(now, outcome.message)
+
+    def _unanswered(self, now: float, node: int, outcome: Failed) -> None:
+        self._told = None
+        reason = self._not_supported(str(outcome.reason)) if isinstance(outcome.reason, UnsupportedVersion) else outcome.reason
+        if not outcome.passing:
+            self.fail(reason)
+            return
+        self.error = reason
+        self._again(now, node, Reaction.REFIND, reason)
+
+    def _turned_away(self, now: float, node: int, code: int, error: KafkaError) -> None:
+        """The response contained an error."""
+        verdict = reaction(code)
+        if verdict in (Reaction.FATAL, Reaction.NAMED):
+            self.fail(error)
+        elif verdict in (Reaction.STRANGER, Reaction.OUTDATED):
+            self._put_out(now, verdict, error)
+        else:
+            self._again(now, node, verdict, error)
+
+    def _again(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
+        """The heartbeat, or the join, is repeated."""
+        self._coordinator.retried(now, error)
+        if verdict is Reaction.DENIED:
+            self._denied(error)
+        if verdict is Reaction.REFIND:
+            self._coordinator.lost(now, node, error)
+        if self.state is S.JOINING:
+            self._rejoin(now)
+            return
+        self._heartbeat.start(now if verdict is Reaction.REFIND else now + self._backoff.next())
+
+    def _rejoin(self, now: float) -> None:
+        """A join was rejected, or the coordinator has put the member out."""
+        self._in_flight, self._told, self.generation = None, None, -1
+        self._move(S.UNJOINED)
+        self._rest_until = now + self._backoff.next()
+
+    # ---------------------------------------------------------------- the protocol's part
+
+    @property
+    @abstractmethod
+    def _has_topics(self) -> bool:
+        """Whether there is anything to join for."""
+
+    @abstractmethod
+    def _report(self) -> Any:
+        """What this member reports."""
+
+    @abstractmethod
+    def _message(self, epoch: int, report: Any) -> Any:
+        """The request, with as much of `report` as the coordinator does not have."""
+
+    @abstractmethod
+    def _enter(self, now: float, answer: Any) -> None:
+        """The member is in the group."""
+
+    @abstractmethod
+    def _put_out(self, now: float, verdict: Reaction, error: KafkaError) -> None:
+        """The coordinator does not know this member, or not in this epoch."""
+
+    @abstractmethod
+    def _error(self, answer: Any) -> KafkaError:
+        """The error in a response."""
+
+    @abstractmethod
+    def _not_supported(self, reason: str | None) -> UnsupportedVersion:
+        """The error for brokers without the protocol."""
+
+    @abstractmethod
+    def _denied(self, error: KafkaError) -> None:
+        """Report that a right is missing."""

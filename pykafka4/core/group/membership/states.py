@@ -1,0 +1,79 @@
+"""States of a group member, and one table of transitions for each protocol. Invariant: a move outside the table raises an error."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+from pykafka4.core import Transitions
+
+__all__ = ["CLASSIC_MOVES", "CONSUMER_MOVES", "OUT", "SHARE_MOVES", "MemberState"]
+
+
+class MemberState(enum.Enum):
+    """The state of this member. `status()` shows the value as the state, and `meaning` as the reason."""
+
+    UNJOINED = "unjoined"
+    JOINING = "joining"
+    SYNCING = "syncing"
+    STABLE = "stable"
+    REVOKING = "revoking"
+    REJOINING = "rejoining"
+    LEAVING = "leaving"
+    FATAL = "fatal"
+
+    @property
+    def meaning(self) -> str | None:
+        """None in the normal state."""
+        return _MEANINGS.get(self)
+
+
+S = MemberState
+_MEANINGS = {
+    S.UNJOINED: "not a member",
+    S.JOINING: "waiting for the coordinator, which in a classic group waits for the other members",
+    S.SYNCING: "waiting for its assignment",
+    S.REVOKING: "waiting for the application to release revoked partitions; the others are read",
+    S.REJOINING: "keeps its partitions, and joins again as soon as it can",
+    S.LEAVING: "leaving the group",
+    S.FATAL: "rejected by the group; it joins again when the subscription changes",
+}
+
+CLASSIC_MOVES: Final = Transitions(
+    "group member",
+    {
+        S.UNJOINED: {S.JOINING, S.LEAVING, S.FATAL},
+        S.JOINING: {S.SYNCING, S.REJOINING, S.UNJOINED, S.LEAVING, S.FATAL},
+        S.SYNCING: {S.STABLE, S.REJOINING, S.UNJOINED, S.LEAVING, S.FATAL},
+        S.STABLE: {S.REVOKING, S.REJOINING, S.UNJOINED, S.LEAVING, S.FATAL},
+        S.REVOKING: {S.REJOINING, S.UNJOINED, S.LEAVING, S.FATAL},
+        S.REJOINING: {S.JOINING, S.REVOKING, S.UNJOINED, S.LEAVING, S.FATAL},
+        S.LEAVING: {S.UNJOINED},
+        S.FATAL: {S.UNJOINED},
+    },
+    {**_MEANINGS, S.STABLE: "has its partitions and sends heartbeats"},
+)
+CONSUMER_MOVES: Final = Transitions(
+    "group member of the consumer protocol",
+    {
+        S.UNJOINED: {S.JOINING, S.LEAVING, S.FATAL},
+        S.JOINING: {S.STABLE, S.UNJOINED, S.LEAVING, S.FATAL},
+        S.STABLE: {S.REVOKING, S.UNJOINED, S.LEAVING, S.FATAL},
+        S.REVOKING: {S.STABLE, S.UNJOINED, S.LEAVING, S.FATAL},
+        S.LEAVING: {S.UNJOINED},
+        S.FATAL: {S.UNJOINED},
+    },
+    {**_MEANINGS, S.STABLE: "sends heartbeats, and reads what it is assigned"},
+)
+SHARE_MOVES: Final = Transitions(
+    "member of a share group",
+    {
+        S.UNJOINED: {S.JOINING, S.LEAVING, S.FATAL},
+        S.JOINING: {S.STABLE, S.UNJOINED, S.LEAVING, S.FATAL},
+        S.STABLE: {S.UNJOINED, S.LEAVING, S.FATAL},
+        S.LEAVING: {S.UNJOINED},
+        S.FATAL: {S.UNJOINED},
+    },
+    {**_MEANINGS, S.STABLE: "sends heartbeats, and acquires records of what it is assigned"},
+)
+OUT: Final = (S.UNJOINED, S.LEAVING, S.FATAL)  # of the group, or about to be
