@@ -65,10 +65,12 @@ def shown_unless_secret(value: object) -> str:
     return shown(value) if isinstance(value, str) and "@" not in value else with_article(type(value).__name__)
 
 
-def listed(items: Sequence[T], text: Callable[[T], str] = str, between: str = ", ", before_more: str = " ") -> str:
-    """The first SHOWN_MEMBERS of `items` for a message, and how many more there are."""
-    more = f"{before_more}and {len(items) - SHOWN_MEMBERS} more" if len(items) > SHOWN_MEMBERS else ""
-    return between.join(map(text, items[:SHOWN_MEMBERS])) + more
+def listed(
+    items: Sequence[T], text: Callable[[T], str] = str, between: str = ", ", before_more: str = " ", most: int = SHOWN_MEMBERS
+) -> str:
+    """The first `most` of `items` for a message, and how many more there are: `orders-0, orders-1 and 4 more`."""
+    more = f"{before_more}and {len(items) - most} more" if len(items) > most else ""
+    return between.join(map(text, items[:most])) + more
 
 
 def with_article(noun: str) -> str:

@@ -17,7 +17,7 @@ import attrs
 from pykafka4.core import INFINITY
 from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.values import EXPIRED, AcknowledgeType, Acquired, Report, lock_lost
-from pykafka4.errors import ConfigError, CorruptRecord, KafkaError, RecordLockLost, RecordTooLarge
+from pykafka4.errors import ConfigError, CorruptRecord, KafkaError, RecordLockLost, RecordTooLarge, listed
 from pykafka4.records import TopicPartition
 from pykafka4.share.record import ShareRecord
 from pykafka4.wire.records.compression import decompress
@@ -347,8 +347,7 @@ def _why_lost(record: ShareRecord, now: float) -> str | None:
 
 def name_some(records: list[ShareRecord]) -> str:
     """The first records, for messages."""
-    shown = ", ".join(f"{each.topic}-{each.partition} offset {each.offset}" for each in records[:SHOWN])
-    return shown + (f" and {len(records) - SHOWN} more" if len(records) > SHOWN else "")
+    return listed(records, lambda each: f"{each.topic}-{each.partition} offset {each.offset}", most=SHOWN)
 
 
 def _decompress(codec: int, data: Any, max_size: int) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -69,6 +69,13 @@ class OfGroups(Question[str, "GroupDescription | Unknown"]):
     def __init__(self, address: Callable[[int], str]) -> None:
         self._address = address
 
+    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, GroupDescription | Refusal | Unknown]:
+        """One row for each."""
+        return {row.group_id: self._described(row, reply.node) for row in reply.message.groups}
+
+    def _described(self, row: Any, node: int) -> GroupDescription | Refusal | Unknown:
+        raise NotImplementedError
+
 
 class DescribeClassic(OfGroups):
     """State and members of classic groups; Unknown for a group that the classic protocol does not know."""
@@ -78,10 +85,6 @@ class DescribeClassic(OfGroups):
     def message(self, keys: Sequence[str]) -> DescribeGroupsRequest:
         """About all."""
         return DescribeGroupsRequest(groups=list(keys))
-
-    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, GroupDescription | Refusal | Unknown]:
-        """One row for each."""
-        return {row.group_id: self._described(row, reply.node) for row in reply.message.groups}
 
     def _described(self, row: DescribeGroupsResponse.Group, node: int) -> GroupDescription | Refusal | Unknown:
         if row.error_code == NOT_FOUND or (not row.error_code and row.group_state == DEAD):
@@ -120,10 +123,6 @@ class DescribeConsumer(OfGroups):
     def message(self, keys: Sequence[str]) -> ConsumerGroupDescribeRequest:
         """About all."""
         return ConsumerGroupDescribeRequest(group_ids=list(keys))
-
-    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, GroupDescription | Refusal | Unknown]:
-        """One row for each."""
-        return {row.group_id: self._described(row, reply.node) for row in reply.message.groups}
 
     def _described(self, row: ConsumerGroupDescribeResponse.Group, node: int) -> GroupDescription | Refusal | Unknown:
         if row.error_code == NOT_FOUND:

@@ -15,7 +15,7 @@ from pykafka4.core.outbox import Outbox
 from pykafka4.errors import KafkaError
 from pykafka4.options.config import ConsumerConfig
 
-__all__ = ["GroupCoordinator"]
+__all__ = ["GroupCoordinator", "MembersCoordinator"]
 
 CHECK = 10.0  # seconds between checks with other brokers, while the coordinator holds back a response, that it still is the coordinator
 
@@ -32,7 +32,16 @@ class CheckInFlight(Request):
         self.coordinator.checked(now, self.checked, outcome)
 
 
-class GroupCoordinator(Coordinator):
+class MembersCoordinator(Coordinator):
+    """The coordinator of a group, whose members react to its errors."""
+
+    __slots__ = ()
+
+    def _is_final(self, code: int) -> bool:
+        return reaction(code) in (Reaction.FATAL, Reaction.DENIED)
+
+
+class GroupCoordinator(MembersCoordinator):
     """The coordinator of the group, with connections of its own."""
 
     __slots__ = ("_checked_at", "join_lane", "lane")
@@ -58,9 +67,6 @@ class GroupCoordinator(Coordinator):
     def address(self) -> int | None:
         """The coordinator by the connection for everything but joins; None while it is unknown."""
         return None if self.node is None else via(self.lane, self.node)
-
-    def _is_final(self, code: int) -> bool:
-        return reaction(code) in (Reaction.FATAL, Reaction.DENIED)
 
     def renew_join_lane(self) -> None:
         """Abandon a JoinGroup or SyncGroup that is still held back, so that the next one does not wait behind it."""

@@ -7,13 +7,14 @@ from random import Random
 from typing import Any
 
 from pykafka4.core import INFINITY, Effects
+from pykafka4.core.group.coordinator import MembersCoordinator
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.coordinators import GROUP, Coordinator
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
 from pykafka4.core.outbox import Outbox
 from pykafka4.core.share.mailbox import Mailbox
-from pykafka4.core.share.member import ShareCoordinator, ShareMember
+from pykafka4.core.share.member import ShareMember
 from pykafka4.core.share.requests import not_supported
 from pykafka4.core.share.source import Context
 from pykafka4.core.share.sources import Parts, Sources
@@ -34,7 +35,7 @@ class ShareMachine:
         self._outbox = outbox = Outbox()
         self._lanes = (network.new_lane(), network.new_lane())
         group_lane, fetch_lane = self._lanes
-        self.coordinator = ShareCoordinator(config, network, cluster, GROUP, config.group, random, outbox, self)
+        self.coordinator = MembersCoordinator(config, network, cluster, GROUP, config.group, random, outbox, self)
         self.member = ShareMember(config, self.coordinator, group_lane, mailbox, random, outbox, self)
         context = Context(config, self.member.member_id, fetch_lane, cluster, recovery, mailbox, random, outbox, self)
         self.sources = Sources(context)

@@ -13,10 +13,10 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from pykafka4.core import INFINITY
+from pykafka4.core.group.coordinator import MembersCoordinator
 from pykafka4.core.group.membership.coordinated import HeartbeatInFlight, HeartbeatMember
 from pykafka4.core.group.membership.states import SHARE_MOVES, MemberState
-from pykafka4.core.group.reactions import Reaction, reaction
-from pykafka4.core.metadata.coordinators import Coordinator
+from pykafka4.core.group.reactions import Reaction
 from pykafka4.core.outbox import Outbox
 from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.sources import Parts
@@ -26,22 +26,13 @@ from pykafka4.logs import get_log
 from pykafka4.options.share import ShareConsumerConfig
 from pykafka4.wire.protocol.messages_share import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
-__all__ = ["ShareCoordinator", "ShareMember"]
+__all__ = ["ShareMember"]
 
 log = get_log("pykafka4.share")
 
 LEAVES: Final = -1  # an epoch
 UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_VERSION"].code
 S = MemberState
-
-
-class ShareCoordinator(Coordinator):
-    """The coordinator of the share group."""
-
-    __slots__ = ()
-
-    def _is_final(self, code: int) -> bool:
-        return reaction(code) in (Reaction.FATAL, Reaction.DENIED)
 
 
 class ShareAssignee(Protocol):
@@ -62,7 +53,7 @@ class ShareMember(HeartbeatMember):
     def __init__(
         self,
         config: ShareConsumerConfig,
-        coordinator: ShareCoordinator,
+        coordinator: MembersCoordinator,
         lane: int,
         mailbox: Mailbox,
         random: Random,

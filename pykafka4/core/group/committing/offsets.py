@@ -19,7 +19,7 @@ from pykafka4.core.metadata.cluster import MISSING
 from pykafka4.core.network.call import Call, Next, Verdict, unanswered
 from pykafka4.core.outbox import Outbox
 from pykafka4.core.subscription import Credentials
-from pykafka4.errors import ClosedError, GroupError, KafkaError, broker_error
+from pykafka4.errors import ClosedError, GroupError, KafkaError, broker_error, listed
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -46,9 +46,8 @@ AGAIN: Final = {Reaction.RETRY: Next.RETRY, Reaction.STALE: Next.RETRY, Reaction
 
 
 def names_of(tps: Collection[TopicPartition]) -> str:
-    """A short list for messages: `orders-0, orders-1, orders-2 and 4 more`."""
-    shown = ", ".join(str(tp) for tp in sorted(tps)[:3])
-    return shown + (f" and {len(tps) - 3} more" if len(tps) > 3 else "")
+    """A short list for messages."""
+    return listed(sorted(tps), most=3)
 
 
 @attrs.define(eq=False)

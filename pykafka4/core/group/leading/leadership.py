@@ -17,14 +17,14 @@ from itertools import islice
 from typing import Any, Final
 
 from pykafka4.assignors.interface import Assignor, GroupMember
-from pykafka4.core import INFINITY, Failed, Job, Outcome, Threads
+from pykafka4.core import INFINITY, Failed, Job, Outcome
 from pykafka4.core.group.encoding import assigned_partitions, group_members
 from pykafka4.core.group.leading.dealing import Deal, Placement
-from pykafka4.core.group.leading.strategies import Strategies, is_builtin
+from pykafka4.core.group.leading.strategies import AssignorCalls, Strategies, is_builtin
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.outbox import Outbox
-from pykafka4.errors import DecodeError, KafkaError
+from pykafka4.errors import DecodeError, KafkaError, listed
 from pykafka4.errors.words import visible
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
@@ -47,6 +47,7 @@ class Leadership:
     __slots__ = (
         "_assign_by",
         "_assignor",
+        "_calls",
         "_changes",
         "_cluster",
         "_deal",
@@ -64,9 +65,7 @@ class Leadership:
         "_silent",
         "_steps",
         "_strategies",
-        "_stuck",
         "_topics",
-        "_waits",
         "_wanted",
         "_where",
         "ask_at",
@@ -89,8 +88,7 @@ class Leadership:
         self._wanted: set[str] = set()  # topics whose metadata is kept up to date for this leader
         self._deal: Deal | None = None  # under way on a helper
         self._shares: Mapping[str, bytes] | KafkaError | None = None  # its result
-        self._stuck = False  # an application's assignor has not returned yet
-        self._waits: Job | None = None  # the assignment to begin when it has: the rebalance for which it was called is over
+        self._calls = AssignorCalls(outbox)
         self._members: tuple[GroupMember, ...] = ()
         self.ask_at = INFINITY  # when to send `question`
         self._dealt: dict[str, int] | None = None  # partitions per topic in the last assignment; None: unknown
@@ -201,10 +199,8 @@ class Leadership:
                 denied.append(topic)
             yield
         if denied:  # other members may be allowed to: nothing else would tell why they get no partitions
-            names = ", ".join(denied[:MOST_NAMED]) + (f" and {len(denied) - MOST_NAMED} more" if len(denied) > MOST_NAMED else "")
-            log.warning(
-                "%s: this member leads the group and may not describe these topics, so nobody is assigned them: %s", self._where, names
-            )
+            names, what = listed(denied, most=MOST_NAMED), "leads the group and may not describe these topics, so nobody is assigned them"
+            log.warning("%s: this member %s: %s", self._where, what, names)
 
     def _begin(self) -> None:
         """Assign: at once, or on a helper."""
@@ -215,27 +211,15 @@ class Leadership:
             self._shares = deal.attempt()
             return
         self.due = self._assign_by
-        foreign = not is_builtin(self._assignor)
 
         def then(now: float, shares: Mapping[str, bytes] | KafkaError) -> None:
-            if foreign:
-                self._returned()
             if deal is self._deal:
                 self._shares = shares
 
-        job = Job(deal.attempt, then, Threads.ASSIGNORS if foreign else Threads.HELPER)
-        if foreign and self._stuck:  # one thread at most waits for an application's assignor that hangs
-            self._waits = job
-            return
-        self._stuck = self._stuck or foreign
-        self._outbox.start(job)
-
-    def _returned(self) -> None:
-        """An application's assignor has returned: begin what waits for that."""
-        job, self._waits = self._waits, None
-        self._stuck = job is not None
-        if job is not None:
-            self._outbox.start(job)
+        if is_builtin(self._assignor):
+            self._outbox.start(Job(deal.attempt, then))
+        else:
+            self._calls.start(deal.attempt, then)
 
     def _finish(self, now: float) -> Mapping[str, bytes] | None:
         deal, shares = self._deal, self._shares
@@ -271,7 +255,8 @@ class Leadership:
     def abandon(self) -> None:
         """The join or sync failed, or another one begins."""
         self.due = self.ask_at = INFINITY
-        self._deal = self._shares = self._reading = self._steps = self._waits = None
+        self._deal = self._shares = self._reading = self._steps = None
+        self._calls.abandon()
         self._placements, self._placements_known = {}, False
 
     def resign(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pykafka4.assignors.builtin import ASSIGNORS
 from pykafka4.assignors.interface import Assignor, SendsUserData
@@ -15,7 +15,7 @@ from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 
-__all__ = ["Strategies", "UserData", "is_builtin"]
+__all__ = ["AssignorCalls", "Strategies", "UserData", "is_builtin"]
 
 log = get_log("pykafka4.group")
 
@@ -30,19 +30,48 @@ def is_builtin(assignor: Assignor) -> bool:
     return type(assignor) in _OURS
 
 
+class AssignorCalls:
+    """Calls of an application's assignor, one at a time: an assignor that hangs holds one thread, however often the group rebalances."""
+
+    __slots__ = ("_outbox", "_running", "_waits")
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._running = False
+        self._waits: Job | None = None  # the next call: the rebalance for which the running one was made is over
+
+    def start(self, run: Callable[[], Any], then: Callable[[float, Any], None]) -> None:
+        """Call `run` as soon as the last call has returned, unless another call replaces this one before; `then` gets the result."""
+        self._waits = Job(run, partial(self._returned, then), Threads.ASSIGNORS)
+        if not self._running:
+            self._begin()
+
+    def abandon(self) -> None:
+        """The call that waits is not needed any more."""
+        self._waits = None
+
+    def _begin(self) -> None:
+        job, self._waits = self._waits, None
+        self._running = job is not None
+        if job is not None:
+            self._outbox.start(job)
+
+    def _returned(self, then: Callable[[float, Any], None], now: float, result: Any) -> None:
+        self._begin()
+        then(now, result)
+
+
 class Strategies:
     """The assignors of `partition_assignment_strategy`, in order of preference, and what this member was assigned last."""
 
     __slots__ = (
+        "_calls",
         "_generation",
         "_last",
         "_listens",
         "_makes_data",
-        "_outbox",
         "_patience",
         "_previous",
-        "_stuck",
-        "_waits",
         "_where",
         "by_name",
         "due",
@@ -51,7 +80,7 @@ class Strategies:
 
     def __init__(self, config: ConsumerConfig, where: str, outbox: Outbox) -> None:
         """`where` precedes log lines: the client id and the group."""
-        self._where, self._outbox = where, outbox
+        self._where, self._calls = where, AssignorCalls(outbox)
         self._patience = config.session_timeout_ms / 1000 * PATIENCE
         listed = [ASSIGNORS[each] if isinstance(each, str) else each for each in config.partition_assignment_strategy]
         self.rack = config.client_rack
@@ -62,8 +91,6 @@ class Strategies:
         self._generation = -1
         self.due = INFINITY  # the user data asked for must be there by then
         self._listens: Callable[[float, UserData | KafkaError], None] | None = None
-        self._stuck = False  # an application's assignor has not returned user data yet
-        self._waits: Job | None = None  # what to ask when it has: the join for which it was asked is over
 
     def assigned(self, assignor: str | None, partitions: Iterable[TopicPartition], generation: int) -> None:
         """This member was assigned `partitions`."""
@@ -80,15 +107,7 @@ class Strategies:
             then(now, data | {name: question() for name, question in questions.items()})
             return
         self._listens, self.due = then, now + self._patience
-        job = Job(partial(self._attempt, data, questions), partial(self._answered, then), Threads.ASSIGNORS)
-        if self._stuck:  # one thread at most waits for an assignor that hangs
-            self._waits = job
-        else:
-            self._begin(job)
-
-    def _begin(self, job: Job) -> None:
-        self._waits, self._stuck = None, True
-        self._outbox.start(job)
+        self._calls.start(partial(self._attempt, data, questions), partial(self._answered, then))
 
     def check(self, now: float) -> float:
         """Give up if the user data is overdue; returns when to check again."""
@@ -99,12 +118,10 @@ class Strategies:
 
     def abandon(self) -> None:
         """The answer is not wanted any more."""
-        self._listens, self.due, self._waits = None, INFINITY, None
+        self._listens, self.due = None, INFINITY
+        self._calls.abandon()
 
     def _answered(self, then: Callable[[float, UserData | KafkaError], None], now: float, data: UserData | KafkaError) -> None:
-        self._stuck = False
-        if self._waits is not None:
-            self._begin(self._waits)
         if then is self._listens:
             self.abandon()
             then(now, data)

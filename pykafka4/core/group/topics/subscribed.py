@@ -18,7 +18,7 @@ from pykafka4.core.group.topics.topic_filter import TopicFilter
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import MISSING, Cluster
 from pykafka4.core.subscription import Lasting, Start, Trouble
-from pykafka4.errors import AuthorizationError, KafkaError
+from pykafka4.errors import AuthorizationError, KafkaError, listed
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
@@ -239,5 +239,4 @@ class SubscribedTopics:
 
 
 def _shortened(topics: Collection[str]) -> str:
-    shown = ", ".join(sorted(topics)[:5]) or "none"
-    return shown + (f" and {len(topics) - 5} more" if len(topics) > 5 else "")
+    return listed(sorted(topics), most=5) or "none"
