@@ -102,7 +102,7 @@ class Runtime:
         self.config = config
         self.callbacks = Callbacks(executor, config.client_id)
         self.events = Events(self.callbacks)
-        self.engine = Engine(config, Random(), self.events.emit, _prepare(config))  # loop thread only
+        self.engine = Engine(config, Random(), self.events, _prepare(config))  # loop thread only
         self.engine.network.answered = ANSWERED.setdefault(config.security_protocol, Answered())
         self.loop = Loop(self.engine, self.callbacks)
         self._private = False

@@ -16,6 +16,7 @@ import attrs
 
 from pykafka4.core import INFINITY, NOTHING, Close, Connect, Effects, Job, Machine, Outcome, Request
 from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.metadata.events import EventSink
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
 from pykafka4.errors import KafkaError
@@ -65,17 +66,12 @@ class Slot:
 class Engine:
     """All machines of one client. Loop thread only, except `failure`."""
 
-    def __init__(
-        self, config: ClientConfig, random: Random, emit: Callable[[object], None], prepare: Callable[[str], Mechanism] | None = None
-    ) -> None:
-        """`emit(event)` gets what `Client.events` reports, on the loop thread; it must not block.
-
-        `prepare` makes a SASL mechanism with the current credentials, for a broker's host name; it may block. None: there is no SASL.
-        """
+    def __init__(self, config: ClientConfig, random: Random, events: EventSink, prepare: Callable[[str], Mechanism] | None = None) -> None:
+        """`prepare` makes a SASL mechanism with the current credentials, for a broker's host name; it may block. None: there is no SASL."""
         self.config, self.random = config, random
         self.network = Network(config, random, prepare)
-        self.cluster = Cluster(config, self.network, random, emit)
-        self.recovery = Recovery(config, self.cluster, self.network, random, emit)
+        self.cluster = Cluster(config, self.network, random, events)
+        self.recovery = Recovery(config, self.cluster, self.network, random, events)
         self.on_failure: list[Callable[[Machine, KafkaError], None]] = []  # called when an exception stopped a machine
         # While a machine is polled, it makes calls to machines behind it in the order of polling: they act in the same turn.
         self._shared: tuple[Machine, ...] = (self.recovery, self.cluster)

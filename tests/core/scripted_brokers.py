@@ -35,6 +35,13 @@ class PlainRequest(Request):
         self.answers(now, outcome)
 
 
+class EventList(list[object]):
+    """An `EventSink` that keeps all events."""
+
+    def emit(self, event: object) -> None:
+        self.append(event)
+
+
 class Answers:
     """The outcomes of a `PlainRequest`."""
 
@@ -142,8 +149,8 @@ class World:
 
     @classmethod
     def make(cls, seed: int = 1, **options: Any) -> World:
-        events: list[object] = []
-        engine = Engine(config(**options), Random(seed), events.append)
+        events = EventList()
+        engine = Engine(config(**options), Random(seed), events)
         engine.on_failure.append(raise_cause)
         return cls(engine, events)
 

@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -50,7 +51,7 @@ class Script:
 
 def make(callbacks: Callbacks | None = None) -> Loop:
     config = ClientConfig.parse({"bootstrap_servers": f"127.0.0.1:{closed_port()}", "reconnect_backoff_ms": 600_000})
-    return Loop(Engine(config, Random(1), lambda event: None), callbacks or Callbacks())
+    return Loop(Engine(config, Random(1), Mock()), callbacks or Callbacks())
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import attrs
 from pykafka4.core import ANY, INFINITY, Effects, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.brokers import Broker, changes_of
-from pykafka4.core.metadata.events import MetadataChanged
+from pykafka4.core.metadata.events import EventSink, MetadataChanged
 from pykafka4.core.metadata.metadata_queue import ROTATES_AFTER, MetadataQueue, within_budget
 from pykafka4.core.metadata.topic import Leader, Topic
 from pykafka4.core.network.call import PATIENCE
@@ -81,14 +81,14 @@ class MetadataInFlight(Request):
 class Cluster:
     """The machine that keeps the metadata. Lookups are for the loop thread; they cost a dict access or two."""
 
-    def __init__(self, config: ClientConfig, network: Network, random: Random, emit: Callable[[object], None]) -> None:
+    def __init__(self, config: ClientConfig, network: Network, random: Random, events: EventSink) -> None:
         self.version = 0  # incremented with each change
         self.brokers: Mapping[int, Broker] = {}
         self.controller: int | None = None
         self.cluster_id: str | None = None
         self.error: KafkaError | None = None  # why the last request failed; None if it succeeded
         self.on_change: list[Callable[[Change], None]] = []
-        self._config, self._network, self._random, self._emit = config, network, random, emit
+        self._config, self._network, self._random, self._events = config, network, random, events
         self._topics: dict[str, Topic] = {BROKERS: self._new_topic()}
         self._names: dict[UUID, str] = {}
         self.on_forgotten: list[Callable[[str], None]] = []  # (topic): it is no longer in use
@@ -597,7 +597,7 @@ class Cluster:
 
     def _announce(self, before: Mapping[int, Broker]) -> None:
         for event in changes_of(before, self.brokers):
-            self._emit(event)
+            self._events.emit(event)
 
     def _unseat(self) -> frozenset[str]:
         """Partitions led by a broker that left the cluster become leaderless, and their topics are requested again.
@@ -620,7 +620,7 @@ class Cluster:
     def _changed(self, topics: frozenset[str], brokers: bool) -> None:
         self.version += 1
         self._tell(Change(self.version, topics, brokers))
-        self._emit(MetadataChanged(self.version))
+        self._events.emit(MetadataChanged(self.version))
 
     def _tell(self, change: Change) -> None:
         for listener in self.on_change:

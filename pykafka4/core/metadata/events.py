@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import attrs
 
-__all__ = ["BrokerAdded", "BrokerRemoved", "MetadataChanged"]
+__all__ = ["BrokerAdded", "BrokerRemoved", "EventSink", "MetadataChanged"]
+
+
+class EventSink(Protocol):
+    """The receiver of events, also of those that the metadata does not report."""
+
+    def emit(self, event: object) -> None:
+        """Pass `event` on to `Client.events`. Called on the loop thread; must not block."""
 
 
 @attrs.frozen

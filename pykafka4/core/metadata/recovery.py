@@ -20,6 +20,7 @@ import attrs
 from pykafka4.core import INFINITY, Effects
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import Change, Cluster
+from pykafka4.core.metadata.events import EventSink
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.network.network import Network
 from pykafka4.core.network.troubles import WARN_AFTER_S
@@ -73,12 +74,12 @@ class Outage:
 class Recovery:
     """The machine that brings partitions back online."""
 
-    def __init__(self, config: ClientConfig, cluster: Cluster, network: Network, random: Random, emit: Callable[[object], None]) -> None:
+    def __init__(self, config: ClientConfig, cluster: Cluster, network: Network, random: Random, events: EventSink) -> None:
         self.offline: dict[TopicPartition, Offline] = {}  # others only read it
         self.changes = 0  # incremented when a partition comes online
         self.losses = 0  # incremented when a partition goes offline
         self.on_online: list[Callable[[TopicPartition], None]] = []
-        self._config, self._cluster, self._network, self._random, self._emit = config, cluster, network, random, emit
+        self._config, self._cluster, self._network, self._random, self._events = config, cluster, network, random, events
         self._backoffs: dict[str, dict[TopicPartition, Backoff]] = {}  # by topic, of partitions without a success since their last failure
         self._outages: dict[str, Outage] = {}  # by topic
         self._awaited: dict[int, dict[TopicPartition, None]] = {}  # broker -> partitions that wait for its connection
@@ -137,7 +138,7 @@ class Recovery:
         outage.partitions[tp] = None
         self._changed.add(tp.topic)
         self._timers.at(offline.not_before, partial(self._look, tp))
-        self._emit(PartitionOffline(tp, offline.reason))
+        self._events.emit(PartitionOffline(tp, offline.reason))
 
     def healthy(self, tp: TopicPartition) -> None:
         """A request for `tp` succeeded: its back-off starts over."""
@@ -202,7 +203,7 @@ class Recovery:
             self.changes += 1
             for listener in self.on_online:
                 listener(tp)
-            self._emit(PartitionOnline(tp))
+            self._events.emit(PartitionOnline(tp))
 
     def _look_at_awaited(self, now: float) -> None:
         for node, partitions in list(self._awaited.items()):

@@ -6,7 +6,8 @@ are connected to only while no broker of the cluster is connected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from pykafka4.core import INFINITY
 from pykafka4.core.network.connection import Connection, ConnectionState
@@ -19,20 +20,27 @@ STALLED = 2.0  # seconds: a connection whose oldest request has waited for so lo
 READY = ConnectionState.READY
 
 
+class Endpoints(Protocol):
+    """The network, as the chooser knows it."""
+
+    def endpoint(self, node: int) -> Endpoint | None:
+        """The endpoint of a node; the endpoint of a lane is created."""
+
+
 class BrokerChooser:
     """Reads the endpoints and ready connections of a `Network`. Changes nothing, except that spare endpoints are created on demand."""
 
-    __slots__ = ("_endpoint", "_endpoints", "_ready", "_spare")
+    __slots__ = ("_endpoints", "_network", "_ready", "_spare")
 
     def __init__(
         self,
         endpoints: Mapping[int, Endpoint],
         ready: Mapping[int, Connection],
         spare: int,
-        endpoint: Callable[[int], Endpoint | None],
+        network: Endpoints,
     ) -> None:
-        """`spare` is the lane of spare connections; `endpoint(node)` finds the endpoint of a node, and creates that of a lane."""
-        self._endpoints, self._ready, self._spare, self._endpoint = endpoints, ready, spare, endpoint
+        """`spare` is the lane of spare connections."""
+        self._endpoints, self._ready, self._spare, self._network = endpoints, ready, spare, network
 
     def best(self, now: float) -> Endpoint | None:
         """The connected broker with the fewest requests in flight; a stalled one only if no other can be connected to."""
@@ -92,7 +100,7 @@ class BrokerChooser:
     def _spares(self, now: float) -> list[Endpoint]:
         """The unconnected spare endpoints of brokers whose own connection is stalled."""
         stalled = [n for n, connection in self._ready.items() if 0 <= n < LANE and self._stalled(now, connection)]
-        spares = [self._endpoint(via(self._spare, node)) for node in stalled]
+        spares = [self._network.endpoint(via(self._spare, node)) for node in stalled]
         return [e for e in spares if e is not None and e.connection is None and not e.leaving]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import attrs
 
@@ -43,14 +43,20 @@ class Task:
             return error
 
 
+class Authenticating(Protocol):
+    """The network, whose connections authenticate."""
+
+    def authenticated(self, now: float, task: Task, result: Any) -> None:
+        """A step has its result, or an exception."""
+
+
 class Jobs:
     """The steps of all connections."""
 
-    __slots__ = ("_ended", "_running", "_waiting")
+    __slots__ = ("_network", "_running", "_waiting")
 
-    def __init__(self, ended: Callable[[float, Task, Any], None]) -> None:
-        """`ended(now, task, result or exception)` is called on the loop thread."""
-        self._ended = ended
+    def __init__(self, network: Authenticating) -> None:
+        self._network = network
         self._waiting: deque[Task] = deque()
         self._running = 0
 
@@ -78,6 +84,6 @@ class Jobs:
     def _job(self, task: Task) -> Job:
         def then(now: float, result: Any) -> None:
             self._running -= 1
-            self._ended(now, task, result)
+            self._network.authenticated(now, task, result)
 
         return Job(task.attempt, then, Threads.CREDENTIALS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 from pykafka4.core.network.endpoint import Endpoint, broker_of
 from pykafka4.errors import DecodeError, KafkaError
@@ -13,19 +13,26 @@ __all__ = ["Journal"]
 log = get_log("pykafka4.network")
 
 
+class Connections(Protocol):
+    """The network, as its journal knows it."""
+
+    def is_connected(self, broker: int) -> bool:
+        """Whether any connection to the broker is READY."""
+
+
 class Journal:
     """What one client logs of its connections, whatever their lanes."""
 
-    __slots__ = ("_client_id", "_is_connected", "_unreachable")
+    __slots__ = ("_client_id", "_connections", "_unreachable")
 
-    def __init__(self, client_id: str, is_connected: Callable[[int], bool]) -> None:
-        self._client_id, self._is_connected = client_id, is_connected
+    def __init__(self, client_id: str, connections: Connections) -> None:
+        self._client_id, self._connections = client_id, connections
         self._unreachable: set[int] = set()  # brokers whose failure has been logged
 
     def connected(self, endpoint: Endpoint) -> None:
         """A broker's first connection is logged, further lanes are not."""
         broker = broker_of(endpoint.node)
-        if broker in self._unreachable or (broker >= 0 and not self._is_connected(broker)):
+        if broker in self._unreachable or (broker >= 0 and not self._connections.is_connected(broker)):
             self._unreachable.discard(broker)
             log.info("%s: connected to %s (%s)", self._client_id, _name(broker), endpoint.address)
 
@@ -36,7 +43,7 @@ class Journal:
             if not endpoint.undecodable:  # requests are retried, perhaps forever, so the log has to show the reason
                 log.warning("%s: reconnecting to %s: %s", self._client_id, _name(broker), reason)
             endpoint.undecodable = True
-        elif was_ready and not self._is_connected(broker):
+        elif was_ready and not self._connections.is_connected(broker):
             log.info("%s: %s disconnected: %s", self._client_id, _name(broker), reason)
         elif not was_ready and not endpoint.leaving and broker not in self._unreachable:
             self._unreachable.add(broker)

@@ -70,7 +70,7 @@ class Network:
         self.words = Words(config)
         self.answered = Answered()  # the runtime replaces it by that of the process
         self.troubles = Troubles(config.client_id)
-        self._jobs = Jobs(self._authenticated)
+        self._jobs = Jobs(self)
         self._max_idle = config.connections_max_idle_ms / 1000
         self._endpoints: dict[int, Endpoint] = {}
         self._links: dict[int, Endpoint] = {}
@@ -79,8 +79,8 @@ class Network:
         self._last_link = self._last_lane = 0
         self._lanes: set[int] = set()
         self._spare = self.new_lane()  # connections for ANY while all others are stalled
-        self._any = BrokerChooser(self._endpoints, self._ready, self._spare, self._endpoint)
-        self._journal = Journal(config.client_id, self._is_connected)
+        self._any = BrokerChooser(self._endpoints, self._ready, self._spare, self)
+        self._journal = Journal(config.client_id, self)
         self.refusals = Refusals(self._endpoints, self._ready)
         self._anyone: deque[Request] = deque()  # requests for ANY that wait for a connection
         self._anyone_wanted = False
@@ -110,7 +110,7 @@ class Network:
         if node == ANY:
             if not self._anyone_wanted:
                 self._anyone_wanted, self._wake_at = True, -INFINITY
-        elif node not in self._ready and (endpoint := self._endpoint(node)) is not None and not endpoint.wanted:
+        elif node not in self._ready and (endpoint := self.endpoint(node)) is not None and not endpoint.wanted:
             endpoint.wanted = True
             self._dirty[node] = endpoint
 
@@ -119,7 +119,7 @@ class Network:
 
         If no other is connected, one is connected to. Requests do not wait for that: `node` gets them meanwhile.
         """
-        endpoint = self._endpoint(node)
+        endpoint = self.endpoint(node)
         if endpoint is None or endpoint.avoided_at == now:
             return
         endpoint.avoided_at = now
@@ -158,7 +158,7 @@ class Network:
         if node == ANY:
             self._submit_to_any(now, request)
             return
-        endpoint = self._endpoint(node)
+        endpoint = self.endpoint(node)
         if endpoint is None or endpoint.leaving:
             reason = ConnectionLost(f"broker {broker_of(node)} is not (or no longer) in the cluster")
             self._answers.append((request, Failed(reason, Written.NO)))
@@ -366,7 +366,7 @@ class Network:
             )
         return endpoint
 
-    def _endpoint(self, node: int) -> Endpoint | None:
+    def endpoint(self, node: int) -> Endpoint | None:
         """The endpoint of `node`; that of a lane is created on first use."""
         endpoint = self._endpoints.get(node)
         if endpoint is None and node >= LANE and (plain := self._endpoints.get(broker_of(node))) is not None:
@@ -486,7 +486,7 @@ class Network:
         self._connect.append(Connect(link, endpoint.host, endpoint.port))
         self._set_alarm(endpoint, connection.wake_at)
 
-    def _authenticated(self, now: float, task: Task, result: Any) -> None:
+    def authenticated(self, now: float, task: Task, result: Any) -> None:
         """A step of authentication has ended."""
         endpoint, connection = task.endpoint, task.connection
         if self._jobs.waits:
@@ -554,7 +554,7 @@ class Network:
         for listener in self.on_lost:
             listener(now, broker_of(endpoint.node))
 
-    def _is_connected(self, broker: int) -> bool:
+    def is_connected(self, broker: int) -> bool:
         return broker in self._ready or any(via(lane, broker) in self._ready for lane in self._lanes)
 
     def _part(self, endpoint: Endpoint, connection: Connection) -> None:

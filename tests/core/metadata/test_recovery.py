@@ -92,7 +92,7 @@ def test_a_short_back_off_is_waited_for_too(milliseconds: int) -> None:
 def test_the_partition_returns_to_a_leader_connected_just_before_the_end_of_the_back_off() -> None:
     network = Mock(changes=0, up=True, **{"ready.return_value": False})
     cluster = Mock(on_change=[], on_forgotten=[], **{"leader.return_value": Leader(1, 5)})
-    recovery = Recovery(config(), cluster, network, Random(1), lambda event: None)
+    recovery = Recovery(config(), cluster, network, Random(1), Mock())
     recovery.report(100.0, T0, NOT_LEADER)
     due = recovery.offline[T0].not_before
     recovery.poll(due - 0.006)  # the timer runs this early
@@ -107,7 +107,7 @@ def test_partitions_without_a_leader_are_checked_only_when_their_metadata_change
     network = Mock(changes=0, up=True, **{"ready.return_value": False})
     cluster = Mock(on_change=[], on_forgotten=[], **{"seeks.side_effect": lambda topic: topic == "u"})
     cluster.leader.side_effect = lambda tp: Leader(1 if tp.topic == "t" else 2, 5)
-    recovery = Recovery(config(), cluster, network, Random(1), lambda event: None)
+    recovery = Recovery(config(), cluster, network, Random(1), Mock())
     for tp in (T0, TopicPartition("u", 0)):
         recovery.report(100.0, tp, NOT_LEADER)
     recovery.poll(100.0)
@@ -390,7 +390,7 @@ def test_a_new_leader_is_connected_to_although_no_other_connection_comes_or_goes
     network = Mock(changes=0, up=True, **{"ready.side_effect": lambda node: node != 3})
     leaders = {T0: Leader(1, 5), T1: Leader(2, 7)}
     cluster = Mock(on_change=[], on_forgotten=[], **{"leader.side_effect": leaders.get})
-    recovery = Recovery(config(), cluster, network, Random(1), lambda event: None)
+    recovery = Recovery(config(), cluster, network, Random(1), Mock())
     recovery.report(100.0, T1, NOT_LEADER)
     recovery.poll(100.0)
     assert not network.want.called
