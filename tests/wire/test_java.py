@@ -19,9 +19,10 @@ from integration.host.prerequisites import java
 from integration.kafka.jars import classpath, kafka_jars
 from pykafka4.errors import DecodeError
 from pykafka4.wire.protocol.schema import Data, Request, encode
-from pykafka4.wire.records.batch import WireRecord, batches, build_batch, build_message_set, records_of
+from pykafka4.wire.records.batch import WireRecord, batches, build_batch, records_of
 from pykafka4.wire.records.compression import CODECS, compress, decompress
 from pykafka4.wire.records.hot import murmur2
+from tests.wire.records.message_sets import build_message_set
 from tests.wire.wire_samples import every_version, sample
 
 pytestmark = pytest.mark.java

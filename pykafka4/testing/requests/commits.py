@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing.faults.controls import When
@@ -21,8 +21,9 @@ from pykafka4.wire.protocol.messages_group import (
 )
 from pykafka4.wire.protocol.schema import NO_UUID, decode_data
 
-__all__ = ["commit", "delete_offsets", "fetch_offsets"]
+__all__ = ["commit", "delete_offsets", "fetch_offsets", "keep"]
 
+T = TypeVar("T")
 METADATA_MAX: Final = 4096  # offset.metadata.max.bytes
 
 
@@ -35,32 +36,45 @@ def commit(call: Call) -> OffsetCommitResponse:
     if refused is None and message.member_id in group.members:
         group.keep_alive(group.members[message.member_id])
     after = "NONE" if refused else error_after(call, "NONE")
-    one = partial(_commit_one, call, group, refused, after)
+    one = partial(keep, call, OffsetCommitResponse.Topic.Partition, call.version >= 10, refused, after, partial(_store, call, group))
     kind = OffsetCommitResponse.Topic
     topics = [kind(name=t.name, topic_id=t.topic_id, partitions=[one(t, part) for part in t.partitions]) for t in message.topics]
     return OffsetCommitResponse(topics=topics)
 
 
-def _commit_one(
-    call: Call, group: Group, refused: str | None, after: str, topic: OffsetCommitRequest.Topic, part: OffsetCommitRequest.Topic.Partition
-) -> OffsetCommitResponse.Topic.Partition:
-    """`refused`: the error of the whole request; `after`: the error returned although the commit is stored."""
-    row = partial(OffsetCommitResponse.Topic.Partition, partition_index=part.partition_index)
-    found = call.cluster.topics.by_id(topic.topic_id) if call.version >= 10 else call.cluster.topics.get(topic.name)
+def _store(call: Call, group: Group, tp: TopicPartition, position: OffsetAndMetadata) -> None:
+    group.commit(tp, position)
+    for watch in call.cluster.on_commit:
+        watch(group.id, tp, position.offset, not call.session.abandoned)
+
+
+def keep(
+    call: Call,
+    kind: Callable[..., T],
+    by_id: bool,
+    refused: str | None,
+    after: str,
+    store: Callable[[TopicPartition, OffsetAndMetadata], None],
+    topic: Any,
+    part: Any,
+) -> T:
+    """Store one offset; returns its row in the response, of class `kind`.
+
+    `refused`: the error of the whole request; `after`: the error returned although the offset is stored.
+    """
+    row = partial(kind, partition_index=part.partition_index)
+    found = call.cluster.topics.by_id(topic.topic_id) if by_id else call.cluster.topics.get(topic.name)
     if found is None or part.partition_index >= len(found.partitions):  # brokers check this before they call the coordinator
-        return row(error_code=code("UNKNOWN_TOPIC_ID" if call.version >= 10 else "UNKNOWN_TOPIC_OR_PARTITION"))
+        return row(error_code=code("UNKNOWN_TOPIC_ID" if by_id else "UNKNOWN_TOPIC_OR_PARTITION"))
+    ordered = partial(call.cluster.controls.error_of_part, call.key, found.name, part.partition_index)
     refused = refused or call.denied("topic", found.name, "READ")
     if refused is None and len(part.committed_metadata or "") > METADATA_MAX:
         refused = "OFFSET_METADATA_TOO_LARGE"
-    ordered = call.cluster.controls.error_of_part
-    refused = refused or ordered(call.key, found.name, part.partition_index, When.BEFORE)
+    refused = refused or ordered(When.BEFORE)
     if refused is None:
         position = OffsetAndMetadata(part.committed_offset, part.committed_leader_epoch, part.committed_metadata or "")
-        tp = TopicPartition(found.name, part.partition_index)
-        group.commit(tp, position)
-        for watch in call.cluster.on_commit:
-            watch(group.id, tp, position.offset, not call.session.abandoned)
-        after = ordered(call.key, found.name, part.partition_index, When.AFTER) or after
+        store(TopicPartition(found.name, part.partition_index), position)
+        after = ordered(When.AFTER) or after
     return row(error_code=code(refused or after))
 
 

@@ -27,6 +27,7 @@ from pykafka4.wire.protocol.messages_group import (
 )
 
 __all__ = [
+    "beaten",
     "delete_groups",
     "describe",
     "describe_consumer_groups",
@@ -38,6 +39,7 @@ __all__ = [
     "join",
     "leave",
     "list_groups",
+    "member_refusal",
     "refusal",
     "sync",
 ]
@@ -155,13 +157,9 @@ def leave(call: Call) -> LeaveGroupResponse:
 def group_heartbeat(call: Call) -> ConsumerGroupHeartbeatResponse:
     """Everything that a member of the consumer protocol asks for."""
     message: ConsumerGroupHeartbeatRequest = call.message
-    refused = refusal(call, message.group_id)
-    if refused:
-        return _beaten(call, Beat(refused))
     topics, owned = message.subscribed_topic_names, message.topic_partitions
-    for topic in topics or ():
-        if refused := call.denied("topic", topic, "DESCRIBE"):
-            return _beaten(call, Beat(refused))
+    if refused := member_refusal(call, topics):
+        return _beaten(call, Beat(refused))
     beat = call.cluster.group(message.group_id).group_heartbeat(
         GroupHeartbeat(
             message.member_id,
@@ -180,17 +178,33 @@ def group_heartbeat(call: Call) -> ConsumerGroupHeartbeatResponse:
 
 
 def _beaten(call: Call, beat: Beat) -> ConsumerGroupHeartbeatResponse:
-    kind = ConsumerGroupHeartbeatResponse.Assignment
+    response: ConsumerGroupHeartbeatResponse = beaten(
+        ConsumerGroupHeartbeatResponse, beat, beat.member_id, call.cluster.coordinators.heartbeat_interval
+    )
+    return response
+
+
+def member_refusal(call: Call, topics: list[str] | None) -> str | None:
+    """The error of a heartbeat if this broker does not serve the group, or denies it or one of `topics`."""
+    refused = refusal(call, call.message.group_id)
+    for topic in topics or ():
+        refused = refused or call.denied("topic", topic, "DESCRIBE")
+    return refused
+
+
+def beaten(kind: Any, beat: Any, member_id: str, interval: float) -> Any:
+    """The response to a heartbeat that also assigns: of class `kind`, with what the group's `beat` says."""
     assignment = None
     if beat.assignment is not None:
-        rows = [kind.TopicPartitions(topic_id=topic, partitions=those) for topic, those in by_topic(beat.assignment).items()]
-        assignment = kind(topic_partitions=rows)
-    return ConsumerGroupHeartbeatResponse(
+        row = kind.Assignment.TopicPartitions
+        rows = [row(topic_id=topic, partitions=those) for topic, those in by_topic(beat.assignment).items()]
+        assignment = kind.Assignment(topic_partitions=rows)
+    return kind(
         error_code=code(beat.error),
         error_message=beat.message,
-        member_id=beat.member_id,
+        member_id=member_id,
         member_epoch=beat.epoch,
-        heartbeat_interval_ms=int(1000 * call.cluster.coordinators.heartbeat_interval),
+        heartbeat_interval_ms=int(1000 * interval),
         assignment=assignment,
     )
 

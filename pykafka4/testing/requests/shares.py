@@ -7,8 +7,7 @@ from uuid import UUID
 
 from pykafka4.records import TopicPartition
 from pykafka4.testing.faults.controls import When
-from pykafka4.testing.groups.assigning import by_topic
-from pykafka4.testing.requests.groups import error_after, refusal
+from pykafka4.testing.requests.groups import beaten, error_after, member_refusal
 from pykafka4.testing.requests.partitions import endpoints, led
 from pykafka4.testing.requests.session import LATER, Call, code
 from pykafka4.testing.shares.group import ShareBeat
@@ -38,30 +37,16 @@ def heartbeat(call: Call) -> ShareGroupHeartbeatResponse:
     """Everything that a member asks its coordinator for."""
     message: ShareGroupHeartbeatRequest = call.message
     topics = message.subscribed_topic_names
-    refused = refusal(call, message.group_id)
-    for topic in topics or ():
-        refused = refused or call.denied("topic", topic, "DESCRIBE")
-    if refused:
-        return _beaten(call, ShareBeat(refused))
-    group = call.cluster.shares.group(message.group_id)
-    beat = group.heartbeat(message.member_id, message.member_epoch, None if topics is None else tuple(topics))
-    error = error_after(call, beat.error)
-    return _beaten(call, beat if error == beat.error else ShareBeat(error))
-
-
-def _beaten(call: Call, beat: ShareBeat) -> ShareGroupHeartbeatResponse:
-    kind, assignment = ShareGroupHeartbeatResponse.Assignment, None
-    if beat.assignment is not None:
-        rows = [kind.TopicPartitions(topic_id=topic, partitions=those) for topic, those in by_topic(beat.assignment).items()]
-        assignment = kind(topic_partitions=rows)
-    return ShareGroupHeartbeatResponse(
-        error_code=code(beat.error),
-        error_message=beat.message,
-        member_id=call.message.member_id,
-        member_epoch=beat.epoch,
-        heartbeat_interval_ms=int(1000 * call.cluster.shares.heartbeat_interval),
-        assignment=assignment,
+    beat = ShareBeat(member_refusal(call, topics) or "NONE")
+    if beat.error == "NONE":
+        group = call.cluster.shares.group(message.group_id)
+        beat = group.heartbeat(message.member_id, message.member_epoch, None if topics is None else tuple(topics))
+        error = error_after(call, beat.error)
+        beat = beat if error == beat.error else ShareBeat(error)
+    response: ShareGroupHeartbeatResponse = beaten(
+        ShareGroupHeartbeatResponse, beat, message.member_id, call.cluster.shares.heartbeat_interval
     )
+    return response
 
 
 # ---- sessions

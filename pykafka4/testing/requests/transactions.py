@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.records import TopicPartition
 from pykafka4.testing.faults.controls import When
+from pykafka4.testing.requests.commits import keep
 from pykafka4.testing.requests.groups import error_after
 from pykafka4.testing.requests.groups import refusal as group_refusal
 from pykafka4.testing.requests.session import Call, code
@@ -30,7 +31,6 @@ __all__ = ["add_offsets", "add_partitions", "commit_offsets", "end", "init_produ
 FENCED_SINCE: Final[Mapping[str, int]] = {"InitProducerId": 4, "AddPartitionsToTxn": 2, "AddOffsetsToTxn": 2, "EndTxn": 2}
 BATCHED_SINCE: Final = 4  # AddPartitionsToTxn, for brokers
 RAISES_SINCE: Final = 5  # EndTxn, which begins the next epoch
-METADATA_MAX: Final = 4096  # offset.metadata.max.bytes
 
 
 def refusal(call: Call, transactional_id: str, operation: str = "WRITE") -> str | None:
@@ -197,30 +197,9 @@ def commit_offsets(call: Call) -> TxnOffsetCommitResponse:
     if refused is None and call.cluster.behaviour.verifies_transactions:
         name, versions = message.transactional_id, {"adds": call.version >= 5, "abortable": call.version >= 4}
         refused = verified(call, name, producer, message.group_id, **versions)
-    one = partial(_pend_one, call, refused)
+    store = partial(group.pend, producer)
+    one = partial(keep, call, TxnOffsetCommitResponse.Topic.Partition, call.version >= 6, refused, "NONE", store)
     kind = TxnOffsetCommitResponse.Topic
     return TxnOffsetCommitResponse(
         topics=[kind(name=t.name, topic_id=t.topic_id, partitions=[one(t, part) for part in t.partitions]) for t in message.topics]
     )
-
-
-def _pend_one(
-    call: Call, refused: str | None, topic: TxnOffsetCommitRequest.Topic, part: TxnOffsetCommitRequest.Topic.Partition
-) -> TxnOffsetCommitResponse.Topic.Partition:
-    message: TxnOffsetCommitRequest = call.message
-    row = partial(TxnOffsetCommitResponse.Topic.Partition, partition_index=part.partition_index)
-    by_id = call.version >= 6
-    found = call.cluster.topics.by_id(topic.topic_id) if by_id else call.cluster.topics.get(topic.name)
-    if found is None or part.partition_index >= len(found.partitions):
-        return row(error_code=code("UNKNOWN_TOPIC_ID" if by_id else "UNKNOWN_TOPIC_OR_PARTITION"))
-    ordered = partial(call.cluster.controls.error_of_part, call.key, found.name, part.partition_index)
-    refused = refused or call.denied("topic", found.name, "READ")
-    if refused is None and len(part.committed_metadata or "") > METADATA_MAX:
-        refused = "OFFSET_METADATA_TOO_LARGE"
-    refused = refused or ordered(When.BEFORE)
-    if refused is None:
-        position = OffsetAndMetadata(part.committed_offset, part.committed_leader_epoch, part.committed_metadata or "")
-        producer = message.producer_id, message.producer_epoch
-        call.cluster.group(message.group_id).pend(producer, TopicPartition(found.name, part.partition_index), position)
-        refused = ordered(When.AFTER)
-    return row(error_code=code(refused))

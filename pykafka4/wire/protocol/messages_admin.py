@@ -23,27 +23,6 @@ from pykafka4.wire.protocol.schema import (
     wire,
 )
 
-__all__ = [
-    "ConsumerGroupDescribeRequest",
-    "ConsumerGroupDescribeResponse",
-    "CreatePartitionsRequest",
-    "CreatePartitionsResponse",
-    "CreateTopicsRequest",
-    "CreateTopicsResponse",
-    "DeleteGroupsRequest",
-    "DeleteGroupsResponse",
-    "DeleteRecordsRequest",
-    "DeleteRecordsResponse",
-    "DeleteTopicsRequest",
-    "DeleteTopicsResponse",
-    "DescribeClusterRequest",
-    "DescribeClusterResponse",
-    "ListGroupsRequest",
-    "ListGroupsResponse",
-    "OffsetDeleteRequest",
-    "OffsetDeleteResponse",
-]
-
 
 @response(api_key=19, versions="0-7", flexible="5+")
 class CreateTopicsResponse(Response):

@@ -22,15 +22,6 @@ from pykafka4.wire.protocol.schema import (
     wire,
 )
 
-__all__ = [
-    "ApiVersionsRequest",
-    "ApiVersionsResponse",
-    "FindCoordinatorRequest",
-    "FindCoordinatorResponse",
-    "MetadataRequest",
-    "MetadataResponse",
-]
-
 
 @response(api_key=18, versions="0-5", flexible="3+")
 class ApiVersionsResponse(Response):

@@ -17,8 +17,6 @@ from pykafka4.wire.protocol.schema import (
     wire,
 )
 
-__all__ = ["DescribeConfigsRequest", "DescribeConfigsResponse"]
-
 
 @response(api_key=32, versions="1-4", flexible="4+")
 class DescribeConfigsResponse(Response):

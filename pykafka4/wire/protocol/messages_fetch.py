@@ -25,15 +25,6 @@ from pykafka4.wire.protocol.schema import (
     wire,
 )
 
-__all__ = [
-    "FetchRequest",
-    "FetchResponse",
-    "ListOffsetsRequest",
-    "ListOffsetsResponse",
-    "OffsetForLeaderEpochRequest",
-    "OffsetForLeaderEpochResponse",
-]
-
 
 @response(api_key=1, versions="3-18", flexible="12+")
 class FetchResponse(Response):

@@ -25,27 +25,6 @@ from pykafka4.wire.protocol.schema import (
     wire,
 )
 
-__all__ = [
-    "ConsumerGroupHeartbeatRequest",
-    "ConsumerGroupHeartbeatResponse",
-    "ConsumerProtocolAssignment",
-    "ConsumerProtocolSubscription",
-    "DescribeGroupsRequest",
-    "DescribeGroupsResponse",
-    "HeartbeatRequest",
-    "HeartbeatResponse",
-    "JoinGroupRequest",
-    "JoinGroupResponse",
-    "LeaveGroupRequest",
-    "LeaveGroupResponse",
-    "OffsetCommitRequest",
-    "OffsetCommitResponse",
-    "OffsetFetchRequest",
-    "OffsetFetchResponse",
-    "SyncGroupRequest",
-    "SyncGroupResponse",
-]
-
 
 @response(api_key=11, versions="0-9", flexible="6+")
 class JoinGroupResponse(Response):

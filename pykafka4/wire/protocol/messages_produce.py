@@ -22,11 +22,6 @@ from pykafka4.wire.protocol.schema import (
     wire,
 )
 
-__all__ = [
-    "ProduceRequest",
-    "ProduceResponse",
-]
-
 
 @response(api_key=0, versions="3-13", flexible="9+")
 class ProduceResponse(Response):

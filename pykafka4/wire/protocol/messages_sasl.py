@@ -8,8 +8,6 @@ from __future__ import annotations
 from pykafka4.options.secret import refuse
 from pykafka4.wire.protocol.schema import Request, Response, array, bytestring, int16, int64, request, response, string, wire
 
-__all__ = ["SaslAuthenticateRequest", "SaslAuthenticateResponse", "SaslHandshakeRequest", "SaslHandshakeResponse"]
-
 
 @response(api_key=17, versions="0-1")
 class SaslHandshakeResponse(Response):

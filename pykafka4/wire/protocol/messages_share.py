@@ -28,16 +28,6 @@ from pykafka4.wire.protocol.schema import (
     wire,
 )
 
-__all__ = [
-    "AcknowledgementBatch",
-    "ShareAcknowledgeRequest",
-    "ShareAcknowledgeResponse",
-    "ShareFetchRequest",
-    "ShareFetchResponse",
-    "ShareGroupHeartbeatRequest",
-    "ShareGroupHeartbeatResponse",
-]
-
 
 @response(api_key=76, versions="1", flexible="0+")
 class ShareGroupHeartbeatResponse(Response):

@@ -20,19 +20,6 @@ from pykafka4.wire.protocol.schema import (
     wire,
 )
 
-__all__ = [
-    "AddOffsetsToTxnRequest",
-    "AddOffsetsToTxnResponse",
-    "AddPartitionsToTxnRequest",
-    "AddPartitionsToTxnResponse",
-    "EndTxnRequest",
-    "EndTxnResponse",
-    "InitProducerIdRequest",
-    "InitProducerIdResponse",
-    "TxnOffsetCommitRequest",
-    "TxnOffsetCommitResponse",
-]
-
 
 @response(api_key=22, versions="0-5", flexible="2+")
 class InitProducerIdResponse(Response):

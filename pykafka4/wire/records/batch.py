@@ -1,4 +1,4 @@
-"""Whole record batches. Rule: builds and reads every format; used by the model broker and tests, not by the client.
+"""Whole record batches. Rule: builds magic 2 and reads every format; used by the model broker and tests, not by the client.
 
 Magic 2 is the current record batch, magic 0 and 1 are the older message sets, where a compressed message wraps a set of its own.
 """
@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import attrs
 
-from pykafka4.errors import ConfigError, DecodeError
+from pykafka4.errors import DecodeError
 from pykafka4.wire.buffers import Readable
-from pykafka4.wire.records.compression import CODECS, compress, decompress
+from pykafka4.wire.records.compression import compress, decompress
 from pykafka4.wire.records.decoder import RecordBatch, open_batch, read_header, read_messages, read_records, size_at
-from pykafka4.wire.records.encoder import encode_content, encode_header, encode_message, encode_record
+from pykafka4.wire.records.encoder import encode_content, encode_header, encode_record
 from pykafka4.wire.records.layout import CONTROL_BIT, CREATE_TIME, LOG_APPEND_BIT, LOG_APPEND_TIME, MAGIC, TRANSACTIONAL_BIT
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "WireRecord",
     "batches",
     "build_batch",
-    "build_message_set",
     "control_record",
     "control_type",
     "records_of",
@@ -171,35 +170,3 @@ def build_batch(
 
 def _encoded(record: WireRecord, offset_delta: int, timestamp_delta: int) -> bytes:
     return encode_record(timestamp_delta, offset_delta, encode_content(record.key, record.value, record.headers))
-
-
-def build_message_set(
-    records: Iterable[WireRecord],
-    magic: int,
-    codec: int = 0,
-    *,
-    base_offset: int = 0,
-    timestamp_type: int = CREATE_TIME,
-    append_time_ms: int = -1,
-) -> bytes:
-    """A message set of magic 0 or 1, wrapped in one message if `codec` is given. ConfigError for what the format does not support."""
-    rows = [(record.offset if record.offset >= 0 else base_offset + place, record) for place, record in enumerate(records)]
-    _check_old(rows, magic, codec)
-    flags = LOG_APPEND_BIT * timestamp_type if magic == 1 else 0
-    if not codec:
-        return b"".join(encode_message(offset, magic, flags, record.timestamp_ms, record.key, record.value) for offset, record in rows)
-    first, last = (rows[0][0] if magic == 1 else 0), rows[-1][0]
-    inner = b"".join(encode_message(offset - first, magic, 0, record.timestamp_ms, record.key, record.value) for offset, record in rows)
-    timestamp = append_time_ms if timestamp_type == LOG_APPEND_TIME else max(record.timestamp_ms for _, record in rows)
-    return encode_message(last, magic, flags | codec, timestamp, None, compress(codec, inner))
-
-
-def _check_old(rows: Sequence[tuple[int, WireRecord]], magic: int, codec: int) -> None:
-    if magic not in (0, 1):
-        raise ConfigError(f"magic {magic} is not a message set; 0 and 1 are")
-    if codec == CODECS["zstd"]:
-        raise ConfigError(f"magic {magic} does not support zstd; use build_batch")
-    if codec and not rows:
-        raise ConfigError("a compressed message set holds at least one record")
-    if any(record.headers for _, record in rows):
-        raise ConfigError(f"magic {magic} does not support headers; use build_batch")

@@ -1,4 +1,4 @@
-"""Writing batch headers and records, in every format. Rule: values are not checked; the caller has done that.
+"""Writing batch headers and records of magic 2. Rule: values are not checked; the caller has done that.
 
 No other plain-Python code writes them; `decoder` reads them.
 """
@@ -6,7 +6,6 @@ No other plain-Python code writes them; `decoder` reads them.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterable
 from typing import Final
 
@@ -14,7 +13,7 @@ from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.records.checksum import crc32c
 from pykafka4.wire.records.layout import HEADER_SIZE, LOG_OVERHEAD
 
-__all__ = ["encode_content", "encode_header", "encode_message", "encode_record", "varint"]
+__all__ = ["encode_content", "encode_header", "encode_record", "varint"]
 
 _UNCHECKED: Final = struct.Struct(">qiibI")  # offset, length, leader epoch, magic, checksum
 _CHECKED: Final = struct.Struct(">hiqqqhii")  # attributes to count: the part of the header that the checksum covers
@@ -73,14 +72,3 @@ def encode_header(
     checked = _CHECKED.pack(attributes, last_offset_delta, *times, producer_id, producer_epoch, base_sequence, count)
     crc = crc32c(records, crc32c(checked))
     return _UNCHECKED.pack(base_offset, HEADER_SIZE + len(records) - LOG_OVERHEAD, leader_epoch, 2, crc) + checked
-
-
-def encode_message(offset: int, magic: int, attributes: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> bytes:
-    """A message of magic 0 or 1, which is a record with a header of its own."""
-    time = struct.pack(">q", timestamp_ms) if magic == 1 else b""
-    checked = struct.pack(">bb", magic, attributes) + time + _prefixed(key) + _prefixed(value)
-    return struct.pack(">qiI", offset, len(checked) + 4, zlib.crc32(checked)) + checked
-
-
-def _prefixed(data: bytes | None) -> bytes:
-    return b"\xff\xff\xff\xff" if data is None else struct.pack(">i", len(data)) + data

@@ -16,9 +16,10 @@ from types import ModuleType
 from typing import Any
 
 from pykafka4.records import Written
-from pykafka4.wire.records.batch import WireRecord, build_batch, build_message_set
+from pykafka4.wire.records.batch import WireRecord, build_batch
 from pykafka4.wire.records.compression import decompress
 from tests.wire.records.hot_world import World
+from tests.wire.records.message_sets import build_message_set
 
 METHODS = ("seal", "fail", "complete", "add_done_callback", "send", "decode", "designate", "split", "set_apart", "compress", "finish")
 NAMES = ("Accumulator", "Batch", "Delivery", "Chunk", "Record", "Hooks", "Lease", "Settlement", "Parked", "Topic")

@@ -12,14 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykafka4.errors import ConfigError, DecodeError, RecordTooLarge
+from pykafka4.errors import DecodeError, RecordTooLarge
 from pykafka4.wire.records import batch as module
 from pykafka4.wire.records.batch import (
     ControlType,
     WireRecord,
     batches,
     build_batch,
-    build_message_set,
     control_record,
     control_type,
     records_of,
@@ -48,6 +47,7 @@ from pykafka4.wire.records.layout import (
     PRODUCER_ID,
 )
 from tests.wire.hostile_bytes import damaged, search
+from tests.wire.records.message_sets import build_message_set
 from tests.wire.wire_samples import BUFFERS
 
 ALL = sorted(CODECS.values())
@@ -370,20 +370,6 @@ def wrapped(inner: bytes | None, magic: int = 1, codec: int = 1) -> bytes:
 def test_an_old_message_with_wrong_lengths_is_refused(data: bytes, reason: str) -> None:
     with pytest.raises(DecodeError, match=reason):
         read(data)
-
-
-@pytest.mark.parametrize(
-    ("records", "magic", "codec", "reason"),
-    [
-        (PLAIN, 2, 0, "magic 2 is not a message set"),
-        (PLAIN, 1, 4, "magic 1 does not support zstd"),
-        ([], 1, 1, "at least one record"),
-        (RECORDS, 1, 0, "magic 1 does not support headers"),
-    ],
-)
-def test_what_an_old_format_cannot_hold_is_not_built(records: list[WireRecord], magic: int, codec: int, reason: str) -> None:
-    with pytest.raises(ConfigError, match=reason):
-        build_message_set(records, magic, codec)
 
 
 # -- many damaged inputs -----------------------------------------------------------------------------

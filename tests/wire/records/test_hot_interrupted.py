@@ -12,10 +12,11 @@ import pytest
 
 from pykafka4.errors import broker_error
 from pykafka4.records import Written
-from pykafka4.wire.records.batch import WireRecord, build_batch, build_message_set
+from pykafka4.wire.records.batch import WireRecord, build_batch
 from pykafka4.wire.records.compression import decompress
 from tests.wire.records.chunk_bytes import records
 from tests.wire.records.hot_world import MIB, World, compiled, each_core
+from tests.wire.records.message_sets import build_message_set
 
 only_compiled = pytest.mark.skipif(compiled is None, reason="the compiled core is not built")
 FAILURES = 40  # allocations of one call that fail in turn

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from pykafka4.wire.records.batch import ControlType, WireRecord, build_batch, build_message_set, control_record
+from pykafka4.wire.records.batch import ControlType, WireRecord, build_batch, control_record
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.layout import HEADER_SIZE, LEADER_EPOCH, LOG_APPEND_TIME, MAGIC
 from tests.wire.records.chunk_bytes import FINE, batch_of, offsets, record_of, records
 from tests.wire.records.hot_world import IMPLEMENTATIONS, MIB, as_tuples, decoded, each_core
+from tests.wire.records.message_sets import build_message_set
 
 # ---------------------------------------------------------------- what is handed out
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from pykafka4.errors import ConfigError
-from pykafka4.wire.records.batch import build_batch, build_message_set
+from pykafka4.wire.records.batch import build_batch
 from pykafka4.wire.records.compression import CODECS
 from tests.inspection import forget_codecs
 from tests.wire.records.chunk_bytes import offsets, records
 from tests.wire.records.hot_world import decoded, each_core
+from tests.wire.records.message_sets import build_message_set
 
 pytestmark = each_core
 

@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykafka4.errors import CorruptRecord, DecodeError, RecordTooLarge
-from pykafka4.wire.records.batch import ControlType, WireRecord, build_batch, build_message_set, control_record
+from pykafka4.wire.records.batch import ControlType, WireRecord, build_batch, control_record
 from pykafka4.wire.records.checksum import crc32c
 from pykafka4.wire.records.layout import ATTRIBUTES, CRC, HEADER_SIZE, LENGTH
 from tests.wire.hostile_bytes import damaged, keep, meters
 from tests.wire.records.chunk_bytes import batch_of, records
 from tests.wire.records.hot_world import IMPLEMENTATIONS, as_tuples, decoded
+from tests.wire.records.message_sets import build_message_set
 
 CORPUS = Path(__file__).parent / "corpus_hot"
 SEEDS = [

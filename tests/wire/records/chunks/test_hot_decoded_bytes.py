@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from pykafka4.wire.records.batch import WireRecord, build_batch, build_message_set
+from pykafka4.wire.records.batch import WireRecord, build_batch
 from pykafka4.wire.records.compression import decompress
 from tests.wire.records.chunk_bytes import offsets
 from tests.wire.records.hot_world import MIB, each_core
+from tests.wire.records.message_sets import build_message_set
 
 pytestmark = each_core
 

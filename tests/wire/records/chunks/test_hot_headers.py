@@ -12,10 +12,11 @@ import pytest
 
 from pykafka4.errors import RecordTooLarge
 from pykafka4.wire.records import hot
-from pykafka4.wire.records.batch import WireRecord, build_batch, build_message_set
+from pykafka4.wire.records.batch import WireRecord, build_batch
 from pykafka4.wire.records.compression import decompress
 from tests.wire.memory_meter import traced
 from tests.wire.records.hot_world import MIB, decoded, each_core
+from tests.wire.records.message_sets import build_message_set
 
 pytestmark = each_core
 HEADERS = (("name", b"value"), ("", None), ("nämé", b""), ("name", b"again"))
