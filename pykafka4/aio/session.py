@@ -16,9 +16,7 @@ from pykafka4.aio.guard import Holder, TaskGuard
 from pykafka4.aio.tasks import Home
 from pykafka4.aio.waits import TaskWaits, run
 from pykafka4.client.client import Client
-from pykafka4.client.runtime import warn_unclosed
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, check_limit, check_timeout
-from pykafka4.consumer.assignment import LEAVE_SECONDS
 from pykafka4.consumer.guard import Iteration, call
 from pykafka4.consumer.selection import Run
 from pykafka4.consumer.session import ConsumerSession
@@ -40,6 +38,7 @@ MOST_TURNS: Final = 10  # of the event loop until a generator is closed that had
 class TaskConsumerSession(ConsumerSession):
     """Everything of a consumer for asyncio but its handle."""
 
+    handle = "aio.Consumer"
     guard: TaskGuard
     waits: TaskWaits
 
@@ -261,10 +260,3 @@ class TaskConsumerSession(ConsumerSession):
     def _late_run(self) -> Run | None:
         """See ConsumerSession._late_run. In tasks, close waits for the listener; but without its event loop it calls none."""
         return self._detached_run
-
-    @staticmethod
-    def forgotten(session: ConsumerSession) -> None:
-        """See ConsumerSession.forgotten."""
-        if not session.closed and session.runtime.loop.alive:
-            warn_unclosed("aio.Consumer")
-            session.runtime.callbacks.post(lambda: session.close(LEAVE_SECONDS))

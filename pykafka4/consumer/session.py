@@ -14,18 +14,17 @@ from concurrent.futures import Executor
 from functools import partial
 from operator import length_hint
 from threading import Thread
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
-from pykafka4.client.attachment import SHORT, Attachment, read_config
+from pykafka4.client.attachment import SHORT, read_config
 from pykafka4.client.client import Client
-from pykafka4.client.runtime import warn_unclosed
 from pykafka4.consumer.arguments import Partitions, as_partitions, check_limit, check_timeout
-from pykafka4.consumer.assignment import LEAVE_SECONDS, Assignment
+from pykafka4.consumer.assignment import Assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, Iteration, call
-from pykafka4.consumer.handled import HandledError
+from pykafka4.consumer.polling_session import PollingSession
 from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.selection import Run, Selection
 from pykafka4.consumer.transactional import TransactionalReads
@@ -33,17 +32,14 @@ from pykafka4.consumer.waits import Steps, ThreadWaits, Waits, at_once
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import CLOSING, ConsumerMachine
 from pykafka4.core.subscription import Assigned, Ended, Move, Place, Since, Start
-from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError
-from pykafka4.net import logs, system
-from pykafka4.net.handoff.waiting import Signal
+from pykafka4.errors import ConfigError, KafkaError, KafkaTimeoutError
+from pykafka4.net import system
 from pykafka4.net.living import Living
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
 
 __all__ = ["ConsumerSession"]
-
-CLOSED: Final = "this consumer is closed; create a new one"
 
 
 @attrs.define(eq=False)
@@ -68,13 +64,16 @@ class Failed(Iterator[Record]):
         raise StopIteration
 
 
-class ConsumerSession(Attachment[ConsumerMachine]):
+class ConsumerSession(PollingSession[ConsumerMachine]):
     """Everything of a consumer but its handle."""
+
+    handle = "Consumer"
+    config: ConsumerConfig
 
     def __init__(self, client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> None:
         self.config = read_config(ConsumerConfig, client, executor, options)
         self.connect(client, self.config, executor)
-        self.signal = Signal()
+        super().__init__()
         config = self.config
         self.reader = Reader(self.runtime.loop.now, self.signal.notify, self._reseek, config.client_id, config.max_decompressed_bytes)
         self.guard = self._new_guard()
@@ -83,12 +82,7 @@ class ConsumerSession(Attachment[ConsumerMachine]):
         self.commits = Commits(self, self.config, self.reader, self.guard, self.selection, self.waits)
         self.assignment = Assignment(self, self.config, self.reader, self.signal, self.guard, self.selection, self.commits, self.waits)
         self.transactional = TransactionalReads(self, self.config, self.reader, self.guard, self.selection, self.commits, self.waits)
-        self._reads: object = None  # the thread or task that polled last, which has the returned records
-        self.handled = HandledError()
         self._asked_at: float = INFINITY  # the reader's mark at which the loop was last asked to fetch more
-        self._woken = False  # by `wakeup`: the running poll, or the next one, returns without waiting
-        self.closed = False
-        self._close_by: float = INFINITY
         self._moving: PostedMoves | None = None  # the posted call of the last seek, while no other call was posted
         self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the consumer")
         self.runtime.attach(self)
@@ -126,16 +120,6 @@ class ConsumerSession(Attachment[ConsumerMachine]):
         posted.begun = True
         self.machine.fetcher.seek(posted.moves)
         posted.moves.clear()
-
-    def check(self) -> None:
-        """Raise the error that every call would raise, if any."""
-        if self.closed and not self.runtime.loop.forked:  # first: a private client is closed as well
-            raise ClosedError(CLOSED)
-        self.runtime.check()
-        if self.guard.shut():
-            raise ClosedError(CLOSED)
-        if (failure := self.failure()) is not None and not self.guard.closing:
-            raise failure.again()
 
     # ---------------------------------------------------------------- polling
 
@@ -236,11 +220,6 @@ class ConsumerSession(Attachment[ConsumerMachine]):
             self.reader.relieve()
         self._fetch_more()
         return records
-
-    def wakeup(self) -> None:
-        """See Consumer.wakeup."""
-        self._woken = True
-        self.signal.notify()
 
     def _has_news(self) -> bool:
         """Whether a poll that waits has something to do. Events wait until the last commit of revoked partitions has its outcome."""
@@ -398,10 +377,6 @@ class ConsumerSession(Attachment[ConsumerMachine]):
 
     # ---------------------------------------------------------------- for `process` and streams
 
-    def left(self) -> float:
-        """See Reads.left."""
-        return max(0.0, self._close_by - system.monotonic())
-
     def closer(self) -> Thread | None:
         """See Reads.closer."""
         return self.guard.closer()
@@ -452,51 +427,19 @@ class ConsumerSession(Attachment[ConsumerMachine]):
 
     # ---------------------------------------------------------------- the rest
 
-    def status(self) -> dict[str, Any]:
-        """See Consumer.status."""
-        if crashed := self.crashed():
-            return crashed
-        try:
-            return self.runtime.loop.ask(self.machine.status, SHORT, "the consumer's status")
-        except KafkaError as error:
-            return self.runtime.why_unknown(error)
-
     def stats(self) -> dict[str, int]:
         """See Consumer.stats."""
         delivered = self.machine.fetcher.positions.delivered
         waiting = delivered - self.reader.consumed
         return {"fetched_bytes": delivered, "buffered_bytes": waiting, "partitions": len(self.reader.claims)}
 
-    @call
-    def close(self, timeout: float | None = None, *, failed: bool | None = None) -> None:
-        """See Consumer.close. `failed`: an exception interrupted the processing of the records of the last poll."""
-        if failed is None:
-            failed = self.handled.interrupted()
-        self._close(timeout, in_hand=not failed and self._reads is system.current_thread())
+    def _end_work(self, *, in_hand: bool) -> None:
+        self._commit_for_run()
+        at_once(self.assignment.release_all(self.runtime.loop.now() + self.left(), CLOSING, in_hand=in_hand))
 
-    def _close(self, timeout: float | None, *, in_hand: bool) -> None:
-        if self.closed or self.runtime.loop.forked:  # locks may have been held at the fork
-            return
-        self.guard.check_whole("close")
-        if logs.current().on_loop():  # a destructor: a thread that may wait for the commit, and run the listener, closes it
-            self.runtime.callbacks.post(lambda: self.close(timeout, failed=True))
-            return
-        if not self.guard.begin_closing():
-            return
-        timeout = self.config.close_timeout_ms / 1000 if timeout is None else timeout
-        self._close_by = system.monotonic() + timeout
+    def _interrupt(self) -> None:
         self.reader.interrupt()
-        self.signal.notify()
-        try:
-            with self.guard.use_last(timeout):
-                if self.runtime.loop.alive:  # after a crash nobody would execute it
-                    self._commit_for_run()
-                    until = self.runtime.loop.now() + self.left()
-                    at_once(self.assignment.release_all(until, CLOSING, in_hand=in_hand))
-        finally:  # also if the listener raised, or after Ctrl-C: leave, and close a private client
-            self.disconnect()
-            self.closed = True
-            self.guard.end_closing()
+        super()._interrupt()
 
     def _commit_for_run(self) -> None:
         """A run that cannot commit any more what is finished has it committed."""
@@ -510,17 +453,6 @@ class ConsumerSession(Attachment[ConsumerMachine]):
     def _late_run(self) -> Run | None:
         """The run if its listener, in another thread, still waits for handlers: the partitions end before it can commit."""
         return self.selection.run if self.guard.listening else None
-
-    def drain(self, timeout: float) -> None:
-        """At interpreter exit: commit finished records, leave the group. The last list does not count as finished."""
-        self.close(timeout, failed=True)
-
-    @staticmethod
-    def forgotten(session: ConsumerSession) -> None:
-        """The handle was garbage-collected while open: warn, and close on another thread, because the collector must not wait."""
-        if not session.closed and session.runtime.loop.alive:
-            warn_unclosed("Consumer")
-            session.runtime.callbacks.post(lambda: session.close(LEAVE_SECONDS, failed=True))
 
 
 _sessions: Living[ConsumerSession] = Living()

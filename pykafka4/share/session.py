@@ -10,21 +10,20 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Any, Final
 
-from pykafka4.client.attachment import SHORT, Attachment, read_config
+from pykafka4.client.attachment import SHORT, read_config
 from pykafka4.client.client import Client
-from pykafka4.client.runtime import warn_unclosed
 from pykafka4.consumer.arguments import check_limit, check_on_done
 from pykafka4.consumer.guard import Guard, Iteration, call
-from pykafka4.consumer.handled import HandledError
+from pykafka4.consumer.polling_session import PollingSession
 from pykafka4.core import INFINITY
 from pykafka4.core.share.machine import ShareMachine
 from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, Acquired, Report
-from pykafka4.errors import BufferFull, ClosedError, ConfigError, KafkaError, KafkaTimeoutError, UnsupportedVersion, shown
+from pykafka4.errors import BufferFull, ConfigError, KafkaError, KafkaTimeoutError, UnsupportedVersion, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_timeout, check_topic
-from pykafka4.net import logs, system
-from pykafka4.net.handoff.waiting import Promise, Signal
+from pykafka4.net import system
+from pykafka4.net.handoff.waiting import Promise
 from pykafka4.options.share import ShareConsumerConfig
 from pykafka4.records import TopicPartition
 from pykafka4.share.delivered import LOOP, DeliveredRecords, Outgoing, as_type, name_some
@@ -38,11 +37,9 @@ Results = dict[TopicPartition, "KafkaError | None"]
 Types = Mapping[Acquired, Mapping[int, AcknowledgeType]]
 OnAcknowledged = Callable[[Results], Any]
 
-LEAVE_SECONDS: Final = 5.0
 FLUSH_SECONDS: Final = 0.1  # acknowledgements wait for others at most this long, while there are records left
 MOST_OWED: Final = 10_000
 WARN_SECONDS: Final = 60.0  # between two warnings about records that were locked too long
-CLOSED: Final = "this share consumer is closed; create a new one"
 
 
 class Step:
@@ -64,13 +61,16 @@ class Step:
             self._records.changing = False
 
 
-class ShareConsumerSession(Attachment[ShareMachine]):
+class ShareConsumerSession(PollingSession[ShareMachine]):
     """Everything of a share consumer but its handle."""
+
+    handle, kind = "ShareConsumer", "share consumer"
+    config: ShareConsumerConfig
 
     def __init__(self, client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> None:
         self.config = read_config(ShareConsumerConfig, client, executor, options)
         self.connect(client, self.config, executor)
-        self.signal = Signal()
+        super().__init__()
         self.mailbox = Mailbox(self.signal.notify)
         self.records = DeliveredRecords(self.mailbox, self.runtime.loop.now, self.config.max_decompressed_bytes)
         self.guard = Guard(self.records, self.signal, self.check)
@@ -79,13 +79,9 @@ class ShareConsumerSession(Attachment[ShareMachine]):
         self.on_acknowledged: OnAcknowledged | None = None
         self.acknowledged = 0  # records whose acknowledgement was stored; the loop counts
         self.failed = 0
-        self.closed = False
         self._owed: deque[None] = deque()  # one for each callback that has not begun
-        self._woken = False
         self._said: deque[Outgoing] = deque()  # by polls; the loop takes it
         self._taken_at = -INFINITY  # at that time, or later
-        self._reads: object = None  # the thread that polled last, which has the returned records
-        self._handled = HandledError()
         self._pause = 0.0  # seconds between the last two polls
         self._renews = True  # brokers can renew locks, as far as is known
         self._warned, self._warn_at = 0, -INFINITY  # of how many records it was said that their time was over; when it may be said again
@@ -97,16 +93,6 @@ class ShareConsumerSession(Attachment[ShareMachine]):
         machine = ShareMachine(self.config, engine.network, engine.cluster, engine.recovery, engine.random, self.mailbox)
         engine.add(machine, "share consumer")
         return machine
-
-    def check(self) -> None:
-        """Raise the error that every call would raise, if any."""
-        if self.closed and not self.runtime.loop.forked:
-            raise ClosedError(CLOSED)
-        self.runtime.check()
-        if self.guard.shut():
-            raise ClosedError(CLOSED)
-        if (failure := self.failure()) is not None and not self.guard.closing:
-            raise failure.again()
 
     # ---------------------------------------------------------------- subscription
 
@@ -178,7 +164,7 @@ class ShareConsumerSession(Attachment[ShareMachine]):
             self._pause = self.runtime.loop.now() - mailbox.idle_since
         mailbox.idle_since, mailbox.limit = INFINITY, limit
         self._reads = system.current_thread()
-        self._handled.note()
+        self.handled.note()
 
     def _end_poll(self) -> None:
         self.mailbox.waiting = self._woken = False
@@ -257,11 +243,6 @@ class ShareConsumerSession(Attachment[ShareMachine]):
     def _has_news(self) -> bool:
         mailbox = self.mailbox
         return bool(mailbox.arrivals or mailbox.notices or mailbox.fatal) or self._woken or self.guard.closing
-
-    def wakeup(self) -> None:
-        """See ShareConsumer.wakeup."""
-        self._woken = True
-        self.signal.notify()
 
     # ---------------------------------------------------------------- acknowledging
 
@@ -405,15 +386,6 @@ class ShareConsumerSession(Attachment[ShareMachine]):
 
     # ---------------------------------------------------------------- the rest
 
-    def status(self) -> dict[str, Any]:
-        """See ShareConsumer.status."""
-        if crashed := self.crashed():
-            return crashed
-        try:
-            return self.runtime.loop.ask(self.machine.status, SHORT, "the share consumer's status")
-        except KafkaError as error:
-            return self.runtime.why_unknown(error)
-
     def stats(self) -> dict[str, int]:
         """See ShareConsumer.stats."""
         records = self.records
@@ -442,41 +414,6 @@ class ShareConsumerSession(Attachment[ShareMachine]):
         self.post(leave)
         left.exception(timeout + SHORT)
 
-    @call
-    def close(self, timeout: float | None = None, *, failed: bool | None = None) -> None:
-        """See ShareConsumer.close. `failed`: an exception interrupted the processing of the records of the last poll."""
-        if failed is None:
-            failed = self._handled.interrupted()
-        self._close(timeout, in_hand=not failed and self._reads is system.current_thread())
-
-    def _close(self, timeout: float | None, *, in_hand: bool) -> None:
-        if self.closed or self.runtime.loop.forked:
-            return
-        self.guard.check_whole("close")
-        if logs.current().on_loop():  # a destructor: a thread that may wait closes it
-            self.runtime.callbacks.post(lambda: self.close(timeout, failed=True))
-            return
-        if not self.guard.begin_closing():
-            return
-        timeout = self.config.close_timeout_ms / 1000 if timeout is None else timeout
-        deadline = system.monotonic() + timeout
-        self.signal.notify()
-        try:
-            with self.guard.use_last(timeout):
-                if self.runtime.loop.alive and self.failure() is None:
-                    self._leave(max(0.0, deadline - system.monotonic()), accept=self.config.is_implicit and in_hand)
-        finally:
-            self.disconnect()
-            self.closed = True
-            self.guard.end_closing()
-
-    def drain(self, timeout: float) -> None:
-        """At interpreter exit: send what is acknowledged, leave the group. The last list does not count as processed."""
-        self.close(timeout, failed=True)
-
-    @staticmethod
-    def forgotten(session: ShareConsumerSession) -> None:
-        """The handle was garbage-collected while open: warn, and close on another thread, because the collector must not wait."""
-        if not session.closed and session.runtime.loop.alive:
-            warn_unclosed("ShareConsumer")
-            session.runtime.callbacks.post(lambda: session.close(LEAVE_SECONDS, failed=True))
+    def _end_work(self, *, in_hand: bool) -> None:
+        if self.failure() is None:
+            self._leave(self.left(), accept=self.config.is_implicit and in_hand)

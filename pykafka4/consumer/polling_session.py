@@ -1,0 +1,121 @@
+"""Implements what consumers and share consumers have in common. Invariant: `close` ends the machine, also after Ctrl-C."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Final, Protocol, TypeVar
+
+from pykafka4.client.attachment import SHORT, Attachment, RemovableMachine
+from pykafka4.client.runtime import warn_unclosed
+from pykafka4.consumer.guard import Guard, call
+from pykafka4.consumer.handled import HandledError
+from pykafka4.core import INFINITY
+from pykafka4.errors import ClosedError, KafkaError
+from pykafka4.net import logs, system
+from pykafka4.net.handoff.waiting import Signal
+
+__all__ = ["PollingSession"]
+
+FORGOTTEN_S: Final = 5.0  # for the close of a handle that was garbage-collected
+
+
+class PolledMachine(RemovableMachine, Protocol):
+    """The machine of a consumer of either kind."""
+
+    def status(self, now: float) -> dict[str, Any]:
+        """The state, for `status`."""
+
+
+M = TypeVar("M", bound=PolledMachine)
+
+
+class PollingSession(Attachment[M]):
+    """The calls that do not depend on how records are acknowledged."""
+
+    handle: ClassVar[str]  # the name of the class that applications use
+    kind: ClassVar[str] = "consumer"  # in messages
+    config: Any
+    guard: Guard
+
+    def __init__(self) -> None:
+        self.signal = Signal()
+        self.handled = HandledError()
+        self.closed = False
+        self._reads: object = None  # the thread or task that polled last, which has the returned records
+        self._woken = False  # by `wakeup`: the running poll, or the next one, returns without waiting
+        self._close_by: float = INFINITY
+
+    @abstractmethod
+    def _end_work(self, *, in_hand: bool) -> None:
+        """End the work of the consumer within the time that is `left`. `in_hand`: the list of the last poll was processed."""
+
+    def check(self) -> None:
+        """Raise the error that every call would raise, if any."""
+        if self.closed and not self.runtime.loop.forked:  # first: a private client is closed as well
+            raise ClosedError(f"this {self.kind} is closed; create a new one")
+        self.runtime.check()
+        if self.guard.shut():
+            raise ClosedError(f"this {self.kind} is closed; create a new one")
+        if (failure := self.failure()) is not None and not self.guard.closing:
+            raise failure.again()
+
+    def wakeup(self) -> None:
+        """See Consumer.wakeup."""
+        self._woken = True
+        self.signal.notify()
+
+    def status(self) -> dict[str, Any]:
+        """See Consumer.status."""
+        if crashed := self.crashed():
+            return crashed
+        try:
+            return self.runtime.loop.ask(self.machine.status, SHORT, f"the {self.kind}'s status")
+        except KafkaError as error:
+            return self.runtime.why_unknown(error)
+
+    # ---------------------------------------------------------------- the end
+
+    def left(self) -> float:
+        """Seconds until a close has to end."""
+        return max(0.0, self._close_by - system.monotonic())
+
+    @call
+    def close(self, timeout: float | None = None, *, failed: bool | None = None) -> None:
+        """See Consumer.close. `failed`: an exception interrupted the processing of the records of the last poll."""
+        if failed is None:
+            failed = self.handled.interrupted()
+        in_hand = not failed and self._reads is system.current_thread()
+        if self.closed or self.runtime.loop.forked:  # locks may have been held at the fork
+            return
+        self.guard.check_whole("close")
+        if logs.current().on_loop():  # a destructor: a thread that may wait closes it
+            self.runtime.callbacks.post(lambda: self.close(timeout, failed=True))
+            return
+        if not self.guard.begin_closing():
+            return
+        timeout = self.config.close_timeout_ms / 1000 if timeout is None else timeout
+        self._close_by = system.monotonic() + timeout
+        self._interrupt()
+        try:
+            with self.guard.use_last(timeout):
+                if self.runtime.loop.alive:  # after a crash nobody would execute it
+                    self._end_work(in_hand=in_hand)
+        finally:  # also after an exception of the listener, or Ctrl-C
+            self.disconnect()
+            self.closed = True
+            self.guard.end_closing()
+
+    def _interrupt(self) -> None:
+        """A poll that waits ends now."""
+        self.signal.notify()
+
+    def drain(self, timeout: float) -> None:
+        """At interpreter exit: store what is finished, leave the group. The last list does not count as processed."""
+        self.close(timeout, failed=True)
+
+    @staticmethod
+    def forgotten(session: PollingSession[Any]) -> None:
+        """The handle was garbage-collected while open: warn, and close on another thread, because the collector must not wait."""
+        if not session.closed and session.runtime.loop.alive:
+            warn_unclosed(session.handle)
+            session.runtime.callbacks.post(lambda: session.close(FORGOTTEN_S, failed=True))
