@@ -1,6 +1,6 @@
 """Calls every public method with hostile arguments, in a process of its own. Invariant: the call returns or raises something documented.
 
-`python hostile_calls.py SEED COUNT`: with types, subclasses, sizes and encodings that nobody expects, and with objects whose methods call
+`python -m tests.net.hostile_calls SEED COUNT`: with types, subclasses, sizes and encodings that nobody expects, with objects that call
 the client again. Afterwards, and now and then in between, records of others are delivered, the loop turns, and every record taken before
 has its outcome. Prints `survived` as its last line.
 """
