@@ -99,8 +99,8 @@ class Assignment:
         """See Consumer.subscription."""
         selection, membership = self._selection, self._attachment.machine.membership
         names = set(selection.topics)
-        if selection.filter is not None and membership.filter is selection.filter:  # otherwise the loop has not begun with it
-            names |= membership.matching
+        if selection.filter is not None and membership.subscription.filter is selection.filter:  # otherwise the loop has not begun with it
+            names |= membership.subscription.matching or frozenset()
         return names
 
     def extend_lease(self, seconds: float) -> None:

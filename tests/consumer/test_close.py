@@ -164,7 +164,7 @@ def test_a_listener_that_subscribes_while_the_consumer_unsubscribes_does_not_kee
     read(consumer, 3)
     consumer.unsubscribe()
     assert told.kinds == ["assigned", "revoked"]
-    assert inspect(consumer).machine.membership.topics == ()
+    assert inspect(consumer).machine.membership.subscription.names == ()
     assert consumer.assignment() == set()
 
 

@@ -119,7 +119,7 @@ class ConsumerMachine:
     ) -> None:
         """Commit `offsets`, as a member of the group if topics are subscribed to; `only_new`: without what is stored by then."""
         credentials, lost = None, ""
-        if self.membership.subscribed:
+        if self.membership.subscription.active:
             credentials, losses = self.membership.protocol.credentials, self.membership.losses()
             lost = next((losses[tp] for tp in offsets if tp in losses), "" if credentials else "this consumer is not in the group now")
         self.offsets.commit(Commit(offsets, credentials, deadline, done, lost, only_new))
@@ -142,7 +142,7 @@ class ConsumerMachine:
         if now < self._next_auto:
             return self._next_auto
         self._next_auto = now + self._config.auto_commit_interval_ms / 1000
-        if self._auto_under_way or (self.membership.subscribed and self.membership.protocol.credentials is None):
+        if self._auto_under_way or (self.membership.subscription.active and self.membership.protocol.credentials is None):
             return self._next_auto
         ending = self.membership.ending()
         fresh = {
@@ -179,10 +179,10 @@ class ConsumerMachine:
             "member_id": protocol.member_id,
             "generation": protocol.generation,
             "coordinator": coordinator.node,
-            "pattern": None if membership.filter is None else str(membership.filter),
+            "pattern": None if membership.subscription.filter is None else str(membership.subscription.filter),
             "reason": str(trouble) if trouble is not None else membership.state.meaning,
             "partitions": {str(tp): self.fetcher.status(position) for tp, position in sorted(self.fetcher.positions.items())},
-            "unknown_topics": [topic for topic in membership.topics if not self._cluster.partitions(topic)],
+            "unknown_topics": [topic for topic in membership.subscription.names if not self._cluster.partitions(topic)],
         }
 
     # ---------------------------------------------------------------- calls of offsets and coordinator
@@ -198,7 +198,7 @@ class ConsumerMachine:
 
     def exists(self, topic: str, topic_id: UUID | None) -> bool:
         """See `Committer`. Only topics that are subscribed or read are requested from brokers."""
-        if self.membership.has_deleted(topic):
+        if topic in self.membership.subscription.deleted:
             return False
         error = self._cluster.topic_error(topic)
         if error is not None and error.code in MISSING:

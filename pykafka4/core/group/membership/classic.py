@@ -150,7 +150,7 @@ class ClassicProtocol(OfAssignee):
 
     def _rejoining(self, now: float) -> float:
         """Partitions of topics that are no longer subscribed to are released before the join; the others are kept."""
-        topics = frozenset(self._assignee.topics)
+        topics = frozenset(self._assignee.subscription.names)
         strange = [tp for tp in self._assignee.held if tp.topic not in topics]
         if strange:
             self._revoke(now, strange, "the subscription changed")
@@ -159,7 +159,7 @@ class ClassicProtocol(OfAssignee):
         return min(wake_at, self.join(now)) if self.state is MemberState.REJOINING else now
 
     def _stable(self, now: float) -> float:
-        if self._joined_with != self._assignee.topics:
+        if self._joined_with != self._assignee.subscription.names:
             self._rebalance(now, "the subscription changed", "subscription has changed")
             return now
         if self.leadership.outgrown():
@@ -244,7 +244,7 @@ class ClassicProtocol(OfAssignee):
     def _join(self, now: float, node: int) -> None:
         self._move(MemberState.JOINING)
         self._join_by = INFINITY
-        self._joined_with, self._asked_at = self._assignee.topics, (node, now)
+        self._joined_with, self._asked_at = self._assignee.subscription.names, (node, now)
         self._strategies.ask(now, self._joined_with, lambda at, data: self._send_join(at, node, data))
 
     def _send_join(self, now: float, node: int, data: UserData | KafkaError) -> None:

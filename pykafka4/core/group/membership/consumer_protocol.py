@@ -182,9 +182,9 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
 
     def _reconcile(self, now: float) -> None:
         """Revoke what is held and not assigned, take what is assigned and not held."""
-        if self._target is None or (self._settled and self._topics == self._assignee.topics and not self._may_know_more(now)):
+        if self._target is None or (self._settled and self._topics == self._assignee.subscription.names and not self._may_know_more(now)):
             return
-        self._settled, self._topics, self._look_at = True, self._assignee.topics, INFINITY
+        self._settled, self._topics, self._look_at = True, self._assignee.subscription.names, INFINITY
         owned, topics = self._owned, frozenset(self._topics)
         gone = [tp for tp in self._assignee.held if tp not in owned.revoking and not (tp.topic in topics and self._is_assigned(tp))]
         if gone:
@@ -213,7 +213,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
 
     def _fresh(self, now: float, topics: frozenset[str]) -> dict[TopicPartition, UUID]:
         """What is assigned and not owned yet, with topic ids. Those of topics that are not known follow when they are."""
-        filter, fresh, unknown = self._assignee.filter, dict[TopicPartition, UUID](), list[UUID]()
+        filter, fresh, unknown = self._assignee.subscription.filter, dict[TopicPartition, UUID](), list[UUID]()
         by_coordinator = filter is not None and filter.regex is not None
         for topic_id, partitions in (self._target or {}).items():
             topic = self._cluster.topic_name(topic_id)
@@ -232,7 +232,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
             return
         self._look_at, self._version = now + self._look_pause, self._cluster.version
         self._cluster.refresh(now, self._topics)
-        self._assignee.look_for_topics(now)
+        self._assignee.subscription.look_for_topics(now)
         if self._unknown_since is None:
             self._unknown_since = now
         elif now >= self._unknown_since + UNKNOWN_SECONDS:
@@ -277,9 +277,9 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
     # ---------------------------------------------------------------- heartbeats
 
     def _report(self) -> Report:
-        filter = self._assignee.filter
-        regex = None if filter is None else filter.regex
-        return Report(self._assignee.topics if regex is None else self._assignee.listed, regex, self._owned.report())
+        topics = self._assignee.subscription
+        regex = None if topics.filter is None else topics.filter.regex
+        return Report(topics.names if regex is None else topics.listed, regex, self._owned.report())
 
     def _message(self, epoch: int, report: Report | None) -> ConsumerGroupHeartbeatRequest:
         """Without a `report` it gives back the place of this member, or of an earlier one so that this one can join."""

@@ -73,7 +73,7 @@ class Membership:
         """`discovery` finds the topics of a subscription by pattern."""
         self._config, self._application, self._partitions, self._commits = config, application, partitions, commits
         self._max_poll = config.max_poll_interval_ms / 1000
-        self._subscribed = SubscribedTopics(config, cluster, application, discovery)
+        self.subscription = SubscribedTopics(config, cluster, application, discovery)
         self._extension: tuple[float, object] = (-INFINITY, None)  # until when the lease was extended, and the application's mark then
         self._claims: dict[TopicPartition, Claim] = {}  # until the application has released them
         self._ending: list[Ended] = []  # the events that it has not released yet
@@ -90,39 +90,6 @@ class Membership:
         """The partitions of this member, including those that the application has not released yet."""
         return self._claims.keys()
 
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """The topics that the application is subscribed to."""
-        return self._subscribed.names
-
-    @property
-    def subscribed(self) -> bool:
-        """Whether there is a subscription. By pattern it may have no topics."""
-        return self._subscribed.active
-
-    @property
-    def listed(self) -> tuple[str, ...]:
-        """Those of `topics` that the application named."""
-        return self._subscribed.listed
-
-    @property
-    def filter(self) -> TopicFilter | None:
-        """The patterns of the subscription, if it has any."""
-        return self._subscribed.filter
-
-    def look_for_topics(self, now: float) -> None:
-        """The coordinator assigned partitions of a topic that is not known: see which topics there are."""
-        self._subscribed.look_for_topics(now)
-
-    @property
-    def matching(self) -> frozenset[str]:
-        """The topics that the filter selects, as far as that is known."""
-        return self._subscribed.matching or frozenset()
-
-    def has_deleted(self, topic: str) -> bool:
-        """Whether `topic` left a subscription by pattern because it is gone."""
-        return topic in self._subscribed.deleted
-
     # ---------------------------------------------------------------- calls of the application
 
     def subscribe(self, topics: tuple[str, ...], filter: TopicFilter | None = None) -> None:
@@ -130,7 +97,7 @@ class Membership:
         if self._rejected:
             self._rejected = False
             self._application.put(Subscribed())
-        self._subscribed.replace(topics, filter)
+        self.subscription.replace(topics, filter)
         self.protocol.start_over()
 
     def leave(self, now: float, patience: float, then: Callable[[], None], reason: str) -> None:
@@ -145,7 +112,7 @@ class Membership:
 
     def gone(self) -> None:
         """End the subscription."""
-        self._subscribed.clear()
+        self.subscription.clear()
         self.protocol.gone()
 
     def released(self, ended: Ended) -> None:
@@ -168,7 +135,7 @@ class Membership:
 
     def poll(self, now: float) -> float:
         """Do what is due; returns when to be polled again."""
-        look_at = self._subscribed.poll(now)
+        look_at = self.subscription.poll(now)
         return min(look_at, self._poll_protocol(now))
 
     def _poll_protocol(self, now: float) -> float:
@@ -183,7 +150,7 @@ class Membership:
     def _join(self, now: float) -> float:
         if self._claims or self._ending:  # the application has to release them before; the coordinator may still wait for this member
             return self.keep_lease(now) if self.protocol.is_known else INFINITY
-        if not self.subscribed or not self._subscribed.known:
+        if not self.subscription.active or not self.subscription.known:
             return INFINITY
         if self._lease_ends(now) <= now:
             self._application.loop_wanted = True
@@ -238,12 +205,12 @@ class Membership:
 
     def assigned(self, partitions: Collection[TopicPartition]) -> None:
         """Take the partitions of subscribed topics. Others are ignored: the subscription changed meanwhile, or the leader made an error."""
-        subscribed = set(self.topics)
+        subscribed = set(self.subscription.names)
         claims = tuple(Claim(tp) for tp in dict.fromkeys(partitions) if tp.topic in subscribed)
         generation = self.protocol.generation
         log.info("%s: group %s: generation %d, %d partitions", self._config.client_id, self._config.group_id, generation, len(claims))
         self._claims.update((claim.tp, claim) for claim in claims)
-        self._partitions.adopt(claims, Start.COMMITTED, self._subscribed.fallback)
+        self._partitions.adopt(claims, Start.COMMITTED, self.subscription.fallback)
         self._application.put(Assigned(claims))
 
     def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
@@ -291,7 +258,7 @@ class Membership:
 
     def on_fatal(self, error: KafkaError) -> None:
         """Finding the coordinator failed with an error that is not retriable, or was denied: then the protocol goes on asking."""
-        if self.subscribed and isinstance(error, AuthorizationError):
+        if self.subscription.active and isinstance(error, AuthorizationError):
             self.denied(error)
-        elif self.subscribed:
+        elif self.subscription.active:
             self.protocol.fail(error)

@@ -18,26 +18,34 @@ from pykafka4.core.subscription import Credentials
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 
-__all__ = ["Assignee", "CommitsInFlight", "GroupProtocol", "State"]
+__all__ = ["Assignee", "CommitsInFlight", "GroupProtocol", "State", "Subscription"]
+
+
+class Subscription(Protocol):
+    """The topics of a member, as its protocol uses them."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The topics that the application is subscribed to, those that match its patterns included."""
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The topics that the application named."""
+
+    @property
+    def filter(self) -> TopicFilter | None:
+        """The patterns of the subscription. `names` has what they select, so a protocol may ignore them."""
+
+    def look_for_topics(self, now: float) -> None:
+        """The coordinator assigned partitions of a topic that is not known: see which topics there are."""
 
 
 class Assignee(Protocol):
     """The application's side of a member, as its protocol uses it."""
 
     @property
-    def topics(self) -> tuple[str, ...]:
-        """The topics that the application is subscribed to, those that match its patterns included."""
-
-    @property
-    def listed(self) -> tuple[str, ...]:
-        """Those of `topics` that the application named."""
-
-    @property
-    def filter(self) -> TopicFilter | None:
-        """The patterns of the subscription. `topics` has what they select, so a protocol may ignore them."""
-
-    def look_for_topics(self, now: float) -> None:
-        """The coordinator assigned partitions of a topic that is not known: see which topics there are."""
+    def subscription(self) -> Subscription:
+        """The subscribed topics."""
 
     @property
     def held(self) -> Collection[TopicPartition]:

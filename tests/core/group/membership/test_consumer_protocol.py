@@ -710,7 +710,7 @@ def by_pattern(*names: str) -> GroupMember:
     member = GroupMember()
     filter = TopicFilter((re.compile("[tu]"),), with_internal=True, regex="[tu]")
     member.machine.membership.subscribe(names, filter)
-    discovery = member.machine.membership._subscribed._discovery
+    discovery = member.machine.membership.subscription._discovery
     discovery.found, discovery._due = frozenset(("t",)), INFINITY
     member.find_coordinator()
     return member
@@ -736,7 +736,7 @@ def test_the_topic_of_an_unknown_id_is_looked_for_and_read_as_soon_as_it_is_know
     member = by_pattern()
     member.reply(1, 0, topic_id=U)
     assert member.take_up() == [[]]
-    discovery = member.machine.membership._subscribed._discovery
+    discovery = member.machine.membership.subscription._discovery
     assert discovery._due <= member.now
     discovery.found = frozenset(("t", "u"))
     member.run(0.1)
@@ -750,7 +750,7 @@ def test_a_topic_that_only_another_user_of_the_client_knows_is_looked_for_as_wel
     member = by_pattern()
     member.cluster.set("u", [1], topic_id=U)
     member.reply(1, 0, topic_id=U)
-    discovery = member.machine.membership._subscribed._discovery
+    discovery = member.machine.membership.subscription._discovery
     assert discovery._due <= member.now
     discovery.found, discovery._due = frozenset(("t", "u")), INFINITY
     member.run(0.1)

@@ -50,7 +50,7 @@ def listed(harness: ConsumerHarness, *topics: str, brokers: int = 1, error_code:
 
 
 def topics(harness: ConsumerHarness) -> tuple[str, ...]:
-    return harness.machine.membership.topics
+    return harness.machine.membership.subscription.names
 
 
 def stable(harness: ConsumerHarness, *found: str, assigned: Iterable[Any] = ()) -> None:
@@ -138,7 +138,7 @@ def test_the_oldest_version_requests_all_topics_with_an_empty_list(harness: Cons
 def test_a_response_that_says_nothing_is_requested_again_soon(harness: ConsumerHarness, unusable: dict[str, int]) -> None:
     subscribe(harness)
     listed(harness, **unusable)
-    assert harness.machine.membership.matching == frozenset()
+    assert not harness.machine.membership.subscription.matching
     assert not harness.pending(MetadataRequest)
     harness.run(1.1)
     listed(harness, "t1")
@@ -164,7 +164,7 @@ def test_a_new_topic_changes_the_subscription_and_is_read_from_its_beginning() -
     harness.run(1)
     listed(harness, "t1", "t2")
     assert state(harness) is MemberState.REVOKING
-    fallback = harness.machine.membership._subscribed.fallback
+    fallback = harness.machine.membership.subscription.fallback
     assert [fallback(tp(0, "t1")), fallback(tp(1, "t1")), fallback(tp(0, "t2"))] == [Start.LATEST, Start.EARLIEST, Start.EARLIEST]
 
 
@@ -229,15 +229,15 @@ def test_a_deleted_topic_that_comes_back_is_new() -> None:
     harness.cluster.set("t2", [1])
     harness.run(300)
     listed(harness, "t1", "t2")
-    assert harness.machine.membership._subscribed.fallback(tp(0, "t2")) is Start.EARLIEST
-    assert not harness.machine.membership.has_deleted("t2")
+    assert harness.machine.membership.subscription.fallback(tp(0, "t2")) is Start.EARLIEST
+    assert "t2" not in harness.machine.membership.subscription.deleted
 
 
 def test_another_subscription_replaces_the_topics_of_the_pattern(harness: ConsumerHarness) -> None:
     stable(harness, "t1", "t2", assigned=[tp(0, "t1")])
     subscribe(harness, "u.*")
     assert topics(harness) == ("t1", "t2"), "until the new ones are known"
-    assert harness.machine.membership.matching == frozenset()
+    assert not harness.machine.membership.subscription.matching
     listed(harness, "t1", "u1")
     assert topics(harness) == ("u1",)
     assert [topic for topic in ("t1", "t2", "u1") if topic in harness.cluster.users] == ["u1"]
@@ -262,7 +262,7 @@ def test_unsubscribing_ends_the_search(harness: ConsumerHarness) -> None:
     harness.machine.membership.gone()
     harness.run(1000)
     assert not harness.pending(MetadataRequest)
-    assert not harness.machine.membership.subscribed
+    assert not harness.machine.membership.subscription.active
 
 
 def test_status_has_the_pattern(harness: ConsumerHarness) -> None:

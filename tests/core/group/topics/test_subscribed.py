@@ -162,7 +162,7 @@ def test_a_topic_that_was_denied_at_first_is_not_new() -> None:
     for topic in ("secret", "late"):
         harness.cluster.set(topic, [1])
     harness.run()
-    fallback = membership._subscribed.fallback
+    fallback = membership.subscription.fallback
     assert [fallback(tp(0, topic)) for topic in ("t", "secret", "late")] == [Start.LATEST, Start.LATEST, Start.EARLIEST]
 
 
