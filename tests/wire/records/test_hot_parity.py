@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError, RecordTooLarge
 from pykafka4.partitioners import NAMED
 from pykafka4.records import Written
+from pykafka4.wire.records.policy import Policy
 from tests.wire.records.hot_world import IMPLEMENTATIONS, MIB, World, each_core
 
 TOPICS = ("known", "small", "new", "never")
@@ -255,16 +256,29 @@ def attempt(program: Program, step: str, seed: int) -> Any:
         return type(error)
 
 
+def policy(rng: random.Random) -> Policy:
+    return Policy(
+        linger=0.005,
+        codec=rng.choice((0, 0, 1, 3)),
+        batch_bytes=rng.choice((0, 0, 3000)),
+        batch_records=rng.choice((0, 0, 1, 7)),
+        compression_min_bytes=rng.choice((0, 500)),
+        compression_max_ratio=rng.choice((1.0, 0.3)),
+        max_message_bytes=rng.choice((0, 0, 5000)),
+    )
+
+
 def run(seed: int) -> None:
     rng = random.Random(seed)
-    options = {
-        "codec": rng.choice((0, 0, 1, 3)),
+    options: dict[str, Any] = {
         "batch_size": rng.choice((1000, 4096, 16_384, 100_000)),
         "buffer_memory": 64 * MIB,  # the cores reserve memory by different rules
         "max_partition_bytes": 64 * MIB,
         "max_request_size": rng.choice((20_000, 50_000, MIB)),
         "seed": rng.randrange(1000),
     }
+    policies = {topic: policy(rng) for topic in TOPICS}
+    options["policy"] = policies.__getitem__
     named = random.Random(seed + 1).choice(("murmur2", "murmur2", "late", "round_robin"))
     options["partitioner"] = attrs.evolve(NAMED[named], adaptive=False)
     weights = WEIGHTS if named == "murmur2" else WEIGHTS | MORE

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
 from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
 
-import attrs
 import pytest
 
 from pykafka4.errors import BufferFull, ClosedError, RecordTooLarge
-from pykafka4.partitioners import NAMED
 from pykafka4.records import Written
 from pykafka4.wire.records.compression import compress
 from pykafka4.wire.records.decoder import read_header
@@ -454,63 +450,3 @@ def test_what_the_loop_moves_out_of_parking_can_be_compressed_elsewhere(core: Mo
     world.send("new", b"v" * 3500)
     world.send("new", b"v" * 3500)
     assert len(compressed) > len(sealed), "a caller compresses what it fills"
-
-
-# -- both cores, side by side
-
-
-def shapes(core: ModuleType, seed: int, partitioner: str) -> list[Any]:
-    """What becomes of random records to topics with random policies."""
-    rng = random.Random(seed)
-    policies = {
-        f"t{n}": Policy(
-            rng.choice((0.0, 0.005, 0.5)),
-            codec=rng.choice((0, 1)),
-            batch_bytes=rng.choice((0, 50, 3000)),
-            batch_records=rng.choice((0, 1, 7)),
-            compression_min_bytes=rng.choice((0, 500)),
-            compression_max_ratio=rng.choice((1.0, 0.3)),
-            max_message_bytes=rng.choice((0, 800, 5000)),
-        )
-        for n in range(3)
-    }
-    world = world_of(core, policies, batch_size=4096, partitioner=attrs.evolve(NAMED[partitioner], adaptive=False))
-    out: list[Any] = []
-
-    def send() -> None:
-        topic, value = rng.choice(list(policies)), rng.choice((None, b"", b"x", bytes(300), rng.randbytes(900), bytes(6000)))
-        key = rng.choice((None, b"k"))
-        try:
-            out.append(world.send(topic, value, key=key).partition)
-        except RecordTooLarge as error:
-            out.append(type(error))
-
-    def pass_time() -> None:
-        world.now += 1.0
-
-    def take() -> None:
-        sealed, due, _ = world.acc.take(world.now, rng.random() < 0.1)
-        out.append(([shape(b) for b in sealed], sorted(shape(b) for b in due)))
-        for batch in due:
-            out.append(world.acc.seal(batch, True))
-
-    def shape(b: Any) -> Any:
-        return b.topic, b.partition, b.count, b.size, b.state and b.raw_size, b.ready
-
-    def limit() -> None:
-        rng.choice((world.acc.limit_batches, world.acc.limit_records))(rng.choice(list(policies)), rng.choice((700, 3000)))
-
-    steps: list[Callable[[], None]] = [send] * 30 + [pass_time] * 4 + [take] * 4
-    limit()
-    for _ in range(300):
-        rng.choice(steps)()
-        out.append(world.acc.accepted)
-    return out
-
-
-@pytest.mark.parametrize("partitioner", ["murmur2", "late", "round_robin"])
-@pytest.mark.parametrize("seed", range(5))
-def test_both_cores_do_the_same_with_random_policies(core: ModuleType, seed: int, partitioner: str) -> None:
-    from pykafka4.wire.records import reference
-
-    assert shapes(core, seed, partitioner) == shapes(reference, seed, partitioner)
