@@ -199,7 +199,7 @@ def test_no_record_is_skipped_when_a_loop_is_interrupted(server: ModelServer, ma
     consumer = make.assigned(0)
     got: list[int] = []
     act = lambda: got.extend(r.offset for r in itertools.islice(consumer, 3))  # noqa: E731
-    for place in interrupts(act):
+    for place in interrupts(act, step=3):
         got += [r.offset for r in itertools.islice(consumer, 2)]
         assert got == list(range(len(got))), place
     assert len(got) > 20
@@ -358,7 +358,7 @@ def test_an_interrupted_assign_is_completed_by_the_next_poll(server: ModelServer
     first, second = [("t", 0)], [("t", 1)]
     consumer.assign(first)
     assert [r.offset for r in read(consumer, 3)] == [0, 1, 2]
-    for place in interrupts(lambda: consumer.assign(second)):
+    for place in interrupts(lambda: consumer.assign(second), step=3):
         consumer.poll(0)
         assigned = consumer.assignment()
         assert assigned in (set(first), set(second)), place
@@ -395,7 +395,7 @@ def test_no_record_is_skipped_after_an_interrupted_end_of_an_assignment(server: 
     """Takes seconds: around each of hundreds of places the partition is assigned anew."""
     topic(server, 4)
     consumer = make(group_id="g", max_partition_fetch_bytes=1)
-    for at in itertools.count(*share(1)):
+    for at in itertools.count(*share(3)):
         consumer.assign([("t", 0)])
         consumer.seek(("t", 0), 0)
         got = [r.offset for r in consumer.poll(5.0, max_records=1)]
