@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from random import Random
 from typing import TypeAlias
-from uuid import UUID
 
 import attrs
 
@@ -18,12 +17,13 @@ from pykafka4.core import ANY, INFINITY, Effects, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.brokers import Broker, changes_of
 from pykafka4.core.metadata.events import EventSink, MetadataChanged
+from pykafka4.core.metadata.known import KnownMetadata
 from pykafka4.core.metadata.metadata_queue import ROTATES_AFTER, MetadataQueue, within_budget
-from pykafka4.core.metadata.topic import Leader, Topic
+from pykafka4.core.metadata.topic import Topic
 from pykafka4.core.network.call import PATIENCE
 from pykafka4.core.network.network import Network
-from pykafka4.errors import BrokerError, KafkaError, broker_error
-from pykafka4.errors.codes import BY_NAME, ErrorCode
+from pykafka4.errors import KafkaError, broker_error
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.errors.words import visible
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
@@ -78,19 +78,18 @@ class MetadataInFlight(Request):
         self.cluster.answered(now, self, outcome)
 
 
-class Cluster:
-    """The machine that keeps the metadata. Lookups are for the loop thread; they cost a dict access or two."""
+class Cluster(KnownMetadata):
+    """The machine that keeps the metadata."""
 
     def __init__(self, config: ClientConfig, network: Network, random: Random, events: EventSink) -> None:
+        super().__init__()
         self.version = 0  # incremented with each change
-        self.brokers: Mapping[int, Broker] = {}
         self.controller: int | None = None
         self.cluster_id: str | None = None
         self.error: KafkaError | None = None  # why the last request failed; None if it succeeded
         self.on_change: list[Callable[[Change], None]] = []
         self._config, self._network, self._random, self._events = config, network, random, events
-        self._topics: dict[str, Topic] = {BROKERS: self._new_topic()}
-        self._names: dict[UUID, str] = {}
+        self._topics[BROKERS] = self._new_topic()
         self.on_forgotten: list[Callable[[str], None]] = []  # (topic): it is no longer in use
         self._wanted: dict[str, dict[object, bool]] = {}  # topic -> its users, and whether brokers may create it for them
         self._queue = MetadataQueue(config, random)  # what to request
@@ -111,77 +110,12 @@ class Cluster:
         network.on_lost.append(self._lost)
         network.refusals.listeners[self._refused] = None
 
-    # -- lookups
-
-    def partitions(self, topic: str) -> int:
-        """The number of partitions; 0: unknown."""
-        known = self._topics.get(topic)
-        return 0 if known is None else len(known.leaders)
-
-    def available(self, topic: str) -> list[int]:
-        """The partitions that have a leader."""
-        known = self._topics.get(topic)
-        return [] if known is None else known.available
-
-    def leader(self, tp: TopicPartition) -> Leader | None:
-        """The leader of `tp`; None if it is leaderless or unknown."""
-        known = self._topics.get(tp.topic)
-        if known is None or not 0 <= tp.partition < len(known.leaders):
-            return None
-        return known.leaders[tp.partition]
-
-    def leaders(self, topic: str) -> list[Leader | None]:
-        """The leaders of all partitions, in order."""
-        known = self._topics.get(topic)
-        return [] if known is None else list(known.leaders)
-
-    def racks(self, topic: str) -> list[frozenset[str]]:
-        """The racks of the replicas of each partition; empty: no broker has a rack, or the topic is unknown."""
-        known, brokers = self._topics.get(topic), self.brokers
-        racks = {node: broker.rack for node, broker in brokers.items() if broker.rack is not None}
-        return [] if known is None else [frozenset(racks[node] for node in nodes if node in racks) for nodes in known.replicas]
-
-    def topic_id(self, topic: str) -> UUID | None:
-        """The id of `topic`; None if it is unknown, or the brokers are too old for topic ids."""
-        known = self._topics.get(topic)
-        return None if known is None else known.topic_id
-
-    def topic_name(self, topic_id: UUID) -> str | None:
-        """The topic with this id."""
-        return self._names.get(topic_id)
-
-    def topic_error(self, topic: str) -> ErrorCode | None:
-        """The error of `topic` in the last response; None: no error."""
-        known = self._topics.get(topic)
-        return None if known is None else known.error
-
     @property
     def asked(self) -> int:
         """The number of the last request."""
         return self._number
 
-    def refusal(self, topic: str, after: int = 0) -> BrokerError | None:
-        """Why brokers refuse `topic`, with an error that waiting does not cure; None: they do not, or not since request `after` was sent.
-
-        Rights may have been granted since an earlier request of other users of the client.
-        """
-        known = self._topics.get(topic)
-        return None if known is None else known.refusal(topic, after)
-
-    def unknown_since(self, topic: str) -> float | None:
-        """Since when brokers have returned that `topic` does not exist; None if it exists or was not requested."""
-        known = self._topics.get(topic)
-        return None if known is None else known.missing_since
-
-    def was_missing(self, topic: str, seconds: float) -> bool:
-        """Whether brokers have returned for `seconds` that `topic` does not exist."""
-        known = self._topics.get(topic)
-        return known is not None and known.was_missing(seconds)
-
-    def age(self, topic: str, now: float) -> float:
-        """Seconds since `topic` was last requested; INFINITY: never."""
-        known = self._topics.get(topic)
-        return INFINITY if known is None else now - known.asked_at
+    # -- topics in use
 
     @property
     def topics(self) -> list[str]:
@@ -203,8 +137,6 @@ class Cluster:
                 leaderless = [str(partition) for partition, leader in enumerate(known.leaders) if leader is None]
                 found[name] = f"no leader for partition {', '.join(leaderless)}"
         return found
-
-    # -- topics in use
 
     def want(self, topic: str, user: object, create: bool = False) -> None:
         """Request `topic` and keep its metadata up to date until `user` forgets it. May be called twice for the same user.

@@ -1,0 +1,89 @@
+"""The metadata that is known, for the parts that read it. Lookups are for the loop thread; they cost a dict access or two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from pykafka4.core import INFINITY
+from pykafka4.core.metadata.brokers import Broker
+from pykafka4.core.metadata.topic import Leader, Topic
+from pykafka4.errors import BrokerError
+from pykafka4.errors.codes import ErrorCode
+from pykafka4.records import TopicPartition
+
+__all__ = ["KnownMetadata"]
+
+
+class KnownMetadata:
+    """Brokers, topics and leaders, as far as they are known."""
+
+    def __init__(self) -> None:
+        self.brokers: Mapping[int, Broker] = {}
+        self._topics: dict[str, Topic] = {}
+        self._names: dict[UUID, str] = {}
+
+    def partitions(self, topic: str) -> int:
+        """The number of partitions; 0: unknown."""
+        known = self._topics.get(topic)
+        return 0 if known is None else len(known.leaders)
+
+    def available(self, topic: str) -> list[int]:
+        """The partitions that have a leader."""
+        known = self._topics.get(topic)
+        return [] if known is None else known.available
+
+    def leader(self, tp: TopicPartition) -> Leader | None:
+        """The leader of `tp`; None if it is leaderless or unknown."""
+        known = self._topics.get(tp.topic)
+        if known is None or not 0 <= tp.partition < len(known.leaders):
+            return None
+        return known.leaders[tp.partition]
+
+    def leaders(self, topic: str) -> list[Leader | None]:
+        """The leaders of all partitions, in order."""
+        known = self._topics.get(topic)
+        return [] if known is None else list(known.leaders)
+
+    def racks(self, topic: str) -> list[frozenset[str]]:
+        """The racks of the replicas of each partition; empty: no broker has a rack, or the topic is unknown."""
+        known, brokers = self._topics.get(topic), self.brokers
+        racks = {node: broker.rack for node, broker in brokers.items() if broker.rack is not None}
+        return [] if known is None else [frozenset(racks[node] for node in nodes if node in racks) for nodes in known.replicas]
+
+    def topic_id(self, topic: str) -> UUID | None:
+        """The id of `topic`; None if it is unknown, or the brokers are too old for topic ids."""
+        known = self._topics.get(topic)
+        return None if known is None else known.topic_id
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        """The topic with this id."""
+        return self._names.get(topic_id)
+
+    def topic_error(self, topic: str) -> ErrorCode | None:
+        """The error of `topic` in the last response; None: no error."""
+        known = self._topics.get(topic)
+        return None if known is None else known.error
+
+    def refusal(self, topic: str, after: int = 0) -> BrokerError | None:
+        """Why brokers refuse `topic`, with an error that waiting does not cure; None: they do not, or not since request `after` was sent.
+
+        Rights may have been granted since an earlier request of other users of the client.
+        """
+        known = self._topics.get(topic)
+        return None if known is None else known.refusal(topic, after)
+
+    def unknown_since(self, topic: str) -> float | None:
+        """Since when brokers have returned that `topic` does not exist; None if it exists or was not requested."""
+        known = self._topics.get(topic)
+        return None if known is None else known.missing_since
+
+    def was_missing(self, topic: str, seconds: float) -> bool:
+        """Whether brokers have returned for `seconds` that `topic` does not exist."""
+        known = self._topics.get(topic)
+        return known is not None and known.was_missing(seconds)
+
+    def age(self, topic: str, now: float) -> float:
+        """Seconds since `topic` was last requested; INFINITY: never."""
+        known = self._topics.get(topic)
+        return INFINITY if known is None else now - known.asked_at
