@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-from pykafka4.wire.protocol.schema import (
-    Request,
-    Response,
-    array,
-    boolean,
-    bytestring,
-    int8,
-    int16,
-    int32,
-    request,
-    response,
-    string,
-    struct,
-    wire,
-)
+from pykafka4.wire.protocol.fields import array, boolean, bytestring, int8, int16, int32, string, wire
+from pykafka4.wire.protocol.schema import Request, Response, request, response, struct
 
 __all__ = [
     "AlterPartitionReassignmentsRequest",

@@ -23,6 +23,7 @@ from pykafka4.errors import ConnectionLost, KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME, ErrorCode
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition, Written
+from pykafka4.wire.protocol.fields import NO_UUID
 from pykafka4.wire.protocol.frame import encode_request
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
@@ -38,7 +39,6 @@ from pykafka4.wire.protocol.messages_group import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from pykafka4.wire.protocol.schema import NO_UUID
 from pykafka4.wire.records.batch import WireRecord, build_batch
 
 LOST = Failed(ConnectionLost("127.0.0.1:9092: connection refused"), Written.MAYBE)

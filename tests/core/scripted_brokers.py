@@ -13,9 +13,10 @@ from pykafka4.core.engine import Engine, Turn
 from pykafka4.errors import ConnectionLost, KafkaError
 from pykafka4.options.config import ClientConfig
 from pykafka4.wire.protocol import declared  # noqa: F401  # importing it fills REQUESTS
+from pykafka4.wire.protocol.fields import NO_UUID
 from pykafka4.wire.protocol.frame import RequestHeader, decode_request, encode_response
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
-from pykafka4.wire.protocol.schema import NO_UUID, REQUESTS
+from pykafka4.wire.protocol.schema import REQUESTS
 
 FAR = 1e9
 REFUSED = ConnectionLost("127.0.0.1:9092: connection refused")

@@ -12,8 +12,8 @@ from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import Delivery, Producer
 from pykafka4.errors.codes import BY_NAME
-from pykafka4.wire.protocol.fields import array, boolean, float64, int16, int32, string
-from pykafka4.wire.protocol.schema import Request, Response, request, response, struct, wire
+from pykafka4.wire.protocol.fields import array, boolean, float64, int16, int32, string, wire
+from pykafka4.wire.protocol.schema import Request, Response, request, response, struct
 
 pytestmark = pytest.mark.cluster
 

@@ -9,8 +9,8 @@ import pytest
 
 from pykafka4.errors.codes import error_code
 from pykafka4.testing import ModelCluster
+from pykafka4.wire.protocol.fields import MAX_INT32
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
-from pykafka4.wire.protocol.schema import MAX_INT32
 from pykafka4.wire.records.batch import WireRecord
 from tests.testing.model_client import ModelClient
 

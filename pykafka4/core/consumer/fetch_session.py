@@ -32,7 +32,7 @@ from pykafka4.core.subscription import Position
 from pykafka4.errors import KafkaError
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition
-from pykafka4.wire.protocol.schema import MAX_INT32
+from pykafka4.wire.protocol.fields import MAX_INT32
 
 __all__ = ["BY_ID_FROM", "SESSION_ERRORS", "Asked", "FetchSession", "OtherVersion"]
 

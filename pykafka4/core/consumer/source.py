@@ -28,8 +28,8 @@ from pykafka4.core.network.network import via
 from pykafka4.core.subscription import Position
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.fields import NO_UUID
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
-from pykafka4.wire.protocol.schema import NO_UUID
 
 __all__ = ["Answer", "InFlightFetch", "Source"]
 

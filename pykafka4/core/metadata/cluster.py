@@ -29,8 +29,8 @@ from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
 from pykafka4.options.config import ClientConfig
 from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.fields import NO_UUID
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataResponse
-from pykafka4.wire.protocol.schema import NO_UUID
 
 __all__ = ["MISSING", "Change", "Cluster", "Waiter"]
 

@@ -11,6 +11,7 @@ from pykafka4.testing.faults.controls import When
 from pykafka4.testing.groups.group import Group
 from pykafka4.testing.requests.groups import error_after, existing, refusal
 from pykafka4.testing.requests.session import Call, code
+from pykafka4.wire.protocol.fields import NO_UUID
 from pykafka4.wire.protocol.messages_admin import OffsetDeleteRequest, OffsetDeleteResponse
 from pykafka4.wire.protocol.messages_group import (
     ConsumerProtocolSubscription,
@@ -19,7 +20,7 @@ from pykafka4.wire.protocol.messages_group import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from pykafka4.wire.protocol.schema import NO_UUID, decode_data
+from pykafka4.wire.protocol.schema import decode_data
 
 __all__ = ["commit", "delete_offsets", "fetch_offsets", "keep"]
 

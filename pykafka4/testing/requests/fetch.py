@@ -19,8 +19,8 @@ from pykafka4.testing.storage.fetch_sessions import Asked, FetchSession
 from pykafka4.testing.storage.log import PartitionLog
 from pykafka4.testing.storage.purgatory import Delayed
 from pykafka4.testing.storage.transactions import Isolation
+from pykafka4.wire.protocol.fields import NO_UUID
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
-from pykafka4.wire.protocol.schema import NO_UUID
 
 __all__ = ["fetch"]
 

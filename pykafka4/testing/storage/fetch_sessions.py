@@ -14,8 +14,8 @@ from uuid import UUID
 import attrs
 
 from pykafka4.testing.timeline import Timeline
+from pykafka4.wire.protocol.fields import MAX_INT32, NO_UUID
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
-from pykafka4.wire.protocol.schema import MAX_INT32, NO_UUID
 
 __all__ = ["Asked", "FetchSession", "FetchSessions"]
 

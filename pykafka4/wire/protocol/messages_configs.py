@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from pykafka4.wire.protocol.schema import (
-    Request,
-    Response,
-    array,
-    boolean,
-    int8,
-    int16,
-    int32,
-    request,
-    response,
-    string,
-    struct,
-    wire,
-)
+from pykafka4.wire.protocol.fields import array, boolean, int8, int16, int32, string, wire
+from pykafka4.wire.protocol.schema import Request, Response, request, response, struct
 
 
 @response(api_key=32, versions="1-4", flexible="4+")

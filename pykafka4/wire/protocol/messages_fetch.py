@@ -5,25 +5,8 @@ from __future__ import annotations
 from uuid import UUID
 
 from pykafka4.wire.buffers import Buffer
-from pykafka4.wire.protocol.schema import (
-    MAX_INT32,
-    MAX_INT64,
-    Request,
-    Response,
-    array,
-    int8,
-    int16,
-    int32,
-    int64,
-    records,
-    request,
-    response,
-    string,
-    struct,
-    uuid,
-    value,
-    wire,
-)
+from pykafka4.wire.protocol.fields import MAX_INT32, MAX_INT64, array, int8, int16, int32, int64, records, string, uuid, wire
+from pykafka4.wire.protocol.schema import Request, Response, request, response, struct, value
 
 
 @response(api_key=1, versions="3-18", flexible="12+")

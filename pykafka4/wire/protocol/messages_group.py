@@ -4,26 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from pykafka4.wire.protocol.schema import (
-    MIN_INT32,
-    Data,
-    Request,
-    Response,
-    array,
-    boolean,
-    bytestring,
-    data,
-    int16,
-    int32,
-    int64,
-    request,
-    response,
-    string,
-    struct,
-    uuid,
-    value,
-    wire,
-)
+from pykafka4.wire.protocol.fields import MIN_INT32, array, boolean, bytestring, int16, int32, int64, string, uuid, wire
+from pykafka4.wire.protocol.schema import Data, Request, Response, data, request, response, struct, value
 
 
 @response(api_key=11, versions="0-9", flexible="6+")

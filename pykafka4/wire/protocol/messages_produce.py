@@ -5,22 +5,8 @@ from __future__ import annotations
 from uuid import UUID
 
 from pykafka4.wire.buffers import Buffer
-from pykafka4.wire.protocol.schema import (
-    Request,
-    Response,
-    array,
-    int16,
-    int32,
-    int64,
-    records,
-    request,
-    response,
-    string,
-    struct,
-    uuid,
-    value,
-    wire,
-)
+from pykafka4.wire.protocol.fields import array, int16, int32, int64, records, string, uuid, wire
+from pykafka4.wire.protocol.schema import Request, Response, request, response, struct, value
 
 
 @response(api_key=0, versions="3-13", flexible="9+")

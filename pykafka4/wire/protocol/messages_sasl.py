@@ -6,7 +6,8 @@ Only clients that authenticate themselves import this module.
 from __future__ import annotations
 
 from pykafka4.options.secret import refuse
-from pykafka4.wire.protocol.schema import Request, Response, array, bytestring, int16, int64, request, response, string, wire
+from pykafka4.wire.protocol.fields import array, bytestring, int16, int64, string, wire
+from pykafka4.wire.protocol.schema import Request, Response, request, response
 
 
 @response(api_key=17, versions="0-1")

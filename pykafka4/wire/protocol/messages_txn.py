@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from pykafka4.wire.protocol.schema import (
-    Request,
-    Response,
-    array,
-    boolean,
-    int16,
-    int32,
-    int64,
-    request,
-    response,
-    string,
-    struct,
-    uuid,
-    wire,
-)
+from pykafka4.wire.protocol.fields import array, boolean, int16, int32, int64, string, uuid, wire
+from pykafka4.wire.protocol.schema import Request, Response, request, response, struct
 
 
 @response(api_key=22, versions="0-5", flexible="2+")

@@ -13,9 +13,9 @@ from pykafka4.core.consumer.source import REFUSALS, WITHOUT_SESSIONS
 from pykafka4.core.network.network import LANE
 from pykafka4.errors import ConnectionLost, DecodeError
 from pykafka4.records import TopicPartition, Written
+from pykafka4.wire.protocol.fields import MAX_INT32
 from pykafka4.wire.protocol.frame import FrameTooLarge
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
-from pykafka4.wire.protocol.schema import MAX_INT32
 from tests.core.consumer_harness import LOST, ConsumerHarness, batch, code, looked_at, partition, tp
 
 SESSION = 77

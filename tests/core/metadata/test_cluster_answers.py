@@ -11,7 +11,7 @@ from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved
 from pykafka4.core.metadata.topic import CONTRADICTED, Leader
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
-from pykafka4.wire.protocol.schema import NO_UUID
+from pykafka4.wire.protocol.fields import NO_UUID
 from tests.core.cluster_harness import ID, ME, OTHER, T0, T1, answer_metadata, knowing
 from tests.core.scripted_brokers import World, metadata, versions
 

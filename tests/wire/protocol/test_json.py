@@ -13,9 +13,9 @@ import pytest
 
 from integration.kafka.jars import kafka_clients_jar
 from pykafka4.core.network.connection import FIRST_TO_MUTE
-from pykafka4.wire.protocol.fields import Kind, Versions, array, default_of, spec_of
+from pykafka4.wire.protocol.fields import NO_UUID, Kind, Versions, array, default_of, spec_of
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
-from pykafka4.wire.protocol.schema import NO_UUID, REQUESTS, Data, Message
+from pykafka4.wire.protocol.schema import REQUESTS, Data, Message
 from tests.wire.wire_samples import messages, name_of
 
 pytestmark = pytest.mark.jars

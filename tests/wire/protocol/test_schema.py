@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykafka4.errors import ConfigError, DecodeError, UnsupportedVersion
-from pykafka4.wire.protocol.fields import Kind, spec_of
+from pykafka4.wire.protocol.fields import NO_UUID, Kind, Versions, array, boolean, bytestring, int8, int16, int32, spec_of, string, wire
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsResponse, MetadataRequest, MetadataResponse
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse, ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import (
@@ -22,26 +22,16 @@ from pykafka4.wire.protocol.messages_group import (
 from pykafka4.wire.protocol.messages_produce import ProduceRequest, ProduceResponse
 from pykafka4.wire.protocol.schema import (
     DATA,
-    NO_UUID,
     REQUESTS,
     Message,
-    Versions,
-    array,
-    boolean,
-    bytestring,
     decode,
     decode_data,
     encode,
     encode_data,
-    int8,
-    int16,
-    int32,
     request,
     response,
-    string,
     struct,
     value,
-    wire,
 )
 from pykafka4.wire.protocol.schema import Request as RequestBase
 from pykafka4.wire.protocol.schema import Response as ResponseBase

@@ -23,8 +23,8 @@ from pykafka4.errors import ClosedError, GroupError, KafkaError, broker_error, l
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.wire.protocol.fields import NO_UUID
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
-from pykafka4.wire.protocol.schema import NO_UUID
 
 __all__ = ["LATE_SECONDS", "MOST_WAITING", "UNKNOWN_SECONDS", "Commit", "Lookup", "Offsets", "names_of"]
 
