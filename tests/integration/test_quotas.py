@@ -12,10 +12,11 @@ from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import Delivery, Producer
 from pykafka4.errors.codes import BY_NAME
-from pykafka4.wire.protocol.fields import array, boolean, float64, int16, int32, string, wire
+from pykafka4.wire.protocol.fields import Kind, array, boolean, int16, int32, string, wire
 from pykafka4.wire.protocol.schema import Request, Response, request, response, struct
 
 pytestmark = pytest.mark.cluster
+FLOAT64 = Kind("float64", "d", 8, 0.0)  # no message of the package has one
 
 SECONDS = 30.0
 RATE = 100_000  # bytes per second, of each broker
@@ -56,7 +57,7 @@ class AlterClientQuotasRequest(Request[AlterClientQuotasResponse]):
         @struct
         class Op:
             key: str = wire(string)
-            value: float = wire(float64)
+            value: float = wire(FLOAT64)
             remove: bool = wire(boolean)
 
         entity: list[Entity] = wire(array(Entity))
