@@ -142,6 +142,20 @@ def test_an_interrupted_reader_hands_out_every_record_once_and_in_order(act: str
     assert at_every_place(run) > 3
 
 
+def test_an_interrupted_seek_of_a_partition_that_has_not_begun_is_made_or_not() -> None:
+    def run(ctrl_c: Callable[[Callable[[], Any]], Any]) -> None:
+        interrupted = InterruptedReader()
+        interrupted.reader.drain()
+        ctrl_c(lambda: interrupted.reader.seek(TopicPartition("t", 0), 2))
+        interrupted.finish()
+        got = interrupted.got[0]
+        assert got[0] in (0, 2)
+        assert got[-1] >= 11
+        assert got == list(range(got[0], got[-1] + 1))
+
+    assert at_every_place(run) > 3
+
+
 @pytest.mark.parametrize("act", ["seek", "rewind", "release", "pause"])
 def test_what_an_interrupted_poll_had_decoded_is_not_handed_out_after_a_move(act: str) -> None:
     def run(ctrl_c: Callable[[Callable[[], Any]], Any]) -> None:

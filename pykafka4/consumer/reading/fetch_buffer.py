@@ -60,8 +60,12 @@ class FetchBuffer:
     def stick(self, claim: Claim, item: Any) -> None:
         """Nothing of `claim` can be read: replace its items by `item`, the reason, at the end of the queue."""
         claim.stuck = True
-        self.drop((claim,))
-        self.append(claim, item, aside=False)
+        items = self._items[claim]
+        self._items[claim] = [item]  # one store: a claim that has not begun is not fetched again after Ctrl-C, nor its error raised again
+        for old in items:
+            self._count(claim, old)
+        self._queue[claim] = None
+        self._queue.move_to_end(claim)
 
     def let_go(self, claim: Claim, item: Any) -> None:
         """Count an item that arrived for a claim that has ended."""

@@ -341,7 +341,10 @@ class Reader(Cursors):
         """Drop buffered data of `claims`, also from the rest of a loop's list; the iterator continues over the others."""
         gone = tuple(claims)
         self._buffer.drop(gone)
-        if listed := self.handed.left(gone):
+        self._shorten(gone)
+
+    def _shorten(self, claims: Collection[Claim]) -> None:
+        if listed := self.handed.left(claims):
             iterator, rest, tps = self.handed.iterator, self.handed.rest, {claim.tp for claim in listed}
             assert iterator is not None
             given, left, handed = iterator.given, [r for r in rest if (r.topic, r.partition) not in tps], self.handed.without(listed)
@@ -393,14 +396,16 @@ class Reader(Cursors):
 
     def _move(self, moves: list[Move], finished: Mapping[TopicPartition, Place], returned: Mapping[Claim, Claim]) -> None:
         """Replace claims by their successors. `returned` has the successors whose returned records are not finished yet."""
-        self.purge([old for old, _, _ in moves])
-        for old, _, _ in moves:
+        gone = [old for old, _, _ in moves]
+        for old in gone:
             old.live = False
+        self._shorten(gone)
         fresh = {new.tp: new for _, new, _ in moves}
         handed = self.handed.renamed(returned)
-        self.claims |= fresh  # from here to the call no signal handler runs: all of it is done, or nothing
+        self.claims |= fresh  # from here to the next call no signal handler runs: all of it is done, or nothing
         self.finished |= finished
         self.handed = self.taken = handed
+        self._buffer.drop(gone)  # not before: a claim that has not begun needs its items if the move is not made
         self._reseek(moves)
 
     def _fetch_again(self, claims: Collection[Claim]) -> None:

@@ -141,6 +141,16 @@ def test_a_seek_that_has_no_offset_yet_is_made_again_after_an_interrupted_step(h
     assert harness.seeks[-1] == (sought, harness.reader.claims[tp(0)], Start.LATEST)
 
 
+def test_an_offset_that_was_found_for_a_seek_is_not_looked_up_again_after_an_interrupted_step(harness: ReaderHarness) -> None:
+    """The end of the log may lie behind it by then."""
+    harness.reader.seek(tp(0), Start.LATEST)
+    harness.reader.put(Located(harness.reader.claims[tp(0)], 7))
+    harness.reader.drain()
+    harness.reader.changing = True
+    harness.reader.recover()
+    assert harness.seeks[-1][2] == 7
+
+
 # ---------------------------------------------------------------- any order of calls
 
 STEPS = st.lists(

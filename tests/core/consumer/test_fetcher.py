@@ -94,6 +94,17 @@ def test_a_seek_of_a_claim_that_ended_meanwhile_changes_nothing(harness: Consume
     assert harness.machine.fetcher.positions[tp(0)].claim is claim
 
 
+def test_a_seek_of_a_claim_follows_one_that_only_the_loop_has_made(harness: ConsumerHarness) -> None:
+    """Ctrl-C has ended the application's part of it."""
+    (claim,) = harness.assign(tp(0), start=5)
+    lost, again = claim.successor(7), claim.successor(5)
+    harness.machine.fetcher.seek([(claim, lost, 7)])
+    lost.recreated += 1
+    harness.machine.fetcher.seek([(claim, again, 5)])
+    assert harness.machine.fetcher.positions[tp(0)].claim is again
+    assert again.recreated == 1
+
+
 def test_a_seek_asks_for_each_topic_once(harness: ConsumerHarness) -> None:
     """`Cluster.want` decides whether a request is needed."""
     harness.assign(tp(0), tp(1), start=5)
