@@ -199,3 +199,40 @@ def test_a_member_that_has_never_joined_leaves_at_once() -> None:
     harness.coordinator.node = None
     harness.leave(1.0)
     assert (harness.left, harness.wanted) == (1, 0)
+
+
+def test_a_second_leave_with_an_earlier_deadline_counts() -> None:
+    harness = Harness()
+    harness.join()
+    harness.leave(5.0)
+    harness.leave(1.0)
+    harness.now += 1.0
+    harness.poll()
+    assert harness.left == 1
+
+
+def test_the_heartbeat_that_leaves_has_the_whole_request_timeout() -> None:
+    harness = Harness(request_timeout_ms=20_000)
+    harness.join()
+    harness.leave(60.0)
+    assert harness.sent[0].deadline == harness.now + 20.0
+
+
+def test_only_the_first_fatal_error_is_raised() -> None:
+    harness = Harness()
+    harness.join()
+    harness.member.fail(KafkaError("first"))
+    harness.member.fail(KafkaError("second"))
+    assert str(harness.mailbox.fatal) == "first"
+
+
+def test_a_member_that_left_joins_again_without_the_pause_after_a_failed_join() -> None:
+    harness = Harness()
+    harness.member.subscribe(("t",))
+    harness.member.polled()
+    assert harness.poll() == [JOINS]
+    harness.lose(JOINS)
+    assert harness.poll() == []
+    harness.leave(1.0)
+    harness.reply(LEAVES)
+    assert harness.poll() == [JOINS]
