@@ -29,8 +29,9 @@ RANGES = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 
 
 def messages() -> list[type[Message]]:
-    """Every declared message."""
-    return [cls for request in REQUESTS.values() for cls in (request, request.response)] + list(DATA.values())
+    """Every message of the package and of `integration`: test modules that are collected before declare others."""
+    ours = [request for request in REQUESTS.values() if not request.__module__.startswith("tests.")]
+    return [cls for request in ours for cls in (request, request.response)] + list(DATA.values())
 
 
 def every_version() -> list[tuple[type[Message], int]]:
