@@ -1,4 +1,32 @@
-"""pykafka4: a Kafka client. Rule: everything public is named here, and importing the package costs nothing until a name is used."""
+"""pykafka4: a Kafka client. Rule: everything public is named here, and importing the package costs nothing until a name is used.
+
+Modules; each line imports only from lines below it:
+    __main__        `python -m pykafka4`
+    testing/        a Kafka cluster in memory, for tests without a broker
+    aio/            producer and consumer for asyncio
+    cli/            the command line
+    share/          ShareConsumer: records of share groups
+    spark/          writes rows of Spark to Kafka
+    admin/          AdminClient: groups, their lag and their offsets
+    producer/       Producer, on the application's threads
+    consumer/       Consumer, on the application's threads; handlers and streams of records
+    client/         Client: the runtime that producers and consumers share, and its status
+    net/            the loop thread, sockets, TLS, proxies, the application's callables for SASL, locks
+    core/           the machines without I/O: connections, metadata, producing, fetching, groups
+    wire/           requests, responses and record batches as bytes
+    misuse          errors for wrong calls, with the correct use
+    options/        options: types, checks, defaults
+    other_clients/  names and properties of other Kafka clients
+    hooks           interface of producer hooks
+    serializers     built-in serializers
+    assignors/      assignors of groups
+    errors/         exceptions, error codes, and the filter of texts from outside
+    partitioners    the table of named partitioners
+    records         values that applications and this package exchange
+    gil/            priority of the loop thread for the GIL
+    logs            loggers of this package
+    native          threads, locks, clock and sockets without patches of gevent or eventlet
+"""
 
 from __future__ import annotations
 

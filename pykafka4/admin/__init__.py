@@ -1,4 +1,13 @@
-"""Administration of groups. Rule: nothing is changed by a look or a plan; a call about several groups has an outcome for each."""
+"""Administration of groups. Rule: nothing is changed by a look or a plan; a call about several groups has an outcome for each.
+
+Modules; each line imports only from lines below it:
+    rewinding  plans new offsets: earliest, latest, an offset, a time, a shift
+    groups     lists, describes and deletes groups; their lag, their offsets
+    session    calls of application threads, and their deadlines
+    arguments  checks of arguments: group ids, topics, goals of a plan
+    files      CSV and JSON of offsets
+    values     results: groups, lag, plans
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,16 @@
 thread; it wakes tasks through `call_soon_threadsafe`, once for all that happened in a turn. Nothing runs on asyncio's executor. Hooks run
 on the client's callback thread; the last step of `close`, which joins the client's thread, has a thread of its own. The constructors,
 `stats`, `status`, `purge` and `group_metadata` are plain calls: they wait for a turn of the client's thread.
+
+Modules; each line imports only from lines below it:
+    consumer      the handle of a consumer, and its loops: records, batches
+    producer      the handle of a producer; waits for room in its buffer
+    transactions  transactions of tasks, and their blocks
+    session       polls, commits and closes a consumer in tasks
+    processing    runs the handlers of `process` in tasks
+    waits         waits of a consumer's steps in tasks
+    guard         one task at a time uses a consumer
+    tasks         latches and futures: a task sleeps until another thread wakes it
 """
 
 from pykafka4.aio.consumer import Consumer

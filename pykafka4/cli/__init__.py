@@ -5,11 +5,12 @@ Rules:
 * Nothing is changed without `--execute`.
 * Names from a cluster are shown without control characters, which could change a terminal.
 
-Modules; each imports only from those below it:
-
-    main            the options that all commands share, exit codes
-    groups          the commands about groups
-    offsets         the commands that change offsets
-    show, arguments    what results look like, and JSON; texts of the command line as values
-    tables          columns that fit a terminal
+Modules; each line imports only from lines below it:
+    main        the frame: parses the command line, reports errors
+    groups      the commands that show groups
+    offsets     the commands that change groups and offsets
+    invocation  options of all commands, exit codes
+    show        results as tables and as JSON
+    arguments   texts of the command line as values
+    tables      columns that fit a terminal
 """

@@ -1,1 +1,9 @@
-"""The public client, and the loop that producers and consumers share through it."""
+"""The public client, and the loop that producers and consumers share through it.
+
+Modules; each line imports only from lines below it:
+    attachment  the base of producers, consumers and admin clients: checked options, the runtime, own or shared, their machine on its loop
+    client      the handle `Client`
+    runtime     owns the loop and its users; events for listeners; `status()` with brokers, topics and offline partitions
+    handle      the common base of all handles: no pickling, hints for names of other clients
+    steps       runs steps that wait, on threads or in tasks
+"""

@@ -3,19 +3,20 @@
 Nothing in `core` uses sockets, threads or clocks, so the same machines run under the real loop (`net.loop`) and in the simulation
 (`tests/simulation`), where every schedule can be replayed from its seed.
 
-Modules; each line imports only from lines below it (`make contracts`):
-
-    engine            polls all machines of one client
-    producer/         the producer's machine: sends sealed batches until they are acknowledged
-    consumer/         the consumer's machine: positions, fetched data, what waits for `poll`
-    admin/            the machine of an admin client: questions about groups, each to the brokers that can answer it
-    share/            the machine of a share consumer: membership, share sessions with brokers
-    group/            membership of a consumer group, its coordinator, commits
-    subscription      the partitions that are read, and what `consumer` and `group` report about them to the application
-    metadata/         brokers, topics, leaders; partitions that are offline
-    network/          connections, and the choice of the one for each request
-    sasl/             the mechanisms with which a connection authenticates
-    backoff, timers, outbox   pauses between retries; calls that are due at a time; requests and jobs for the next turn
+Modules; each line imports only from lines below it:
+    engine        polls all machines of one client
+    producer/     the producer's machine: sends sealed batches until they are acknowledged
+    consumer/     the consumer's machine: positions, fetched data, what waits for `poll`
+    admin/        the machine of an admin client: questions about groups, each to the brokers that can answer it
+    share/        the machine of a share consumer: membership, share sessions with brokers
+    group/        membership of a consumer group, its coordinator, commits
+    subscription  the partitions that are read, and what `consumer` and `group` report about them to the application
+    metadata/     brokers, topics, leaders; partitions that are offline
+    network/      connections, and the choice of the one for each request
+    sasl/         the mechanisms with which a connection authenticates
+    backoff       pauses between retries
+    timers        calls that are due at a time
+    outbox        requests and jobs of a machine, for its next turn
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Exceptions. Rule: a message says what happened, with which value, and what to do; an unknown error code is kept, never lost."""
+"""Exceptions. Rule: a message says what happened, with which value, and what to do; an unknown error code is kept, never lost.
+
+Modules; each line imports only from lines below it:
+    codes   the table of Kafka's error codes: retries, refreshed metadata, outcome of a Produce
+    rights  the table of ACL operations: the right that a refused request lacked
+    frames  tracebacks without local variables, so that errors keep nothing alive
+    words   the filter of texts from brokers, proxies and other clients: escapes, length, secrets
+"""
 
 from __future__ import annotations
 

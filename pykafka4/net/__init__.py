@@ -1,10 +1,21 @@
 """Sockets, threads and time. Rule: no other package uses them; no Kafka decision is made here.
 
 Modules; each line imports only from lines below it:
-
-    loop        the loop thread: polls the machines, moves bytes, sleeps
-    transport   the sockets
-    handoff/    where application threads and client threads meet, with all locks
-    logs        the thread that runs logging handlers
-    system      the names of threads, locks and clock, which the simulation replaces
+    loop         the loop thread: polls the machines, moves bytes, sleeps
+    oidc         OidcToken: tokens from an OpenID Connect issuer, over HTTP
+    transports   the choice of the transport
+    secure       the transport for TLS
+    portable     the transport over `selectors`
+    pump/        the compiled transport
+    dialling     name look-ups and attempts to connect, for each address in turn, through a proxy
+    tls          SSLContexts from the options; explanations of TLS errors
+    credentials  user names, passwords and tokens for each connection; asks for the next token before the last expires
+    proxies      handshakes with SOCKS5 and HTTP proxies
+    transport    the interface of transports, their events, explanations of socket errors
+    kerberos     tickets for GSSAPI, from the Kerberos library
+    handoff/     where application threads and client threads meet, with all locks
+    logs         the thread that runs logging handlers
+    system       the names of threads, locks and clock, which the simulation replaces
+    threads      threads, greenlets and locks; the identity of callers
+    living       weak references to living objects, for forks and the end of the process
 """

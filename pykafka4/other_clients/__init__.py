@@ -1,5 +1,11 @@
 """Names of other Kafka clients: hints for their users, and their properties as options of this client.
 
-`names` is the table, `source` reads files and mappings, `properties` and `security` translate, the latter TLS and SASL.
 The classes of options are arguments, as `pykafka4.options` imports this package.
+
+Modules; each line imports only from lines below it:
+    properties   translates properties of the Java client and librdkafka, except TLS and SASL
+    security     translates properties of TLS and SASL
+    translation  the result of a translation: options, properties without effect
+    source       properties from files and mappings
+    names        the tables, one row per foreign name or property: options, methods
 """

@@ -1,7 +1,20 @@
 """Producer. Rule: a record accepted by `send` gets exactly one outcome, and nothing here waits without a deadline.
 
-This is the handle. The implementation is `producer.session`, which outlives the handle; `producer.forgotten` closes it then.
-`producer.deliveries` is what a `Delivery` needs of a producer.
+This is the handle.
+
+Modules; each line imports only from lines below it:
+    handle             methods of `Producer` and `aio.Producer` without waits
+    forgotten          delivers the records of a garbage-collected producer, then closes it
+    session            creates, flushes, purges and closes a producer; `stats()`; it outlives the handle
+    serializing        `send` with serializers, hooks or rate limits; `send_many`
+    transaction_block  the `with` block of a transaction
+    transactions       begin, commit and abort of a transaction; calls whose outcome is not known yet
+    topics             the policy of each topic, from the options
+    rates              rate limits of topics
+    hooks              calls of hooks, and their errors
+    overflow           callbacks of dropped records
+    attempts           `send` without a wait: for tasks, and in destructors
+    deliveries         waits for deliveries, on threads and in tasks
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 This is the handle. Locks, acknowledgements and errors are in docs/guide/share-groups.md. Decoding and acknowledging (`share.delivered`) run
 on the thread that polls, requests on the loop (`core.share.machine`). They meet in `core.share.mailbox`.
+
+Modules; each line imports only from lines below it:
+    session    polls, commits and closes, on application threads
+    delivered  decoded records, and the application's acknowledgements
+    record     ShareRecord
 """
 
 from __future__ import annotations

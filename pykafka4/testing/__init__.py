@@ -3,17 +3,23 @@
 docs/guide/testing.md shows how to use it.
 
 `ModelServer` listens on 127.0.0.1 for any Kafka client; the pytest fixture `kafka_server` is one. `ModelCluster` is the same, but has no
-sockets. Each package may use those below it:
+sockets.
 
-    pytest_plugin       the fixture
-    server              `ModelServer`: the cluster on sockets, and the faults that are ordered by name
-    model               `ModelCluster`: everything a test can do to the cluster
-    requests            connections, and the answer to each API
-    cluster             what the brokers share: topics, metadata, what differs between releases
-    faults | groups | transactions   the ordered faults; consumer groups; transactional ids, each with their coordinators
-    storage             logs, replicas, leaders
-    placement           which broker coordinates a group or a transactional id
-    broker, timeline    a broker; virtual time
+Modules; each line imports only from lines below it:
+    demo           the client at work: `python -m pykafka4 demo`
+    pytest_plugin  the fixture
+    server/        `ModelServer`: the cluster on sockets, and the faults that are ordered by name
+    model          `ModelCluster`: everything a test can do to the cluster
+    requests/      connections, and the answer to each API
+    cluster/       what the brokers share: topics, metadata, differences between releases
+    faults/        the ordered faults
+    groups/        consumer groups and their coordinators
+    shares/        share groups: acquired records, share sessions
+    transactions/  transactional ids and their coordinators
+    storage/       logs, replicas, leaders
+    placement      the broker that coordinates a group or a transactional id
+    broker         a broker: its address, whether it runs
+    timeline       virtual time
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Every module of the client begins with a sentence on what it does."""
+"""Every module of the client begins with a sentence on what it does, and has a line in the map of its folder."""
 
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -16,3 +17,12 @@ def test_a_module_begins_with_a_sentence(module: str) -> None:
     text = (PACKAGE / module).read_text()
     head = (ast.get_docstring(ast.parse(text)) or "") if module.endswith(".py") else "\n".join(text.splitlines()[:2])
     assert len(head.split("\n\n")[0].split()) > 3, head
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("__init__.py")}))
+def test_the_map_of_a_folder_has_a_line_for_each_module_and_folder(folder: str) -> None:
+    room = PACKAGE / folder
+    modules = {path.stem for kind in ("py", "pyx", "pxi") for path in room.glob(f"*.{kind}")} - {"__init__"}
+    folders = {f"{path.parent.name}/" for path in room.glob("*/__init__.py")}
+    lines = re.findall(r"^ *(\w+/?)  +\S", ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or "", re.MULTILINE)
+    assert sorted(lines) == sorted(modules | folders)

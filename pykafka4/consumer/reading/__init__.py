@@ -1,10 +1,9 @@
 """Reads fetched data on the thread that polls. Invariant: no record is lost, and no record counts as finished that is not.
 
 Modules; each line imports only from lines below it:
-
-    reader        returns records from `poll`
+    reader        returns records from `poll`; seek, pause and revocation: drops fetched data, and has it fetched again
     cursors       the places behind returned, and behind finished records
-    fetch_buffer  chunks and markers that wait for `poll`: in order of arrival, and by claim
+    fetch_buffer  a container: chunks and markers that wait for `poll`; `reader` decides which are dropped
     delivered     records that the application has and no transaction has committed
     notices       errors of the whole consumer, each to be raised once
 """

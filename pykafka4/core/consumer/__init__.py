@@ -1,7 +1,6 @@
 """The consumer's machine. Rule: fetched data counts only for the assignment and the position for which it was requested.
 
 Modules; each line imports only from lines below it:
-
     machine        polls all parts of one consumer that run on the loop, `group` included
     fetcher        what is read, which broker gets the next Fetch, and how much room there is
     fetch_answers  what a Fetch response does: data, truncated logs, error codes

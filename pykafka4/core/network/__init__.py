@@ -3,14 +3,17 @@
 Connections here have no sockets: `net.transport` moves their bytes.
 
 Modules; each line imports only from lines below it:
-
-    call             a request that is repeated, after a back-off or with another broker, until there is an outcome
-    network          all connections of a client: when to connect, and the requests that wait for a connection
-    chooser          the broker for a request that any broker can process
-    refusals         which brokers refuse this client, and when that is told
-    jobs             steps of authentication that may block, and how many are under way
-    journal          what is logged of connections
-    endpoint         one node, that is a broker or a lane to it, and the state of connecting to it
-    connection       one connection: API versions, requests in flight, responses in the order of requests
-    authentication   a SASL exchange on one connection
+    call            a request that is repeated, after a back-off or with another broker, until there is an outcome
+    network         all connections: when to connect, when to close an unused one, and the requests that wait
+    chooser         the broker for a request that any broker can process
+    refusals        brokers that refuse this client, and when waiting requests fail for it
+    jobs            steps of authentication that may block, and how many are under way
+    journal         log lines of connections
+    troubles        errors that are retried without end: their usual causes, warnings, and the reason in `status()`
+    alarms          when to look at each endpoint again: time-outs, back-offs, idle connections
+    endpoint        one node, that is a broker or a lane to it, and the state of connecting to it
+    connection      one connection: handshake, API versions, requests in flight, responses in order; notes since when it is idle
+    authentication  a SASL exchange on one connection
+    answered        addresses that have answered this process; advice in errors depends on them
+    words           the filter of broker texts: secrets and user names are hidden
 """

@@ -4,7 +4,6 @@ Application threads append records to batches (`wire.records`). Once a batch is 
 Invariant: a batch leaves its queue only when it is acknowledged, or fails and hands its records back.
 
 Modules; each line imports only from lines below it:
-
     sender         takes sealed batches and chooses the next ones to send
     standing       which partitions are offline, since when and why
     sequences/     producer ids, epochs, and the sequence numbers of batches

@@ -1,7 +1,6 @@
 """The machine of a share consumer (KIP-932). Rule: brokers keep the state of every record; this side only holds locks that end.
 
 Modules; each line imports only from lines below it:
-
     machine        one share consumer: membership, sources, what waits for `poll`
     member         membership: ShareGroupHeartbeat
     sources        which broker has which partitions; who fetches, and when

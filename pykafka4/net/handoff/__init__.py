@@ -4,7 +4,6 @@ The only other lock belongs to the thread that runs logging handlers (`net.logs`
 same rule.
 
 Modules; each line imports only from lines below it:
-
     waiting   application threads wait for a change, a result or room: `Signal`, `Promise`, `Gate`
     newest    what the newest of several overlapping calls has returned: `Newest`
     turns     one thread at a time at what a process has once: `turn_of`

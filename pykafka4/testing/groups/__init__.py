@@ -1,7 +1,14 @@
-"""Consumer groups: the classic protocol and offsets (`group`), the consumer protocol (`modern`, `assigning`), and which broker
-coordinates each group (`coordinators`).
+"""Consumer groups: members, generations, committed offsets, and their coordinators.
 
 Rules:
 * `Group` does not depend on requests or brokers: it takes plain values and responds through callables.
 * Committed offsets belong to the group and survive a change of its coordinator.
+
+Modules; each line imports only from lines below it:
+    coordinators  the broker that coordinates each group
+    group         the classic protocol, and offsets
+    mixed         members of both protocols in one group
+    modern        the consumer protocol (KIP-848)
+    assigning     assignors of the consumer protocol, on the coordinator
+    joining       JoinGroup and SyncGroup as plain values
 """

@@ -1,7 +1,21 @@
-"""From the bytes of a connection to the response: `session` decodes and executes requests, `handlers` maps each API to its function.
+"""From the bytes of a connection to the response.
 
 Rules:
 * A connection's requests are executed one at a time, and answered in order.
 * Each response passes through `Call.answer` once, where faults and throttling take effect.
 * A handler checks `call.ordered_error` for an error that a test has ordered before it changes anything.
+
+Modules; each line imports only from lines below it:
+    handlers      the table of APIs and their functions
+    produce       Produce
+    fetch         Fetch
+    offsets       ListOffsets, OffsetForLeaderEpoch
+    topics        CreateTopics, DeleteTopics, CreatePartitions, DescribeConfigs, DeleteRecords
+    metadata      ApiVersions, Metadata, DescribeCluster
+    transactions  InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit
+    commits       OffsetCommit, OffsetFetch, OffsetDelete
+    shares        ShareGroupHeartbeat, ShareFetch, ShareAcknowledge
+    groups        membership, descriptions and lists of groups, FindCoordinator
+    partitions    the partitions of a request, and the errors of those that another broker leads
+    session       one connection: decodes and executes requests, SASL
 """

@@ -1,4 +1,9 @@
 """Share groups (KIP-932): members, the state of each record, share sessions. Rule: a record is locked for one member at a time.
 
 Written from the KIP, independent of the client.
+
+Modules; each line imports only from lines below it:
+    shares   all share groups and share sessions of a cluster
+    group    members and assignments of one share group
+    records  the state of each record of a partition: available, acquired, acknowledged, archived
 """

@@ -2,19 +2,22 @@
 outcomes and exception types.
 
 Modules; each line imports only from lines below it:
-
-    hot           chooses which of the two runs; all other code imports from this module
-    compiled/     the compiled core
-    reference     the plain-Python core: used if nothing is compiled. Its parts: `_plain_decode`: from fetched bytes to records;
-                  `_plain_delivery`: handles; `_plain_parking`: topics and records that wait for their partitions; `_plain_account`:
-                  memory, counters, dropped records; `_plain_batch`: batches; `_plain_topic`: partitions and their choice;
-                  `_plain_arguments`: the arguments of `send`
-    batch         whole batches, built and read in plain Python, for tests and the model broker
-    encoder       records and batch headers to bytes, in plain Python
-    decoder       batch headers and records from bytes, in plain Python
-    common        what both cores call
-    compression   the codecs; the size of decompressed data is bounded
-    checksum      CRC-32C
-    policy        what a topic decides about its batches
-    layout        the positions of the fields of a batch
+    hot               chooses which of the two runs; all other code imports from this module
+    compiled/         the compiled core
+    reference         the plain-Python core, used if nothing is compiled; parts of it:
+    _plain_decode     from fetched bytes to records
+    _plain_delivery   handles
+    _plain_parking    topics and records that wait for their partitions
+    _plain_account    memory, counters, dropped records
+    _plain_batch      batches
+    _plain_topic      partitions and their choice
+    _plain_arguments  the arguments of `send`
+    batch             whole batches, built and read in plain Python, for tests and the model broker
+    encoder           records and batch headers to bytes, in plain Python
+    decoder           batch headers and records from bytes, in plain Python
+    common            what both cores call
+    compression       the codecs; the size of decompressed data is bounded
+    checksum          CRC-32C
+    policy            what a topic decides about its batches
+    layout            the positions of the fields of a batch
 """

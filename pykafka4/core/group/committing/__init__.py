@@ -1,1 +1,5 @@
-"""Committed offsets: `offsets` commits them and looks them up."""
+"""The committed offsets of a group: commits, and lookups.
+
+Modules:
+    offsets  OffsetCommit and OffsetFetch requests, their order and their retries
+"""
