@@ -80,7 +80,7 @@ class Endpoint:
     dialled_at: float = 0.0  # when the last attempt began
     error: KafkaError | None = None  # why the last connection or attempt ended
     failed_at: float = 0.0
-    down_since: float | None = None  # when the last connection ended, or the first attempt began that failed
+    down_since: float | None = None  # when the first attempt began that failed, since the last connection
     alarm: float = INFINITY  # when `Network` looks at it, if nothing happens before
 
     @property

@@ -193,7 +193,7 @@ class Network:
         return "" if endpoint is None else endpoint.why
 
     def down_since(self, node: int) -> float | None:
-        """Since when there is no connection to `node` although one was tried; None if there is one, or none was tried."""
+        """Since when attempts to connect to `node` fail; None if there is a connection, or no attempt has failed since the last one."""
         endpoint = self._endpoints.get(node)
         return None if endpoint is None else endpoint.down_since
 
@@ -544,8 +544,8 @@ class Network:
         self._part(endpoint, connection)
         self._journal.ended(endpoint, reason, was_ready)
         endpoint.error, endpoint.failed_at = reason, now
-        if endpoint.down_since is None:
-            endpoint.down_since = now if was_ready else endpoint.dialled_at
+        if endpoint.down_since is None and not was_ready:  # a connection that was idle may be lost for hours until the next attempt
+            endpoint.down_since = endpoint.dialled_at
         endpoint.failures += not was_ready
         endpoint.not_before = now + endpoint.backoff.next()
         self.refusals.ended(now, endpoint)

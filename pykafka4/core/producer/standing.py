@@ -103,13 +103,13 @@ class Standings:
         return self._held_back(queue, leader.node, now)
 
     def _unready(self, queue: PartitionQueue, node: int, now: float) -> tuple[str | None, float | None]:
-        """There is no connection to the leader, or it is throttled. Nobody connects to a broker that nothing is to be sent to."""
+        """There is no connection to the leader, or it is throttled. One that is lost while nothing is to be sent does not count."""
         waits = queue.waiting or queue.in_flight > 0
         throttled = self._network.throttled_until(node)
         if throttled > now:
             return (f"broker {node} throttles this client for {throttled - now:.3g} s" if waits else None), None
         why, since = self._network.why_down(node), self._network.down_since(node)
-        if why:
+        if why and (waits or since is not None):
             return why, since
         return (f"connecting to broker {node}" if waits else None), None
 

@@ -103,6 +103,16 @@ def test_a_host_that_is_not_allowed_is_never_connected_to_and_named() -> None:
     assert [connect.host for connect in harness.connects[-2:]] == ["b1", "10.7.7.7"], "a bootstrap server, and one in the network"
 
 
+def test_a_connection_that_was_lost_while_nobody_used_it_is_no_outage_until_an_attempt_fails() -> None:
+    harness = NetworkHarness().placed()
+    harness.network.lost(1.0, harness.open(2), ConnectionLost("closed by the peer: it was idle"))
+    harness.poll(600.0)
+    assert harness.network.down_since(2) is None
+    harness.network.want(2)
+    harness.outage(600.0, 601.0)
+    assert harness.network.down_since(2) == 600.0
+
+
 def test_why_down_names_the_address_of_a_node_and_its_error() -> None:
     harness = NetworkHarness(bootstrap_servers="b1:1,h2:2").placed()
     harness.open(1)

@@ -42,7 +42,7 @@ class FakeNetwork:
         self.wanted: list[int] = []
         self.avoided: list[int] = []
         self.throttled: dict[int, float] = {}
-        self.down_at = 990.0
+        self.down_at: float | None = 990.0
 
     def ready(self, node: int) -> bool:
         return node in self.up and node not in self.throttled

@@ -99,6 +99,14 @@ def test_offline_because_the_broker_cannot_be_reached() -> None:
     assert (row["state"], row["reason"], row["since"]) == ("offline", "h1:9092 connection refused", pytest.approx(harness.now - 990.0))
 
 
+def test_a_partition_for_which_nothing_waits_is_online_while_its_idle_connection_is_lost() -> None:
+    harness = SenderHarness().proven()
+    harness.network.up.discard(1)
+    harness.network.down_at = None
+    assert rows(harness)["t-0"]["state"] == "online"
+    assert stuck(harness)["reason"] == "h1:9092 connection refused"
+
+
 def test_offline_because_the_broker_throttles_the_client() -> None:
     harness = SenderHarness().proven()
     harness.network.throttled[1] = harness.now + 5.0
