@@ -15,7 +15,7 @@ from pykafka4.consumer import assignment, waits
 from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.waits import at_once
 from pykafka4.core.group.membership.classic import MemberState
-from pykafka4.core.subscription import Assigned, Claim, Located, Move
+from pykafka4.core.subscription import Assigned, Claim, Lasting, Located, Move, Trouble
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
@@ -23,6 +23,7 @@ from pykafka4.wire.records.batch import WireRecord, build_batch
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk
 from tests.consumer.consuming import LONG, Listener, Maker, poll_until, read, topic
+from tests.consumer.reader_harness import ReaderHarness
 from tests.core.consumer_harness import Polling
 from tests.inspection import inspect
 from tests.net.interrupts import handled, interrupted, interrupts, share
@@ -176,6 +177,31 @@ def test_what_an_interrupted_poll_had_decoded_is_not_handed_out_after_a_move(act
         for _ in range(6):
             interrupted.note(interrupted.poll(3))
         assert interrupted.got[0] == ([2, 3, 4, 5] if act in ("seek", "rewind") else [])
+
+    assert at_every_place(run) > 3
+
+
+def test_an_interrupted_poll_of_an_error_of_a_partition_that_has_not_begun_leaves_the_others_readable() -> None:
+    def run(ctrl_c: Callable[[Callable[[], Any]], Any]) -> None:
+        harness = ReaderHarness(2)
+        harness.reader.put(Trouble(harness.claims[0], KafkaError("no coordinator"), Lasting.ONCE))
+        harness.put(0, 2, partition=1)
+        got: list[Any] = []
+
+        def poll() -> None:
+            with contextlib.suppress(KafkaError):
+                got.extend(harness.poll())
+
+        ctrl_c(poll)
+        for _ in range(3):
+            poll()
+        if harness.seeks:
+            harness.put(0, 2, partition=1)
+            poll()
+        harness.reader.put(Located(harness.claims[0], 0))
+        harness.put(0, 2)
+        poll()
+        assert [(record.partition, record.offset) for record in got] == [(1, 0), (1, 1), (0, 0), (0, 1)]
 
     assert at_every_place(run) > 3
 

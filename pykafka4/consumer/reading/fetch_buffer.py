@@ -86,7 +86,7 @@ class FetchBuffer:
     def keep(self, claims: Iterable[Claim], arrived: int) -> FetchBuffer:
         """A buffer with the items of these claims alone, all set aside. Of `arrived` bytes, the others count as read or dropped."""
         kept = FetchBuffer()
-        kept._items = {claim: self._items[claim] for claim in claims}
+        kept._items = {claim: items for claim in claims if (items := self._items[claim])}  # an interrupted `pop` leaves an empty list
         kept.consumed = arrived - sum(item.size for items in kept._items.values() for item in items if item.__class__ is Chunk)
         return kept
 
