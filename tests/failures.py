@@ -19,6 +19,7 @@ class Failures:
         if report.failed and terminal is not None:
             errors = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
             terminal.write_line("\n".join(["", f"{report.nodeid}: {report.when} failed", *errors[:ERROR_LINES]]))
+            terminal.flush()
 
 
 def pytest_configure(config: pytest.Config) -> None:
