@@ -150,7 +150,7 @@ if not TYPE_CHECKING:  # type checkers would take every misspelt name for one th
         if name not in _HOME:
             if name in _PACKAGES:
                 raise AttributeError(f"module 'pykafka4' has no {name!r} before that is imported: import pykafka4.{name}")
-            from pykafka4.other_clients.names import CLASSES
+            from pykafka4.other_clients.tables import CLASSES
 
             if name in CLASSES:  # an ImportError, because `from pykafka4 import …` replaces the text of an AttributeError
                 raise ImportError(f"pykafka4 has no {name!r}; use {CLASSES[name]}", name="pykafka4")

@@ -10,7 +10,7 @@ from numbers import Real
 from typing import Any, NoReturn
 
 from pykafka4.errors import ConfigError, shown, with_article
-from pykafka4.other_clients.names import KEYWORDS
+from pykafka4.other_clients.tables import KEYWORDS
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = [

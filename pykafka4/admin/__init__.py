@@ -28,7 +28,7 @@ from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.errors.frames import guarded
 from pykafka4.misuse import api_timeout, as_offsets, check_timeout
 from pykafka4.options.config import ClientConfig
-from pykafka4.options.properties import Properties, create
+from pykafka4.options.from_properties import Properties, create
 from pykafka4.options.typed import ClientOptions
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 

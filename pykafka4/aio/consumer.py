@@ -30,7 +30,7 @@ from pykafka4.errors import ConfigError
 from pykafka4.errors.frames import guarded
 from pykafka4.misuse import api_timeout, check_timeout, refuse_keywords, topic_partition
 from pykafka4.options.config import ConsumerConfig
-from pykafka4.options.properties import Properties, create
+from pykafka4.options.from_properties import Properties, create
 from pykafka4.options.typed import ConsumerOptions
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record

@@ -23,7 +23,7 @@ from pykafka4.errors.frames import empty_frames, guarded
 from pykafka4.misuse import check_timeout, check_topic
 from pykafka4.net import system
 from pykafka4.options.config import ProducerConfig
-from pykafka4.options.properties import Properties, create
+from pykafka4.options.from_properties import Properties, create
 from pykafka4.options.typed import ProducerOptions
 from pykafka4.producer.attempts import For, WouldBlock
 from pykafka4.producer.forgotten import deliver_forgotten

@@ -12,7 +12,7 @@ from pykafka4.cli.invocation import DONE, INTERRUPTED, USAGE, Invocation, compla
 from pykafka4.cli.show import as_json, error_json
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.options.config import ClientConfig
-from pykafka4.options.properties import translate
+from pykafka4.options.from_properties import translate
 
 __all__ = ["run"]
 

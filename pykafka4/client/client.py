@@ -15,7 +15,7 @@ from pykafka4.errors import ConfigError, shown_unless_secret
 from pykafka4.errors.frames import guarded
 from pykafka4.misuse import check_timeout, check_topic
 from pykafka4.options.config import ClientConfig
-from pykafka4.options.properties import Properties, create
+from pykafka4.options.from_properties import Properties, create
 from pykafka4.options.typed import ClientOptions
 
 __all__ = ["BrokerAdded", "BrokerRemoved", "Client", "MetadataChanged", "PartitionOffline", "PartitionOnline"]

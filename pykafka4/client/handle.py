@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pykafka4.misuse import refuse_pickling
-from pykafka4.other_clients.names import method_hint
+from pykafka4.other_clients.tables import method_hint
 
 __all__ = ["Handle"]
 

@@ -4,19 +4,19 @@ This is the handle. Decoding, positions (`consumer.session`) and listeners (`con
 heartbeats and commits on the loop (`core.consumer.machine`). They meet in `consumer.reading.reader`.
 
 Modules; each line imports only from lines below it:
-    processing/      the handlers of `process`, and streams
-    handle           methods of `Consumer` and `aio.Consumer` without waits
-    session          polls, seeks, pauses, commits and closes, on application threads
-    transactional    the part of a consumer in transactions: its offsets, and its records to read again
-    polling_session  common calls of consumers and share consumers: events, errors, close
-    assignment       assigned, revoked and lost partitions; calls of the rebalance listener
-    commits          commits of the application, and auto-commits
-    reading/         from fetched data to records, on the thread that polls
-    guard            one thread at a time uses a consumer; Ctrl-C
-    waits            waits of a consumer's steps on threads
-    selection        the subscription, and the partitions of `assign`
-    arguments        checks of the arguments of a consumer's methods
-    handled          the exception in hand of an application that polls
+    processing/        the handlers of `process`, and streams
+    handle             methods of `Consumer` and `aio.Consumer` without waits
+    session            polls, seeks, pauses, commits and closes, on application threads
+    transactional      the part of a consumer in transactions: its offsets, and its records to read again
+    polling_session    common calls of consumers and share consumers: events, errors, close
+    assignment         assigned, revoked and lost partitions; calls of the rebalance listener
+    commits            commits of the application, and auto-commits
+    reading/           from fetched data to records, on the thread that polls
+    guard              one thread at a time uses a consumer; Ctrl-C
+    waits              waits of a consumer's steps on threads
+    selection          the subscription, and the partitions of `assign`
+    arguments          checks of the arguments of a consumer's methods
+    exception_in_hand  the exception in hand of an application that polls
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from pykafka4.errors.frames import guarded
 from pykafka4.misuse import api_timeout, check_timeout, refuse_keywords, topic_partition
 from pykafka4.net import system
 from pykafka4.options.config import ConsumerConfig
-from pykafka4.options.properties import Properties, create
+from pykafka4.options.from_properties import Properties, create
 from pykafka4.options.typed import ConsumerOptions
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.common import checked_callback

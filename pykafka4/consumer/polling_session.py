@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from pykafka4.client.attachment import SHORT, Attachment, RemovableMachine
 from pykafka4.client.runtime import warn_unclosed
+from pykafka4.consumer.exception_in_hand import HandledError
 from pykafka4.consumer.guard import Guard, call
-from pykafka4.consumer.handled import HandledError
 from pykafka4.core import INFINITY
 from pykafka4.errors import ClosedError, KafkaError
 from pykafka4.net import logs, system

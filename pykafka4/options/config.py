@@ -38,7 +38,7 @@ from pykafka4.options.proxy import Proxy, parse_proxy
 from pykafka4.options.security import SecurityConfig
 from pykafka4.options.serializers import parse_key_serializers, parse_value_serializers
 from pykafka4.options.servers import parse_servers
-from pykafka4.other_clients.names import option_hint
+from pykafka4.other_clients.tables import option_hint
 from pykafka4.partitioners import DEFAULT, NAMED, PartitionFunction
 from pykafka4.serializers import NAMED as NAMED_SERIALIZERS
 from pykafka4.serializers import Serializers

@@ -7,5 +7,5 @@ Modules; each line imports only from lines below it:
     security     translates properties of TLS and SASL
     translation  the result of a translation: options, properties without effect
     source       properties from files and mappings
-    names        the tables, one row per foreign name or property: options, methods
+    tables       the tables, one row per foreign name or property: options, methods
 """

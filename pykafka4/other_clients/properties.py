@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from pykafka4.errors import ConfigError, shown
 from pykafka4.other_clients import security
-from pykafka4.other_clients.names import AS_HERE, JAVA_CLASSES, OPTIONS, PROPERTIES, UNITS, Harmless, Needless
 from pykafka4.other_clients.source import Properties, Property, read
+from pykafka4.other_clients.tables import AS_HERE, JAVA_CLASSES, OPTIONS, PROPERTIES, UNITS, Harmless, Needless
 from pykafka4.other_clients.translation import Kinds, Translation
 
 __all__ = ["translate"]

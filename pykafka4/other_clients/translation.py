@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import attrs
 
 from pykafka4.logs import get_log
-from pykafka4.other_clients.names import OPTIONS, PROPERTIES, by_prefix
 from pykafka4.other_clients.source import Property
+from pykafka4.other_clients.tables import OPTIONS, PROPERTIES, by_prefix
 
 __all__ = ["Kinds", "Translation"]
 

@@ -15,9 +15,9 @@ from pykafka4.client.client import Client
 from pykafka4.client.runtime import with_offline
 from pykafka4.core import INFINITY
 from pykafka4.core.producer.outcomes.ledger import Census, ProducerStats, take_census
+from pykafka4.core.producer.partition_status import show
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.core.producer.sender import Sender
-from pykafka4.core.producer.standing import show
 from pykafka4.core.producer.topics.parking import DENIED_SECONDS
 from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError, TransactionError
 from pykafka4.logs import get_log

@@ -23,7 +23,7 @@ from pykafka4.consumer.guard import Iteration
 from pykafka4.core.share.values import AcknowledgeType
 from pykafka4.errors.frames import guarded
 from pykafka4.misuse import api_timeout, check_timeout, refuse_keywords
-from pykafka4.options.properties import Properties, create
+from pykafka4.options.from_properties import Properties, create
 from pykafka4.options.share import ShareConsumerConfig
 from pykafka4.options.typed import ShareConsumerOptions
 from pykafka4.share.record import ShareRecord

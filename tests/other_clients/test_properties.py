@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from pykafka4 import Client, ConfigError, Consumer, Producer
 from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
-from pykafka4.other_clients.names import AS_HERE, OPTIONS, UNITS, Harmless, Needless
 from pykafka4.other_clients.source import LARGEST_FILE, read
+from pykafka4.other_clients.tables import AS_HERE, OPTIONS, UNITS, Harmless, Needless
 from tests.inspection import inspect
 from tests.other_clients.translated import options, refused
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from pykafka4 import ConfigError
 from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
-from pykafka4.options.properties import translate
-from pykafka4.other_clients.names import OPTIONS, PROPERTIES
+from pykafka4.options.from_properties import translate
 from pykafka4.other_clients.security import parse_jaas
 from pykafka4.other_clients.source import read
+from pykafka4.other_clients.tables import OPTIONS, PROPERTIES
 from tests.other_clients.translated import options, refused
 
 CONFIGS = (ClientConfig, ProducerConfig, ConsumerConfig)

@@ -8,7 +8,7 @@ import pytest
 
 from pykafka4.errors import ConfigError
 from pykafka4.options.config import ClientConfig
-from pykafka4.options.properties import translate
+from pykafka4.options.from_properties import translate
 
 
 def options(properties: Any, kind: type[ClientConfig] = ClientConfig, **more: Any) -> dict[str, Any]:

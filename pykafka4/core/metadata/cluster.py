@@ -211,7 +211,7 @@ class Cluster(KnownMetadata):
         known = self._topics.get(tp.topic)
         if known is None or not 0 <= tp.partition < len(known.leaders) or epoch <= known.epochs[tp.partition]:
             return
-        told = None if endpoint is None else Broker(node, self._network.words.host(endpoint[0]), endpoint[1])
+        told = None if endpoint is None else Broker(node, self._network.secret_filter.host(endpoint[0]), endpoint[1])
         if told is not None and self._address(node) != told.address:
             before, self.brokers = self.brokers, {**self.brokers, node: told}
             self._announce(before)
@@ -383,9 +383,8 @@ class Cluster(KnownMetadata):
                 self._changed(self._unseat(), True)
             self._failed(now, names, broker_error(message.error_code, "Metadata"))
             return
-        brokers = {
-            b.node_id: Broker(b.node_id, self._network.words.host(b.host), b.port, b.rack) for b in message.brokers if b.node_id >= 0
-        }
+        shown = self._network.secret_filter.host
+        brokers = {b.node_id: Broker(b.node_id, shown(b.host), b.port, b.rack) for b in message.brokers if b.node_id >= 0}
         if not brokers:  # a broker that has just started has no metadata yet: to it, no topic exists
             self._network.avoid(now, outcome.node)
             self._failed(now, names, KafkaError("Metadata: the response contains no brokers"))

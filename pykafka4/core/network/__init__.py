@@ -15,5 +15,5 @@ Modules; each line imports only from lines below it:
     connection      one connection: handshake, API versions, requests in flight, responses in order; notes since when it is idle
     authentication  a SASL exchange on one connection
     answered        addresses that have answered this process; advice in errors depends on them
-    words           the filter of broker texts: secrets and user names are hidden
+    secret_filter   the filter of broker texts: secrets and user names are hidden
 """

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from pykafka4.core.network.words import Words
+from pykafka4.core.network.secret_filter import SecretFilter
 from pykafka4.core.sasl.mechanism import Mechanism
 from pykafka4.errors import AuthenticationError, ConfigError, KafkaError
 from pykafka4.errors.codes import BY_NAME, error_code
@@ -39,14 +39,14 @@ SHOWN_MECHANISMS: Final = 500  # characters of a broker's list
 class Authentication:
     """One exchange on one connection."""
 
-    __slots__ = ("_address", "_awaited", "_mechanism", "_name", "_prepare", "_words", "is_talking", "lifetime")
+    __slots__ = ("_address", "_awaited", "_mechanism", "_name", "_prepare", "_secret_filter", "is_talking", "lifetime")
 
-    def __init__(self, name: str, address: str, prepare: Callable[[], Mechanism], words: Words) -> None:
+    def __init__(self, name: str, address: str, prepare: Callable[[], Mechanism], secret_filter: SecretFilter) -> None:
         """`prepare` makes a mechanism with the current credentials; it may block. `address` and `name` are for messages.
 
-        `words` learns the credentials.
+        `secret_filter` learns the credentials.
         """
-        self._words = words
+        self._secret_filter = secret_filter
         self._name, self._address, self._prepare = name, address, prepare
         self._mechanism: Mechanism | None = None
         self._awaited = f"{KERBEROS.get(name, CALLABLE)} has not returned"
@@ -84,7 +84,7 @@ class Authentication:
             return self._answered(result)
         if self._mechanism is None:
             self._mechanism, self.is_talking = result, True
-            self._words.learn(result.secrets(), result.username)
+            self._secret_filter.learn(result.secrets(), result.username)
             self._awaited = "no response to SaslHandshake"
             return SaslHandshakeRequest(mechanism=self._name)
         return self._message(result)

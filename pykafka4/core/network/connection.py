@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pykafka4.core import INFINITY, Failed, Outcome, Reply, Request, Transitions
 from pykafka4.core.network.answered import Answered
-from pykafka4.core.network.words import Words
+from pykafka4.core.network.secret_filter import SecretFilter
 from pykafka4.errors import (
     AuthenticationError,
     ConnectionLost,
@@ -152,9 +152,9 @@ class Connection:
         "_prepare",
         "_proven",
         "_queued",
+        "_secret_filter",
         "_setup_deadline",
         "_silent",
-        "_words",
         "address",
         "answers",
         "authenticated_until",
@@ -178,17 +178,17 @@ class Connection:
         setup_deadline: float,
         address: str = "broker",
         prepare: Callable[[], Mechanism] | None = None,
-        words: Words | None = None,
+        secret_filter: SecretFilter | None = None,
         answered: Answered | None = None,
         advice: str = "",
     ) -> None:
         """`setup_deadline`: when the connection must be READY; `address` is for messages.
 
         `prepare` makes a SASL mechanism with the current credentials, and may block; None: the client need not authenticate itself.
-        `words` filters the error messages in responses; `answered` has the addresses that this client knows. `advice` completes the errors
-        of an address that has never answered.
+        `secret_filter` filters the error messages in responses; `answered` has the addresses that this client knows. `advice` completes
+        the errors of an address that has never answered.
         """
-        self._words, self._answered = words or Words(config), Answered() if answered is None else answered
+        self._secret_filter, self._answered = secret_filter or SecretFilter(config), Answered() if answered is None else answered
         self._advice = advice
         self.node, self.link, self.address = node, link, address
         self.state = S.CONNECTING
@@ -441,7 +441,7 @@ class Connection:
         from pykafka4.core.network.authentication import Authentication  # imported here: few clients need it
 
         assert self._prepare is not None
-        self._authentication = Authentication(self._config.sasl_mechanism or "", self.address, self._prepare, self._words)
+        self._authentication = Authentication(self._config.sasl_mechanism or "", self.address, self._prepare, self._secret_filter)
         self._authenticate_at = INFINITY
         if self.state is S.READY:
             self._restart_setup(now)
@@ -545,7 +545,7 @@ class Connection:
         if flight.request.decode is not None:
             return flight.request.decode(flight.version, frame)
         try:
-            return frames.decode_response(type(flight.request.message), flight.version, frame, self._words.said)[1]
+            return frames.decode_response(type(flight.request.message), flight.version, frame, self._secret_filter.filter)[1]
         except DecodeError:
             if self.state is S.NEGOTIATING and self._asked_version > 0:
                 return ApiVersionsResponse(error_code=UNSUPPORTED, api_keys=[])

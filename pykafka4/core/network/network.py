@@ -28,8 +28,8 @@ from pykafka4.core.network.endpoint import LANE, Endpoint, LinkStatus, broker_of
 from pykafka4.core.network.jobs import Jobs, Task
 from pykafka4.core.network.journal import Journal
 from pykafka4.core.network.refusals import Refusals
+from pykafka4.core.network.secret_filter import SecretFilter
 from pykafka4.core.network.troubles import REPEAT_S, Troubles
-from pykafka4.core.network.words import Words
 from pykafka4.errors import ConnectionLost, HostNotAllowed, KafkaError
 from pykafka4.options.config import ClientConfig
 from pykafka4.records import Written
@@ -67,7 +67,7 @@ class Network:
         self.controller: int | None = None  # set by the cluster
         self.on_lost: list[Callable[[float, int], None]] = []  # (now, broker): a connection or an attempt failed
         self._config, self._random, self._prepare = config, random, prepare
-        self.words = Words(config)
+        self.secret_filter = SecretFilter(config)
         self.answered = Answered()  # the runtime replaces it by that of the process
         self.troubles = Troubles(config.client_id)
         self._jobs = Jobs(self)
@@ -473,7 +473,7 @@ class Network:
         link = self._last_link
         prepare = None if self._prepare is None else partial(self._prepare, endpoint.host)
         broker, deadline, advice = broker_of(endpoint.node), now + endpoint.setup.next(), endpoint.advice(self._config.bootstrap_servers)
-        connection = Connection(broker, link, self._config, deadline, endpoint.address, prepare, self.words, self.answered, advice)
+        connection = Connection(broker, link, self._config, deadline, endpoint.address, prepare, self.secret_filter, self.answered, advice)
         endpoint.connection, endpoint.dialled_at = connection, now
         for request in endpoint.waiting:
             connection.submit(now, request)

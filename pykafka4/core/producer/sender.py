@@ -21,6 +21,7 @@ from pykafka4.core.outbox import Outbox
 from pykafka4.core.producer.outcomes.batch_outcomes import Callbacks, Events, Outcomes, Waiters
 from pykafka4.core.producer.outcomes.deadlines import Deadlines
 from pykafka4.core.producer.outcomes.obstacles import Obstacles
+from pykafka4.core.producer.partition_status import PartitionStatus
 from pykafka4.core.producer.produce.requests import SILENCE, ProduceRequests
 from pykafka4.core.producer.produce.responses import Answers
 from pykafka4.core.producer.queues.late import UNDESIGNATED, Late
@@ -28,7 +29,6 @@ from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.core.producer.queues.ready import ReadyQueues
 from pykafka4.core.producer.sequences.identity import Identity
 from pykafka4.core.producer.sequences.numbering import Numbering
-from pykafka4.core.producer.standing import Standings
 from pykafka4.core.producer.topics.limits import TopicLimits
 from pykafka4.core.producer.topics.missing import MissingTopics
 from pykafka4.core.producer.topics.parking import Parking
@@ -92,7 +92,7 @@ class Sender:
             config, accumulator, network, cluster, recovery, self._ready, self._deadlines, self._outcomes, self._limits, self
         )
         self._requests = ProduceRequests(config, network, cluster, self.ledger, self._answers)
-        self.standings = Standings(network, cluster, recovery, self._requests, self.ledger, self._numbering)
+        self.standings = PartitionStatus(network, cluster, recovery, self._requests, self.ledger, self._numbering)
         self._late = Late(accumulator, network, cluster, recovery, self._ready, self)
         self._unready: list[PartitionQueue] = []  # queues whose next batch is still being compressed
         self._changes = TopicChanges(cluster, recovery)

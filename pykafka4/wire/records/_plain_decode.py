@@ -13,7 +13,7 @@ import attrs
 
 from pykafka4.errors import ConfigError, CorruptRecord, DecodeError, RecordTooLarge
 from pykafka4.gil.flag import give_way
-from pykafka4.other_clients.names import method_hint
+from pykafka4.other_clients.tables import method_hint
 from pykafka4.records import Headers
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.records.decoder import Message, RecordBatch, open_batch, read_header, read_messages, read_records

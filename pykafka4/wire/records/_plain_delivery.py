@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from pykafka4.errors import DeliveryFailed, ForkedClientError, KafkaTimeoutError
-from pykafka4.other_clients.names import method_hint
+from pykafka4.other_clients.tables import method_hint
 from pykafka4.records import ProducerRecord, RecordMetadata
 from pykafka4.wire.records._plain_arguments import Item
 from pykafka4.wire.records._plain_batch import ACKED, FAILED, NAMES, SPLIT, Batch, call_back

@@ -15,7 +15,7 @@ from pykafka4.core.network.authentication import Authentication
 from pykafka4.core.network.connection import Connection, ConnectionState
 from pykafka4.core.network.network import via
 from pykafka4.core.network.refusals import DOUBT
-from pykafka4.core.network.words import Words
+from pykafka4.core.network.secret_filter import SecretFilter
 from pykafka4.errors import AuthenticationError, ConnectionLost
 from pykafka4.net.tls import explain_tls
 from pykafka4.records import Written
@@ -67,7 +67,7 @@ def test_a_mechanism_is_made_for_the_host_of_its_connection() -> None:
 
 
 def test_who_waits_for_the_kerberos_library_is_told_so() -> None:
-    exchange = Authentication("GSSAPI", "b1:1", Puppet, Words(config()))
+    exchange = Authentication("GSSAPI", "b1:1", Puppet, SecretFilter(config()))
     waiting = "b1:1: SASL GSSAPI: the Kerberos library has not returned in time (socket_connection_setup_timeout_ms)"
     assert str(exchange.timed_out()) == waiting
     exchange.step(exchange.begin())

@@ -18,8 +18,8 @@ from pykafka4.client.runtime import SLICE
 from pykafka4.core.metadata.recovery import Offline
 from pykafka4.core.producer.outcomes import ledger as ledger_module
 from pykafka4.core.producer.outcomes.ledger import Waiting, take_census
+from pykafka4.core.producer.partition_status import show
 from pykafka4.core.producer.sender import Sender
-from pykafka4.core.producer.standing import show
 from pykafka4.errors import KafkaError
 from pykafka4.options.config import ProducerConfig
 from pykafka4.records import TopicPartition

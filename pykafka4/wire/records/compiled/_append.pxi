@@ -14,7 +14,7 @@ cdef class Accumulator:
     cdef int32_t batch_size
     cdef int64_t buffer_memory, max_partition_bytes, max_request_size, asked_request_size
     cdef bint flushing, wake_owed    # wake_owed: memory became free while a thread waits for it
-    cdef list lanes                # of Lane: the open batches whose linger runs
+    cdef list linger_lists         # of LingerList: the open batches whose linger runs
     cdef Hooks hooks
     cdef object policy, compressor, clock, waker, new_topic, make_room, wall, find_partition, find_topic
     cdef object function           # of the application, which chooses partitions, or None
@@ -89,7 +89,7 @@ cdef class Accumulator:
         self.asked_request_size = max_request_size
         alike = Policy(linger, codec)
         self.policy = policy if policy is not None else lambda topic: alike
-        self.lanes = []
+        self.linger_lists = []
         self.compressor = compress
         self.clock = clock
         self.waker = wake
@@ -275,7 +275,7 @@ cdef class Accumulator:
         b.slot = partition
         b.partition = UNDECIDED if t.undesignated else partition
         b.created = created
-        b.linger = t.lane.linger
+        b.linger = t.linger_list.linger
         b.used = HEADER
         try:
             self.live.add(b)
@@ -288,7 +288,7 @@ cdef class Accumulator:
     cdef void detach(self, Batch b) noexcept:
         """`b` takes no more records."""
         cdef Topic t = b.home
-        t.lane.unlink(b)
+        t.linger_list.unlink(b)
         t.open[b.slot] = None
         b.raw = b.used
         b._ready = t.stays_plain(b.raw)
@@ -377,7 +377,7 @@ cdef class Accumulator:
         b.callbacks = callbacks
         b.sent_at = r.sent_at if r.forced else now
         t.open[partition] = b
-        t.lane.link(b)
+        t.linger_list.link(b)
         if now + b.linger < self.wake_at:
             self.wake_at = now + b.linger
             r.news = True
@@ -656,10 +656,10 @@ cdef class Accumulator:
         cdef list fresh = []
         cdef list due = []
         cdef list taken
-        cdef Lane lane
+        cdef LingerList linger_list
         cdef double again = INFINITY
-        for lane in self.lanes:
-            again = min(again, lane.take(now + lane.linger if no_linger else now, self.flushing, due))
+        for linger_list in self.linger_lists:
+            again = min(again, linger_list.take(now + linger_list.linger if no_linger else now, self.flushing, due))
         self.flushing = False
         self.wake_at = again
         taken = self.sealed

@@ -1,10 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, embedsignature=False, auto_pickle=False
 """The compiled core. Rule: what `reference.py` does, byte for byte and error for error, with no Python object per record but its handle.
 
-One compilation unit: `_block.pxi` (memory of batches), `_batch.pxi` (batches), `_delivery.pxi` (handles and callbacks), `_write.pxi`
-(records into batches), `_policy.pxi` (what topics decide about their batches), `_append.pxi` (the accumulator), `_choose.pxi` (partitioners),
-`_park.pxi` (topics, records whose partitions are not known yet), `_drop.pxi` (records dropped by a policy), `_many.pxi` (many records in one
-call), `_decode.pxi` (from fetched bytes to records), `_iterate.pxi` (records one by one).
+One compilation unit: it includes all `.pxi` files, which the docstring of the package maps.
 
 **The GIL is the lock**: between choosing a batch and having written the record into it nothing may run Python code. Python code runs
 in calls to Python, but also when a GC-tracked object is allocated (the collector runs `__del__`s) and when the last reference to
@@ -32,7 +29,7 @@ from functools import partial
 from operator import itemgetter
 
 from pykafka4.misuse import NameOfPeers, explain_send
-from pykafka4.other_clients.names import METHODS, method_hint
+from pykafka4.other_clients.tables import METHODS, method_hint
 from pykafka4.records import Written
 from pykafka4.errors import (
     BufferFull,
@@ -349,7 +346,7 @@ cdef extern from *:
 
 for _name in METHODS["Delivery"]:  # no `__getattr__`: it would make `delivery.exception()` of each callback slower
     type_set(Delivery, _name.encode(), NameOfPeers(method_hint("Delivery", _name, ())))
-for _type in (Hooks, Lane, Lease, Batch, Settlement, Delivery, Parked, Topic, Dropped):
+for _type in (Hooks, LingerList, Lease, Batch, Settlement, Delivery, Parked, Topic, Dropped):
     refuse_construction(_type)
 del _type
 raise_what_it_returns(Accumulator, b"send", explain_send)

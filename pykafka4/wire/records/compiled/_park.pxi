@@ -46,7 +46,7 @@ cdef class Topic:
     cdef Batch placeholder         # the batch of parked records' handles
     cdef Topic late                # its batches have no partition yet (partitioner="late"); None: records get theirs at once
     cdef bint undesignated         # this is such a one: it has one slot, and its batches no partition
-    cdef Lane lane                 # of its linger
+    cdef LingerList linger_list    # of its linger
     cdef int codec
     cdef object level
     cdef int64_t compression_min   # fewer bytes are not compressed

@@ -2,7 +2,7 @@
 
 
 @cython.final
-cdef class Lane:
+cdef class LingerList:
     """The open batches of all topics with the same linger, by age."""
 
     cdef double linger
@@ -63,23 +63,23 @@ cdef class Lane:
         return min(deadline, self.expected)
 
 
-cdef Lane lane_of(Accumulator acc, double linger):
-    """The lane for `linger`; there are as many as different lingers."""
-    cdef Lane lane
-    for lane in acc.lanes:
-        if lane.linger == linger:
-            return lane
-    lane = Lane.__new__(Lane)
-    lane.linger = linger
-    lane.taken_at = -INFINITY
-    lane.expected = INFINITY
-    acc.lanes.append(lane)
-    return lane
+cdef LingerList linger_list_of(Accumulator acc, double linger):
+    """The list of `linger`; there are as many as different lingers."""
+    cdef LingerList linger_list
+    for linger_list in acc.linger_lists:
+        if linger_list.linger == linger:
+            return linger_list
+    linger_list = LingerList.__new__(LingerList)
+    linger_list.linger = linger
+    linger_list.taken_at = -INFINITY
+    linger_list.expected = INFINITY
+    acc.linger_lists.append(linger_list)
+    return linger_list
 
 
 cdef int obey(Accumulator acc, Topic t, object policy) except -1:
     """Store `policy` in the fields of `t`."""
-    t.lane = lane_of(acc, policy.linger)
+    t.linger_list = linger_list_of(acc, policy.linger)
     t.codec = policy.codec
     t.level = policy.level
     t.compression_min = policy.compression_min_bytes

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pykafka4.core import Request
+from pykafka4.core.producer.partition_status import show
 from pykafka4.core.producer.queues.late import HUNGER, LOOKS, PACE, PATIENCE
-from pykafka4.core.producer.standing import show
 from pykafka4.errors import ClosedError, DeliveryFailed
 from pykafka4.records import TopicPartition
 from tests.core.producer.sender_harness import SenderHarness

@@ -10,7 +10,7 @@ import pytest
 
 from pykafka4 import AdminClient, Client, ConfigError, Consumer, Delivery, Producer, Record, ShareConsumer, aio
 from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
-from pykafka4.other_clients.names import CLASSES, METHODS, OPTIONS, Needless, method_hint
+from pykafka4.other_clients.tables import CLASSES, METHODS, OPTIONS, Needless, method_hint
 from pykafka4.testing import ModelServer
 
 B = {"bootstrap_servers": "b:9092"}

@@ -8,13 +8,13 @@ from pykafka4.errors.words import UNSHOWN, filtered, repeats
 from pykafka4.options.config import ClientConfig
 from pykafka4.options.secret import Secret
 
-__all__ = ["Words"]
+__all__ = ["SecretFilter"]
 
 KEPT: Final = 4  # credentials: the current ones, and those of connections that were made before a password changed
 SHORTEST: Final = 8  # characters of a secret that is looked for in host names: `kafka` is a bad password, and a part of many names
 
 
-class Words(Secret):
+class SecretFilter(Secret):
     """Knows the secrets of one client. Loop thread only."""
 
     __slots__ = ("_bootstrap", "_known")
@@ -31,8 +31,8 @@ class Words(Secret):
         new = (secrets, user)
         self._known = (always, new, *[known for known in learned if known != new][: KEPT - 1])
 
-    def said(self, text: str) -> str:
-        """The words of a broker, ready to be shown."""
+    def filter(self, text: str) -> str:
+        """`text` of a broker without secrets and user names, ready to be shown."""
         for secrets, user in self._known:
             text = filtered(text, secrets, user)
         return text

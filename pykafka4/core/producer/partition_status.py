@@ -1,4 +1,4 @@
-"""Standing. Rule: only reads; says of each partition whether its records can be sent now, and if they cannot, since when and why.
+"""Partition status. Rule: only reads; says of each partition whether its records can be sent now, and if they cannot, since when and why.
 
 `Producer.status` shows it. A partition is online if nothing but the producer's own limits (linger, requests in flight) delays its records.
 What is found on the loop are flat lists: a tuple for each of thousands of partitions would make the garbage collector run there.
@@ -18,7 +18,7 @@ from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.core.producer.transactions.machine import Transactions
 from pykafka4.errors import KafkaError
 
-__all__ = ["NO_PARTITION", "WIDTH", "Standings", "show"]
+__all__ = ["NO_PARTITION", "WIDTH", "PartitionStatus", "show"]
 
 WIDTH: Final = 5  # what `look` returns of a queue: partition, reason (None: online), since, last error, and when that was
 PARKED_WIDTH: Final = 3  # what `look_at_parked` returns of a topic: name, reason, when the oldest record was sent
@@ -39,7 +39,7 @@ class MissingIds(Protocol):
         """Whether `queue` waits for a producer id, and why the last request for one failed."""
 
 
-class Standings:
+class PartitionStatus:
     """Looks at the queues of one producer."""
 
     __slots__ = ("_cluster", "_ledger", "_network", "_numbering", "_recovery", "_requests", "transactions")

@@ -9,8 +9,8 @@ import pytest
 
 from pykafka4.core import INFINITY
 from pykafka4.core.producer.outcomes.ledger import take_census
+from pykafka4.core.producer.partition_status import show
 from pykafka4.core.producer.sequences.identity import Identity
-from pykafka4.core.producer.standing import show
 from pykafka4.errors import KafkaError
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition

@@ -1,4 +1,4 @@
-"""Words: the texts in responses are filtered where they are decoded, whatever the message."""
+"""Secret filter: the texts in responses are filtered where they are decoded, whatever the message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from pykafka4.core.network.connection import Connection
-from pykafka4.core.network.words import Words
+from pykafka4.core.network.secret_filter import SecretFilter
 from pykafka4.errors.words import UNSHOWN
 from pykafka4.wire.protocol import declared  # noqa: F401  # importing it fills REQUESTS
 from pykafka4.wire.protocol.fields import array, spec_of
@@ -65,26 +65,26 @@ def test_secrets_of_the_exchange_are_left_out_of_later_responses(said: str, show
 
 
 def test_an_old_password_is_known_for_a_while_and_then_forgotten() -> None:
-    words = Words(config())
-    words.learn(("old-password",), "me")
+    secrets = SecretFilter(config())
+    secrets.learn(("old-password",), "me")
     for _ in range(5):
-        words.learn(("new-password",), "me")
-    assert words.said("old-password") == UNSHOWN, "connections of before may still repeat it"
+        secrets.learn(("new-password",), "me")
+    assert secrets.filter("old-password") == UNSHOWN, "connections of before may still repeat it"
     for number in range(4):
-        words.learn((f"password-{number}",), "me")
-    assert words.said("new-password") == "new-password"
+        secrets.learn((f"password-{number}",), "me")
+    assert secrets.filter("new-password") == "new-password"
 
 
 def test_an_advertised_host_that_repeats_a_secret_is_withheld() -> None:
-    words = Words(config(bootstrap_servers="kafka-production:9092"))
-    words.learn(("kafka-production", "long-password"), "kafka")
-    assert words.host("long-password.evil.example") == UNSHOWN
-    assert words.host("kafka-production") == "kafka-production", "a bad password, and no secret"
-    assert words.host("kafka-production-2.example") == "kafka-production-2.example"
+    secrets = SecretFilter(config(bootstrap_servers="kafka-production:9092"))
+    secrets.learn(("kafka-production", "long-password"), "kafka")
+    assert secrets.host("long-password.evil.example") == UNSHOWN
+    assert secrets.host("kafka-production") == "kafka-production", "a bad password, and no secret"
+    assert secrets.host("kafka-production-2.example") == "kafka-production-2.example"
 
 
 def test_a_bootstrap_host_is_shown_although_a_password_begins_with_it() -> None:
-    words = Words(config(bootstrap_servers="kafka-production:9092"))
-    words.learn(("kafka-production-2026",), "me")
-    assert words.host("kafka-production") == "kafka-production"
-    assert words.host("kafka-production-2") == UNSHOWN
+    secrets = SecretFilter(config(bootstrap_servers="kafka-production:9092"))
+    secrets.learn(("kafka-production-2026",), "me")
+    assert secrets.host("kafka-production") == "kafka-production"
+    assert secrets.host("kafka-production-2") == UNSHOWN
