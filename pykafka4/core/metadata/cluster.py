@@ -449,11 +449,12 @@ class Cluster(KnownMetadata):
             known.not_before = now
         else:
             known.not_before = now + known.backoff.next()
-        if name not in self._wanted or not known.troubled:
+        troubled = name in self._wanted and known.troubled
+        if troubled and known.error is not None:
+            self._network.troubles.note(now, (self, name), broker_error(known.error.code, f"topic {name}", topic=name))
+        else:  # a partition without a leader is reported by those that need it
             self._network.troubles.over((self, name))
-        else:
-            if known.error is not None:
-                self._network.troubles.note(now, (self, name), broker_error(known.error.code, f"topic {name}", topic=name))
+        if troubled:
             if known.backoff.attempts % ASKS_PER_BROKER == 0:  # not every time: a missing topic should not open connections to all brokers
                 self._avoid(now)
             self._ask_for(name, known.not_before)

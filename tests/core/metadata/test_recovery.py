@@ -264,6 +264,14 @@ def test_an_error_of_a_topic_is_logged_rarely_until_the_topic_is_found(world: Wo
     assert troubles.reason(world.now) is None
 
 
+def test_a_topic_that_was_created_and_has_no_leader_yet_is_not_said_to_be_missing(world: World) -> None:
+    world.engine.cluster.want("new", ME)
+    world.run(10.0)
+    world.metadata = metadata({"t": (ID, [(1, 5), (2, 7)]), "new": (UUID(int=2), [(-1, 1)])})
+    world.run(2.5)
+    assert world.engine.network.troubles.reason(world.now) is None
+
+
 def test_an_unused_partition_is_removed(world: World) -> None:
     report(world)
     world.engine.cluster.forget("t", ME)
