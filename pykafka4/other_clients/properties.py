@@ -75,7 +75,8 @@ def _without(found: Translation, item: Property, why: Needless) -> None:
 def _unknown(found: Translation, item: Property) -> ConfigError:
     """Without the value: it may be that of a misspelt `sasl.jaas.config`."""
     ours, tables = found.fields(), {**OPTIONS, **PROPERTIES}
-    known = [*ours, *(name for name, target in tables.items() if target in ours or isinstance(target, Needless))]
+    names = filter(str.isidentifier, tables)  # no beginnings of names
+    known = [*ours, *(name for name in names if tables[name] in ours or isinstance(tables[name], Needless))]
     near = difflib.get_close_matches(re.sub("[.-]", "_", item.name).lower(), known, n=1, cutoff=0.75)
     hint = f"did you mean {near[0].replace('_', '.')!r}?" if near else "docs/guide/properties.md says which properties are known"
     return ConfigError(f"{item.where}: unknown {found.kind} property {shown(item.name)}; {hint}")

@@ -48,7 +48,7 @@ class Property:
         return self.value is None or (isinstance(self.value, str) and not self.value.strip())
 
     def text(self) -> str:
-        """The value as text without surrounding spaces. Raises ConfigError if it is neither text nor a number."""
+        """The value as text. Raises ConfigError if it is neither text nor a number."""
         if isinstance(self.value, bool) or not isinstance(self.value, (str, int, float)):
             raise self.error(f"must be text, not a {type(self.value).__name__}")
         return str.__str__(self.value) if isinstance(self.value, str) else str(self.value)

@@ -342,6 +342,8 @@ def test_names_units_and_values_are_converted(kind: Any, properties: dict[str, A
         (ProducerConfig, {"linger": 5}, "did you mean 'linger.ms'?"),
         (ProducerConfig, {"queue.buffering.max.kbyte": 5}, "did you mean 'queue.buffering.max.kbytes'?"),
         (ClientConfig, {"ssl.truststore.locaton": "x"}, "did you mean 'ssl.truststore.location'?"),
+        (ClientConfig, {"oauth.x": "x"}, "did you mean 'oauth.cb'?"),
+        (ProducerConfig, {"share.acknowledgement.modes": "x"}, "docs/guide/properties.md says which properties are known"),
         (ClientConfig, {"qwertyuiop": 5}, "docs/guide/properties.md says which properties are known"),
     ],
 )
