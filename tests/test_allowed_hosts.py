@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pykafka4 import ConfigError
+from pykafka4.options.config import ClientConfig
 from pykafka4.options.hosts import parse_allowed_hosts
 
 
@@ -58,3 +59,10 @@ def test_what_is_neither_is_refused_by_name(value: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as caught:
         parse_allowed_hosts(value)
     assert str(caught.value).startswith("allowed_hosts=")
+
+
+@pytest.mark.parametrize("advertised", ["kafka1", "KAFKA1.", "0:0:0:0:0:0:0:1"])
+def test_a_bootstrap_server_is_allowed_however_its_host_is_spelt(advertised: str) -> None:
+    config = ClientConfig.parse({"bootstrap_servers": "Kafka1:9092,[::1]:9092", "allowed_hosts": "example.com"})
+    assert config.allows(advertised)
+    assert not config.allows(f"b.{advertised}")

@@ -32,7 +32,7 @@ from pykafka4.options.fields import (
     text,
     whole,
 )
-from pykafka4.options.hosts import AllowedHosts, parse_allowed_hosts
+from pykafka4.options.hosts import AllowedHosts, address_or_name, parse_allowed_hosts
 from pykafka4.options.policies import SETTINGS, RateLimit, TopicPolicy, check_level, policies_of, policy_with, rates_of
 from pykafka4.options.proxy import Proxy, parse_proxy
 from pykafka4.options.security import SecurityConfig
@@ -150,7 +150,9 @@ class ClientConfig(SecurityConfig):
 
     def allows(self, host: str) -> bool:
         """Whether the client may connect to `host`: by `allowed_hosts`, or as a bootstrap server."""
-        return self.allowed_hosts is None or self.allowed_hosts.allows(host) or host in dict(self.bootstrap_servers)
+        if self.allowed_hosts is None or self.allowed_hosts.allows(host):
+            return True
+        return address_or_name(host) in map(address_or_name, dict(self.bootstrap_servers))
 
     @classmethod
     def parse(cls: type[C], options: Mapping[str, Any]) -> C:

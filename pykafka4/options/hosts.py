@@ -6,7 +6,7 @@ Invariant: a name matches no network, as only the resolver knows its address.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 import attrs
 
@@ -14,7 +14,7 @@ from pykafka4.errors import ConfigError
 from pykafka4.options.fields import bad, plain
 from pykafka4.options.servers import parse_host
 
-__all__ = ["AllowedHosts", "parse_allowed_hosts"]
+__all__ = ["AllowedHosts", "address_or_name", "parse_allowed_hosts"]
 
 
 @attrs.frozen
@@ -25,12 +25,18 @@ class AllowedHosts:
 
     def allows(self, host: str) -> bool:
         """Whether a client may connect to `host`, a name or an address."""
-        try:
-            address = ip_address(host)
-        except ValueError:
-            name = f".{_normal(host)}"
-            return any(name.endswith(f".{item}") for item in self.items if isinstance(item, str))
-        return any(address in item for item in self.items if not isinstance(item, str))
+        found = address_or_name(host)
+        if isinstance(found, str):
+            return any(f".{found}".endswith(f".{item}") for item in self.items if isinstance(item, str))
+        return any(found in item for item in self.items if not isinstance(item, str))
+
+
+def address_or_name(host: str) -> IPv4Address | IPv6Address | str:
+    """`host` without its spelling: the same value for hosts that are equal."""
+    try:
+        return ip_address(host)
+    except ValueError:
+        return _normal(host)
 
 
 def parse_allowed_hosts(value: object) -> AllowedHosts | None:
