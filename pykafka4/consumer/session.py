@@ -218,6 +218,8 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             raise
         if not length_hint(records):
             self.reader.relieve()
+        if self.guard.closing:  # `drain` may have cleared the interrupt of the close, which takes the rest out of a running loop's list
+            self.reader.interrupt()
         self._fetch_more()
         return records
 

@@ -17,6 +17,7 @@ import pytest
 
 from pykafka4.client.client import Client
 from pykafka4.consumer import Consumer
+from pykafka4.consumer.handled import HandledError
 from pykafka4.errors import ClosedError, ConfigError, ForkedClientError, GroupError, KafkaError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import ModelServer
@@ -75,6 +76,29 @@ def test_after_close_every_call_says_so_and_close_works_again(server: ModelServe
         with pytest.raises(ClosedError):
             call()
     assert consumer.status()["consumer"]["state"] == "closed"
+
+
+def test_a_loop_gets_no_record_of_a_list_that_it_polled_while_another_thread_began_to_close(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic(server, 10)
+    consumer = make.assigned(0, max_poll_records=5)
+    records = iter(consumer)
+    assert [next(records).offset for _ in range(5)] == list(range(5))
+    closing, begun = threading.Thread(target=consumer.close, args=(LONG,)), threading.Event()
+    session = inspect(consumer).session
+    interrupt, note = session.reader.interrupt, HandledError.note
+
+    def begin_close(handled: HandledError) -> None:  # the poll has begun
+        closing.start()
+        assert begun.wait(LONG)
+        note(handled)
+
+    monkeypatch.setattr(HandledError, "note", begin_close)
+    monkeypatch.setattr(session.reader, "interrupt", lambda: (interrupt(), begun.set()))
+    with pytest.raises(ClosedError):
+        next(records)
+    closing.join(LONG)
 
 
 def test_close_leaves_the_group_at_once(server: ModelServer, make: Maker) -> None:
