@@ -159,8 +159,9 @@ class Consumer(ConsumerHandle):
     def seek_to_end(self, partitions: Partitions | None = None, timeout: float | None = None) -> None:
         """Continue at the end that the log has now: records that are written after the call are returned. None: of all that are assigned.
 
-        Waits up to `timeout` seconds (default 60) for the look-up. Raises ConfigError for a partition that is not assigned, errors of a
-        partition as `poll` does, and KafkaTimeoutError: then the look-up goes on in the background, and `position` waits for it.
+        `commit` commits that end without a poll: a group skips its backlog. Waits up to `timeout` seconds (default 60) for the look-up.
+        Raises ConfigError for a partition that is not assigned, errors of a partition as `poll` does, and KafkaTimeoutError: then the
+        look-up goes on in the background, and `position` waits for it.
         """
         self._session.seek_to_end(partitions, api_timeout(timeout))
 

@@ -302,6 +302,8 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         tps = self._assigned(partitions, "seek_to_end")
         self.reader.seek_each(dict.fromkeys(tps, Start.LATEST))
         yield from self._find_positions(tps, timeout)
+        self.reader.begin(tps)
+        self.reader.begin(tps)
 
     @call
     def position(self, tp: TopicPartition, timeout: float) -> int:

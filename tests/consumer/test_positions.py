@@ -93,6 +93,16 @@ def test_a_record_written_after_seek_to_end_is_returned(server: ModelServer, mak
         assert [r.offset for r in read(consumer, 1)] == [end]
 
 
+def test_the_end_that_was_sought_is_committed_without_a_poll(server: ModelServer, make: Maker) -> None:
+    """A group that skips what has piled up."""
+    topic(server, 3, 5)
+    consumer = make.member(enable_auto_commit=False)
+    poll_until(consumer, lambda: len(consumer.assignment()) == 2)
+    consumer.seek_to_end()
+    consumer.commit()
+    assert {tp.partition: at.offset for tp, at in consumer.committed([("t", 0), ("t", 1)]).items() if at} == {0: 3, 1: 5}
+
+
 def test_seek_to_end_of_a_partition_without_a_leader_ends_with_its_timeout_and_goes_on(server: ModelServer, make: Maker) -> None:
     topic(server, 3, 3)
     consumer = make.assigned(0, 1)

@@ -326,6 +326,11 @@ class Reader(Cursors):
         self._reach_start(claims)
         self.purge(claims)
 
+    @_step
+    def begin(self, tps: Iterable[TopicPartition]) -> None:
+        """The offsets that were found for these are their positions from now on, which `commit` commits, and not from the next poll on."""
+        self._reach_start([self.claims[tp] for tp in tps if tp in self.claims])
+
     def _reach_start(self, claims: Collection[Claim]) -> None:
         """Claims that end, or go back, before a poll took the offset where they begin have reached it, so that it is committed.
 
