@@ -18,7 +18,7 @@ from pykafka4.consumer.processing.plan import Plan
 from pykafka4.consumer.processing.progress import Progress, Task
 from pykafka4.consumer.processing.run_loop import COMMIT_SECONDS, Consumes, RunLoop
 from pykafka4.consumer.processing.safe import Reads
-from pykafka4.consumer.processing.work import Lane, Work, checked_delivery
+from pykafka4.consumer.processing.work import OrderedRecords, Work, checked_delivery
 from pykafka4.consumer.selection import Run
 from pykafka4.errors import KafkaError, shown
 from pykafka4.logs import get_log
@@ -79,8 +79,8 @@ class TaskWork(Work):
             self._fail(error)
         self._fill()
 
-    async def _run(self, lane: Lane) -> None:
-        task = self._begin(lane)
+    async def _run(self, ordered: OrderedRecords) -> None:
+        task = self._begin(ordered)
         if task is None:
             return
         PROGRESS.set(task.progress)  # in the context of this attempt
@@ -94,15 +94,15 @@ class TaskWork(Work):
             if not self._stopping:  # not by this object: it is the handler's own
                 self._fail(KafkaError("a handler was cancelled"), task)
         except Exception as error:
-            self._failed(lane, task, error)
+            self._failed(ordered, task, error)
         except BaseException as error:
             if self._loop.is_closed():  # this coroutine is collected
                 raise
             self._abandon(task, error)
         else:
-            self._settle(lane, task, returned)
+            self._settle(ordered, task, returned)
 
-    async def _bury(self, lane: Lane, task: Task, error: BaseException) -> None:
+    async def _bury(self, ordered: OrderedRecords, task: Task, error: BaseException) -> None:
         assert self._plan.dead_letters is not None
         try:
             sending: Any = self._plan.dead_letters.send(task.record, task.attempts, error)
@@ -113,7 +113,7 @@ class TaskWork(Work):
         except BaseException as refused:
             self._lose(task, error, refused)
         else:
-            self._settle_letter(lane, task, error, delivery)
+            self._settle_letter(ordered, task, error, delivery)
 
     def _count(self, task: Task, change: int) -> None:
         super()._count(task, change)

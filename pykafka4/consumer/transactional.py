@@ -18,7 +18,7 @@ from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.selection import Selection
 from pykafka4.consumer.waits import Steps, Waits
 from pykafka4.core.consumer.machine import ConsumerMachine
-from pykafka4.core.subscription import Credentials, Place
+from pykafka4.core.subscription import MemberIdentity, Place
 from pykafka4.errors import ConfigError, GroupError, TransactionAborted
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.options.config import ConsumerConfig
@@ -109,25 +109,25 @@ class TransactionalReads:
     def finding_membership(self) -> Steps[ConsumerGroupMetadata]:
         """`membership` for a task, which must not wait for a turn of the client's thread."""
         self._attachment.check()
-        answer: Promise[Credentials | None] = self._attachment.promise()
-        self._attachment.post(lambda now: answer.set_result(self._credentials(now)))
+        answer: Promise[MemberIdentity | None] = self._attachment.promise()
+        self._attachment.post(lambda now: answer.set_result(self._identity(now)))
         return self._membership_of_block((yield from self._waits.result(answer, SHORT)))
 
-    def _ask_for_member(self) -> Credentials | None:
-        return self._attachment.runtime.loop.ask(self._credentials, SHORT, "the group's membership") if self._selection.subscribed else None
+    def _ask_for_member(self) -> MemberIdentity | None:
+        return self._attachment.runtime.loop.ask(self._identity, SHORT, "the group's membership") if self._selection.subscribed else None
 
-    def _membership_of_block(self, member: Credentials | None) -> ConsumerGroupMetadata:
+    def _membership_of_block(self, member: MemberIdentity | None) -> ConsumerGroupMetadata:
         """The coordinator would say the same, a moment later: the application handles both as one."""
         try:
             return self._membership(member)
         except GroupError as error:
             raise TransactionAborted(str(error)) from error
 
-    def _credentials(self, _: float) -> Credentials | None:
+    def _identity(self, _: float) -> MemberIdentity | None:
         """Called on the loop thread."""
-        return self._attachment.machine.membership.protocol.credentials
+        return self._attachment.machine.membership.protocol.identity
 
-    def _membership(self, member: Credentials | None) -> ConsumerGroupMetadata:
+    def _membership(self, member: MemberIdentity | None) -> ConsumerGroupMetadata:
         group = self._config.group_id
         if group is None:
             raise ConfigError("group_metadata needs a group_id")

@@ -1,7 +1,7 @@
-"""Back-off. Rule: every pause that grows is a `Backoff`; nothing retries twice without a pause.
+"""Back-off. Rule: pauses between retries grow, and each of them is a `Backoff`; nothing retries twice without a pause.
 
-Fixed pauses are RECHECK (`metadata.cluster`), ASK_AGAIN (`group.leadership`), PATIENCE (`network.call`), and `retry_backoff_ms` while
-`send` looks for a partition (`Core._find_partition` of the producer).
+Fixed pauses are RECHECK (`metadata.cluster`), ASK_AGAIN (`group.leading.leadership`), OTHER_BROKER_S (`network.call`), and
+`retry_backoff_ms` while `send` looks for a partition (`producer.session`).
 """
 
 from __future__ import annotations

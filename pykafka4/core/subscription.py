@@ -21,7 +21,7 @@ from pykafka4.records import TopicPartition
 __all__ = [
     "Assigned",
     "Claim",
-    "Credentials",
+    "MemberIdentity",
     "Ended",
     "Ending",
     "Lasting",
@@ -141,10 +141,10 @@ class Ending(enum.Enum):
 
 
 @attrs.define(eq=False)
-class Credentials:
-    """The fields by which a coordinator checks the commits of a member. Compared by identity.
+class MemberIdentity:
+    """The fields by which a coordinator checks the commits of a member. Compared by object identity.
 
-    The member's protocol creates them. A protocol whose members keep partitions from one generation to the next updates `generation` in
+    The member's protocol creates it. A protocol whose members keep partitions from one generation to the next updates `generation` in
     place: a commit is sent with the value that is current when it is sent.
     """
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pykafka4.core.group.membership.protocol import Assignee
 from pykafka4.core.group.reactions import Reaction
-from pykafka4.core.subscription import Credentials
+from pykafka4.core.subscription import MemberIdentity
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 
@@ -34,7 +34,7 @@ class IncrementalProtocol:
         self.error: KafkaError | None = None
         self.member_id = "m"
         self.generation = -1
-        self.credentials: Credentials | None = None
+        self.identity: MemberIdentity | None = None
         self.revoking: set[TopicPartition] = set()
 
     @property
@@ -47,15 +47,15 @@ class IncrementalProtocol:
 
     def join(self, now: float) -> float:
         self.state, self.generation = State.IN, 0
-        self.credentials = Credentials("g", 0, self.member_id)
+        self.identity = MemberIdentity("g", 0, self.member_id)
         self.become(now, *self.target)
         return now
 
     def become(self, now: float, *target: TopicPartition) -> None:
         """The next epoch: the member keeps what it holds of `target`, and gains and gives back the rest."""
-        assert self.credentials is not None
+        assert self.identity is not None
         self.generation += 1
-        self.credentials.generation = self.generation
+        self.identity.generation = self.generation
         held = list(self._assignee.held)
         if gone := [tp for tp in held if tp not in target and tp not in self.revoking]:
             self.revoking.update(gone)
@@ -70,7 +70,7 @@ class IncrementalProtocol:
         self.revoking &= set(self._assignee.held)
 
     def drop_out(self) -> None:
-        self.state, self.generation, self.credentials = State.OUT, -1, None
+        self.state, self.generation, self.identity = State.OUT, -1, None
         self.revoking.clear()
 
     def leave(self, now: float, by: float, reason: str) -> None:
@@ -86,7 +86,7 @@ class IncrementalProtocol:
     def gone(self) -> None:
         pass
 
-    def on_commit_verdict(self, now: float, credentials: Credentials, generation: int, verdict: Reaction, error: KafkaError) -> bool:
+    def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         self.error = error
         return False
 

@@ -1,7 +1,7 @@
-"""Work. Rule: of a lane, one record is in hand at a time, in order; a record leaves its lane only when it is finished.
+"""Work. Rule: of ordered records, one is in hand at a time, the first; it leaves them only when it is finished.
 
-A lane is what keeps its order: the records with one key, or of one partition. A record is finished when its handler has returned and what
-that sent is acknowledged, or when it is acknowledged as a dead letter. After an error that nothing handles, no further handler starts.
+Ordered records have the same key, or are of the same partition (`OrderedRecords`). A record is finished when its handler has returned and
+the records that it sent are acknowledged, or when its dead letter is. After an error that nothing handles, no further handler starts.
 Whatever a handler, an executor or a producer does wrong ends the work.
 The lock is held for a few lines at a time, and never while a handler, an executor or a producer is called. It is one that `with` cannot
 leave locked: Ctrl-C can end every call of the thread that polls.
@@ -33,7 +33,7 @@ from pykafka4.net.handoff.workers import Workers
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Delivery, Record
 
-__all__ = ["Lane", "Processed", "Work", "checked_delivery", "deliveries"]
+__all__ = ["OrderedRecords", "Processed", "Work", "checked_delivery", "deliveries"]
 
 log = get_log("pykafka4.processing")
 
@@ -47,7 +47,7 @@ class Processed(NamedTuple):
 
 
 @attrs.define(eq=False)
-class Lane:
+class OrderedRecords:
     """The records of one key that are not finished. The first is in hand, or waits for its next attempt."""
 
     key: Hashable
@@ -67,9 +67,9 @@ class Work:
         self._threads = Workers("pykafka4-process", plan.workers, plan.limits.where)  # daemons: a stuck handler does not keep Python alive
         self._lock = system.RLock()  # of everything below
         self._ends = Signal()  # when nothing of a partition runs any more
-        self._lanes: dict[Hashable, Lane] = {}
+        self._ordered: dict[Hashable, OrderedRecords] = {}
         self._turns = PartitionTurns()  # calls that no worker has begun
-        self._waiting: list[tuple[float, int, Lane]] = []  # a heap: lanes whose first record is tried again at that time
+        self._waiting: list[tuple[float, int, OrderedRecords]] = []  # a heap: the first record is tried again then
         self._numbers = itertools.count()
         self._running = 0
         self._runs: dict[int, Progress] = {}  # of which partition a thread handles a record
@@ -85,20 +85,20 @@ class Work:
     def add(self, records: Collection[Record], taken: Callable[[], object] = lambda: None) -> None:
         """See RecordsInHand.add."""
         keys = [self._plan.order(record) for record in records]
-        fresh: list[Lane] = []
+        fresh: list[OrderedRecords] = []
         with self._lock:
             for record, key in zip(records, keys, strict=True):
-                lane = self._lanes.get(key)
-                if lane is None:
-                    lane = self._lanes[key] = Lane(key)
-                    fresh.append(lane)
+                ordered = self._ordered.get(key)
+                if ordered is None:
+                    ordered = self._ordered[key] = OrderedRecords(key)
+                    fresh.append(ordered)
                 progress = self._progress(TopicPartition(record.topic, record.partition))
                 window = progress.window
-                lane.tasks.append(progress.add(record))
+                ordered.tasks.append(progress.add(record))
                 self.held += progress.window - window
         taken()
-        for lane in fresh:
-            self._submit(self._run, lane)
+        for ordered in fresh:
+            self._submit(self._run, ordered)
 
     def _progress(self, tp: TopicPartition) -> Progress:
         known = self.partitions.get(tp)
@@ -126,12 +126,12 @@ class Work:
 
     def look(self, now: float) -> None:
         """Start the attempts that are due."""
-        due: list[Lane] = []
+        due: list[OrderedRecords] = []
         with self._lock:
             while self._waiting and self._waiting[0][0] <= now:
                 due.append(heapq.heappop(self._waiting)[2])
-        for lane in due:
-            self._submit(self._run, lane)
+        for ordered in due:
+            self._submit(self._run, ordered)
 
     def end(self, tps: Collection[TopicPartition], timeout: float) -> Any:
         """See RecordsInHand.end."""
@@ -208,10 +208,10 @@ class Work:
 
     # ---------------------------------------------------------------- on workers and callbacks
 
-    def _submit(self, what: Callable[..., object], lane: Lane, *arguments: Any) -> None:
-        """Queue a call for the first record of `lane`; a worker takes it when it is the turn of the record's partition."""
+    def _submit(self, what: Callable[..., object], ordered: OrderedRecords, *arguments: Any) -> None:
+        """Queue a call for the first record of `ordered`; a worker takes it when it is the turn of the record's partition."""
         with self._lock:
-            self._turns.add(lane.tasks[0].progress.tp, (what, (lane, *arguments)))
+            self._turns.add(ordered.tasks[0].progress.tp, (what, (ordered, *arguments)))
         self._start_worker()
 
     def _start_worker(self) -> None:
@@ -246,10 +246,10 @@ class Work:
         except BaseException as error:
             self._fail(error)
 
-    def _begin(self, lane: Lane) -> Task | None:
+    def _begin(self, ordered: OrderedRecords) -> Task | None:
         """Count another attempt at the first record; None if that is not handled here any more."""
         with self._lock:
-            task = lane.tasks[0]
+            task = ordered.tasks[0]
             if self._stopping:
                 return None
             ended = task.ended
@@ -257,13 +257,13 @@ class Work:
                 self._count(task, 1)
                 task.attempts += 1
         if ended:
-            self._next(lane)
+            self._next(ordered)
             return None
         return task
 
-    def _run(self, lane: Lane) -> Any:
+    def _run(self, ordered: OrderedRecords) -> Any:
         """Handle the first record. Runs on a worker."""
-        task = self._begin(lane)
+        task = self._begin(ordered)
         if task is None:
             return
         thread = system.get_ident()
@@ -271,11 +271,11 @@ class Work:
         try:
             returned = self._plan.handle(task.record)
         except Exception as error:
-            self._failed(lane, task, error)
+            self._failed(ordered, task, error)
         except BaseException as error:
             self._abandon(task, error)
         else:
-            self._settle(lane, task, returned)
+            self._settle(ordered, task, returned)
         finally:
             self._runs.pop(thread, None)
 
@@ -285,14 +285,14 @@ class Work:
             self._count(task, -1)
         self._fail(error, task)
 
-    def _settle(self, lane: Lane, task: Task, returned: object) -> None:
+    def _settle(self, ordered: OrderedRecords, task: Task, returned: object) -> None:
         """The record is finished when what its handler returned is acknowledged."""
         try:
             sent = deliveries(returned)
         except TypeError as error:  # of any record: neither another attempt nor a dead letter would help
             self._abandon(task, error)
             return
-        self._await(sent, lambda error: self._finished(lane, task) if error is None else self._failed(lane, task, error))
+        self._await(sent, lambda error: self._finished(ordered, task) if error is None else self._failed(ordered, task, error))
 
     def _await(self, sent: list[Delivery], then: Callable[[BaseException | None], object]) -> None:
         """Call `then` with the first error, or None, when all of them have their outcome."""
@@ -312,7 +312,7 @@ class Work:
             delivery.add_done_callback(settled)
         settled(None)
 
-    def _finished(self, lane: Lane, task: Task, dead: int = 0) -> None:
+    def _finished(self, ordered: OrderedRecords, task: Task, dead: int = 0) -> None:
         with self._lock:
             self._count(task, -1)
             progress = task.progress
@@ -327,36 +327,36 @@ class Work:
             self.processed = Processed(finished + 1, dead_letters + dead, retries + task.attempts - 1)
         if free:
             self._wake()
-        self._next(lane)
+        self._next(ordered)
 
-    def _next(self, lane: Lane) -> None:
-        """The first record of this lane is done with: go on with the next."""
+    def _next(self, ordered: OrderedRecords) -> None:
+        """The first of `ordered` is done with: go on with the next."""
         with self._lock:
-            lane.tasks.popleft()
-            if not lane.tasks:
-                del self._lanes[lane.key]
+            ordered.tasks.popleft()
+            if not ordered.tasks:
+                del self._ordered[ordered.key]
                 return
-        self._submit(self._run, lane)
+        self._submit(self._run, ordered)
 
-    def _failed(self, lane: Lane, task: Task, error: BaseException) -> None:
+    def _failed(self, ordered: OrderedRecords, task: Task, error: BaseException) -> None:
         with self._lock:
             self._count(task, -1)
             given_up = task.ended or self._stopping  # the record is read again, by the next owner or after the next start
             again = not given_up and task.attempts <= self._plan.retries.most
             if again:
-                heapq.heappush(self._waiting, (system.monotonic() + self._plan.retries.wait(task.attempts), next(self._numbers), lane))
+                heapq.heappush(self._waiting, (system.monotonic() + self._plan.retries.wait(task.attempts), next(self._numbers), ordered))
             elif not given_up and self._plan.dead_letters is not None:
                 self._count(task, 1)
         if again:
             return
         if given_up:
-            self._next(lane)
+            self._next(ordered)
         elif self._plan.dead_letters is None:
             self._fail(error, task)
         else:
-            self._submit(self._bury, lane, task, error)  # this thread may be that of the producer's callbacks
+            self._submit(self._bury, ordered, task, error)  # this thread may be that of the producer's callbacks
 
-    def _bury(self, lane: Lane, task: Task, error: BaseException) -> Any:
+    def _bury(self, ordered: OrderedRecords, task: Task, error: BaseException) -> Any:
         """Send its dead letter. Runs on a worker."""
         assert self._plan.dead_letters is not None
         try:
@@ -364,11 +364,11 @@ class Work:
         except BaseException as refused:
             self._lose(task, error, refused)
         else:
-            self._settle_letter(lane, task, error, delivery)
+            self._settle_letter(ordered, task, error, delivery)
 
-    def _settle_letter(self, lane: Lane, task: Task, error: BaseException, delivery: Delivery) -> None:
+    def _settle_letter(self, ordered: OrderedRecords, task: Task, error: BaseException, delivery: Delivery) -> None:
         """The record is finished when its dead letter is acknowledged."""
-        self._await([delivery], lambda lost: self._finished(lane, task, 1) if lost is None else self._lose(task, error, lost))
+        self._await([delivery], lambda lost: self._finished(ordered, task, 1) if lost is None else self._lose(task, error, lost))
 
     def _lose(self, task: Task, error: BaseException, refused: BaseException) -> None:
         """The dead letter could not be sent, so the record is not finished."""

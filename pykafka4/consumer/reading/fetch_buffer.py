@@ -57,7 +57,7 @@ class FetchBuffer:
         elif claim in self._queue:
             self._queue.move_to_end(claim)
 
-    def stick(self, claim: Claim, item: Any) -> None:
+    def block(self, claim: Claim, item: Any) -> None:
         """Nothing of `claim` can be read: replace its items by `item`, the reason, at the end of the queue."""
         claim.stuck = True
         items = self._items[claim]

@@ -232,7 +232,7 @@ class Reader(Cursors):
             if isinstance(error, ConfigError):  # a codec is missing: when it has been installed, reading goes on
                 self._fetch_again([claim])
             else:
-                self._buffer.stick(claim, Trouble(claim, error.again()))
+                self._buffer.block(claim, Trouble(claim, error.again()))
             raise
         if len(out) > before:
             epoch = out[-1].leader_epoch
@@ -526,7 +526,7 @@ class Reader(Cursors):
             if known:
                 return True
         else:
-            self._buffer.stick(claim, trouble)
+            self._buffer.block(claim, trouble)
         raise trouble.error.again()
 
     def _take_truncated(self, truncated: Truncated, out: list[Record], places: dict[Claim, Place], limit: int) -> bool:
@@ -537,7 +537,7 @@ class Reader(Cursors):
             claim.position, claim.epoch = places.pop(claim)
         offset, epoch, position = truncated.offset, truncated.epoch, claim.position
         if truncated.raises and position is not None and position > offset:
-            self._buffer.stick(claim, truncated)
+            self._buffer.block(claim, truncated)
             raise LogTruncated.to(*claim.tp, position, offset)
         log.warning(
             "%s: %s: an unclean leader election truncated the log to offset %d; %d offsets that were already read are lost",

@@ -21,7 +21,7 @@ from pykafka4.core import ANY, INFINITY, Failed, Outcome, Reply, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import MISSING
 from pykafka4.core.metadata.topic import MISSING_SECONDS
-from pykafka4.core.network.call import PATIENCE
+from pykafka4.core.network.call import OTHER_BROKER_S
 from pykafka4.core.network.endpoint import broker_of, via
 from pykafka4.core.outbox import Outbox
 from pykafka4.errors import KafkaError, KafkaTimeoutError, broker_error
@@ -266,7 +266,7 @@ class Work(Generic[K, V]):
                 self._ask(now, node, keys[first : first + self._most])
 
     def _ask(self, now: float, node: int, keys: list[K]) -> None:
-        again = now + PATIENCE if node == ANY else INFINITY  # any other broker may answer sooner than a frozen one
+        again = now + OTHER_BROKER_S if node == ANY else INFINITY  # any other broker may answer sooner than a frozen one
         for key in keys:
             self._entries[key].due = again
             self._look(key, again)

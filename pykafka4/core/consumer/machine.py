@@ -22,7 +22,7 @@ from pykafka4.core.metadata.coordinators import Coordinator
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
 from pykafka4.core.outbox import Outbox
-from pykafka4.core.subscription import Credentials, Place, Trouble
+from pykafka4.core.subscription import MemberIdentity, Place, Trouble
 from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
@@ -118,11 +118,11 @@ class ConsumerMachine:
         only_new: bool = False,
     ) -> None:
         """Commit `offsets`, as a member of the group if topics are subscribed to; `only_new`: without what is stored by then."""
-        credentials, lost = None, ""
+        identity, lost = None, ""
         if self.membership.subscription.active:
-            credentials, losses = self.membership.protocol.credentials, self.membership.losses()
-            lost = next((losses[tp] for tp in offsets if tp in losses), "" if credentials else "this consumer is not in the group now")
-        self.offsets.commit(Commit(offsets, credentials, deadline, done, lost, only_new))
+            identity, losses = self.membership.protocol.identity, self.membership.losses()
+            lost = next((losses[tp] for tp in offsets if tp in losses), "" if identity else "this consumer is not in the group now")
+        self.offsets.commit(Commit(offsets, identity, deadline, done, lost, only_new))
 
     def commit_last(
         self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline: float, done: Callable[[KafkaError | None], None]
@@ -142,7 +142,7 @@ class ConsumerMachine:
         if now < self._next_auto:
             return self._next_auto
         self._next_auto = now + self._config.auto_commit_interval_ms / 1000
-        if self._auto_under_way or (self.membership.subscription.active and self.membership.protocol.credentials is None):
+        if self._auto_under_way or (self.membership.subscription.active and self.membership.protocol.identity is None):
             return self._next_auto
         ending = self.membership.ending()
         fresh = {
@@ -188,13 +188,13 @@ class ConsumerMachine:
     # ---------------------------------------------------------------- calls of offsets and coordinator
 
     @property
-    def lookup_credentials(self) -> Credentials | None:
+    def lookup_identity(self) -> MemberIdentity | None:
         """See `Committer`: a coordinator of the consumer protocol checks the member of a lookup."""
-        return self.membership.protocol.credentials if self._config.group_protocol == "consumer" else None
+        return self.membership.protocol.identity if self._config.group_protocol == "consumer" else None
 
-    def on_commit_verdict(self, now: float, credentials: Credentials, generation: int, verdict: Reaction, error: KafkaError) -> bool:
+    def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         """See `Committer`."""
-        return self.membership.protocol.on_commit_verdict(now, credentials, generation, verdict, error)
+        return self.membership.protocol.on_commit_verdict(now, identity, generation, verdict, error)
 
     def exists(self, topic: str, topic_id: UUID | None) -> bool:
         """See `Committer`. Only topics that are subscribed or read are requested from brokers."""

@@ -20,7 +20,7 @@ from pykafka4.core.metadata.events import EventSink, MetadataChanged
 from pykafka4.core.metadata.known import KnownMetadata
 from pykafka4.core.metadata.metadata_queue import ROTATES_AFTER, MetadataQueue, within_budget
 from pykafka4.core.metadata.topic import Topic
-from pykafka4.core.network.call import PATIENCE
+from pykafka4.core.network.call import OTHER_BROKER_S
 from pykafka4.core.network.network import Network
 from pykafka4.errors import KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME
@@ -311,7 +311,7 @@ class Cluster(KnownMetadata):
             self._set_expiry(now)
             self.refresh(now)
         for number, (names, since) in self._asked.items():
-            if since > -INFINITY and since + PATIENCE <= now:
+            if since > -INFINITY and since + OTHER_BROKER_S <= now:
                 self._asked[number] = (names, -INFINITY)  # no longer waited for, but its response is still used
                 self._ask_again(names, now)
         if self._vanishing:
@@ -334,14 +334,14 @@ class Cluster(KnownMetadata):
 
     def _next(self, now: float) -> tuple[Request | None, float]:
         """The request to send now, and the time of the next look."""
-        patient = max((since + PATIENCE for _, since in self._asked.values()), default=-INFINITY)
+        patient = max((since + OTHER_BROKER_S for _, since in self._asked.values()), default=-INFINITY)
         starts = max(patient, self._not_before, self._queue.due_at)
         if starts > now:
             return None, min(starts, self._expires, patient if patient > now else INFINITY)
         if not self._network.reachable(now):
             self._network.want(ANY)
             return None, now + RECHECK
-        return self._ask(now), min(now + PATIENCE, self._expires)
+        return self._ask(now), min(now + OTHER_BROKER_S, self._expires)
 
     def _ask(self, now: float) -> Request:
         """A request for what is due now or soon. Topics to be created get one of their own: its flag applies to all its topics.

@@ -1,6 +1,6 @@
 """Call. Rule: one request at a time, repeated until its outcome ends the call; the same broker gets no second one without a back-off.
 
-A request that any broker can answer is sent to another broker as well after PATIENCE seconds without a response. The first response that
+A request that any broker can answer is sent to another broker as well after OTHER_BROKER_S without a response. The first response that
 ends the call counts, however late it is: otherwise a slow broker's response would never count while others refuse at once. After that,
 responses to earlier requests are ignored. The slow request keeps its full timeout: an earlier timeout would close a connection that other
 requests use.
@@ -23,9 +23,9 @@ from pykafka4.core.outbox import Outbox
 from pykafka4.errors import BrokerError, KafkaError, KafkaTimeoutError
 from pykafka4.wire.buffers import Buffer
 
-__all__ = ["PATIENCE", "AnyBroker", "Call", "Next", "Target", "Verdict", "unanswered"]
+__all__ = ["OTHER_BROKER_S", "AnyBroker", "Call", "Next", "Target", "Verdict", "unanswered"]
 
-PATIENCE = 3.0  # seconds until another broker is asked
+OTHER_BROKER_S = 3.0  # without a response, until another broker is asked as well
 
 
 class Next(Enum):
@@ -137,7 +137,7 @@ class Call:
         self._latest += 1
         if not self.in_flight:
             self._current, self.in_flight = self._latest, True
-        self._repeat_at = now + PATIENCE if node == ANY else INFINITY
+        self._repeat_at = now + OTHER_BROKER_S if node == ANY else INFINITY
         message = self._message()  # which may set `max_version`
         deadline = now + self._timeout
         outbox.send(CallRequest(node, message, deadline, self.max_version, self._fit, self._decode, call=self, number=self._latest))

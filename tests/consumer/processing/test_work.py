@@ -458,7 +458,7 @@ def test_ten_thousand_keys_leave_nothing_behind() -> None:
     todo, executor = work(lambda one: None)
     todo.add([record(n, b"%d" % n) for n in range(10_000)])
     executor.run_all()
-    assert not todo._lanes
+    assert not todo._ordered
     assert todo.partitions[T0].window == 0
 
 

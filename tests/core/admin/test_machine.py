@@ -13,7 +13,7 @@ from pykafka4.core.admin.offsets import LATEST, CommitOffsets, CountPartitions, 
 from pykafka4.core.admin.places import Brokers, Leaders, OfGroup
 from pykafka4.core.group.encoding import assignment_bytes
 from pykafka4.core.metadata.topic import MISSING_SECONDS
-from pykafka4.core.network.call import PATIENCE
+from pykafka4.core.network.call import OTHER_BROKER_S
 from pykafka4.errors import AuthorizationError, BrokerError, KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_admin import ConsumerGroupDescribeResponse, ListGroupsResponse
@@ -122,7 +122,7 @@ def test_at_the_deadline_a_partition_without_a_leader_is_told(harness: Harness) 
 def test_another_broker_is_asked_for_coordinators_when_one_is_silent(harness: Harness) -> None:
     harness.script["FindCoordinator"] = lambda message, host: None
     outcomes = harness.describe("a")
-    harness.run(PATIENCE - 0.1)
+    harness.run(OTHER_BROKER_S - 0.1)
     assert len(harness.of("FindCoordinator")) == 1
     harness.script["FindCoordinator"] = coordinators()
     harness.run(0.5)

@@ -9,7 +9,7 @@ import pytest
 
 from pykafka4.core import ANY, INFINITY, Failed, Outcome, Reply, Request
 from pykafka4.core.backoff import Backoff
-from pykafka4.core.network.call import PATIENCE, AnyBroker, Call, Next, Verdict, unanswered
+from pykafka4.core.network.call import OTHER_BROKER_S, AnyBroker, Call, Next, Verdict, unanswered
 from pykafka4.core.network.troubles import Troubles
 from pykafka4.core.outbox import Outbox
 from pykafka4.errors import ConnectionLost, KafkaError, KafkaTimeoutError, UnsupportedVersion
@@ -230,21 +230,21 @@ def test_which_broker_was_lost_is_unknown(anyone: Harness) -> None:
 
 def test_another_broker_is_asked_when_one_is_silent(anyone: Harness) -> None:
     anyone.ask(5.0)
-    assert anyone.poll(6.0) == 5.0 + PATIENCE
-    anyone.ask(5.0 + PATIENCE)
-    assert anyone.poll(5.0 + PATIENCE) == 5.0 + 2 * PATIENCE
+    assert anyone.poll(6.0) == 5.0 + OTHER_BROKER_S
+    anyone.ask(5.0 + OTHER_BROKER_S)
+    assert anyone.poll(5.0 + OTHER_BROKER_S) == 5.0 + 2 * OTHER_BROKER_S
 
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_the_first_response_counts_whoever_gives_it(anyone: Harness, first: int) -> None:
-    requests = [anyone.ask(0.0), anyone.ask(PATIENCE)]
+    requests = [anyone.ask(0.0), anyone.ask(OTHER_BROKER_S)]
     anyone.reply(requests[first], 4.0, node=1)
     anyone.reply(requests[1 - first], 5.0, node=2)
     assert anyone.answers == [1]
 
 
 def test_the_silent_one_that_fails_at_last_is_ignored(anyone: Harness) -> None:
-    silent, other = anyone.ask(0.0), anyone.ask(PATIENCE)
+    silent, other = anyone.ask(0.0), anyone.ask(OTHER_BROKER_S)
     silent.on_reply(4.0, LOST)
     assert anyone.call.in_flight
     other.on_reply(5.0, LOST)
@@ -253,7 +253,7 @@ def test_the_silent_one_that_fails_at_last_is_ignored(anyone: Harness) -> None:
 
 @pytest.mark.parametrize("asked_again", [False, True], ids=["during the back-off", "after the next request"])
 def test_a_late_response_that_ends_the_call_counts(anyone: Harness, asked_again: bool) -> None:
-    silent, other = anyone.ask(0.0), anyone.ask(PATIENCE)
+    silent, other = anyone.ask(0.0), anyone.ask(OTHER_BROKER_S)
     other.on_reply(3.1, LOST)
     third = [anyone.ask(4.0)] if asked_again else []
     anyone.reply(silent, 4.0, node=1)
@@ -264,10 +264,10 @@ def test_a_late_response_that_ends_the_call_counts(anyone: Harness, asked_again:
 
 
 def test_a_slow_broker_is_heard_although_the_others_refuse_at_once(anyone: Harness) -> None:
-    """Otherwise, while it takes longer than PATIENCE, each refusal of another one would void its response, for ever."""
-    silent, other = anyone.ask(0.0), anyone.ask(PATIENCE)
+    """Otherwise, while it takes longer than OTHER_BROKER_S, each refusal of another one would void its response, for ever."""
+    silent, other = anyone.ask(0.0), anyone.ask(OTHER_BROKER_S)
     anyone.verdict = (Next.ELSEWHERE, NO)
-    anyone.reply(other, PATIENCE, node=2)
+    anyone.reply(other, OTHER_BROKER_S, node=2)
     anyone.reply(anyone.ask(3.5), 3.5, node=2)
     anyone.verdict = None
     anyone.reply(silent, 4.0, node=1)
@@ -277,7 +277,7 @@ def test_a_slow_broker_is_heard_although_the_others_refuse_at_once(anyone: Harne
 
 @pytest.mark.parametrize("then", [Next.RETRY, Next.ELSEWHERE, Next.GIVE_UP])
 def test_a_late_response_that_does_not_end_the_call_changes_nothing(anyone: Harness, then: Next) -> None:
-    silent, other = anyone.ask(0.0), anyone.ask(PATIENCE)
+    silent, other = anyone.ask(0.0), anyone.ask(OTHER_BROKER_S)
     other.on_reply(3.1, LOST)
     anyone.ask(4.0)
     anyone.verdict = (then, NO)
@@ -287,14 +287,14 @@ def test_a_late_response_that_does_not_end_the_call_changes_nothing(anyone: Harn
 
 
 def test_a_late_failure_is_ignored(anyone: Harness) -> None:
-    silent, other = anyone.ask(0.0), anyone.ask(PATIENCE)
+    silent, other = anyone.ask(0.0), anyone.ask(OTHER_BROKER_S)
     other.on_reply(3.1, LOST)
     silent.on_reply(3.1, LOST)
     assert anyone.outcomes == [LOST]
 
 
 def test_a_failure_after_another_broker_refused_is_ignored(anyone: Harness) -> None:
-    first, other = anyone.ask(0.0), anyone.ask(PATIENCE)
+    first, other = anyone.ask(0.0), anyone.ask(OTHER_BROKER_S)
     anyone.verdict = (Next.ELSEWHERE, NO)
     anyone.reply(first, 3.1, node=1)
     other.on_reply(3.1, LOST)
@@ -303,7 +303,7 @@ def test_a_failure_after_another_broker_refused_is_ignored(anyone: Harness) -> N
 
 
 def test_after_the_owner_was_told_late_responses_are_ignored(anyone: Harness) -> None:
-    silent, other = anyone.ask(0.0), anyone.ask(PATIENCE)
+    silent, other = anyone.ask(0.0), anyone.ask(OTHER_BROKER_S)
     other.on_reply(3.1, TOO_OLD)
     anyone.reply(silent, 4.0, node=1)
     assert anyone.answers == []

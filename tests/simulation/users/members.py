@@ -505,8 +505,8 @@ class Member:
 
     def generation(self) -> int:
         """The generation that the client is in; -1 out of the group."""
-        credentials = None if self._session is None else self._session.machine.membership.protocol.credentials
-        return -1 if credentials is None else int(credentials.generation)
+        identity = None if self._session is None else self._session.machine.membership.protocol.identity
+        return -1 if identity is None else int(identity.generation)
 
     def status(self) -> object:
         """For the message of a broken promise."""

@@ -18,7 +18,7 @@ from pykafka4.core.group.reactions import Reaction, reaction
 from pykafka4.core.metadata.cluster import MISSING
 from pykafka4.core.network.call import Call, Next, Verdict, unanswered
 from pykafka4.core.outbox import Outbox
-from pykafka4.core.subscription import Credentials
+from pykafka4.core.subscription import MemberIdentity
 from pykafka4.errors import ClosedError, GroupError, KafkaError, broker_error, listed
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.options.config import ConsumerConfig
@@ -55,7 +55,7 @@ class Commit:
     """Offsets to be committed. `done(None)` is called only after the coordinator confirmed that all are stored."""
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
-    credentials: Credentials | None  # of the member that commits, as they are when it is sent; None: not a member
+    identity: MemberIdentity | None  # of the member that commits, as it is when this is sent; None: not a member
     deadline: float
     done: Callable[[KafkaError | None], None]
     lost: str = ""  # why some of the partitions were lost
@@ -93,13 +93,13 @@ class Committer(Protocol):
     """The consumer whose offsets are committed."""
 
     @property
-    def lookup_credentials(self) -> Credentials | None:
-        """The credentials that lookups carry."""
+    def lookup_identity(self) -> MemberIdentity | None:
+        """The identity that lookups carry."""
 
     def exists(self, topic: str, topic_id: UUID | None) -> bool:
         """False for a topic that does not exist according to the metadata; with an id also if there is a new topic of that name."""
 
-    def on_commit_verdict(self, now: float, credentials: Credentials, generation: int, verdict: Reaction, error: KafkaError) -> bool:
+    def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         """See `GroupProtocol.on_commit_verdict`."""
 
 
@@ -116,7 +116,7 @@ class Offsets:
     ) -> None:
         self._config, self._coordinator, self._random = config, coordinator, random
         self._outbox, self._consumer = outbox, consumer
-        self._no_member = Credentials(config.group_id or "")
+        self._no_member = MemberIdentity(config.group_id or "")
         self._line: deque[Commit] = deque()
         self._sent: tuple[Commit, Places, int]  # the commit sent last, its offsets and generation at that time
         # Of every request, whatever the callers' deadlines: the connection is shared, and is closed when a request times out.
@@ -139,11 +139,11 @@ class Offsets:
     @property
     def under_generation(self) -> bool:
         """Whether a commit of a member is not complete and may still be accepted."""
-        return any(commit.credentials is not None and not commit.lost for commit in self._line)
+        return any(commit.identity is not None and not commit.lost for commit in self._line)
 
     def incomplete(self) -> set[TopicPartition]:
         """The partitions of commits of a member that are not complete and may still be accepted."""
-        waiting = (commit.offsets for commit in self._line if commit.credentials is not None and not commit.lost)
+        waiting = (commit.offsets for commit in self._line if commit.identity is not None and not commit.lost)
         return set().union(*waiting)
 
     # ---------------------------------------------------------------- calls
@@ -161,8 +161,8 @@ class Offsets:
                 )
             )
         else:
-            if commit.credentials is not None:
-                commit.ids = _ids_of(commit.offsets, commit.credentials)
+            if commit.identity is not None:
+                commit.ids = _ids_of(commit.offsets, commit.identity)
             self._line.append(commit)
             for tp in commit.offsets:
                 self.stored.pop(tp, None)  # until the response
@@ -180,7 +180,7 @@ class Offsets:
     def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
         """These partitions were lost, for these reasons: a member's commits of them fail, unless the coordinator accepts one in flight."""
         for commit in self._line:
-            if commit.credentials is not None and not commit.lost:
+            if commit.identity is not None and not commit.lost:
                 commit.lost = next((losses[tp] for tp in commit.offsets if tp in losses), "")
 
     def lookup(
@@ -239,8 +239,8 @@ class Offsets:
         self._leave_stored_texts()
         if not self._line:
             return INFINITY
-        credentials = self._line[0].credentials
-        waits = credentials is not None and credentials.begins and not self._call.in_flight
+        identity = self._line[0].identity
+        waits = identity is not None and identity.begins and not self._call.in_flight
         wake_at = self._line[0].rebalanced_by if waits else self._call.poll(now, self._outbox)
         return min(wake_at, *(commit.deadline for commit in self._line))
 
@@ -260,7 +260,7 @@ class Offsets:
     def _hopeless(self, commit: Commit, now: float) -> bool:
         if self._call.in_flight and commit is self._line[0]:
             return now >= commit.deadline
-        begins = commit.credentials is not None and commit.credentials.begins
+        begins = commit.identity is not None and commit.identity.begins
         return now >= commit.deadline or bool(commit.lost) or (begins and now >= commit.rebalanced_by)
 
     def _why_not(self, commit: Commit, now: float) -> KafkaError:
@@ -273,8 +273,8 @@ class Offsets:
 
     def _commit_message(self) -> OffsetCommitRequest:
         commit = self._line[0]
-        credentials = self._credentials_of(commit)
-        self._sent, commit.sent = (commit, dict(commit.offsets), credentials.generation), True
+        identity = self._identity_of(commit)
+        self._sent, commit.sent = (commit, dict(commit.offsets), identity.generation), True
         topics: dict[str, list[OffsetCommitRequest.Topic.Partition]] = {}
         for tp, place in commit.offsets.items():
             topics.setdefault(tp.topic, []).append(
@@ -287,18 +287,18 @@ class Offsets:
             )
         self._call.max_version = None if topics.keys() <= commit.ids.keys() else BY_NAME_ONLY
         return OffsetCommitRequest(
-            group_id=credentials.group_id,
-            generation_id_or_member_epoch=credentials.generation,
-            member_id=credentials.member_id,
-            group_instance_id=credentials.instance_id,
+            group_id=identity.group_id,
+            generation_id_or_member_epoch=identity.generation,
+            member_id=identity.member_id,
+            group_instance_id=identity.instance_id,
             topics=[
                 OffsetCommitRequest.Topic(name=name, topic_id=commit.ids.get(name, NO_UUID), partitions=partitions)
                 for name, partitions in topics.items()
             ],
         )
 
-    def _credentials_of(self, commit: Commit) -> Credentials:
-        return commit.credentials or self._no_member
+    def _identity_of(self, commit: Commit) -> MemberIdentity:
+        return commit.identity or self._no_member
 
     def _commit_answered(self, now: float, outcome: Outcome) -> Verdict:
         commit, asked, _ = self._sent
@@ -322,7 +322,7 @@ class Offsets:
         verdicts = dict.fromkeys(asked, Reaction.RETRY)  # partitions missing in the response are not stored
         for tp, error in _errors_of(answer, commit.ids):
             if tp in verdicts:
-                verdicts[tp] = Reaction.STRANGER if error == NO_GROUP and commit.credentials is not None else reaction(error)
+                verdicts[tp] = Reaction.STRANGER if error == NO_GROUP and commit.identity is not None else reaction(error)
                 if error in MISSING and self._is_gone(now, commit, tp, commit.ids.get(tp.topic) if error == UNKNOWN_ID else None):
                     verdicts[tp] = Reaction.FATAL
         return verdicts
@@ -343,11 +343,11 @@ class Offsets:
             self._call.reset()
             self._finish(commit, None)
             return None
-        hint = (_HINTS if commit.credentials is not None else _HINTS_OUTSIDE).get(worst)
+        hint = (_HINTS if commit.identity is not None else _HINTS_OUTSIDE).get(worst)
         error = _commit_error(_errors_of(answer, commit.ids), verdicts, worst, hint, self._config.group_id or "")
         if worst in AGAIN and worst is not Reaction.STALE:
             return AGAIN[worst], error
-        if self._consumer.on_commit_verdict(now, self._credentials_of(commit), self._sent[2], worst, error) and now < commit.rebalanced_by:
+        if self._consumer.on_commit_verdict(now, self._identity_of(commit), self._sent[2], worst, error) and now < commit.rebalanced_by:
             return Next.RETRY, error
         self._finish(commit, error)
         return None
@@ -372,7 +372,7 @@ class Offsets:
         topics: dict[str, list[int]] = {}
         for tp in sorted(lookup.tps):
             topics.setdefault(tp.topic, []).append(tp.partition)
-        member, group, kind = self._consumer.lookup_credentials, OffsetFetchRequest.Group, OffsetFetchRequest.Topic
+        member, group, kind = self._consumer.lookup_identity, OffsetFetchRequest.Group, OffsetFetchRequest.Topic
         message = OffsetFetchRequest(
             group_id=self._config.group_id or "",
             topics=[kind(name=name, partition_indexes=numbers) for name, numbers in topics.items()],
@@ -472,7 +472,7 @@ def _commit_error(
     return KafkaError("the response lacks some of the committed partitions")
 
 
-def _ids_of(tps: Iterable[TopicPartition], member: Credentials) -> dict[str, UUID]:
+def _ids_of(tps: Iterable[TopicPartition], member: MemberIdentity) -> dict[str, UUID]:
     """The topic ids that the member knows."""
     return {tp.topic: member.topic_ids[tp.topic] for tp in tps if tp.topic in member.topic_ids}
 

@@ -19,7 +19,7 @@ __all__ = ["AssignorCalls", "Strategies", "UserData", "is_builtin"]
 
 log = get_log("pykafka4.group")
 
-PATIENCE: Final = 0.5  # of the session time-out, until user data must be there
+USER_DATA_SHARE: Final = 0.5  # part of the session time-out within which an assignor has to return user data
 
 UserData: TypeAlias = Mapping[str, bytes | None]  # by the assignor's name, in order of preference
 _OURS: Final = frozenset(map(type, ASSIGNORS.values()))
@@ -81,7 +81,7 @@ class Strategies:
     def __init__(self, config: ConsumerConfig, where: str, outbox: Outbox) -> None:
         """`where` precedes log lines: the client id and the group."""
         self._where, self._calls = where, AssignorCalls(outbox)
-        self._patience = config.session_timeout_ms / 1000 * PATIENCE
+        self._patience = config.session_timeout_ms / 1000 * USER_DATA_SHARE
         listed = [ASSIGNORS[each] if isinstance(each, str) else each for each in config.partition_assignment_strategy]
         self.rack = config.client_rack
         self.by_name: dict[str, Assignor] = {assignor.name: assignor for assignor in listed}

@@ -27,7 +27,7 @@ from pykafka4.core.group.reactions import Reaction, reaction, way_out
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import via
 from pykafka4.core.outbox import Outbox
-from pykafka4.core.subscription import Credentials
+from pykafka4.core.subscription import MemberIdentity
 from pykafka4.errors import DecodeError, KafkaError, broker_error, short_name
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
@@ -62,7 +62,7 @@ class ClassicProtocol(OfAssignee):
         self._config, self._assignee, self._commits = config, assignee, commits
         self._rebalance_timeout = config.max_poll_interval_ms / 1000
         self._session = config.session_timeout_ms / 1000
-        self.credentials: Credentials | None = None  # from an assignment until all partitions are released or lost
+        self.identity: MemberIdentity | None = None  # from an assignment until all partitions are released or lost
         self._held_since = -1  # the generation that assigned the partitions held
         self._given_back: set[TopicPartition] = set()  # revoked in this generation
         self._asked = False  # a JoinGroup was sent since the last assignment
@@ -93,7 +93,7 @@ class ClassicProtocol(OfAssignee):
             self._join_by = INFINITY  # it cannot have responded to the commits: they get their time when it is found
             return INFINITY
         commits = self._commits
-        if not commits.incomplete().isdisjoint(self._given_back) if self.credentials is not None else commits.under_generation:
+        if not commits.incomplete().isdisjoint(self._given_back) if self.identity is not None else commits.under_generation:
             # The coordinator accepts them until the next generation starts, which this join may cause.
             self._join_by = min(self._join_by, now + COMMITS_FIRST)
             if now < self._join_by:
@@ -175,12 +175,12 @@ class ClassicProtocol(OfAssignee):
         self._ask(now, node, message, now + self._timeout, GroupRequest.ASSIGNMENT)
 
     def _assignment_answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
-        if request.credentials is self.credentials:
+        if request.identity is self.identity:
             self.leadership.learn(now, outcome)
 
     def _live(self, now: float) -> float:
         """Heartbeats, of a member that the coordinator has assigned partitions; returns when to look again."""
-        if self.credentials is None:
+        if self.identity is None:
             return self._assignee.keep_lease(now)
         expires = self._alive + self._session
         if now >= expires:
@@ -221,7 +221,7 @@ class ClassicProtocol(OfAssignee):
             kind=kind,
             coordinator=node,
             sent_at=now,
-            credentials=self.credentials,
+            identity=self.identity,
             generation=self.generation,
         )
         self._outbox.send(request)
@@ -298,12 +298,12 @@ class ClassicProtocol(OfAssignee):
         A group with members of the consumer protocol has no leader (`led`): it waits for nobody, and takes nothing that a member holds.
         """
         static = self._config.group_instance_id is not None and (led or self._led)
-        return static and self.credentials is not None and generation > self.generation + 1
+        return static and self.identity is not None and generation > self.generation + 1
 
     def _begin_generation(self) -> None:
         """Commits wait for the assignment from now on. Those of partitions that were given back are not for this generation."""
-        if self.credentials is not None:
-            self.credentials.generation = self.generation
+        if self.identity is not None:
+            self.identity.generation = self.generation
             self._commits.fail_lost(dict.fromkeys(self._given_back, "the partition was revoked before the commit was accepted"))
         self._given_back.clear()
 
@@ -365,9 +365,9 @@ class ClassicProtocol(OfAssignee):
         if now - sent_at >= self._heartbeat.interval:
             self._heartbeat.start(now)
         self._held_since, self._asked = self.generation, False
-        if self.credentials is None:
+        if self.identity is None:
             instance = self._config.group_instance_id
-            self.credentials = Credentials(self._config.group_id or "", self.generation, self.member_id, instance)
+            self.identity = MemberIdentity(self._config.group_id or "", self.generation, self.member_id, instance)
         self._strategies.assigned(self._assignor, tps, self.generation)
         self._take(now, tps)
         if self._came_back and self._config.group_instance_id is not None and not {tp.topic for tp in tps}.issubset(self._joined_with):
@@ -416,7 +416,7 @@ class ClassicProtocol(OfAssignee):
     def _rejoin(self, now: float) -> None:
         """Join again after a back-off. A cooperative member keeps its partitions meanwhile."""
         self._ignore_responses()
-        to = MemberState.UNJOINED if self.credentials is None else MemberState.REJOINING
+        to = MemberState.UNJOINED if self.identity is None else MemberState.REJOINING
         if self.state is not to:
             self._move(to)
         self._rest_until = now + self._backoff.next()
@@ -430,7 +430,7 @@ class ClassicProtocol(OfAssignee):
 
     def _beat_answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
         self._beating = False
-        if request.credentials is not self.credentials or request.generation != self.generation:
+        if request.identity is not self.identity or request.generation != self.generation:
             return
         node = request.coordinator
         if isinstance(outcome, Failed):
@@ -466,9 +466,9 @@ class ClassicProtocol(OfAssignee):
             return False
         return self.state is not MemberState.REJOINING or self._config.group_instance_id is None
 
-    def on_commit_verdict(self, now: float, credentials: Credentials, generation: int, verdict: Reaction, error: KafkaError) -> bool:
+    def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         """The response to a commit contained an error that concerns the member. Returns whether to send it again in the next generation."""
-        if credentials is not self.credentials:
+        if identity is not self.identity:
             return False
         if verdict in (Reaction.DENIED, Reaction.STALE):  # the next heartbeat is denied, too, if this concerns the member
             return verdict is Reaction.STALE
@@ -511,7 +511,7 @@ class ClassicProtocol(OfAssignee):
         """The coordinator does not have this member in the generation, or does not know it at all."""
         if verdict is Reaction.STRANGER:
             self.member_id = ""
-        if self.credentials is not None:
+        if self.identity is not None:
             self._lost(str(error))
 
     # ---------------------------------------------------------------- leaving
@@ -541,10 +541,10 @@ class ClassicProtocol(OfAssignee):
 
     def _move(self, to: MemberState) -> None:
         super()._move(to)
-        if self.credentials is not None:
-            self.credentials.begins = to is MemberState.SYNCING
+        if self.identity is not None:
+            self.identity.begins = to is MemberState.SYNCING
             if to in OUT:
-                self.credentials = None
+                self.identity = None
 
 
 STEPS: Mapping[MemberState, Callable[[ClassicProtocol, float], float]] = {

@@ -14,7 +14,7 @@ import attrs
 
 from pykafka4.core import Outcome, Request
 from pykafka4.core.group.encoding import subscription_bytes
-from pykafka4.core.subscription import Credentials
+from pykafka4.core.subscription import MemberIdentity
 from pykafka4.errors import BrokerError, KafkaError
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
@@ -73,7 +73,7 @@ class GroupInFlight(Request):
     kind: GroupRequest = attrs.field(kw_only=True)
     coordinator: int = attrs.field(kw_only=True)
     sent_at: float = attrs.field(kw_only=True)
-    credentials: Credentials | None = attrs.field(kw_only=True)
+    identity: MemberIdentity | None = attrs.field(kw_only=True)
     generation: int = attrs.field(kw_only=True)
 
     def on_reply(self, now: float, outcome: Outcome) -> None:

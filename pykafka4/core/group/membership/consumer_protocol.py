@@ -25,7 +25,7 @@ from pykafka4.core.group.membership.states import CONSUMER_MOVES, MemberState
 from pykafka4.core.group.reactions import Reaction
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.outbox import Outbox
-from pykafka4.core.subscription import Credentials
+from pykafka4.core.subscription import MemberIdentity
 from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.logs import get_log
@@ -105,7 +105,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
         self._config, self._cluster, self._assignee, self._commits = config, cluster, assignee, commits
         self._rebalance_timeout = config.max_poll_interval_ms / 1000
         self.member_id = str(UUID(int=random.getrandbits(128), version=4))
-        self.credentials: Credentials | None = None  # while the member is in the group
+        self.identity: MemberIdentity | None = None  # while the member is in the group
         self._owned = Ownership()
         self._target: dict[UUID, frozenset[int]] | None = None  # the assignment; None: there is none yet
         self._topics: tuple[str, ...] = ()  # of the subscription, when the assignment was last compared with what is held
@@ -196,8 +196,8 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
         if fresh or not self._told_application:
             self._told_application = True
             owned.take(fresh)
-            if self.credentials is not None:
-                self.credentials.topic_ids.update((tp.topic, topic_id) for tp, topic_id in fresh.items())
+            if self.identity is not None:
+                self.identity.topic_ids.update((tp.topic, topic_id) for tp, topic_id in fresh.items())
             self._assignee.assigned(list(fresh))
         if self._is_in:
             self._show_revoking()
@@ -263,9 +263,9 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
             owned.give_back(tp)
             given.add(tp.topic)
             self._settled = False  # it may be assigned again
-        if given and self.credentials is not None:  # a topic that others read may be deleted, and its id is not known any more
+        if given and self.identity is not None:  # a topic that others read may be deleted, and its id is not known any more
             for topic in given.difference(tp.topic for tp in owned.ids):
-                self.credentials.topic_ids.pop(topic, None)
+                self.identity.topic_ids.pop(topic, None)
         self._show_revoking()
         return min(owned.closing.values(), default=INFINITY)
 
@@ -301,11 +301,11 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
         if self.state is S.JOINING:
             group, instance = self._config.group_id or "", self._config.group_instance_id
             self._move(S.STABLE)
-            self.credentials = Credentials(group, answer.member_epoch, self.member_id, instance)
+            self.identity = MemberIdentity(group, answer.member_epoch, self.member_id, instance)
         if answer.member_epoch != self.generation or answer.assignment is not None:
             self._heartbeat.changed(now)
-        if self.credentials is not None and self.credentials.generation != answer.member_epoch:
-            self.credentials.generation = answer.member_epoch
+        if self.identity is not None and self.identity.generation != answer.member_epoch:
+            self.identity.generation = answer.member_epoch
         self.generation = answer.member_epoch
         if answer.assignment is not None:
             before, self._settled, self._look_pause = self._target or {}, False, LOOK_AGAIN
@@ -376,9 +376,9 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
         if isinstance(outcome, Failed) or outcome.message.error_code:
             self._rest_until = now + self._backoff.next()
 
-    def on_commit_verdict(self, now: float, credentials: Credentials, generation: int, verdict: Reaction, error: KafkaError) -> bool:
+    def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         """The response to a commit contained an error that concerns the member. Returns whether to send it again in the next epoch."""
-        if credentials is not self.credentials or verdict is Reaction.DENIED:
+        if identity is not self.identity or verdict is Reaction.DENIED:
             return False  # the next heartbeat is denied, too, if this concerns the member
         if verdict is Reaction.STALE:
             if self._in_flight is None and generation == self.generation:
@@ -419,7 +419,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
     def _move(self, to: MemberState) -> None:
         super()._move(to)
         if not self._is_in:
-            self.credentials = None
+            self.identity = None
 
 
 STEPS: Mapping[MemberState, Callable[[ConsumerProtocol, float], float]] = {

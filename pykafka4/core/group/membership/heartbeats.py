@@ -17,8 +17,10 @@ from pykafka4.core import INFINITY
 __all__ = ["FIRST_INTERVAL", "HeartbeatTimer"]
 
 FIRST_INTERVAL: Final = 5.0  # seconds between heartbeats, where the coordinator names the interval, until it has
-PATIENCE: Final = 3  # intervals until a heartbeat without a response is given up: the coordinator's session time-out is several times that
-LEAST_PATIENCE: Final = 2.0  # seconds: the coordinator stores what a heartbeat changes, and waits for the replicas
+SILENT_INTERVALS: Final = (
+    3  # intervals until a heartbeat without a response is given up: the coordinator's session time-out is several times that
+)
+LEAST_SILENCE_S: Final = 2.0  # seconds: the coordinator stores what a heartbeat changes, and waits for the replicas
 SOON: Final = 0.5  # seconds from a change to the next heartbeat
 LARGEST_MARGIN: Final = 0.25  # of the interval: at most a third more heartbeats
 FADES: Final = 0.9  # of the margin is left after each heartbeat that was on time
@@ -38,7 +40,7 @@ class HeartbeatTimer:
     @property
     def patience(self) -> float:
         """Seconds until a heartbeat without a response is given up, where the coordinator names the interval."""
-        return max(PATIENCE * self.interval, LEAST_PATIENCE)
+        return max(SILENT_INTERVALS * self.interval, LEAST_SILENCE_S)
 
     def start(self, due: float) -> None:
         """The next heartbeat is due at `due`."""

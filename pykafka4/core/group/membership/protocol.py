@@ -1,7 +1,7 @@
 """Group protocol. Rule: a protocol deals with the coordinator, its assignee with the application; neither does the other's part.
 
 A member consists of three things. Its assignee (`membership`) owns the *partitions*: an assignment adds some, a revocation or loss takes
-some. Its protocol owns the *credentials* of commits and the *generation*.
+some. Its protocol owns the member's *identity* for commits and the *generation*.
 
 There are two protocols: `classic` and `consumer_protocol` (KIP-848). Each implements `GroupProtocol`, and reaches the application only
 through `Assignee`.
@@ -14,7 +14,7 @@ from typing import Protocol
 
 from pykafka4.core.group.reactions import Reaction
 from pykafka4.core.group.topics.topic_filter import TopicFilter
-from pykafka4.core.subscription import Credentials
+from pykafka4.core.subscription import MemberIdentity
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 
@@ -121,7 +121,7 @@ class GroupProtocol(Protocol):
     error: KafkaError | None  # the last error
     member_id: str
     generation: int  # or the member epoch; -1: none
-    credentials: Credentials | None  # of commits; None out of the group
+    identity: MemberIdentity | None  # of commits; None out of the group
 
     def poll(self, now: float) -> float:
         """Send what is due while the member is in the group, joins or leaves it; returns when to be polled again."""
@@ -147,7 +147,7 @@ class GroupProtocol(Protocol):
     def gone(self) -> None:
         """The subscription ended, so a leader no longer needs the metadata of the group's topics."""
 
-    def on_commit_verdict(self, now: float, credentials: Credentials, generation: int, verdict: Reaction, error: KafkaError) -> bool:
+    def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         """The response to a commit, sent with that generation, contained an error that concerns the member.
 
         Returns whether to send the commit again: the member keeps its partitions, and goes on in another generation.

@@ -5,7 +5,7 @@ queue per topic, whose partition is -1, until a broker can take one: then the ba
 the next one in turn, and is numbered and sent from there. A request gets at most one such batch of each topic.
 
 Brokers get records in proportion to the partitions that they lead: a broker that is ahead of its share waits for those behind, but not for
-one that has taken nothing for `PATIENCE`, is not connected, or leads no partition that is online. (Dory's AnyPartition.)
+one that has taken nothing for `LAGGARD_S`, is not connected, or leads no partition that is online. (Dory's AnyPartition.)
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pykafka4.wire.records.hot import Accumulator, Batch
 __all__ = ["UNDESIGNATED", "Late"]
 
 UNDESIGNATED = -1  # the partition of the queue of batches without one
-PATIENCE = 0.1  # seconds for which the other brokers wait for one that is behind its share
+LAGGARD_S = 0.1  # the other brokers wait that long for one that is behind its share
 HUNGER = 0.5  # seconds after which a batch takes its place behind others, if records with keys keep every partition busy
 LOOKS = 50  # partitions of a broker that are looked at in one turn for one that can take a batch
 PACE = 0.01  # seconds until the next ones are looked at, when all were looked at in vain
@@ -41,7 +41,7 @@ class Share:
     looked: int = 0  # how many were looked at since one of them got a batch
     taken: float = 0.0  # records per partition
     busy_since: float | None = None  # since when it was its turn and it could not take a batch
-    excused: bool = False  # it took nothing for PATIENCE: the others do not wait for it
+    excused: bool = False  # it took nothing for LAGGARD_S: the others do not wait for it
 
 
 @attrs.define(eq=False)
@@ -181,7 +181,7 @@ class Late:
         """It is this broker's turn, and it can take nothing: whether the others may go on without it."""
         if share.busy_since is None:
             share.busy_since = now
-        until = share.busy_since + PATIENCE
+        until = share.busy_since + LAGGARD_S
         share.excused = share.excused or now >= until
         if not share.excused:
             self.wake_at = min(self.wake_at, until)

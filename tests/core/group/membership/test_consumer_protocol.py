@@ -132,10 +132,10 @@ def test_a_new_epoch_or_assignment_makes_the_next_heartbeats_come_sooner() -> No
 
 def test_the_epoch_of_the_response_is_that_of_the_next_heartbeat_and_of_commits() -> None:
     member = GroupMember().joined(0)
-    credentials = member.protocol.credentials
+    identity = member.protocol.identity
     member.next_beat()
     member.reply(7, same=True)
-    assert member.protocol.credentials is credentials
+    assert member.protocol.identity is identity
     assert member.machine.status(member.now)["generation"] == 7
     member.commit({0: 5})
     assert member.one(OffsetCommitRequest).message.generation_id_or_member_epoch == 7

@@ -9,7 +9,7 @@ import pytest
 
 from pykafka4.core import Request
 from pykafka4.core.producer.partition_status import show
-from pykafka4.core.producer.queues.late import HUNGER, LOOKS, PACE, PATIENCE
+from pykafka4.core.producer.queues.late import HUNGER, LAGGARD_S, LOOKS, PACE
 from pykafka4.errors import ClosedError, DeliveryFailed
 from pykafka4.records import TopicPartition
 from tests.core.producer.sender_harness import SenderHarness
@@ -103,8 +103,8 @@ def test_a_broker_ahead_of_its_share_waits_for_the_other_one_but_not_for_long() 
     waiting = 500 - it.got.total()
     assert waiting > 200
     assert share < 0.6
-    assert it.sender.poll(it.now).wake_at <= it.now + PATIENCE
-    it.poll(PATIENCE)
+    assert it.sender.poll(it.now).wake_at <= it.now + LAGGARD_S
+    it.poll(LAGGARD_S)
     it.run()
     in_flight = sum(count for request in it.requests for _, count in records_in(request))
     assert it.got.total() == 500 - in_flight
@@ -118,7 +118,7 @@ def test_a_broker_that_was_slow_does_not_catch_up() -> None:
     for _ in range(10):
         it.send_all(100)
         it.run()
-        it.poll(PATIENCE)
+        it.poll(LAGGARD_S)
         it.run()
     it.slow.clear()
     it.run()
@@ -166,7 +166,7 @@ def test_a_broker_that_is_not_connected_is_waited_for_briefly() -> None:
     it.send_all(100)
     it.run()
     assert 2 in it.network.wanted
-    it.poll(PATIENCE)
+    it.poll(LAGGARD_S)
     it.run()
     assert it.got.total() == it.to(1) == 100
 
