@@ -75,6 +75,7 @@ class GroupCoordinator(MembersCoordinator):
 
     def gone(self) -> None:
         """Close the connections, when the consumer is closed."""
+        self.well()  # nothing is retried any more
         self._network.drop_lane(self.lane)
         self._network.drop_lane(self.join_lane)
 

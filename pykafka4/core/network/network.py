@@ -69,7 +69,7 @@ class Network:
         self._config, self._random, self._prepare = config, random, prepare
         self.secret_filter = SecretFilter(config)
         self.answered = Answered()  # the runtime replaces it by that of the process
-        self.troubles = Troubles(config.client_id)
+        self.troubles = Troubles(config.client_id, config.request_timeout_ms / 1000)
         self._jobs = Jobs(self)
         self._max_idle = config.connections_max_idle_ms / 1000
         self._endpoints: dict[int, Endpoint] = {}

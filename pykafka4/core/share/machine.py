@@ -110,6 +110,7 @@ class ShareMachine:
         """The consumer is closed: release everything."""
         self.sources.abandon(KafkaTimeoutError("the consumer was closed before the broker had answered"))
         self.sources.gone()
+        self.coordinator.well()  # nothing is retried any more
         for lane in self._lanes:
             self._network.drop_lane(lane)
 

@@ -98,6 +98,16 @@ def test_the_lookup_is_repeated_with_a_growing_back_off(harness: ConsumerHarness
     assert pauses[-1] == pytest.approx(0.8, rel=0.25)
 
 
+def test_a_coordinator_of_a_closed_consumer_is_no_reason_any_more(harness: ConsumerHarness) -> None:
+    for _ in range(10):
+        harness.answer(harness.one(FindCoordinatorRequest), found(error=BY_NAME["COORDINATOR_NOT_AVAILABLE"].code))
+        harness.run(1.5)
+    troubles = harness.network.troubles
+    assert "COORDINATOR_NOT_AVAILABLE" in str(troubles.reason(harness.now))
+    harness.machine.gone()
+    assert troubles.reason(harness.now) is None
+
+
 def test_a_silent_broker_is_not_the_only_one_asked(harness: ConsumerHarness) -> None:
     silent = harness.one(FindCoordinatorRequest)
     harness.run(harness.wake_at - harness.now)

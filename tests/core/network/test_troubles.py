@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from random import Random
 from typing import Any
 
@@ -92,6 +93,25 @@ def test_one_failure_and_failures_that_nobody_retries_any_more_are_no_reason() -
     assert troubles.reason(WARN_AFTER_S + STALE_S + 1.0) is None
     troubles.note(WARN_AFTER_S + STALE_S + 1.0, "once", NONE)
     assert troubles.reason(WARN_AFTER_S + STALE_S + 1.0) is None, "it begins anew"
+
+
+def test_an_error_of_requests_that_take_longer_than_a_minute_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
+    troubles = NetworkHarness(request_timeout_ms=300_000).network.troubles
+    for attempt in range(3):
+        troubles.note(attempt * 301.0, "what", NONE)
+    assert len(caplog.records) == 2
+    assert troubles.reason(2 * 301.0 + 300.0) is not None
+
+
+def test_attempts_that_ended_without_an_outcome_are_forgotten() -> None:
+    troubles, keys = Troubles("c"), [KafkaError(str(number)) for number in range(100)]
+    references = [weakref.ref(key) for key in keys]
+    for now, key in enumerate(keys):
+        troubles.note(float(now), key, NONE)
+    keys.clear()
+    del key
+    troubles.note(100.0 + STALE_S, "another", NONE)
+    assert [reference for reference in references if reference() is not None] == []
 
 
 def test_of_many_causes_one_is_logged_at_a_time(caplog: pytest.LogCaptureFixture) -> None:
