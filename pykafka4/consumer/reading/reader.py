@@ -144,7 +144,8 @@ class Reader(Cursors):
         for claim in claims.values():
             claim.live = True  # an unfinished step may have ended it
         self._reach_start([claim for claim in claims.values() if claim.target is not None])  # otherwise it would be looked up again
-        back = [claim for claim in claims.values() if claim.target is not None or self.handed.place(claim) is not None]
+        known = self.handed.places_of(claims.values())
+        back = [claim for claim in claims.values() if claim.target is not None or claim in known]
         kept = {claim for claim in self._buffer.claims if claim.live}.difference(back)
         self._buffer = self._buffer.keep(kept, self._arrived)
         self._buffer.bring_back(claim for claim in kept if claims.get(claim.tp) is claim and self._may_read(claim))
@@ -300,11 +301,11 @@ class Reader(Cursors):
         """Stop reading these; nothing of them is committed from now on."""
         current = self.current(claims)
         self.purge(current)
-        for claim in current:
+        for claim, position in self._positions(current).items():
             self.finished.pop(claim.tp, None)
             self.paused.discard(claim.tp)
             self._withheld.discard(claim.tp)
-            self.delivered.end(claim, self._position(claim))
+            self.delivered.end(claim, position)
             claim.live = False
             del self.claims[claim.tp]
 
@@ -373,20 +374,22 @@ class Reader(Cursors):
     def rewind_each(self, places: Mapping[TopicPartition, Place]) -> None:
         """Read again from these: what was handed out is dropped by the application. Unlike a seek, it chooses no other beginning."""
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(*place), place[0]) for tp, place in places.items()]
+        positions = self._positions([before for before, _, _ in moves])
         for before, claim, _ in moves:
-            claim.otherwise = self.delivered.first(before, self._position(before))
+            claim.otherwise = self.delivered.first(before, positions[before])
         self._jump(moves, sought=False)
         self.delivered.forget()
 
     @_step
     def go_back(self, places: Mapping[TopicPartition, Place]) -> None:
         """Read again from these, where that is not the place already: what was handed out behind them is not finished."""
-        back = {tp: place for tp, place in places.items() if tp in self.claims and self.position(tp) not in (None, place[0])}
+        positions = self._positions([self.claims[tp] for tp in places if tp in self.claims])
+        back = {claim.tp: places[claim.tp] for claim, position in positions.items() if position not in (None, places[claim.tp][0])}
         self._jump([(claim := self.claims[tp], claim.successor(*place), place[0]) for tp, place in back.items()])
 
     def _jump(self, moves: list[Move], *, sought: bool = True) -> None:
         """Continue elsewhere. Records before the new place count as finished."""
-        positions = {before: self._position(before) for before, _, _ in moves}
+        positions = self._positions([before for before, _, _ in moves])
         finished: dict[TopicPartition, Place] = {}
         for _, claim, start in moves:
             claim.start = claim.position
@@ -416,10 +419,10 @@ class Reader(Cursors):
     def _fetch_again(self, claims: Collection[Claim]) -> None:
         """Fetch these again from where reading stands; records that were returned remain returned."""
         moves: list[Move] = []
+        places = self.handed.places_of(claims)
         for claim in claims:
-            place = self.handed.place(claim)
-            if place is not None:
-                moves.append((claim, claim.successor(*place), place[0]))
+            if claim in places:
+                moves.append((claim, claim.successor(*places[claim]), places[claim][0]))
             elif claim.target is not None:
                 moves.append((claim, claim.successor(claim.target), claim.target))
         if moves:

@@ -56,6 +56,19 @@ def test_what_is_done_to_all_partitions_takes_steps_in_proportion_to_their_numbe
     assert many < 15 * few
 
 
+@pytest.mark.parametrize("what", ["pause", "seek", "recover"])
+def test_moves_within_the_list_of_a_loop_take_steps_in_proportion_to_the_number_of_partitions(what: str) -> None:
+    def cost(partitions: int) -> int:
+        harness = ReaderHarness(partitions)
+        for p in range(partitions):
+            harness.put(0, 2, p)
+        next(harness.loop(2 * partitions))
+        act = {**ACTS, "recover": lambda harness, _: harness.reader.recover()}[what]
+        return bytecodes(partial(act, harness, [tp(p) for p in range(partitions)]))
+
+    assert cost(100) < 15 * cost(10)
+
+
 def test_what_all_partitions_had_buffered_comes_out_after_they_were_paused_and_resumed_together() -> None:
     harness = crowd(10, "resume")
     assert harness.poll() == []
