@@ -132,7 +132,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
         return bool(subscription.topics) or subscription.regex is not None
 
     def _send_join(self, now: float, node: int) -> None:
-        self._target, self._told_application = None, False
+        self._target, self._told_application, self._look_at = None, False, INFINITY
         if self._release_first:
             self._in_flight = self._beat(now, node, self._last_epoch, None)
         else:

@@ -791,6 +791,18 @@ def test_a_topic_that_the_client_does_not_find_is_reported_by_its_id(caplog: pyt
     assert warning.startswith("pykafka4: group g: cannot read the assigned topics with the ids")
 
 
+def test_a_search_for_topics_ends_with_the_membership() -> None:
+    """A coordinator that accepts the member again without an assignment must not keep the loop busy."""
+    member = by_pattern()
+    member.reply(1, 0, topic_id=UNKNOWN)
+    member.next_beat()
+    member.reply(error="FENCED_MEMBER_EPOCH")
+    member.release()
+    member.run(5.0)
+    member.reply(2, same=True)
+    assert member.wake_at > member.now
+
+
 def test_a_topic_that_is_not_found_does_not_have_all_topics_listed_every_second_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     member, looks = by_pattern(), list[float]()
     monkeypatch.setattr(Discovery, "hurry", lambda _, when: looks.append(when))
