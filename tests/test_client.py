@@ -16,6 +16,7 @@ import pytest
 from pykafka4 import Consumer, Producer
 from pykafka4.client.client import BrokerAdded, Client, MetadataChanged, PartitionOffline, PartitionOnline
 from pykafka4.client.runtime import Runtime
+from pykafka4.client.status import look_at_machines
 from pykafka4.core import Effects, Job
 from pykafka4.errors import AuthorizationError, ClosedError, ConfigError, KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.options.config import ClientConfig
@@ -98,7 +99,7 @@ def test_status_shows_brokers_topics_and_offline_partitions(client: Client) -> N
         inspect(client).engine.recovery.offline.clear()
         inspect(client).engine.recovery.report(now, tp, why)
 
-    look = inspect(client).loop.ask(lambda now: (fail(now), inspect(client).runtime._look(now + 2.5))[1], SECONDS)
+    look = inspect(client).loop.ask(lambda now: (fail(now), look_at_machines(inspect(client).engine, now + 2.5))[1], SECONDS)
     shown = {**look.shown, "offline": look.offline(), "topics": client.status()["topics"]}
     assert shown["state"] == "connected"
     assert shown["cluster_id"] == "model-cluster"
@@ -328,7 +329,7 @@ def test_a_crashed_client_says_why(client: Client, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_client_whose_thread_does_not_answer_is_not_called_closed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykafka4.client.runtime.STATUS_SECONDS", 0.01)
+    monkeypatch.setattr("pykafka4.client.status.ANSWER_S", 0.01)
     with Consumer(client=client) as consumer:
         monkeypatch.setattr("pykafka4.consumer.session.SHORT", 0.01)
         held, may_go = threading.Event(), threading.Event()

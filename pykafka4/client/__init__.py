@@ -3,7 +3,8 @@
 Modules; each line imports only from lines below it:
     attachment  the base of producers, consumers and admin clients: checked options, the runtime, own or shared, their machine on its loop
     client      the handle `Client`
-    runtime     owns the loop and its users; events for listeners; `status()` with brokers, topics and offline partitions
+    runtime     owns the loop and its users; events for listeners; metadata for callers
+    status      `status()` of clients: state and reason, brokers, topics, offline partitions
     handle      the common base of all handles: no pickling, hints for names of other clients
     steps       runs steps that wait, on threads or in tasks
 """

@@ -13,21 +13,20 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import attrs
-
+from pykafka4.client.status import client_status
 from pykafka4.core import ANY
 from pykafka4.core.engine import Engine
 from pykafka4.core.metadata.cluster import Change, Waiter
 from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved
-from pykafka4.core.metadata.recovery import Offline, PartitionOffline, PartitionOnline
+from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline
 from pykafka4.core.network.answered import Answered
-from pykafka4.errors import ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError, with_article
+from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError, with_article
 from pykafka4.logs import get_log
 from pykafka4.net import logs, system, threads
 from pykafka4.net.handoff.waiting import Promise
@@ -35,7 +34,6 @@ from pykafka4.net.handoff.workers import Callbacks, Feed
 from pykafka4.net.living import Living
 from pykafka4.net.loop import CALLER_GONE, Loop
 from pykafka4.options.config import ClientConfig
-from pykafka4.records import TopicPartition
 
 if TYPE_CHECKING:
     from pykafka4.core.sasl.mechanism import Mechanism
@@ -45,13 +43,9 @@ __all__ = ["Listener", "Runtime", "User", "warn_unclosed"]
 log = get_log("pykafka4.client")
 
 EXIT_SECONDS: Final = 5.0
-STATUS_SECONDS: Final = 5.0
 ANSWERED: Final[dict[str, Answered]] = {}  # by security protocol
-SLICE: Final = 500  # topics or partitions looked at in a turn of the loop
 
 Listener = Callable[[object], Any]
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class User(Protocol):
@@ -134,11 +128,6 @@ class Runtime:
     def check(self) -> None:
         """Raise ForkedClientError, ClosedError or the loop's crash."""
         self.loop.check()
-
-    def why_unknown(self, error: KafkaError) -> dict[str, Any]:
-        """What `status` reports if asking the loop raised `error`."""
-        states = {ForkedClientError: "forked", KafkaTimeoutError: "unresponsive", ClosedError: "closed"}
-        return {"state": states.get(type(error), "crashed"), "reason": str(error)}
 
     def attach(self, user: User) -> None:
         """Register `user` until it detaches."""
@@ -240,52 +229,11 @@ class Runtime:
 
     def status(self) -> dict[str, Any]:
         """See Client.status."""
-        try:
-            look = self.loop.ask(self._look, STATUS_SECONDS, "the client's status")
-            found = self.in_slices(look.topics, lambda now, topics: self.engine.cluster.troubles(topics))
-            topics = {name: why for part in found for name, why in part.items()}
-            return with_offline({**look.shown, "offline": {}, "topics": topics}, look.offline())
-        except KafkaError as error:
-            return {
-                **self.why_unknown(error),
-                "cluster_id": None,
-                "controller": None,
-                "brokers": [],
-                "offline": {},
-                "topics": {},
-            }
+        return client_status(self.loop, self.engine)
 
     def _missing(self, topic: str) -> str:
         error = self.engine.cluster.topic_error(topic)
         return "" if error is None else f"; the brokers report {error.name}"
-
-    def in_slices(self, items: Sequence[T], look: Callable[[float, Sequence[T]], R]) -> list[R]:
-        """What `look(now, slice)` returns for each slice of `items`, in turns of the loop of their own: thousands at once would hold it."""
-        slices = [items[at : at + SLICE] for at in range(0, len(items), SLICE)]
-        return [self.loop.ask(partial(_look_at, look, part), STATUS_SECONDS, "the client's status") for part in slices]
-
-    def _look(self, now: float) -> Look:
-        engine = self.engine
-        why = engine.network.why_unreachable()
-        links = engine.network.status(now)
-        shown = {
-            "state": "connected" if not why else "unreachable" if any(link.error for link in links) else "connecting",
-            "reason": why or engine.network.troubles.reason(now),
-            "cluster_id": engine.cluster.cluster_id,
-            "controller": engine.cluster.controller,
-            "brokers": [
-                {
-                    "node": link.node,
-                    "address": f"{link.host}:{link.port}",
-                    "state": link.state,
-                    "in_flight": link.in_flight,
-                    "throttled_ms": link.throttled_ms,
-                    "error": link.error,
-                }
-                for link in links
-            ],
-        }
-        return Look(now, shown, dict(engine.recovery.offline), engine.cluster.topics)
 
     def drain(self, deadline: float) -> None:
         """The interpreter exits: let the users finish what they can until `deadline`, then end the loop."""
@@ -302,37 +250,6 @@ class Runtime:
         """As a `Client`, because error messages show it to applications."""
         servers = ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
         return f"<Client {self.config.client_id!r} of {servers}>"
-
-
-@attrs.frozen
-class Look:
-    """What one look at the machines found; the rest is done on the thread that asked."""
-
-    at: float
-    shown: dict[str, Any]
-    partitions: dict[TopicPartition, Offline]
-    topics: list[str]
-
-    def offline(self) -> dict[str, Any]:
-        """The offline partitions: since how many seconds, and why."""
-        return {
-            f"{topic}-{partition}": {"since": self.at - offline.since, "reason": str(offline.reason)}
-            for (topic, partition), offline in self.partitions.items()
-        }
-
-
-def with_offline(status: dict[str, Any], offline: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """`status` with further offline partitions, by name. Without another reason they are the reason."""
-    known = {**status["offline"], **{name: {"since": row["since"], "reason": row["reason"]} for name, row in offline.items()}}
-    reason = status["reason"]
-    if reason is None and known:
-        name, first = next(iter(known.items()))
-        reason = f"{f'{name} is' if len(known) == 1 else f'{len(known)} partitions are'} offline: {first['reason']}"
-    return {**status, "reason": reason, "offline": known}
-
-
-def _look_at(look: Callable[[float, Sequence[T]], R], part: Sequence[T], now: float) -> R:
-    return look(now, part)
 
 
 def _prepare(config: ClientConfig) -> Callable[[str], Mechanism] | None:

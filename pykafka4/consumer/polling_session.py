@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from pykafka4.client.attachment import SHORT, Attachment, RemovableMachine
 from pykafka4.client.runtime import warn_unclosed
+from pykafka4.client.status import unknown_status
 from pykafka4.consumer.exception_in_hand import HandledError
 from pykafka4.consumer.guard import Guard, call
 from pykafka4.core import INFINITY
@@ -71,7 +72,7 @@ class PollingSession(Attachment[M]):
         try:
             return self.runtime.loop.ask(self.machine.status, SHORT, f"the {self.kind}'s status")
         except KafkaError as error:
-            return self.runtime.why_unknown(error)
+            return unknown_status(error)
 
     # ---------------------------------------------------------------- the end
 

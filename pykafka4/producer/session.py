@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from pykafka4.client.attachment import SHORT, Attachment, read_config
 from pykafka4.client.client import Client
-from pykafka4.client.runtime import with_offline
+from pykafka4.client.status import in_slices, with_offline
 from pykafka4.core import INFINITY
 from pykafka4.core.producer.outcomes.ledger import Census, ProducerStats, take_census
 from pykafka4.core.producer.partition_status import show
@@ -369,8 +369,8 @@ class ProducerSession(Attachment[Sender]):
         standings = self.machine.standings
         now, census, queues = self.runtime.loop.ask(self._begin_look, SHORT, "the producer's status")
         topics = [topic for topic, _ in census[2]]
-        found = self.runtime.in_slices(queues, lambda now, part: standings.look(part, now))
-        parked = self.runtime.in_slices(topics, lambda now, part: standings.look_at_parked(part, self.acc, now))
+        found = in_slices(self.runtime.loop, queues, lambda now, part: standings.look(part, now))
+        parked = in_slices(self.runtime.loop, topics, lambda now, part: standings.look_at_parked(part, self.acc, now))
         final = None if self._final is None else (self._final, self._final_at)
         return show(now, list(itertools.chain(*found)), census, list(itertools.chain(*parked)), final)
 

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import pytest
 
-from pykafka4.client.runtime import SLICE
+from pykafka4.client.status import SLICE
 from pykafka4.core.metadata.recovery import Offline
 from pykafka4.core.producer.outcomes import ledger as ledger_module
 from pykafka4.core.producer.outcomes.ledger import Waiting, take_census

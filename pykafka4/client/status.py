@@ -1,0 +1,101 @@
+"""Status of a client: state, reason, brokers, topics, offline partitions. Invariant: no turn of the loop looks at more than SLICE items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from pykafka4.core.engine import Engine
+from pykafka4.core.metadata.recovery import Offline
+from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError
+from pykafka4.net.loop import Loop
+from pykafka4.records import TopicPartition
+
+__all__ = ["SLICE", "client_status", "in_slices", "look_at_machines", "unknown_status", "with_offline"]
+
+ANSWER_S: Final = 5.0  # the loop has to answer within that time
+SLICE: Final = 500  # topics or partitions looked at in a turn of the loop
+UNKNOWN: Final = {ForkedClientError: "forked", KafkaTimeoutError: "unresponsive", ClosedError: "closed"}
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@attrs.frozen
+class Look:
+    """What one look at the machines found; the rest is done on the thread that asked."""
+
+    at: float
+    shown: dict[str, Any]
+    partitions: dict[TopicPartition, Offline]
+    topics: list[str]
+
+    def offline(self) -> dict[str, Any]:
+        """The offline partitions: since how many seconds, and why."""
+        return {
+            f"{topic}-{partition}": {"since": self.at - offline.since, "reason": str(offline.reason)}
+            for (topic, partition), offline in self.partitions.items()
+        }
+
+
+def client_status(loop: Loop, engine: Engine) -> dict[str, Any]:
+    """See Client.status."""
+    try:
+        look = loop.ask(partial(look_at_machines, engine), ANSWER_S, "the client's status")
+        found = in_slices(loop, look.topics, lambda now, topics: engine.cluster.troubles(topics))
+        topics = {name: why for part in found for name, why in part.items()}
+        return with_offline({**look.shown, "offline": {}, "topics": topics}, look.offline())
+    except KafkaError as error:
+        return {**unknown_status(error), "cluster_id": None, "controller": None, "brokers": [], "offline": {}, "topics": {}}
+
+
+def unknown_status(error: KafkaError) -> dict[str, Any]:
+    """State and reason, if asking the loop raised `error`."""
+    return {"state": UNKNOWN.get(type(error), "crashed"), "reason": str(error)}
+
+
+def in_slices(loop: Loop, items: Sequence[T], look: Callable[[float, Sequence[T]], R]) -> list[R]:
+    """The result of `look(now, slice)` for each slice of `items`, each in a turn of its own: thousands at once would hold the loop."""
+    slices = [items[at : at + SLICE] for at in range(0, len(items), SLICE)]
+    return [loop.ask(partial(_look_at, look, part), ANSWER_S, "the client's status") for part in slices]
+
+
+def with_offline(status: dict[str, Any], offline: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """`status` with further offline partitions, by name. Without another reason they are the reason."""
+    known = {**status["offline"], **{name: {"since": row["since"], "reason": row["reason"]} for name, row in offline.items()}}
+    reason = status["reason"]
+    if reason is None and known:
+        name, first = next(iter(known.items()))
+        reason = f"{f'{name} is' if len(known) == 1 else f'{len(known)} partitions are'} offline: {first['reason']}"
+    return {**status, "reason": reason, "offline": known}
+
+
+def look_at_machines(engine: Engine, now: float) -> Look:
+    """Everything that costs little, in one turn of the loop."""
+    why = engine.network.why_unreachable()
+    links = engine.network.status(now)
+    shown = {
+        "state": "connected" if not why else "unreachable" if any(link.error for link in links) else "connecting",
+        "reason": why or engine.network.troubles.reason(now),
+        "cluster_id": engine.cluster.cluster_id,
+        "controller": engine.cluster.controller,
+        "brokers": [
+            {
+                "node": link.node,
+                "address": f"{link.host}:{link.port}",
+                "state": link.state,
+                "in_flight": link.in_flight,
+                "throttled_ms": link.throttled_ms,
+                "error": link.error,
+            }
+            for link in links
+        ],
+    }
+    return Look(now, shown, dict(engine.recovery.offline), engine.cluster.topics)
+
+
+def _look_at(look: Callable[[float, Sequence[T]], R], part: Sequence[T], now: float) -> R:
+    return look(now, part)
