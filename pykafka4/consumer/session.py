@@ -333,8 +333,9 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         if not (yield from self.waits.until(all_known, timeout)):
             raise KafkaTimeoutError(f"position of {waiting[-1]}: still unknown after {timeout:g} s; status() says why")
         self.check()
-        if self.reader.fatal is not None and any(self.reader.next_offset(tp) is None for tp in tps):
-            raise self.reader.fatal.again()
+        reader = self.reader  # another task may have polled, and released partitions
+        if reader.fatal is not None and any(tp not in reader.claims or reader.next_offset(tp) is None for tp in tps):
+            raise reader.fatal.again()
 
     def _has_position(self, tp: TopicPartition) -> bool:
         """Whether the position is known, or never will be."""

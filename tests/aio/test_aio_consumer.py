@@ -153,6 +153,29 @@ def test_seek_pause_and_resume(server: ModelServer) -> None:
     run(main())
 
 
+@pytest.mark.parametrize("call", ["seek_to_end", "position"])
+def test_a_wait_for_a_position_raises_the_error_by_which_the_poll_of_another_task_lost_the_partition(
+    server: ModelServer, call: str
+) -> None:
+    topic(server, 3)
+
+    async def main() -> None:
+        async with await member(server, group_instance_id="i") as consumer:
+            await read(consumer, 3)
+            server.fail("ListOffsets", "LEADER_NOT_AVAILABLE", times=10_000)
+            consumer.seek_to_beginning()
+            polling = asyncio.ensure_future(consumer.poll(None))
+            await asyncio.sleep(0)
+            waiting = asyncio.ensure_future(getattr(consumer, call)(T0, LONG))
+            await asyncio.sleep(0)
+            server.fail("Heartbeat", "FENCED_INSTANCE_ID")
+            for call_that_waits in (polling, waiting):
+                with pytest.raises(GroupError, match="FENCED_INSTANCE_ID"):
+                    await call_that_waits
+
+    run(main())
+
+
 def test_a_poll_that_waits_returns_what_another_task_brought_back(server: ModelServer) -> None:
     topic(server, 10)
 
