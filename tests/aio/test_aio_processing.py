@@ -9,17 +9,19 @@ from typing import Any
 import pytest
 
 from pykafka4.aio.processing import TaskWork
+from pykafka4.consumer.processing.dead_letters import DeadLetters
 from pykafka4.consumer.processing.limits import Limits
 from pykafka4.consumer.processing.plan import Plan, Retries, _order
+from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
 from tests.consumer.processing.working import record
 
 LIMITS = Limits("test: group g", most_in_hand=10, most_polled=10, drain=30.0, max_poll=300.0, commits=True)
 
 
-def work(handle: Callable[[Record], Coroutine[Any, Any, object]]) -> TaskWork:
+def work(handle: Callable[[Record], Coroutine[Any, Any, object]], dead: DeadLetters | None = None) -> TaskWork:
     """Three records of different keys for two workers."""
-    made = TaskWork(Plan(handle, _order("key"), Retries(0, 1.0), None, LIMITS, workers=2), lambda: None)
+    made = TaskWork(Plan(handle, _order("key"), Retries(0, 1.0), dead, LIMITS, workers=2), lambda: None)
     made.add([record(0, b"a"), record(1, b"b"), record(2, b"c")], lambda: None)
     return made
 
@@ -70,4 +72,26 @@ def test_a_cancelled_run_waits_for_the_end_of_its_handlers(when: str) -> None:
                 await draining
         assert ended == 2
 
+    asyncio.run(main())
+
+
+def test_a_cancelled_send_of_a_dead_letter_delays_no_revocation() -> None:
+    """The last commit may find a rebalance: then the listener waits for the records in hand, of which there are none any more."""
+
+    class Full:
+        async def send(self, *arguments: Any, **options: Any) -> object:
+            sending.set()
+            return await asyncio.Event().wait()
+
+    async def main() -> None:
+        async def handle(one: Record) -> None:
+            if one.offset == 0:
+                raise ValueError
+
+        made = work(handle, DeadLetters("dead", Full(), "g"))  # type: ignore[arg-type]
+        await sending.wait()
+        made.give_up()
+        assert await made.end([TopicPartition("t", 0)], timeout=5.0)
+
+    sending = asyncio.Event()
     asyncio.run(main())

@@ -372,12 +372,18 @@ def test_a_consumer_that_is_no_member_any_more_aborts_whoever_says_so_first(
 # ---- transactions that could not begin
 
 
-def test_what_was_read_for_a_transaction_that_could_not_begin_is_read_again(server: ModelServer, make: Maker, consumer: Consumer) -> None:
+@pytest.mark.parametrize("made", ["before the poll", "after it"])
+def test_what_was_read_for_a_transaction_that_could_not_begin_is_read_again(
+    server: ModelServer, make: Maker, consumer: Consumer, made: str
+) -> None:
     """The commit before it has a known outcome only later; then it no longer owes a rewind itself."""
     producer = make(retry_backoff_ms=150)
     timed_out(server, producer, consumer, failing=False)
+    block = producer.transaction(consumer)
     assert take(consumer, 1) == [8]
-    with pytest.raises(TransactionError, match="call commit_transaction again"), producer.transaction(consumer):
+    if made == "after it":
+        block = producer.transaction(consumer)
+    with pytest.raises(TransactionError, match="call commit_transaction again"), block:
         producer.send("out", b"never")
     producer.commit_transaction(SECONDS)
     with pytest.raises(TransactionAborted, match=r"could not begin.*poll reads them again"), producer.transaction(consumer):

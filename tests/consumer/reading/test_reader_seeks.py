@@ -272,3 +272,12 @@ def test_withheld_records_come_back_in_order_unless_their_partition_is_paused() 
     assert [(r.partition, r.offset) for r in harness.poll()] == [(0, offset) for offset in range(4)]
     harness.reader.resume(tp(1))
     assert [(r.partition, r.offset) for r in harness.poll()] == [(1, 0), (1, 1)]
+
+
+def test_a_partition_that_was_withheld_when_it_was_released_is_read_after_its_next_assignment(harness: ReaderHarness) -> None:
+    harness.reader.withhold([tp(0)])
+    harness.reader.release(harness.claims)
+    harness.claims[:] = [Claim(tp(0))]
+    harness.reader.adopt(harness.claims)
+    harness.put(0, 2)
+    assert offsets(harness.poll()) == [0, 1]
