@@ -159,3 +159,12 @@ def test_in_a_loop_the_position_is_that_of_the_next_record_of_its_list(harness: 
     harness.put(0, 3)
     for record in harness.loop():
         assert harness.reader.position(tp(0)) == (record.offset + 1)
+
+
+def test_before_the_first_record_of_a_loop_nothing_of_its_list_is_reached(harness: ReaderHarness) -> None:
+    """The loop thread may commit just then: before the iterator returns its first record."""
+    harness.put(0, 3)
+    cursor = harness.loop()
+    assert (harness.reached(), harness.reader.progress()[tp(0)][0]) == (0, 0)
+    next(cursor)
+    assert harness.reached() == 0

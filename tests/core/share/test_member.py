@@ -6,7 +6,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from pykafka4.core import Failed, Reply
+from pykafka4.core import INFINITY, Failed, Reply
 from pykafka4.core.group.membership.states import MemberState
 from pykafka4.core.outbox import Outbox
 from pykafka4.core.share.mailbox import Mailbox
@@ -157,6 +157,7 @@ def test_a_member_without_a_poll_leaves_and_keeps_its_topics() -> None:
     harness.reply(LEAVES)
     harness.now += 100
     assert (harness.poll(), harness.member.topics) == ([], ("t",))
+    assert harness.member.poll(harness.now) == INFINITY, "the loop does not spin until the next poll"
     harness.mailbox.idle_since = harness.now
     harness.member.polled()
     assert harness.poll() == [JOINS]
