@@ -45,7 +45,7 @@ def client_status(loop: Loop, engine: Engine) -> dict[str, Any]:
     """See Client.status."""
     try:
         look = loop.ask(partial(look_at_machines, engine), ANSWER_S, "the client's status")
-        found = in_slices(loop, look.topics, lambda now, topics: engine.cluster.troubles(topics))
+        found = in_slices(loop, look.topics, lambda topics, _: engine.cluster.troubles(topics))
         topics = {name: why for part in found for name, why in part.items()}
         return with_offline({**look.shown, "offline": {}, "topics": topics}, look.offline())
     except KafkaError as error:
@@ -57,10 +57,10 @@ def unknown_status(error: KafkaError) -> dict[str, Any]:
     return {"state": UNKNOWN.get(type(error), "crashed"), "reason": str(error)}
 
 
-def in_slices(loop: Loop, items: Sequence[T], look: Callable[[float, Sequence[T]], R]) -> list[R]:
-    """The result of `look(now, slice)` for each slice of `items`, each in a turn of its own: thousands at once would hold the loop."""
+def in_slices(loop: Loop, items: Sequence[T], look: Callable[[Sequence[T], float], R]) -> list[R]:
+    """The result of `look(slice, now)` for each slice of `items`, each in a turn of its own: thousands at once would hold the loop."""
     slices = [items[at : at + SLICE] for at in range(0, len(items), SLICE)]
-    return [loop.ask(partial(_look_at, look, part), ANSWER_S, "the client's status") for part in slices]
+    return [loop.ask(partial(look, part), ANSWER_S, "the client's status") for part in slices]
 
 
 def with_offline(status: dict[str, Any], offline: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -95,7 +95,3 @@ def look_at_machines(engine: Engine, now: float) -> Look:
         ],
     }
     return Look(now, shown, dict(engine.recovery.offline), engine.cluster.topics)
-
-
-def _look_at(look: Callable[[float, Sequence[T]], R], part: Sequence[T], now: float) -> R:
-    return look(now, part)

@@ -1,7 +1,5 @@
 """Producer. Rule: a record accepted by `send` gets exactly one outcome, and nothing here waits without a deadline.
 
-This is the handle.
-
 Modules; each line imports only from lines below it:
     handle             methods of `Producer` and `aio.Producer` without waits
     forgotten          delivers the records of a garbage-collected producer, then closes it

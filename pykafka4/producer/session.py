@@ -369,8 +369,8 @@ class ProducerSession(Attachment[Sender]):
         standings = self.machine.standings
         now, census, queues = self.runtime.loop.ask(self._begin_look, SHORT, "the producer's status")
         topics = [topic for topic, _ in census[2]]
-        found = in_slices(self.runtime.loop, queues, lambda now, part: standings.look(part, now))
-        parked = in_slices(self.runtime.loop, topics, lambda now, part: standings.look_at_parked(part, self.acc, now))
+        found = in_slices(self.runtime.loop, queues, standings.look)
+        parked = in_slices(self.runtime.loop, topics, lambda part, now: standings.look_at_parked(part, self.acc, now))
         final = None if self._final is None else (self._final, self._final_at)
         return show(now, list(itertools.chain(*found)), census, list(itertools.chain(*parked)), final)
 

@@ -17,7 +17,7 @@ import pytest
 
 from pykafka4.client.client import Client
 from pykafka4.consumer import Consumer
-from pykafka4.consumer.handled import HandledError
+from pykafka4.consumer.exception_in_hand import HandledError
 from pykafka4.errors import ClosedError, ConfigError, ForkedClientError, GroupError, KafkaError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import ModelServer

@@ -3,7 +3,7 @@
 Modules; each line imports only from lines below it:
     declared          imports every message; only the broker side (`pykafka4.testing`) needs all of them
     frame             what is written to and read from a connection: size, header, message
-    messages_cluster  messages of every client: ApiVersions, Metadata, FindCoordinator
+    messages_cluster  of every client: ApiVersions, Metadata, FindCoordinator
     messages_produce  Produce
     messages_txn      producer ids and transactions
     messages_configs  DescribeConfigs
@@ -17,6 +17,4 @@ Modules; each line imports only from lines below it:
     emitted           functions that generated code calls
     weight            how much memory a decoded message may take
     fields            the types, versions, defaults and tags of fields
-
-A client imports only the messages that it needs, because declaring one takes time.
 """
