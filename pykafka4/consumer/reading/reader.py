@@ -183,9 +183,9 @@ class Reader(Cursors):
         handed = self.handed
         if handed.has_rest:
             iterator = self._go_on(handed)
-            iterator.given = min(iterator.given + limit, len(iterator.records))
+            iterator.given = min(limit, len(iterator.records))
             self.taken = HandedOut(handed.places, iterator)
-            return handed.rest[:limit]
+            return iterator.records[:limit]
         if handed.iterator is not None:  # a seek or a revocation during this poll may have removed the rest of a loop's list
             self.finish()
         out: list[Record] = []
@@ -208,8 +208,7 @@ class Reader(Cursors):
         """An iterator over the rest of a loop's list. A `for` loop that goes on with the last one asks for its next list first."""
         assert handed.iterator is not None
         handed.iterator.stopped = True
-        iterator = RecordIterator(handed.iterator.records)
-        iterator.given = handed.iterator.given
+        iterator = RecordIterator(handed.rest)  # without the finished record before: a loop would count it as the one in hand
         iterator.stopped = True
         return iterator
 

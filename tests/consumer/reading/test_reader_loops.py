@@ -52,6 +52,16 @@ def test_a_second_loop_goes_on_with_the_list_of_the_first(harness: ReaderHarness
     assert offsets(harness.loop()) == [1, 2, 3]
 
 
+def test_a_loop_that_goes_on_behind_polled_records_has_none_of_them_in_hand(harness: ReaderHarness) -> None:
+    """After Ctrl-C before its first record, `commit` would go back."""
+    harness.put(0, 6)
+    next(harness.loop())
+    assert offsets(harness.poll(2)) == [1, 2]
+    cursor = harness.loop()
+    assert (harness.finished(), harness.reached()) == (3, 3)
+    assert next(cursor).offset == harness.reached() == 3
+
+
 def test_the_next_record_is_where_the_position_is(harness: ReaderHarness) -> None:
     harness.put(0, 4)
     cursor = harness.loop()
