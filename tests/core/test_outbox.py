@@ -16,6 +16,7 @@ def test_requests_jobs_and_callbacks_leave_with_one_turn() -> None:
     assert (effects.requests, effects.jobs, effects.deliver, effects.wake_at) == ((sent,), (job,), (callback,), 7.0)
     after = outbox.effects(8.0)
     assert (after.requests, after.jobs, after.deliver, after.wake_at) == ((), (), (), 8.0)
+    assert outbox.effects(8.0, (callback,)).deliver == (callback,), "also in a turn that sends nothing"
 
 
 def test_an_idle_turn_allocates_nothing() -> None:
