@@ -157,6 +157,23 @@ def test_an_interrupted_seek_of_a_partition_that_has_not_begun_is_made_or_not() 
     assert at_every_place(run) > 3
 
 
+@pytest.mark.parametrize("paused", [False, True])
+def test_the_bytes_of_a_partition_that_has_not_begun_are_freed_wherever_ctrl_c_arrives(paused: bool) -> None:
+    def run(ctrl_c: Callable[[Callable[[], Any]], Any]) -> None:
+        harness, tp = ReaderHarness(1), TopicPartition("t", 0)
+        if paused:
+            harness.reader.pause(tp)
+        harness.reader.put(Located(harness.claims[0], 0))
+        chunks = [harness.put(0, 2), harness.put(2, 2)]
+        ctrl_c(harness.reader.drain)
+        harness.poll()
+        harness.reader.resume(tp)
+        harness.poll()
+        assert harness.reader.consumed == sum(chunk.size for chunk in chunks)
+
+    assert at_every_place(run) > 3
+
+
 @pytest.mark.parametrize("act", ["seek", "rewind", "release", "pause"])
 def test_what_an_interrupted_poll_had_decoded_is_not_handed_out_after_a_move(act: str) -> None:
     def run(ctrl_c: Callable[[Callable[[], Any]], Any]) -> None:

@@ -39,9 +39,7 @@ class FetchBuffer:
 
     def append(self, claim: Claim, item: Any, *, aside: bool) -> None:
         """Add an item; `aside` if its partition is paused."""
-        items = self._items.setdefault(claim, [])
-        if not items or items[-1] is not item:  # otherwise an interrupted call has added it
-            items.append(item)
+        self._items.setdefault(claim, []).append(item)
         if aside:
             _own(item)
         else:
@@ -83,10 +81,14 @@ class FetchBuffer:
             claim.consumed += item.size
             self.consumed += item.size
 
-    def keep(self, claims: Iterable[Claim], arrived: int) -> FetchBuffer:
-        """A buffer with the items of these claims alone, all set aside. Of `arrived` bytes, the others count as read or dropped."""
+    def keep(self, claims: Iterable[Claim], arrived: int, arriving: Any) -> FetchBuffer:
+        """A buffer with the items of these claims alone, all set aside. Of `arrived` bytes, the others count as read or dropped.
+
+        `arriving` arrives once more: an interrupted step may have added it, but not to `arrived`.
+        """
         kept = FetchBuffer()
-        kept._items = {claim: items for claim in claims if (items := self._items[claim])}  # an interrupted `pop` leaves an empty list
+        found = {claim: [item for item in self._items[claim] if item is not arriving] for claim in claims}
+        kept._items = {claim: items for claim, items in found.items() if items}  # an interrupted `pop` leaves an empty list
         kept.consumed = arrived - sum(item.size for items in kept._items.values() for item in items if item.__class__ is Chunk)
         return kept
 

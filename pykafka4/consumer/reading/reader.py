@@ -147,7 +147,7 @@ class Reader(Cursors):
         known = self.handed.places_of(claims.values())
         back = [claim for claim in claims.values() if claim.target is not None or claim in known]
         kept = {claim for claim in self._buffer.claims if claim.live}.difference(back)
-        self._buffer = self._buffer.keep(kept, self._arrived)
+        self._buffer = self._buffer.keep(kept, self._arrived, self.arrivals[0] if self.arrivals else None)
         self._buffer.bring_back(claim for claim in kept if claims.get(claim.tp) is claim and self._may_read(claim))
         self._fetch_again(back)
         self.changing = False
