@@ -147,8 +147,9 @@ def test_a_keyword_replaces_what_would_be_refused() -> None:
     assert options(plain, sasl_password="x", sasl_username="me") == {}
 
 
-@pytest.mark.parametrize("mechanism", ["sasl.mechanism", "sasl.mechanisms"])
-def test_kerberos_is_configured_where_it_is_chosen(mechanism: str) -> None:
+@pytest.mark.parametrize(("mechanism", "protocol"), [("sasl.mechanism", "SASL_SSL"), ("sasl.mechanisms", "sasl_ssl")])
+def test_kerberos_is_configured_where_it_is_chosen(mechanism: str, protocol: str) -> None:
+    sasl = {"security.protocol": protocol}
     names = {"sasl.kerberos.service.name": "broker", "sasl.kerberos.principal": "me@R", "sasl.kerberos.keytab": "/etc/me.keytab"}
     unused = {"sasl.kerberos.kinit.cmd": "kinit", "sasl.kerberos.min.time.before.relogin": 60000}
     expected = {
@@ -158,9 +159,9 @@ def test_kerberos_is_configured_where_it_is_chosen(mechanism: str) -> None:
         "sasl_mechanism": "GSSAPI",
         "security_protocol": "SASL_SSL",
     }
-    assert options({**SASL, mechanism: "GSSAPI", **names, **unused}) == expected
+    assert options({**sasl, mechanism: "GSSAPI", **names, **unused}) == expected
     password = {"sasl_username": "me", "sasl_password": "x"}
-    assert options({**SASL, mechanism: "GSSAPI", **names}, sasl_mechanism="PLAIN", **password) == {"security_protocol": "SASL_SSL"}
+    assert options({**sasl, mechanism: "GSSAPI", **names}, sasl_mechanism="PLAIN", **password) == {"security_protocol": "SASL_SSL"}
     assert options({**names, mechanism: "GSSAPI"}) == {}
 
 
