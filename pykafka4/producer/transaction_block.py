@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from pykafka4.client.steps import Steps, at_once, awaited
-from pykafka4.errors import ConfigError, KafkaError, KafkaTimeoutError, ProducerFencedError, TransactionAborted, TransactionError, shown
+from pykafka4.errors import KafkaError, KafkaTimeoutError, ProducerFencedError, TransactionAborted, TransactionError, shown
 from pykafka4.producer.transactions import TransactionCalls
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
@@ -105,7 +105,7 @@ class TransactionSteps:
     def _commit(self) -> Steps[None]:
         try:
             yield from awaited(self._calls.commit(self._timeout))
-        except (TransactionAborted, ConfigError) as error:
+        except TransactionAborted as error:
             yield from self._give_up(error)
             raise
         except KafkaTimeoutError:
