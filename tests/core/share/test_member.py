@@ -237,3 +237,14 @@ def test_a_member_that_left_joins_again_without_the_pause_after_a_failed_join() 
     harness.leave(1.0)
     harness.reply(LEAVES)
     assert harness.poll() == [JOINS]
+
+
+def test_a_member_that_leaves_already_has_left_by_the_earlier_deadline() -> None:
+    harness = Harness()
+    harness.join()
+    harness.leave(1.0)
+    harness.leave(5.0)
+    assert harness.poll() == [LEAVES]
+    harness.now += 1.0
+    harness.poll()
+    assert (harness.left, harness.member.state) == (1, MemberState.UNJOINED)

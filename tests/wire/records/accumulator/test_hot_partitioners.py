@@ -333,8 +333,9 @@ def test_a_thread_that_waits_for_such_room_is_woken_when_a_batch_gets_its_partit
     it.send(value=bytes(7000))
     assert it.asked_for_room[0][:2] == ("t", -1)
     it.acc.waiters = 1
+    (batch,) = it.seal_all()
     wakes = it.wakes
-    it.acc.assign(it.seal_all()[0], 1)
+    it.acc.assign(batch, 1)
     assert it.wakes > wakes
 
 
