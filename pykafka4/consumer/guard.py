@@ -54,9 +54,11 @@ class Use:
     def __enter__(self) -> None:
         self._outermost = self._guard.enter(self._what)
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if self._outermost:
             self._guard.leave()
+        elif kind is not None:  # a listener may handle the exception of a signal handler: then the call that it is part of goes on
+            self._guard.recover()
 
 
 class Iteration:
@@ -109,8 +111,7 @@ class Guard:
             self._check_lent(*mine)
         holder = self.busy.setdefault("user", mine)  # atomic under the GIL: only one of two threads gets it
         if holder is mine:
-            if self._reader.changing:  # Ctrl-C has left it set
-                self._reader.recover()
+            self.recover()
             if self.shut():  # a close that began after the check: it waits for this call, or has found none
                 self.leave()
                 self._check()
@@ -151,6 +152,11 @@ class Guard:
         lent = self.lent
         if lent is not None and lent[0] is not thread and not self.closing:  # `check` refuses all but the thread that closes
             raise KafkaError(f"thread {thread.name!r} called {what} while {lent[1]}")
+
+    def recover(self) -> None:
+        """Go back to the records that were handed out, if Ctrl-C has ended a step in the middle."""
+        if self._reader.changing:
+            self._reader.recover()
 
     def leave(self) -> None:
         """Release the consumer."""
@@ -211,8 +217,8 @@ class Guard:
         if not inside:
             unused = self._signal.wait(self._unused, timeout)
             self.busy["user"] = (me, "close")
-            if unused and self._reader.changing:
-                self._reader.recover()
+            if unused:
+                self.recover()
         try:
             yield
         finally:

@@ -204,7 +204,7 @@ class DeliveredRecords:
         return reading.part(chunk.position, AcknowledgeType.GAP, out, chunk.decoded)
 
     def take(self, limit: int) -> list[ShareRecord]:
-        """DeliveredRecords out up to `limit` records whose locks hold."""
+        """Hand out up to `limit` records whose locks hold."""
         out = self.out = []
         now = self._clock()
         while self.ready and len(out) < limit:

@@ -408,6 +408,28 @@ def test_a_partition_is_read_although_a_signal_handler_seeks_while_it_is_assigne
         consumer.assign([("t", 0)])
 
 
+def test_a_poll_goes_on_after_a_listener_that_handles_the_exception_of_a_signal_handler_in_its_seek(
+    server: ModelServer, make: Maker
+) -> None:
+    topic(server, 5)
+
+    class Seeking(Listener):
+        def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+            reader = inspect(consumer).session.reader
+            reseek = reader._reseek
+
+            def alarm(moves: Collection[Move]) -> None:
+                reader._reseek = reseek
+                raise TimeoutError
+
+            reader._reseek = alarm
+            with contextlib.suppress(TimeoutError):
+                consumer.seek(("t", 0), 2)
+
+    consumer = make.member(Seeking())
+    assert [record.offset for record in read(consumer, 3)] == [2, 3, 4]
+
+
 def test_an_interrupted_assign_is_completed_by_the_next_poll(server: ModelServer, make: Maker) -> None:
     """Otherwise a partition could be neither read nor given up, or its buffered records be skipped."""
     topic(server, 3, 3)
