@@ -140,10 +140,7 @@ class Cursors:
 
     def position(self, tp: TopicPartition) -> int | None:
         """The offset of the next record of `tp`, if it is known."""
-        return self._position(self.claims[tp])
-
-    def _position(self, claim: Claim) -> int | None:
-        place = self.handed.place(claim)
+        place = self.handed.place(self.claims[tp])
         return None if place is None else place[0]
 
     def _positions(self, claims: Collection[Claim]) -> dict[Claim, int | None]:

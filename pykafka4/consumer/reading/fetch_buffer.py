@@ -48,7 +48,7 @@ class FetchBuffer:
     def pop(self, claim: Claim) -> None:
         """Remove the oldest item of `claim`, which was read; the other claims are next."""
         items = self._items[claim]
-        self._count(claim, items.pop(0))
+        self.let_go(claim, items.pop(0))
         if not items:
             del self._items[claim]
             self._queue.pop(claim, None)
@@ -61,22 +61,19 @@ class FetchBuffer:
         items = self._items[claim]
         self._items[claim] = [item]  # one store: a claim that has not begun is not fetched again after Ctrl-C, nor its error raised again
         for old in items:
-            self._count(claim, old)
+            self.let_go(claim, old)
         self._queue[claim] = None
         self._queue.move_to_end(claim)
-
-    def let_go(self, claim: Claim, item: Any) -> None:
-        """Count an item that arrived for a claim that has ended."""
-        self._count(claim, item)
 
     def drop(self, claims: Iterable[Claim]) -> None:
         """Drop the items of these claims unread."""
         for claim in claims:
             for item in self._items.pop(claim, ()):
-                self._count(claim, item)
+                self.let_go(claim, item)
             self._queue.pop(claim, None)
 
-    def _count(self, claim: Claim, item: Any) -> None:
+    def let_go(self, claim: Claim, item: Any) -> None:
+        """Count an item that was read or dropped; also one that arrived for a claim that has ended."""
         if item.__class__ is Chunk:
             claim.consumed += item.size
             self.consumed += item.size

@@ -287,7 +287,7 @@ class Reader(Cursors):
                 before.live = False
                 self.paused.discard(claim.tp)
                 self.purge((before,))
-                self.delivered.end(before, self._position(before))
+                self.delivered.end(before, self.position(claim.tp))
             self.claims[claim.tp] = claim
             if self._may_read(claim):
                 self._buffer.bring_back((claim,))
