@@ -209,3 +209,18 @@ def test_a_batch_of_parked_records_that_fail_is_shown_before_its_outcome(core: M
     callbacks()
     assert told[1:] == [(1, [b"c"], "UNKNOWN_TOPIC_OR_PARTITION")]
     assert world.acc.reserved == world.acc.batches == 0
+
+
+def test_a_topic_is_announced_again_if_its_records_have_failed_during_the_announcement(core: ModuleType) -> None:
+    """Another thread's record was parked and failed meanwhile: the loop may have forgotten the topic by then."""
+    announced = list[str]()
+
+    def announce(name: str) -> None:
+        announced.append(name)
+        if len(announced) == 1:
+            world.send("new", b"of another thread")
+            world.acc.fail_parked("new", KafkaTimeoutError("new: no metadata"))
+
+    world = World(core, new_topic=announce)
+    world.send("new", b"v")
+    assert (announced, world.acc.parked("new")[0]) == (["new"] * 3, 1)
