@@ -140,7 +140,7 @@ class RunLoop:
         """The listener hears nothing of partitions that `assign` has taken away; a commit with one of them would fail for all."""
         mine = self._consumer.assignment()
         self._safe.keep(mine)
-        if gone := [tp for tp in self._in_hand.partitions if tp not in mine]:
+        if gone := [tp for tp in tuple(self._in_hand.partitions) if tp not in mine]:  # a closing thread takes partitions out
             self._in_hand.drop(gone)
             self._pauses.forget(gone)
 
