@@ -10,7 +10,7 @@ Modules; each line imports only from lines below it:
     transactional      the part of a consumer in transactions: its offsets, and its records to read again
     polling_session    common calls of consumers and share consumers: events, errors, close
     assignment         assigned, revoked and lost partitions; calls of the rebalance listener
-    commits            commits of the application, and auto-commits
+    commits            commits of the application, and the last one before a release; the regular ones: `core.consumer.machine`
     reading/           from fetched data to records, on the thread that polls
     guard              one thread at a time uses a consumer; Ctrl-C
     waits              waits of a consumer's steps on threads

@@ -14,7 +14,7 @@ Modules; each line imports only from lines below it:
     metadata/     brokers, topics, leaders; partitions that are offline
     network/      connections, and the choice of the one for each request
     sasl/         the mechanisms with which a connection authenticates
-    backoff       pauses between retries
+    backoff       how long pauses are: between retries, and between attempts to connect to a broker
     timers        calls that are due at a time
     outbox        requests and jobs of a machine, for its next turn
 """

@@ -5,7 +5,7 @@ Modules; each line imports only from lines below it:
     dispatcher       distributes polled records to streams; detects streams that nobody reads
     allotment        partitions of each stream, their records, and the finished ones
     work             handlers on threads (`aio.processing`: in tasks): order per key, retries, dead letters, results
-    plan             checks of the arguments of `process`
+    plan             checks of the arguments of `process`, and the waits between retries
     run_loop         the loop of handlers and streams: polls, pauses, commits, ends
     pauses           pauses partitions with too many records in hand
     safe             committable offsets: everything before them is finished
