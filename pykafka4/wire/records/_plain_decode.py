@@ -5,6 +5,7 @@ The counterpart of `_decode.pxi`.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, final
@@ -294,6 +295,16 @@ class Chunk:
             self._batch = self._records = None
             raise
         return len(out) - count
+
+    def put_back(self, record: Record) -> None:
+        """`record`, which was handed out last, is the next one again."""
+        assert self._records is not None
+        self._records = itertools.chain([record], self._records)
+        self.position = record.offset
+
+    def too_large(self, reason: str) -> Exception:
+        """The RecordTooLarge for the record at `position`."""
+        return self._located(RecordTooLarge(reason), self._batch)
 
     def _located(self, error: Exception, batch: RecordBatch | None) -> Exception:
         """The exception for `error`, met in `batch`; `next_offset` of it skips that batch."""

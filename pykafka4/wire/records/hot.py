@@ -21,11 +21,16 @@ __all__ = [
     "SEALED",
     "SPLIT",
     "Accumulator",
+    "ArrowRows",
     "Batch",
     "Chunk",
+    "ColumnsBuilder",
+    "ColumnsStream",
     "Delivery",
     "Record",
+    "RecordColumns",
     "RecordIterator",
+    "SentRows",
     "crc32c",
     "murmur2",
     "send_method",
@@ -81,11 +86,16 @@ if TYPE_CHECKING:  # the plain core has the types of both
         SEALED,
         SPLIT,
         Accumulator,
+        ArrowRows,
         Batch,
         Chunk,
+        ColumnsBuilder,
+        ColumnsStream,
         Delivery,
         Record,
+        RecordColumns,
         RecordIterator,
+        SentRows,
         crc32c,
         murmur2,
         now_ms,
@@ -95,4 +105,6 @@ else:
     OPEN, SEALED, ACKED, FAILED, SPLIT = _module.OPEN, _module.SEALED, _module.ACKED, _module.FAILED, _module.SPLIT
     Accumulator, Batch, Delivery = _module.Accumulator, _module.Batch, _module.Delivery
     Chunk, Record, RecordIterator = _module.Chunk, _module.Record, _module.RecordIterator
+    ColumnsBuilder, ColumnsStream, RecordColumns = _module.ColumnsBuilder, _module.ColumnsStream, _module.RecordColumns
+    ArrowRows, SentRows = _module.ArrowRows, _module.SentRows
     crc32c, murmur2, now_ms, send_method = _module.crc32c, _module.murmur2, _module.now_ms, _module.send_method

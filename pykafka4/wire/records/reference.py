@@ -21,14 +21,17 @@ from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.records._plain_account import MAX_INT
 from pykafka4.wire.records._plain_arguments import Item, bytes_of, exact_name, header_pairs, integer, now_ms
 from pykafka4.wire.records._plain_batch import ACKED, CALLBACK_COST, FAILED, OPEN, SEALED, SPLIT, Batch, Callback, Callbacks
+from pykafka4.wire.records._plain_columns import ColumnsBuilder, ColumnsStream, RecordColumns
 from pykafka4.wire.records._plain_decode import Chunk, Record, RecordIterator
 from pykafka4.wire.records._plain_delivery import Delivery
 from pykafka4.wire.records._plain_parking import INFINITY, PARKED_COST, Parking, no_partition
+from pykafka4.wire.records._plain_rows import ArrowRows, SentRows
 from pykafka4.wire.records._plain_topic import HASHES, Topic, murmur2
 from pykafka4.wire.records.checksum import crc32c
 from pykafka4.wire.records.common import checked_callback, many_ended, many_values
 from pykafka4.wire.records.layout import HEADER_SIZE, LEAST_RECORD
 from pykafka4.wire.records.policy import Place, Policy
+from pykafka4.wire.records.rows import rows_ended
 
 __all__ = [
     "ACKED",
@@ -37,11 +40,16 @@ __all__ = [
     "SEALED",
     "SPLIT",
     "Accumulator",
+    "ArrowRows",
     "Batch",
     "Chunk",
+    "ColumnsBuilder",
+    "ColumnsStream",
     "Delivery",
     "Record",
+    "RecordColumns",
     "RecordIterator",
+    "SentRows",
     "crc32c",
     "murmur2",
     "send_method",
@@ -49,6 +57,7 @@ __all__ = [
 ]
 
 MAX_LONG: Final = 2**63 - 1
+MAX_UINT: Final = 2**32 - 1
 MISSING: Final = object()
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -195,6 +204,29 @@ class Accumulator(Parking):
             many_ended(error, name, out)
             raise
         return out
+
+    def send_rows(self, rows: ArrowRows) -> SentRows:
+        """Accept a record for each of `rows`; returns the handle of all.
+
+        Each row is accepted or refused as by `send`. The first that is refused ends the call: `accepted` of the exception is the handle of
+        the rows before it, and another call with the same `rows` begins with it.
+        """
+        self._check_open()
+        sent, delivery = SentRows(rows, self._wait), None
+        with rows.in_use():
+            try:
+                while rows.has_row():
+                    give_way()
+                    item = rows.item(MAX_UINT if self._plan.wraps else MAX_INT, self._wall)
+                    delivery = Delivery(item)
+                    self._accept(self._topics.get(rows.topic) or self._meet(rows.topic), item, None, delivery)
+                    sent.took(rows, delivery)
+            except BaseException as error:
+                if delivery is not None and hasattr(delivery, "_place"):  # it was accepted, and then a signal handler raised
+                    sent.took(rows, delivery)
+                rows_ended(error, rows.topic, rows.position, sent)
+                raise
+        return sent
 
     def _new_handle(self, batch: Batch) -> Delivery:
         """A handle of the first record of `batch`."""

@@ -17,4 +17,7 @@ Modules:
     _block     memory of batches
     _decode    from fetched bytes to records
     _iterate   records one by one, for loops over a consumer
+    _columns   from fetched bytes to columns, which are exported as Arrow arrays
+    _live      a stream of columns that are made while somebody reads it
+    _rows      rows of Arrow data into batches
 """

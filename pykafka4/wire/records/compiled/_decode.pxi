@@ -4,13 +4,14 @@
 # property call when it is read. Headers are the exception: see `_record.h`.
 
 
-cdef struct Raw:                   # one record as encoded in a batch
-    int64_t timestamp, offset      # deltas
-    int64_t key_size, value_size, headers
-    const char* key
-    const char* value
-    const char* rest               # its headers
-    const char* end
+cdef extern from "_raw.h":
+    ctypedef struct Raw:
+        int64_t timestamp, offset
+        int64_t key_size, value_size, headers
+        const char* key
+        const char* value
+        const char* rest
+        const char* end
 
 
 cdef const char* read_record(const char* p, const char* end, Raw* r) noexcept nogil:
@@ -211,7 +212,7 @@ cdef class Chunk:
             after = 0              # if the offset makes no sense
             if get64(p) <= 0x7fffffff00000000:
                 after = get64(p) + 1 + (get32(p + 23) if p[16] == 2 else 0)
-            if after > self.high_watermark and p[16] == 2 and get32(p + 57) != get32(p + 23) + 1:
+            if after > self.high_watermark and p[16] == 2 and get32(p + 57) != <int64_t>get32(p + 23) + 1:
                 after = 0
             if after <= get64(p):
                 self.broken = "a batch header is invalid"
@@ -283,8 +284,17 @@ cdef class Chunk:
         """The offset after the batch entered."""
         return max(self.base + self.last_delta + 1, self.position)
 
+    cdef damaged(self, const char* wrong):
+        """The error for `wrong`, found in the batch entered."""
+        reason = f"{(<bytes>wrong).decode()}, in the batch of offsets {self.base} to {self.base + self.last_delta}"
+        return self.corrupt(reason, self.behind_entered())
+
     cdef too_large(self, str reason, const char* batch):
         return RecordTooLarge.fetched(self.topic, self.partition, self.position, reason, self.behind(batch))
+
+    cdef too_large_at(self, int64_t offset, str reason):
+        """The error for the record at `offset`, of the batch entered."""
+        return RecordTooLarge.fetched(self.topic, self.partition, offset, reason, self.behind_entered())
 
     cdef str extent(self, const char* batch):
         cdef int64_t first = get64(batch)
@@ -332,14 +342,19 @@ cdef class Chunk:
         self.open_payload(batch, bits & CODEC_BITS)
         self.base_timestamp = get64(batch + 35) if bits & LOG_APPEND_BIT else get64(batch + 27)
         self.appended = bits & LOG_APPEND_BIT != 0
-        self.kind = LOG_APPEND_TIME if self.appended else CREATE_TIME
-        self.stamp = self.base_timestamp
-        self.last_stamp = self.base_timestamp
-        self.epoch = get32(batch + 12)
+        self.adopt(batch)
         self.previous = -1
         self.left = get32(batch + 57)
         self.pass_over(batch)
         return 1
+
+    cdef int adopt(self, const char* batch) except -1:
+        """Make the objects that the records of `batch` share."""
+        self.kind = LOG_APPEND_TIME if self.appended else CREATE_TIME
+        self.stamp = self.base_timestamp
+        self.last_stamp = self.base_timestamp
+        self.epoch = get32(batch + 12)
+        return 0
 
     cdef int begin_aborted(self, const char* batch) except -1:
         """Note the aborted transactions that begin in `batch` or before it."""
@@ -411,18 +426,28 @@ cdef class Chunk:
         self.left = 0
         return 1
 
+    cdef next_message(self):
+        """The next message of the message set entered, which is left after the last one: None."""
+        try:
+            r = next(self.legacy, None)
+        except BaseException:      # Ctrl-C, or out of memory: the iterator has ended
+            self.enter_again()
+            raise
+        if r is None:
+            self.leave()
+        return r
+
+    cdef void enter_again(self):
+        """Leave the message set: it is entered anew and continued at `position`."""
+        self.legacy = None
+        self.left = -1
+        self.p -= self.legacy_size
+
     cdef int take_legacy(self, list out, int room, int64_t max_bytes) except -1:
         cdef int n = 0
         while n < room and self.decoded < max_bytes:
-            try:
-                r = next(self.legacy, None)
-            except BaseException:  # Ctrl-C, or out of memory: the iterator has ended. Enter the message set again and continue at `position`
-                self.legacy = None
-                self.left = -1
-                self.p -= self.legacy_size
-                raise
+            r = self.next_message()
             if r is None:
-                self.leave()
                 break
             if r.offset < self.position:
                 continue
@@ -499,9 +524,7 @@ cdef class Chunk:
                 if r.headers > MANY_HEADERS and weight > self.max_decompressed and offset >= self.position:
                     if n:
                         break
-                    raise RecordTooLarge.fetched(
-                        self.topic, self.partition, offset, too_many_headers(r.headers, self.max_decompressed), self.behind_entered()
-                    )
+                    raise self.too_large_at(offset, too_many_headers(r.headers, self.max_decompressed))
             if offset >= self.position:
                 stamp = self.base_timestamp if self.appended else <int64_t>(<unsigned long long>self.base_timestamp + <unsigned long long>r.timestamp)
                 if stamp != self.last_stamp:           # neighbours often share the millisecond
@@ -519,8 +542,5 @@ cdef class Chunk:
             self.left -= 1
         self.decoded = max_bytes - left
         if wrong != NULL and n == 0:
-            raise self.corrupt(
-                f"{(<bytes>wrong).decode()}, in the batch of offsets {self.base} to {self.base + self.last_delta}",
-                self.behind_entered(),
-            )
+            raise self.damaged(wrong)
         return n

@@ -17,7 +17,7 @@ from cpython.ref cimport PyObject
 from cpython.unicode cimport PyUnicode_Check
 from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from pykafka4.gil._gil cimport ask, give_way, got, step_aside, wanted
 
@@ -30,7 +30,7 @@ from operator import itemgetter
 
 from pykafka4.misuse import NameOfPeers, explain_send
 from pykafka4.other_clients.tables import METHODS, method_hint
-from pykafka4.records import Written
+from pykafka4.records import OffsetAndMetadata, TopicPartition, Written
 from pykafka4.errors import (
     BufferFull,
     ConfigError,
@@ -45,6 +45,7 @@ from pykafka4.errors import (
 from pykafka4.logs import get_log
 from pykafka4.records import ProducerRecord, RecordMetadata
 from pykafka4.wire.records._plain_decode import Record as PlainRecord
+from pykafka4.wire.records.columns import COLUMN_NAMES, Field, ROW_COSTS, checked_columns, other_columns, stream_given
 from pykafka4.wire.records.common import (
     checked_callback,
     chosen_partition,
@@ -59,6 +60,17 @@ from pykafka4.wire.records.common import (
 )
 from pykafka4.wire.records.compression import is_interruption
 from pykafka4.wire.records.policy import Place, Policy
+from pykafka4.wire.records.rows import (
+    ARGUMENTS,
+    named_columns,
+    no_arrow,
+    read_already,
+    rows_ended,
+    rows_unfinished,
+    shapes_of,
+    stream_failed,
+    wrong_row,
+)
 
 cdef extern from "Python.h":
     PyObject* PyList_GET_ITEM(object, Py_ssize_t)
@@ -316,6 +328,8 @@ def _crc32c_portable(data, uint32_t value=0) -> int:
 
 include "_decode.pxi"
 include "_iterate.pxi"
+include "_columns.pxi"
+include "_live.pxi"
 include "_block.pxi"
 include "_batch.pxi"
 include "_delivery.pxi"
@@ -326,13 +340,14 @@ include "_choose.pxi"
 include "_park.pxi"
 include "_drop.pxi"
 include "_many.pxi"
+include "_rows.pxi"
 include "_method.pxi"
 
 
 cdef extern from *:
     """
     static PyObject *refuse_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-        return PyErr_Format(PyExc_TypeError, "cannot create '%.100s' instances; they come from an Accumulator", type->tp_name);
+        return PyErr_Format(PyExc_TypeError, "cannot create '%.100s' instances; the client makes them", type->tp_name);
     }
     /* For Python only: this module makes its instances by the functions that Cython generated. */
     static void refuse_construction(PyObject *type) {
@@ -346,7 +361,7 @@ cdef extern from *:
 
 for _name in METHODS["Delivery"]:  # no `__getattr__`: it would make `delivery.exception()` of each callback slower
     type_set(Delivery, _name.encode(), NameOfPeers(method_hint("Delivery", _name, ())))
-for _type in (Hooks, LingerList, Lease, Batch, Settlement, Delivery, Parked, Topic, Dropped):
+for _type in (Hooks, LingerList, Lease, Batch, Settlement, Delivery, Parked, Topic, Dropped, RecordColumns, SentRows, BatchRows):
     refuse_construction(_type)
 del _type
 raise_what_it_returns(Accumulator, b"send", explain_send)

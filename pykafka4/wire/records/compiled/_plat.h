@@ -1,6 +1,6 @@
 /* What Cython has no words for. Rule: pure functions over memory the caller has already bounded.
 
-   CRC-32C in hardware where there is an instruction for it, big-endian loads and stores, varints, murmur2, the wall clock. */
+   CRC-32C in hardware where there is an instruction for it, big-endian loads and stores, varints, murmur2, UTF-8, the wall clock. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -221,6 +221,32 @@ static int32_t murmur2_hash(const char *data, size_t size) {
     if (size > 0) h = (h ^ p[0]) * m;
     h ^= h >> 13, h *= m, h ^= h >> 15;
     return (int32_t)h;
+}
+
+/* ---- UTF-8 */
+
+/* The length of the valid UTF-8 at `p`; in `*bad` that of the invalid sequence after it, as Unicode recommends to count: what U+FFFD
+   replaces. Java and Python do so, too. */
+static int64_t utf8_valid(const unsigned char *p, int64_t size, int *bad) {
+    int64_t i = 0;
+    *bad = 0;
+    while (i < size) {
+        unsigned char b = p[i], low = 0x80, high = 0xbf;
+        int more = b < 0x80 ? 0 : b >= 0xc2 && b <= 0xdf ? 1 : b >= 0xe0 && b <= 0xef ? 2 : b >= 0xf0 && b <= 0xf4 ? 3 : -1;
+        if (b == 0xe0) low = 0xa0;
+        if (b == 0xed) high = 0x9f;
+        if (b == 0xf0) low = 0x90;
+        if (b == 0xf4) high = 0x8f;
+        int n = 0;
+        while (n < more && i + n + 1 < size && p[i + n + 1] >= low && p[i + n + 1] <= high) n++, low = 0x80, high = 0xbf;
+        if (n != more) {
+            *bad = n + 1;
+            if (more < 0) *bad = 1;
+            return i;
+        }
+        i += n + 1;
+    }
+    return i;
 }
 
 /* ---- the wall clock in milliseconds; the coarse one costs 7 ns instead of 27 and steps every 4 ms */

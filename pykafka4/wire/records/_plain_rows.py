@@ -1,0 +1,305 @@
+"""Rows of Arrow data as records, in plain Python. Rule: the same rows, refusals and messages as in the compiled core.
+
+The counterpart of `_rows.h` and `_rows.pxi`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from pykafka4.errors import DeliveryFailed
+from pykafka4.wire.records._plain_arguments import UNDECIDED, Item, exact_name
+from pykafka4.wire.records._plain_batch import FAILED
+from pykafka4.wire.records._plain_delivery import Delivery
+from pykafka4.wire.records.layout import INT64_MAX
+from pykafka4.wire.records.rows import ARGUMENTS, Kind, Shape, named_columns, rows_unfinished, shapes_of, wrong_row
+
+if TYPE_CHECKING:
+    from pykafka4.wire.records._plain_arrow import Imported
+
+__all__ = ["ArrowRows", "SentRows"]
+
+BUFFERS: Final = {
+    Kind.NULL: None,
+    Kind.ENDS32: 3,
+    Kind.ENDS64: 3,
+    Kind.VIEWS: None,
+    Kind.FIXED: 2,
+    Kind.INTEGER: 2,
+    Kind.DICTIONARY: 2,
+    Kind.LIST32: 2,
+    Kind.LIST64: 2,
+    Kind.LIST_FIXED: 1,
+    Kind.PAIR: 1,
+}
+INLINE: Final = 12  # bytes of a value that are in its view
+
+
+def _bytes(address: int, size: int) -> bytes:
+    from ctypes import string_at
+
+    return string_at(address, size)
+
+
+class _Wrong(Exception):
+    """What is wrong with an array or a value."""
+
+
+class _Column:
+    """A column of one batch. The offset of a parent counts for its children, too: `shift`."""
+
+    def __init__(self, shape: Shape, array: Any, shift: int = 0, rows: int = 0) -> None:
+        if array.length < 0 or array.offset < 0 or array.length < shift + rows:
+            raise _Wrong("an array is shorter than its batch")
+        count = BUFFERS[shape.kind]
+        if array.n_buffers < 3 if shape.kind == Kind.VIEWS else count is not None and array.n_buffers != count:
+            raise _Wrong("an array has an unexpected number of buffers")
+        self.shape, self.start, self.length = shape, array.offset + shift, array.length - shift
+        self.buffers = [array.buffers[i] for i in range(array.n_buffers)]
+        self.valid = None if shape.kind == Kind.NULL or array.null_count == 0 else self.buffers[0]
+        if array.null_count > 0 and self.valid is None and shape.kind != Kind.NULL:
+            raise _Wrong("an array has nulls, but does not say which")
+        if self.length > 0 and count in (2, 3) and not self.buffers[1] and (shape.kind != Kind.FIXED or shape.width):
+            raise _Wrong("an array has no buffer")
+        self.children = self._bind_children(array)
+
+    def _bind_children(self, array: Any) -> list[_Column]:
+        kind, shapes = self.shape.kind, self.shape.children
+        if kind == Kind.DICTIONARY:
+            if not array.dictionary:
+                raise _Wrong("an array has no dictionary")
+            return [_Column(shapes[0], array.dictionary.contents)]
+        if array.n_children != len(shapes):
+            raise _Wrong("an array has an unexpected number of children")
+        if kind != Kind.PAIR:
+            return [_Column(shape, array.children[0].contents) for shape in shapes]
+        places = (self.shape.width, 1 - self.shape.width)  # of name and value
+        return [
+            _Column(shape, array.children[place].contents, self.start, self.length) for shape, place in zip(shapes, places, strict=True)
+        ]
+
+    def is_null(self, row: int) -> bool:
+        place = self.start + row
+        return self.shape.kind == Kind.NULL or (self.valid is not None and not _bytes(self.valid + place // 8, 1)[0] >> place % 8 & 1)
+
+    def _number(self, buffer: int, place: int, width: int, signed: bool = True) -> int:
+        return int.from_bytes(_bytes(self.buffers[buffer] + place * width, width), sys.byteorder, signed=signed)
+
+    def _range(self, width: int, row: int) -> tuple[int, int]:
+        begin, end = self._number(1, self.start + row, width), self._number(1, self.start + row + 1, width)
+        if not 0 <= begin <= end:
+            raise _Wrong("its offsets do not increase")
+        return begin, end
+
+    def bytes_at(self, row: int) -> bytes | None:
+        if self.is_null(row):
+            return None
+        width = self.shape.width
+        match self.shape.kind:
+            case Kind.ENDS32 | Kind.ENDS64:
+                begin, end = self._range(4 if self.shape.kind == Kind.ENDS32 else 8, row)
+                if begin < end and not self.buffers[2]:
+                    raise _Wrong("an array has no buffer")
+                return _bytes(self.buffers[2] + begin, end - begin) if begin < end else b""
+            case Kind.VIEWS:
+                return self._view_at(self.start + row)
+            case Kind.FIXED:
+                return _bytes(self.buffers[1] + (self.start + row) * width, width) if width else b""
+        index = self._number(1, self.start + row, width, self.shape.signed)
+        if not 0 <= index < self.children[0].length:
+            raise _Wrong("its index is not in the dictionary")
+        return self.children[0].bytes_at(index)
+
+    def _view_at(self, place: int) -> bytes:
+        size, _, part, begin = (self._number(1, place * 4 + i, 4) for i in range(4))
+        if size < 0:
+            raise _Wrong("a view has a negative length")
+        if size <= INLINE:
+            return _bytes(self.buffers[1] + place * 16 + 4, size) if size else b""
+        if not 0 <= part < len(self.buffers) - 3:
+            raise _Wrong("a view is of a buffer that does not exist")
+        if begin < 0 or begin + size > self._number(-1, part, 8) or not self.buffers[2 + part]:
+            raise _Wrong("a view exceeds its buffer")
+        return _bytes(self.buffers[2 + part] + begin, size)
+
+    def integer_at(self, row: int) -> int | None:
+        if self.is_null(row):
+            return None
+        number = self._number(1, self.start + row, self.shape.width, self.shape.signed) * self.shape.times
+        if not -INT64_MAX <= number <= INT64_MAX:
+            raise _Wrong("it is out of range")
+        return number // self.shape.per
+
+    def headers_at(self, row: int) -> list[tuple[str, bytes | None]]:
+        if self.is_null(row):
+            return []
+        if self.shape.kind == Kind.LIST_FIXED:
+            begin, end = (self.start + row) * self.shape.width, (self.start + row + 1) * self.shape.width
+        else:
+            begin, end = self._range(4 if self.shape.kind == Kind.LIST32 else 8, row)
+        pair = self.children[0]
+        if end > pair.length:
+            raise _Wrong("its list exceeds the array of headers")
+        return [self._header_at(pair, i) for i in range(begin, end)]
+
+    @staticmethod
+    def _header_at(pair: _Column, row: int) -> tuple[str, bytes | None]:
+        if pair.is_null(row):
+            raise _Wrong("a header is null")
+        name = pair.children[0].bytes_at(row)
+        if name is None:
+            raise _Wrong("the name of a header is null")
+        try:
+            return name.decode(), pair.children[1].bytes_at(row)
+        except UnicodeDecodeError:
+            raise _Wrong("the name of a header is not valid UTF-8") from None
+
+
+def _imported(topic: str, data: Any) -> Imported:
+    from pykafka4.wire.records._plain_arrow import Imported
+
+    return Imported(topic, data)
+
+
+class ArrowRows:
+    """Rows of Arrow data for `Accumulator.send_rows`: of anything with `__arrow_c_stream__` or `__arrow_c_array__`.
+
+    `names` are those of the columns for `key`, `value`, `headers`, `timestamp` and `partition`; None: there is none. By default the columns
+    of these names, as far as there are any; the values must be there. `position` is the number of rows taken so far.
+    Raises TypeError for a type that cannot be sent, ConfigError for a column that is not there.
+    """
+
+    def __init__(self, topic: str, data: Any, **names: str | None) -> None:
+        self.topic = exact_name(topic)
+        self.position = 0
+        self._busy = False
+        self._row = self._length = 0
+        self._batch: Any = None
+        self._columns: list[_Column | None] = []
+        self._source: Imported = _imported(self.topic, data)
+        root = self._source.field
+        self._whole = root.format != "+s"
+        self._shapes = shapes_of(self.topic, root, named_columns(names))
+
+    def _next_batch(self) -> bool:
+        """Read the next batch that has rows; False if there is none."""
+        while True:
+            self._batch, self._row, self._length = None, 0, 0
+            batch = self._source.next()
+            if batch is None:
+                return False
+            self._bind(batch)
+            if self._length:
+                return True
+
+    def _bind(self, batch: Any) -> None:
+        """Check the arrays of the new batch."""
+        if batch.length < 0 or batch.offset < 0:
+            raise self._wrong(None, "its batch has a negative length")
+        valid = None if self._whole or batch.null_count == 0 or batch.n_buffers < 1 else batch.buffers[0]
+        self._valid = valid
+        self._columns = [self._bind_column(batch, argument, found) for argument, found in zip(ARGUMENTS, self._shapes, strict=True)]
+        self._batch, self._length = batch, batch.length
+
+    def _bind_column(self, batch: Any, argument: str, found: tuple[int, Shape] | None) -> _Column | None:
+        if found is None or batch.length == 0:
+            return None
+        place, shape = found
+        try:
+            if self._whole:
+                return _Column(shape, batch, 0, batch.length)
+            if place >= batch.n_children:
+                raise _Wrong("its batch has fewer columns than the schema")
+            return _Column(shape, batch.children[place].contents, batch.offset, batch.length)
+        except _Wrong as error:
+            raise self._wrong(argument, str(error)) from None
+
+    def _wrong(self, argument: str | None, reason: str) -> ValueError:
+        return wrong_row(self.topic, argument or "", self.position, reason)
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """One call at a time."""
+        if self._busy:
+            raise RuntimeError(f"{self.topic}: these rows are being sent already")
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+
+    def has_row(self) -> bool:
+        """Whether there is a next row."""
+        return self._row < self._length or self._next_batch()
+
+    def go_to(self, position: int) -> None:
+        """The rows before `position` were accepted."""
+        self._row += position - self.position
+        self.position = position
+
+    def item(self, most_partition: int, now: Callable[[], int]) -> Item:
+        """The row as a record; `now` gives the timestamp of one that has none."""
+        if self._valid is not None:
+            place = self._batch.offset + self._row
+            if not _bytes(self._valid + place // 8, 1)[0] >> place % 8 & 1:
+                raise self._wrong(None, "the row itself is null")
+        read = self._value
+        value, key = read(1, _Column.bytes_at), read(0, _Column.bytes_at)
+        headers = tuple(read(2, _Column.headers_at) or ())
+        timestamp, partition = read(3, _Column.integer_at), read(4, _Column.integer_at)
+        if timestamp is not None and timestamp < 0:
+            raise self._wrong("timestamp", "it is before 1970")
+        if partition is not None and not 0 <= partition <= most_partition:
+            raise self._wrong("partition", f"{partition} must be from 0 to {most_partition}")
+        return Item(key, value, headers, now() if timestamp is None else timestamp, UNDECIDED if partition is None else partition)
+
+    def _value(self, argument: int, read: Callable[[_Column, int], Any]) -> Any:
+        column = self._columns[argument]
+        try:
+            return None if column is None else read(column, self._row)
+        except _Wrong as error:
+            raise self._wrong(ARGUMENTS[argument], str(error)) from None
+
+
+class SentRows:
+    """The outcomes of the rows of one call; `len()` is their number, `acked` how many `done` has seen acknowledged."""
+
+    def __init__(self, rows: ArrowRows, wait: Callable[[Callable[[], bool], float | None], bool]) -> None:
+        self._topic, self._first, self._wait = rows.topic, rows.position, wait
+        self._deliveries: list[Delivery] = []
+        self.acked = 0
+
+    def took(self, rows: ArrowRows, delivery: Delivery) -> None:
+        """`delivery` is of the next row, which was accepted. Does nothing the second time."""
+        if not self._deliveries or self._deliveries[-1] is not delivery:
+            self._deliveries.append(delivery)
+        rows.go_to(self._first + len(self._deliveries))
+
+    def __len__(self) -> int:
+        return len(self._deliveries)
+
+    def done(self) -> bool:
+        """Whether every row has an outcome."""
+        done = [d for d in self._deliveries if d.done()]
+        self.acked = len(done) - sum(map(_has_failed, done))
+        return len(done) == len(self._deliveries)
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until every row has an outcome. KafkaTimeoutError after `timeout` seconds."""
+        if not self.done() and not self._wait(self.done, timeout):
+            raise rows_unfinished(self._topic, timeout or 0)
+
+    def failures(self) -> dict[int, DeliveryFailed]:
+        """The DeliveryFailed of each row that has failed so far, by its number."""
+        failed = {self._first + i: d for i, d in enumerate(self._deliveries) if _has_failed(d)}
+        return {row: error for row, d in failed.items() if (error := d.exception()) is not None}
+
+    def __repr__(self) -> str:
+        return f"<SentRows of {len(self)} rows to {self._topic}>"
+
+
+def _has_failed(delivery: Delivery) -> bool:
+    return delivery._found()[0].state == FAILED

@@ -1,0 +1,89 @@
+# A stream of columns that are made while somebody reads it. Rule: an exception of the source ends the stream, and is kept for its caller.
+
+
+cdef extern from "errno.h" nogil:
+    enum:
+        EINTR, EIO, ENOMEM
+
+cdef extern from "_live.h":
+    ctypedef int Make(PyObject*, ArrowArray*, char**) noexcept with gil
+    int live_export(object, Make*, const int*, int, ArrowArrayStream*)
+    int live_drop_all(void*)
+
+cdef extern from "string.h" nogil:
+    char* strdup(const char*)
+
+
+@cython.final
+cdef class ColumnsStream:
+    """A stream of `RecordColumns`, which `source()` returns until it returns None. See `_plain_columns.ColumnsStream`."""
+
+    cdef readonly tuple names
+    cdef readonly object error
+    cdef object source
+    cdef bint given
+
+    def __cinit__(self, names, source):
+        self.names = checked_columns(names)
+        self.source = source
+
+    def __arrow_c_schema__(self):
+        """The schema, in a capsule."""
+        cdef ArrowSchema* schema = NULL
+        cdef int order[8]
+        capsule = capsule_schema(&schema)
+        if schema_export(order, order_of(self.names, order), schema):
+            raise MemoryError
+        return capsule
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        """The stream, in a capsule. Once: what was read is not read again."""
+        cdef ArrowArrayStream* stream = NULL
+        cdef int order[8]
+        cdef int64_t n
+        if requested_schema is not None:
+            n = (<ArrowSchema*>PyCapsule_GetPointer(requested_schema, b"arrow_schema")).n_children
+            if n != len(self.names):
+                raise other_columns(n, self.names)
+        if self.given:
+            raise stream_given()
+        live_drop_all(NULL)
+        capsule = capsule_stream(&stream)
+        if live_export(self, live_next, order, order_of(self.names, order), stream):
+            raise MemoryError
+        self.given = True
+        return capsule
+
+    cdef RecordColumns make(self):
+        """The next columns; None at the end."""
+        if self.source is None:
+            return None
+        try:
+            made = self.source()
+            if made is not None and (type(made) is not RecordColumns or (<RecordColumns>made).names != self.names):
+                raise TypeError(f"the source of a stream of {', '.join(self.names)} returned {made!r}")
+        except BaseException as error:
+            self.source = None
+            self.error = error
+            raise
+        if made is None:
+            self.source = None
+        return made
+
+
+cdef int order_of(tuple names, int* order) except -1:
+    cdef int i
+    for i, name in enumerate(names):
+        order[i] = COLUMN_NAMES.index(name)
+    return <int>len(names)
+
+
+cdef int live_next(PyObject* source, ArrowArray* out, char** text) noexcept with gil:
+    """The next batch of a `ColumnsStream`; an errno, with a text, if it failed."""
+    cdef RecordColumns made
+    try:
+        made = (<ColumnsStream><object>source).make()
+        return 0 if made is None else array_export(made.columns, out)
+    except BaseException as error:
+        text[0] = strdup(f"{type(error).__name__}: {error}".encode("utf-8", "replace"))
+        return EINTR if isinstance(error, KeyboardInterrupt) else ENOMEM if isinstance(error, MemoryError) else EIO

@@ -1,0 +1,442 @@
+# Rows of Arrow data as records. Rule: no object per row, and the bytes are copied before the array they are in is released.
+
+
+cdef extern from "_rows.h" nogil:
+    ctypedef struct Column:
+        Column* child[2]
+    ctypedef struct Scratch:
+        char* at
+        int64_t used
+    Column* column_new(int, int64_t, int, int64_t, int64_t)
+    void column_free(Column*)
+    const char* column_bind(Column*, const ArrowArray*, int64_t, int64_t)
+    bint bit_at(const char*, int64_t)
+    const char* bytes_at(const Column*, int64_t, const char**, int64_t*)
+    const char* integer_of(const Column*, int64_t, int64_t*, int*)
+    const char* headers_at(const Column*, int64_t, Scratch*)
+    int move_schema(ArrowSchema*, ArrowSchema*)
+    int move_array(ArrowArray*, ArrowArray*)
+    int move_stream(ArrowArrayStream*, ArrowArrayStream*)
+
+
+cdef enum:                         # places in rows.ARGUMENTS
+    A_KEY = 0
+    A_VALUE = 1
+    A_HEADERS = 2
+    A_TIMESTAMP = 3
+    A_PARTITION = 4
+
+
+cdef object field_of(const ArrowSchema* schema):
+    """The schema as a `Field`."""
+    cdef int64_t i
+    children = tuple([field_of(schema.children[i]) for i in range(schema.n_children)])
+    name = "" if schema.name == NULL else (<bytes>schema.name).decode("utf-8", "replace")
+    dictionary = None if schema.dictionary == NULL else field_of(schema.dictionary)
+    return Field(name, (<bytes>schema.format).decode("utf-8", "replace"), children, schema.flags & 2 != 0, dictionary)
+
+
+cdef Column* column_of(object shape) except NULL:
+    """The `Shape` as C has it."""
+    cdef Column* column = column_new(shape.kind, shape.width, shape.signed, shape.times, shape.per)
+    cdef int i
+    if column == NULL:
+        raise MemoryError
+    try:
+        for i, child in enumerate(shape.children):
+            column.child[i] = column_of(child)
+    except BaseException:
+        column_free(column)
+        raise
+    return column
+
+
+@cython.final
+cdef class ArrowRows:
+    """Rows of Arrow data for `Accumulator.send_rows`. See `_plain_rows.ArrowRows` for the plain version."""
+
+    cdef ArrowArrayStream stream
+    cdef ArrowArray batch
+    cdef Column* columns[5]
+    cdef int places[5]
+    cdef Scratch headers
+    cdef readonly str topic
+    cdef readonly int64_t position  # rows taken so far
+    cdef int64_t row, length       # in the batch
+    cdef bint whole                # there are no columns: the data are the values
+    cdef bint busy
+    cdef const char* valid         # bits of the rows themselves
+
+    def __cinit__(self, topic, data, **names):
+        cdef ArrowSchema schema
+        cdef int i
+        self.topic = exact_name(topic)
+        memset(&schema, 0, sizeof(schema))
+        try:
+            self.open(data, &schema)
+            root = field_of(&schema)
+            self.whole = root.format != "+s"
+            for i, found in enumerate(shapes_of(self.topic, root, named_columns(names))):
+                if found is not None:
+                    self.places[i] = found[0]
+                    self.columns[i] = column_of(found[1])
+        finally:
+            if schema.release != NULL:
+                schema.release(&schema)
+        if self.batch.release != NULL:
+            self.bind()
+
+    def __dealloc__(self):
+        cdef int i
+        self.close()
+        for i in range(5):
+            column_free(self.columns[i])
+        free(self.headers.at)
+
+    cdef int open(self, data, ArrowSchema* schema) except -1:
+        """Take the stream, or the array, and the schema of `data`."""
+        cdef int failed
+        export = getattr(data, "__arrow_c_stream__", None)
+        if export is not None:
+            capsule = export()
+            if not move_stream(<ArrowArrayStream*>PyCapsule_GetPointer(capsule, b"arrow_array_stream"), &self.stream):
+                raise read_already(self.topic)
+            with nogil:
+                failed = self.stream.get_schema(&self.stream, schema)
+            if failed:
+                memset(schema, 0, sizeof(ArrowSchema))
+                raise self.failure(failed)
+            return 0
+        export = getattr(data, "__arrow_c_array__", None)
+        if export is None:
+            raise no_arrow(self.topic, data)
+        described, capsule = export()
+        if not (
+            move_schema(<ArrowSchema*>PyCapsule_GetPointer(described, b"arrow_schema"), schema)
+            and move_array(<ArrowArray*>PyCapsule_GetPointer(capsule, b"arrow_array"), &self.batch)
+        ):
+            raise read_already(self.topic)
+        return 0
+
+    cdef object failure(self, int number):
+        cdef const char* text = self.stream.get_last_error(&self.stream)
+        return stream_failed(self.topic, number, "" if text == NULL else (<bytes>text).decode("utf-8", "replace"))
+
+    cdef void close(self) noexcept:
+        """Release what others made."""
+        self.drop_batch()
+        if self.stream.release != NULL:
+            self.stream.release(&self.stream)
+
+    cdef void drop_batch(self) noexcept:
+        self.row = self.length = 0
+        if self.batch.release != NULL:
+            self.batch.release(&self.batch)
+        memset(&self.batch, 0, sizeof(self.batch))
+
+    cdef int bind(self) except -1:
+        """Check the arrays of the new batch."""
+        cdef int i
+        cdef const ArrowArray* a = &self.batch
+        cdef const char* wrong = NULL
+        if a.length < 0 or a.offset < 0:
+            raise wrong_row(self.topic, "", self.position, "its batch has a negative length")
+        self.valid = NULL
+        if not self.whole and a.null_count != 0 and a.n_buffers > 0:
+            self.valid = <const char*>a.buffers[0]
+        for i in range(5):
+            if self.columns[i] == NULL or a.length == 0:
+                continue
+            if self.whole:
+                wrong = column_bind(self.columns[i], a, 0, a.length)
+            elif self.places[i] >= a.n_children:
+                wrong = "its batch has fewer columns than the schema"
+            else:
+                wrong = column_bind(self.columns[i], a.children[self.places[i]], a.offset, a.length)
+            if wrong != NULL:
+                raise wrong_row(self.topic, ARGUMENTS[i], self.position, (<bytes>wrong).decode())
+        self.row = 0
+        self.length = a.length
+        return 0
+
+    cdef bint next_batch(self) except -1:
+        """Read the next batch that has rows; False if there is none."""
+        cdef int failed
+        while True:
+            self.drop_batch()
+            if self.stream.release == NULL:
+                return False
+            PyErr_CheckSignals()
+            with nogil:            # whoever makes the batch may need the GIL
+                failed = self.stream.get_next(&self.stream, &self.batch)
+            if failed:
+                memset(&self.batch, 0, sizeof(self.batch))
+                raise self.failure(failed)
+            if self.batch.release == NULL:
+                self.close()
+                return False
+            self.bind()
+            if self.length:
+                return True
+
+    cdef object refuse(self, int argument, str reason):
+        return wrong_row(self.topic, ARGUMENTS[argument] if argument >= 0 else "", self.position, reason)
+
+    cdef int fill(self, Item* r, int64_t most_partition) except -1:
+        """Set what the row has of `r`: all but the timestamp if there is none, which is -1 then."""
+        cdef const char* wrong
+        cdef int argument = A_VALUE, none
+        if self.valid != NULL and not bit_at(self.valid, self.batch.offset + self.row):
+            raise self.refuse(-1, "the row itself is null")
+        r.key, r.key_size, r.value, r.value_size = NULL, -1, NULL, -1
+        r.headers, r.headers_size = ZERO_HEADERS, 1
+        r.partition, r.timestamp = UNDECIDED, -1
+        wrong = bytes_at(self.columns[<int>A_VALUE], self.row, &r.value, &r.value_size) if self.columns[<int>A_VALUE] != NULL else NULL
+        if wrong == NULL and self.columns[<int>A_KEY] != NULL:
+            argument = A_KEY
+            wrong = bytes_at(self.columns[<int>A_KEY], self.row, &r.key, &r.key_size)
+        if wrong == NULL and self.columns[<int>A_HEADERS] != NULL:
+            argument = A_HEADERS
+            wrong = headers_at(self.columns[<int>A_HEADERS], self.row, &self.headers)
+            r.headers, r.headers_size = self.headers.at, self.headers.used
+        if wrong == NULL and self.columns[<int>A_TIMESTAMP] != NULL:
+            argument = A_TIMESTAMP
+            wrong = integer_of(self.columns[<int>A_TIMESTAMP], self.row, &r.timestamp, &none)
+            if wrong == NULL and not none and r.timestamp < 0:
+                wrong = "it is before 1970"
+        if wrong == NULL and self.columns[<int>A_PARTITION] != NULL:
+            argument = A_PARTITION
+            wrong = integer_of(self.columns[<int>A_PARTITION], self.row, &r.partition, &none)
+            if wrong == NULL and not none and not 0 <= r.partition <= most_partition:
+                raise self.refuse(argument, f"{r.partition} must be from 0 to {most_partition}")
+        if wrong != NULL:
+            raise self.refuse(argument, (<bytes>wrong).decode())
+        return 0
+
+
+# ---------------------------------------------------------------- the handle of many rows
+
+cdef struct Run:                   # rows that follow each other, at places that follow each other
+    int64_t row
+    int32_t index, count
+
+
+@cython.final
+@cython.no_gc                      # it reaches a batch, and that no `BatchRows`
+cdef class BatchRows:
+    """Which row each record of a batch is."""
+
+    cdef Batch batch
+    cdef Run* runs
+    cdef int64_t used, cap, rows
+
+    def __dealloc__(self):
+        free(self.runs)
+
+    cdef int add(self, int32_t index, int64_t row) except -1:
+        cdef Run* last
+        cdef int64_t cap
+        if self.used:
+            last = &self.runs[self.used - 1]
+            if last.index + last.count == index and last.row + last.count == row:
+                last.count += 1
+                self.rows += 1
+                return 0
+        if self.used == self.cap:
+            cap = max(16, self.cap * 2)
+            last = <Run*>realloc(self.runs, cap * sizeof(Run))
+            if last == NULL:
+                raise MemoryError
+            self.runs, self.cap = last, cap
+        last = &self.runs[self.used]
+        last.row, last.index, last.count = row, index, 1
+        self.used += 1
+        self.rows += 1
+        return 0
+
+
+cdef int outcome_of(Batch b):
+    """S_OPEN while some of its records, through splits, have no outcome; S_FAILED if some have failed; else S_ACKED."""
+    cdef int found, worst = S_ACKED
+    if b.state != S_SPLIT:
+        return b.state if b.state >= S_ACKED else S_OPEN
+    for run in b.parts:
+        found = outcome_of(<Batch>(<tuple>run)[2])
+        if found == S_OPEN:
+            return S_OPEN
+        if found == S_FAILED:
+            worst = S_FAILED
+    return worst
+
+
+@cython.final
+cdef class SentRows:
+    """The outcomes of the rows of one call. See `_plain_rows.SentRows` for the plain version."""
+
+    cdef list pending              # of BatchRows, and of (row, Delivery) for what was parked
+    cdef list failing              # the same, of those with failures
+    cdef list current              # by slot: the BatchRows of its open batch
+    cdef BatchRows last
+    cdef Hooks hooks
+    cdef str topic
+    cdef readonly int64_t acked
+    cdef int64_t rows
+    cdef Py_ssize_t enough         # entries of `pending` after which it is looked through
+
+    def __cinit__(self):
+        self.pending = []
+        self.failing = []
+        self.current = []
+        self.enough = 64
+
+    cdef int note(self, Delivery d, int64_t row) except -1:
+        """`d`, which may be used again unless the record was parked, is of the row `row`."""
+        cdef BatchRows home = self.last
+        cdef int32_t slot
+        self.rows += 1
+        if home is None or home.batch is not d.batch:
+            if d.batch.partition == PARKING:
+                self.pending.append((row, d))
+                return 0
+            slot = max(d.batch.slot, 0)
+            while slot >= PyList_GET_SIZE(self.current):
+                self.current.append(None)
+            home = self.current[slot]
+            if home is None or home.batch is not d.batch:
+                home = BatchRows.__new__(BatchRows)
+                home.batch = d.batch
+                self.current[slot] = home
+                self.pending.append(home)
+                if PyList_GET_SIZE(self.pending) > self.enough:
+                    self.look()
+                    self.enough = max(64, 2 * PyList_GET_SIZE(self.pending))
+            self.last = home
+        return home.add(d.index, row)
+
+    cdef int look(self) except -1:
+        """Forget the batches that are acknowledged."""
+        cdef list pending = []
+        cdef list failing = []
+        cdef int64_t acked = 0
+        cdef int outcome
+        for entry in self.pending:
+            outcome = outcome_of((<BatchRows>entry).batch if type(entry) is BatchRows else (<Delivery>(<tuple>entry)[1]).home())
+            if outcome == S_OPEN:
+                pending.append(entry)
+            elif outcome == S_FAILED:
+                failing.append(entry)
+            else:
+                acked += (<BatchRows>entry).rows if type(entry) is BatchRows else 1
+        self.pending = pending
+        self.failing = self.failing + failing
+        self.acked += acked
+        return 0
+
+    def __len__(self):
+        return self.rows
+
+    def done(self) -> bool:
+        """Whether every row has an outcome."""
+        self.look()
+        return not self.pending
+
+    def wait(self, timeout=None) -> None:
+        """Wait until every row has an outcome. KafkaTimeoutError after `timeout` seconds."""
+        if not self.done() and not self.hooks.wait(self.done, timeout):
+            raise rows_unfinished(self.topic, timeout)
+
+    def failures(self) -> dict:
+        """The DeliveryFailed of each row that has failed so far, by its number."""
+        cdef BatchRows home
+        cdef Delivery d
+        cdef int64_t i
+        cdef int32_t k
+        cdef dict out = {}
+        self.look()
+        for entry in [*self.failing, *self.pending]:
+            if type(entry) is not BatchRows:
+                fail_row(out, entry[0], <Delivery>entry[1])
+                continue
+            home = <BatchRows>entry
+            if home.batch.state != S_FAILED and home.batch.state != S_SPLIT:
+                continue
+            for i in range(home.used):
+                for k in range(home.runs[i].count):
+                    d = Delivery.__new__(Delivery)
+                    d.batch, d.index = home.batch, home.runs[i].index + k
+                    fail_row(out, home.runs[i].row + k, d)
+        return dict(sorted(out.items()))
+
+    def __repr__(self):
+        return f"<SentRows of {self.rows} rows to {self.topic}>"
+
+
+cdef int fail_row(dict out, int64_t row, Delivery d) except -1:
+    if d.home().state == S_FAILED:
+        out[row] = d.failure()
+    return 0
+
+
+cdef SentRows send_rows(Accumulator acc, ArrowRows rows):
+    """Accept a record for each row; see `reference.Accumulator.send_rows`."""
+    cdef Item r
+    cdef Topic t
+    cdef Delivery d = Delivery.__new__(Delivery)
+    cdef SentRows sent = SentRows.__new__(SentRows)
+    cdef int64_t asked, now = 0, n = 0, most_partition = 0xffffffff if acc.wraps else 0x7fffffff
+    sent.hooks, sent.topic = acc.hooks, rows.topic
+    if rows.busy:
+        raise RuntimeError(f"{rows.topic}: these rows are being sent already")
+    if acc.refusal is not None:
+        acc.refuse()
+    t = acc.find(rows.topic)
+    r.deadline = INFINITY
+    rows.busy = True
+    try:
+        while rows.row < rows.length or rows.next_batch():
+            if wanted: give_way()
+            if n % PAUSE == PAUSE - 1:
+                PyErr_CheckSignals()
+                with nogil:
+                    pass
+            rows.fill(&r, most_partition)
+            asked = r.partition
+            if n % SAME_TIME == 0 or r.deadline < INFINITY:
+                now = wall_ms() if acc.wall is None else acc.wall()
+            n += 1
+            if r.timestamp < 0:
+                r.timestamp = now
+            r.free = r.turning = r.forced = r.asked = r.news = r.overflows = False
+            r.deadline = INFINITY
+            d.timestamp = r.timestamp
+            d.key_size = <int32_t>r.key_size
+            d.value_size = <int32_t>r.value_size
+            if t.admit is not None:
+                admitted(acc, t, &r, None, d)
+                if t.dropped:
+                    t = acc.find(t.name)
+            elif not ((not t.direct and park(acc, t, &r, None, d)) or acc.append_or_raise(t, &r, None, d)):
+                acc.append_anew(t.name, &r, asked, None, d)
+                t = acc.find(t.name)
+            d = taken_row(rows, sent, d)
+    except BaseException as error:
+        if d.batch is not None:    # it was accepted, and then a signal handler raised
+            taken_row(rows, sent, d)
+        rows_ended(error, rows.topic, rows.position, sent)
+        raise
+    finally:
+        rows.busy = False
+    return sent
+
+
+cdef Delivery taken_row(ArrowRows rows, SentRows sent, Delivery d):
+    """The row was accepted; returns the handle for the next one."""
+    cdef int64_t row = rows.position
+    cdef bint kept = d.batch.partition == PARKING
+    rows.row += 1
+    rows.position += 1
+    sent.note(d, row)
+    if kept:                       # the parked record has it
+        return Delivery.__new__(Delivery)
+    d.batch = None
+    return d

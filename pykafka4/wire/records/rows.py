@@ -1,0 +1,258 @@
+"""The columns of Arrow data that become arguments of `send`. Rule: a type that cannot be sent is refused before the first row.
+
+Both cores read arrays by the `Shape`s that are made here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import enum
+from typing import Any, Final, NamedTuple
+
+from pykafka4.errors import ConfigError, KafkaTimeoutError
+from pykafka4.wire.records.columns import Field
+from pykafka4.wire.records.common import note
+
+__all__ = [
+    "ARGUMENTS",
+    "Kind",
+    "Shape",
+    "named_columns",
+    "no_arrow",
+    "read_already",
+    "rows_ended",
+    "rows_unfinished",
+    "shapes_of",
+    "stream_failed",
+    "wrong_row",
+]
+
+ARGUMENTS: Final = ("key", "value", "headers", "timestamp", "partition")
+
+
+class Kind(enum.IntEnum):
+    """How a column lies in memory; the same numbers are in `_rows.h`."""
+
+    NULL = 0
+    ENDS32 = 1  # bytes, and where each value ends
+    ENDS64 = 2
+    VIEWS = 3
+    FIXED = 4  # `width` bytes each
+    INTEGER = 5
+    DICTIONARY = 6  # an index of `width` bytes into its child
+    LIST32 = 7
+    LIST64 = 8
+    LIST_FIXED = 9  # `width` items each
+    PAIR = 10
+
+
+class Shape(NamedTuple):
+    """A column, or what is in it. An integer is multiplied by `times` and divided by `per`."""
+
+    kind: Kind
+    width: int = 0
+    signed: bool = True
+    children: tuple[Shape, ...] = ()
+    times: int = 1
+    per: int = 1
+
+
+BYTES: Final = {
+    "n": Shape(Kind.NULL),
+    "z": Shape(Kind.ENDS32),
+    "u": Shape(Kind.ENDS32),
+    "Z": Shape(Kind.ENDS64),
+    "U": Shape(Kind.ENDS64),
+    "vz": Shape(Kind.VIEWS),
+    "vu": Shape(Kind.VIEWS),
+}
+TEXT: Final = frozenset(("u", "U", "vu"))
+INTEGERS: Final = {
+    letter: Shape(Kind.INTEGER, width, signed=letter.islower())
+    for width, letters in ((1, "cC"), (2, "sS"), (4, "iI"), (8, "lL"))
+    for letter in letters
+}
+TIMES: Final = {
+    "tss": Shape(Kind.INTEGER, 8, times=1000),
+    "tsm": Shape(Kind.INTEGER, 8),
+    "tsu": Shape(Kind.INTEGER, 8, per=1000),
+    "tsn": Shape(Kind.INTEGER, 8, per=1_000_000),
+    "tdD": Shape(Kind.INTEGER, 4, times=86_400_000),
+    "tdm": Shape(Kind.INTEGER, 8),
+}
+LISTS: Final = {"+l": Kind.LIST32, "+m": Kind.LIST32, "+L": Kind.LIST64}
+NAMES: Final = {
+    "n": "null", "b": "bool", "c": "int8", "C": "uint8", "s": "int16", "S": "uint16", "i": "int32", "I": "uint32", "l": "int64",
+    "L": "uint64", "e": "float16", "f": "float32", "g": "float64", "z": "binary", "Z": "large_binary", "u": "string", "U": "large_string",
+    "vz": "binary_view", "vu": "string_view", "tdD": "date32", "tdm": "date64", "tiM": "interval", "tiD": "interval", "tin": "interval",
+    "+l": "list", "+L": "large_list", "+vl": "list_view", "+vL": "large_list_view", "+s": "struct", "+m": "map", "+r": "run_end_encoded",
+}  # fmt: skip
+FAMILIES: Final = (
+    ("d:", "decimal"),
+    ("w:", "fixed_size_binary"),
+    ("ts", "timestamp"),
+    ("tt", "time"),
+    ("tD", "duration"),
+    ("+w", "fixed_size_list"),
+    ("+u", "union"),
+)
+WANTED: Final = {
+    "key": ("string or binary", "string"),
+    "value": ("string or binary", "string"),
+    "headers": ("list<struct<key: string, value: binary>> or map<string, binary>", ""),
+    "timestamp": ("timestamp, date, or an integer of milliseconds since 1970", "timestamp"),
+    "partition": ("an integer", "int32"),
+}
+CASTS: Final = {  # to what, in the words of whoever made the data
+    "string": "pyarrow cast(pa.string()), polars cast(pl.String), SQL CAST(… AS VARCHAR)",
+    "timestamp": 'pyarrow cast(pa.timestamp("ms")), polars cast(pl.Datetime("ms")), SQL CAST(… AS TIMESTAMP)',
+    "int32": "pyarrow cast(pa.int32()), polars cast(pl.Int32), SQL CAST(… AS INTEGER)",
+}
+
+
+def named_columns(names: dict[str, Any]) -> dict[str, Any]:
+    """For each argument the name of its column; TypeError for what is no argument."""
+    for name in names:
+        if name not in ARGUMENTS:
+            raise TypeError(f"ArrowRows() got an unexpected keyword argument {name!r}")
+    return {argument: names.get(argument, argument) for argument in ARGUMENTS}
+
+
+def type_name(field: Field) -> str:
+    """The type of `field` as Arrow calls it."""
+    if field.dictionary is not None:
+        return f"dictionary<{type_name(field.dictionary)}>"
+    found = NAMES.get(field.format)
+    if found is None:
+        found = next((name for start, name in FAMILIES if field.format.startswith(start)), f"of format {field.format!r}")
+    return f"{found}<{', '.join(type_name(child) for child in field.children)}>" if field.children else found
+
+
+def shapes_of(topic: str, root: Field, names: dict[str, str | None]) -> tuple[tuple[int, Shape] | None, ...]:
+    """For each of ARGUMENTS the number of its column and how to read it; None if no column is for it.
+
+    `names` are the names of the columns. A column that has the name of its argument may be missing, but for the values; None: no column is
+    for it. Data without columns are the values. Raises ConfigError for a name that is not there, TypeError for a type that cannot be sent.
+    """
+    if root.format != "+s":
+        return tuple((0, _shape(topic, argument, root)) if argument == "value" else None for argument in ARGUMENTS)
+    return tuple(_chosen(topic, argument, names.get(argument), root.children) for argument in ARGUMENTS)
+
+
+def _chosen(topic: str, argument: str, name: str | None, fields: tuple[Field, ...]) -> tuple[int, Shape] | None:
+    if name is None:
+        return None
+    if not isinstance(name, str):
+        raise ConfigError(f"{topic}: {argument}={name!r}: must be the name of a column, or None")
+    places = [i for i, field in enumerate(fields) if field.name == name]
+    if len(places) > 1:
+        raise ConfigError(f"{topic}: {len(places)} columns have the name {name!r} ({argument}=); rename all but one")
+    if places:
+        return places[0], _shape(topic, argument, fields[places[0]])
+    if name == argument and argument != "value":
+        return None
+    near = difflib.get_close_matches(name, [field.name for field in fields], n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else "; value=None sends null values" if argument == "value" else ""
+    there = ", ".join(field.name for field in fields) or "none"
+    raise ConfigError(f"{topic}: there is no column {name!r} ({argument}=), only {there}{hint}")
+
+
+def _shape(topic: str, argument: str, field: Field) -> Shape:
+    shape = SHAPES[argument](field)
+    if shape is None:
+        wanted, cast = WANTED[argument]
+        hint = f"; cast it: {CASTS[cast]}" if cast else ""
+        raise TypeError(f"{topic}: the column {field.name!r} ({argument}=) is {type_name(field)}; it must be {wanted}{hint}")
+    return shape
+
+
+def _bytes(field: Field) -> Shape | None:
+    if field.dictionary is not None:
+        index, values = INTEGERS.get(field.format), _bytes(field.dictionary)
+        if index is None or values is None or values.kind == Kind.DICTIONARY:
+            return None
+        return Shape(Kind.DICTIONARY, index.width, index.signed, (values,))
+    if field.format.startswith("w:"):
+        return Shape(Kind.FIXED, int(field.format[2:]))
+    return BYTES.get(field.format)
+
+
+def _integer(field: Field) -> Shape | None:
+    if field.dictionary is not None:
+        return None
+    return Shape(Kind.NULL) if field.format == "n" else INTEGERS.get(field.format)
+
+
+def _timestamp(field: Field) -> Shape | None:
+    """A timestamp without a zone counts as UTC."""
+    if field.dictionary is not None:
+        return None
+    return TIMES.get(field.format.partition(":")[0]) or _integer(field)
+
+
+def _headers(field: Field) -> Shape | None:
+    if field.format == "n":
+        return Shape(Kind.NULL)
+    kind = Kind.LIST_FIXED if field.format.startswith("+w:") else LISTS.get(field.format)
+    if kind is None or field.dictionary is not None or len(field.children) != 1:
+        return None
+    pair = _pair(field.children[0])
+    return None if pair is None else Shape(kind, int(field.format[3:]) if kind == Kind.LIST_FIXED else 0, children=(pair,))
+
+
+def _pair(field: Field) -> Shape | None:
+    """A struct of a name and a value: by the names of its fields, if these are `key` and `value`, else in this order."""
+    if field.format != "+s" or len(field.children) != 2:
+        return None
+    order = (1, 0) if [child.name for child in field.children] == ["value", "key"] else (0, 1)
+    name, value = (field.children[i] for i in order)
+    shapes = _bytes(name), _bytes(value)
+    if shapes[0] is None or shapes[1] is None or (name.dictionary or name).format not in TEXT:
+        return None
+    return Shape(Kind.PAIR, order[0], children=(shapes[0], shapes[1]))
+
+
+SHAPES: Final = {"key": _bytes, "value": _bytes, "headers": _headers, "timestamp": _timestamp, "partition": _integer}
+
+
+def no_arrow(topic: str, data: object) -> TypeError:
+    """The error for `data` that exports no Arrow data."""
+    kind = type(data).__name__
+    hint = "; call collect() first" if kind == "LazyFrame" else ""
+    return TypeError(
+        f"{topic}: {kind} has neither __arrow_c_stream__ nor __arrow_c_array__, as pyarrow, polars, pandas and DuckDB have{hint}"
+    )
+
+
+def read_already(topic: str) -> ValueError:
+    """The error for an exported struct that somebody else has released or moved."""
+    return ValueError(f"{topic}: the Arrow data has been read already: it was released")
+
+
+def stream_failed(topic: str, number: int, text: str) -> RuntimeError:
+    """The error for a stream that answers with the error `number`."""
+    return RuntimeError(f"{topic}: the Arrow stream failed with error {number}: {text or 'it gave no reason'}")
+
+
+def wrong_row(topic: str, argument: str, row: int, reason: str) -> ValueError:
+    """The error for a row that cannot be sent, or read."""
+    where = f"{argument} of row {row}" if argument else f"row {row}"
+    return ValueError(f"{topic}: {where}: {reason}")
+
+
+def rows_unfinished(topic: str, timeout: float) -> KafkaTimeoutError:
+    """The error for rows without an outcome after `timeout` seconds."""
+    return KafkaTimeoutError(
+        f"{topic}: some rows not acknowledged within {timeout:g} s; they are still being sent, and Producer.status() says why"
+    )
+
+
+def rows_ended(error: BaseException, topic: str, row: int, sent: Any) -> None:
+    """`error` ended a call: note on it which row was not accepted, and store the handle of those before it in its `accepted`."""
+    end = (
+        f"to {topic!r} ended at row {row}, counted from 0: the {len(sent)} rows before it were accepted, and `accepted` of this exception "
+    )
+    note(error, "pykafka4: send_arrow ", end + "has their outcomes")
+    with contextlib.suppress(AttributeError):  # of a class with slots
+        error.accepted = sent  # type: ignore[attr-defined]
