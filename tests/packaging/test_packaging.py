@@ -200,9 +200,12 @@ def link_packages(wanted: set[str], folder: Path) -> None:
     """Put the installed packages of these names, and what they require, into `folder`, and nothing else."""
     for name in wanted:
         installed = importlib.metadata.distribution(name)
-        for top in {Path(str(file)).parts[0] for file in installed.files or ()} - {"..", "__pycache__"}:
-            if not (folder / top).exists():
-                (folder / top).symlink_to(Path(str(installed.locate_file(top))))
+        listed = {Path(str(file)).parts[0] for file in installed.files or ()} - {"..", "__pycache__"}
+        # An old pip (Debian 12) installs a source distribution without a list of its files.
+        for top in listed | set((installed.read_text("top_level.txt") or "").split()):
+            source = Path(str(installed.locate_file(top)))
+            if source.exists() and not (folder / top).exists():
+                (folder / top).symlink_to(source)
         link_packages(needed([Requirement(text) for text in installed.requires or ()]), folder)
 
 
