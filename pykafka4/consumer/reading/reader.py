@@ -367,28 +367,33 @@ class Reader(Cursors):
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()]
         for _, claim, _ in moves:
             claim.followed = claim.recreated  # the application knows where to read
-        self._jump(moves)
+        self._seek(moves, self._positions([before for before, _, _ in moves]))
 
     @_step
     def rewind_each(self, places: Mapping[TopicPartition, Place]) -> None:
-        """Read again from these: what was handed out is dropped by the application. Unlike a seek, it chooses no other beginning."""
+        """Read again from these: the application drops the records that polls returned. Unlike a seek, it chooses no other beginning."""
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(*place), place[0]) for tp, place in places.items()]
         positions = self._positions([before for before, _, _ in moves])
         for before, claim, _ in moves:
             claim.otherwise = self.delivered.first(before, positions[before])
-        self._jump(moves, sought=False)
+        self._jump(moves)
         self.delivered.forget()
 
     @_step
     def go_back(self, places: Mapping[TopicPartition, Place]) -> None:
-        """Read again from these, where that is not the place already: what was handed out behind them is not finished."""
+        """Read again from these, where reading stands elsewhere: returned records behind them are not finished."""
         positions = self._positions([self.claims[tp] for tp in places if tp in self.claims])
-        back = {claim.tp: places[claim.tp] for claim, position in positions.items() if position not in (None, places[claim.tp][0])}
-        self._jump([(claim := self.claims[tp], claim.successor(*place), place[0]) for tp, place in back.items()])
+        back = {claim: places[claim.tp] for claim, position in positions.items() if position not in (None, places[claim.tp][0])}
+        self._seek([(claim, claim.successor(*place), place[0]) for claim, place in back.items()], {c: positions[c] for c in back})
 
-    def _jump(self, moves: list[Move], *, sought: bool = True) -> None:
+    def _seek(self, moves: list[Move], positions: Mapping[Claim, int | None]) -> None:
+        """Jump because the application chose the new places. `positions` of the claims before: it may still process records before them."""
+        self._jump(moves)
+        for before, position in positions.items():
+            self.delivered.sought(before, position)
+
+    def _jump(self, moves: list[Move]) -> None:
         """Continue elsewhere. Records before the new place count as finished."""
-        positions = self._positions([before for before, _, _ in moves])
         finished: dict[TopicPartition, Place] = {}
         for _, claim, start in moves:
             claim.start = claim.position
@@ -397,9 +402,6 @@ class Reader(Cursors):
             else:
                 self.finished.pop(claim.tp, None)
         self._move(moves, finished, {})
-        if sought:
-            for before, position in positions.items():
-                self.delivered.sought(before, position)
 
     def _move(self, moves: list[Move], finished: Mapping[TopicPartition, Place], returned: Mapping[Claim, Claim]) -> None:
         """Replace claims by their successors. `returned` has the successors whose returned records are not finished yet."""
