@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pykafka4.core import INFINITY, Failed, Outcome, Reply, Request, Transitions
 from pykafka4.core.network.answered import Answered
+from pykafka4.core.network.flight import Flight
 from pykafka4.core.network.secret_filter import SecretFilter
 from pykafka4.errors import (
     AuthenticationError,
@@ -44,7 +45,6 @@ FIRST_ASKED = 4  # version of the first ApiVersions request
 MAX_CORRELATION = 0x7FFF_FFFF
 UNSUPPORTED = BY_NAME["UNSUPPORTED_VERSION"].code
 BEFORE_0_11 = 3  # the highest Fetch of brokers whose only record formats are the old ones
-NEARLY_LATE = 0.75  # of its time-out: a broker that waited for its replicas without success took 80 %, as it would for the next requests
 LONGEST_MUTE = 300.0  # seconds; brokers throttle for less, and a corrupt response must not stop a connection for days
 # Before these versions (KIP-219, Kafka 2.0) a broker that throttles delays the response itself. APIs that are missing here never did.
 FIRST_TO_MUTE = {
@@ -108,26 +108,6 @@ def usable(theirs: tuple[int, int], api_key: int) -> tuple[int, int] | None:
         return None
     low, high = max(ours.lo, theirs[0]), min(ours.hi, theirs[1])
     return (low, high) if low <= high else None
-
-
-class Flight:
-    """A request whose bytes were handed out, and its version."""
-
-    __slots__ = ("correlation_id", "deadline", "patience", "request", "version", "written_at")
-
-    def __init__(self, request: Request, version: int, correlation_id: int, written_at: float) -> None:
-        self.request, self.version, self.correlation_id, self.written_at = request, version, correlation_id, written_at
-        waited = 0.0 if request.asked_at is None else written_at - request.asked_at
-        self.deadline = request.deadline + waited  # the time to respond starts when it is written
-        self.patience = self.deadline - written_at
-
-    def was_nearly_late(self, now: float) -> bool:
-        """Whether a response at `now` took most of the request's time-out."""
-        return self.deadline - now < (1 - NEARLY_LATE) * self.patience
-
-    def restart_time(self, now: float) -> None:
-        """The broker has responded to an earlier request: only now it processes the next one, however long ago that was written."""
-        self.deadline = max(self.deadline, now + self.patience)
 
 
 class Connection:
