@@ -79,7 +79,7 @@ class General:
         self._heaps: dict[str, Takers] = {}  # by topic; topics with the same members share one
         self._heaps_of: dict[str, list[Takers]] = {name: [] for name in self._subscribed}
         self._share_heaps()
-        self._near: dict[tuple[Takers, frozenset[str]], Takers] = {}  # those of the members with a rack among these, or without a rack
+        self._near: dict[tuple[Takers, frozenset[str]], Takers] = {}  # by rack set: the members with a rack in the set, or without a rack
         self._moves = Movements()
         self._movable = [topic for topic, takers in self._takers.items() if len(takers) > 1]
         self._uneven: str | None = None  # a topic with a partition that moves, if that is known

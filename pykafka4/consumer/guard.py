@@ -40,7 +40,7 @@ class Steps(Protocol):
     changing: bool  # during such a step, and after one that an exception has left in the middle
 
     def recover(self) -> None:
-        """Go back to what was handed out, and clear `changing`."""
+        """Go back to the records that polls have returned, and clear `changing`."""
 
 
 class Use:

@@ -36,8 +36,8 @@ class ConsumerHandle(Handle):
 
         `listener` has at least one of the methods on_partitions_assigned, on_partitions_revoked, on_partitions_lost; each is called with a
         list of TopicPartitions. Without on_partitions_lost, on_partitions_revoked is called instead.
-        Raises ConfigError without a group_id, for a topic of which partitions are assigned by `assign`, for what is no regular expression,
-        and for one that could take exponential time.
+        Raises ConfigError without a group_id, for a topic of which partitions are assigned by `assign`, for a text that is no regular
+        expression, and for one that could take exponential time.
         """
         if unknown:
             refuse_keywords(f"{self._name}.subscribe", unknown)

@@ -111,7 +111,7 @@ class PollingSession(Attachment[M]):
         self.signal.notify()
 
     def drain(self, timeout: float) -> None:
-        """At interpreter exit: store what is finished, leave the group. The last list does not count as processed."""
+        """At interpreter exit: store the offsets of finished records, leave the group. The last list does not count as processed."""
         self.close(timeout, failed=True)
 
     @staticmethod
