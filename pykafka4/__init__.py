@@ -14,6 +14,7 @@ Modules; each line imports only from lines below it:
     net/            the loop thread, sockets, TLS, proxies, the application's callables for SASL, locks
     core/           the machines without I/O: connections, metadata, producing, fetching, groups
     wire/           requests, responses and record batches as bytes
+    bounds          the two ends of a bounded read, as one offset range per partition
     misuse          errors for wrong calls, with the correct use
     options/        options: types, checks, defaults
     other_clients/  names and properties of other Kafka clients
