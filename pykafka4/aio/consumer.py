@@ -92,7 +92,7 @@ class Consumer(ConsumerHandle):
         """
         if unknown:
             refuse_keywords("aio.Consumer.poll", unknown)
-        return await self._session.next_list(timeout, max_records)
+        return await self._session.next_list(timeout, max_records, self._session.records)
 
     async def extend_lease(self, seconds: float) -> None:
         """Work on the records in hand beyond max_poll_interval_ms. See pykafka4.Consumer.extend_lease."""
@@ -269,7 +269,7 @@ async def _records(session: TaskConsumerSession, iteration: Iteration) -> AsyncG
     del records
     try:
         while True:
-            for record in await session.next_list(None, None, session.reader.take_one_by_one, iteration):
+            for record in await session.next_list(None, None, session.one_by_one, iteration):
                 yield record
     except GeneratorExit:
         raise
@@ -296,4 +296,5 @@ class Batches:
         return lists._iteration.follow(lists)
 
     async def __anext__(self) -> list[Record]:
-        return await self._session.next_list(self._timeout, self._max_records, None, self._iteration)
+        session = self._session
+        return await session.next_list(self._timeout, self._max_records, session.records, self._iteration)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from operator import length_hint
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pykafka4.aio.guard import Holder, TaskGuard
 from pykafka4.aio.tasks import Home
 from pykafka4.aio.waits import TaskWaits, run
 from pykafka4.client.client import Client
-from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, check_limit, check_timeout
+from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, check_timeout
 from pykafka4.consumer.guard import Iteration, call
+from pykafka4.consumer.reading.forms import Form
 from pykafka4.consumer.selection import Run
 from pykafka4.consumer.session import ConsumerSession
 from pykafka4.core import INFINITY
@@ -25,9 +26,10 @@ from pykafka4.core.consumer.machine import CLOSING
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.net import system
 from pykafka4.records import OffsetAndMetadata, TopicPartition
-from pykafka4.wire.records.hot import Record
 
 __all__ = ["TaskConsumerSession"]
+
+T = TypeVar("T")
 
 SLICE_SECONDS: Final = 0.001  # how long a poll may decode, and how long tasks that only poll may keep others waiting
 FIRST_SLICE: Final = 256  # records, until it is known how many take that long
@@ -46,7 +48,7 @@ class TaskConsumerSession(ConsumerSession):
         self.home = Home("aio.Consumer")
         super().__init__(client, None, options)
         self._now = self.runtime.loop.now
-        self._slice = FIRST_SLICE  # as many records as were decoded within SLICE_SECONDS
+        self._slices: dict[type[Form[Any]], int] = {}  # as many records as were decoded within SLICE_SECONDS
         self._turned = -INFINITY  # when other tasks could run last
         self._ending: asyncio.Task[None] | None = None  # the close
         self._detached_run: Run | None = None  # a run whose listener is not called, as this consumer is closed without its event loop
@@ -74,31 +76,26 @@ class TaskConsumerSession(ConsumerSession):
     # ---------------------------------------------------------------- polling
 
     @call
-    async def next_list(
-        self,
-        timeout: float | None,
-        max_records: int | None,
-        take: Callable[[int], Iterable[Record]] | None = None,
-        iteration: Iteration | None = None,
-    ) -> list[Record]:
+    async def next_list(self, timeout: float | None, most: int | None, form: Form[T], iteration: Iteration | None = None) -> T:
         """See aio.Consumer.poll."""
-        limit, take = check_limit(max_records, self.config.max_poll_records), take or self.reader.take
-        timeout = check_timeout(timeout)
+        limit, timeout = form.limit(most), check_timeout(timeout)
         self.enter()
         if self.guard.in_listener():
-            raise KafkaError(f"poll must not be called inside {self.waits.method}: the running poll continues when the listener returns")
+            raise KafkaError(
+                f"{form.call} must not be called inside {self.waits.method}: the running poll continues when the listener returns"
+            )
         reader = self.reader
         holder: Holder | None = None
         try:
-            with self.guard.exclusive("poll") as holder:
+            with self.guard.exclusive(form.call) as holder:
                 await self._let_others_run(iteration)
                 self._begin_poll(holder.task, iteration)
-                records = await self._await_records(INFINITY if timeout is None else self._now() + timeout, limit, take)
+                records = await self._await_records(INFINITY if timeout is None else self._now() + timeout, limit, form)
                 self._woken = False
                 reader.leave()
             # As in ConsumerSession.poll; behind the block, whose end Ctrl-C may interrupt.
             reader.handed, reader.changing = reader.taken, False
-            return records  # type: ignore[return-value]
+            return records
         except BaseException:
             if holder is not None and (self.guard.holds(holder) or self.guard.unused()) and reader.idle is None:
                 reader.leave()
@@ -114,7 +111,7 @@ class TaskConsumerSession(ConsumerSession):
                     break
                 await asyncio.sleep(0)
 
-    async def _await_records(self, deadline: float, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
+    async def _await_records(self, deadline: float, limit: int, form: Form[T]) -> T:
         """As `_wait_for_records`."""
         reader = self.reader
         while True:
@@ -123,24 +120,25 @@ class TaskConsumerSession(ConsumerSession):
                 if reader.events:
                     await run(self._handle_events())
                     self.check()
-            if length_hint(records := self._take_slice(limit, take)):
+            if (records := self._take_slice(limit, form)) is not None:
                 return records
             left = deadline - self._now()
             if left <= 0 or self._woken:
-                return []
+                return form.nothing()
             await run(self.waits.until(self._has_news, self._pause(left)))
             self._turned = self._now()
             self.check()
 
-    def _take_slice(self, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
+    def _take_slice(self, limit: int, form: Form[T]) -> T | None:
         """Up to `limit` records, or as many as can be decoded in about SLICE_SECONDS."""
-        most, began = min(limit, self._slice), self._now()
-        records = self._take(most, take)
-        count, seconds = length_hint(records), self._now() - began
+        usual = self._slices.get(type(form), FIRST_SLICE)
+        most, began = min(limit, usual), self._now()
+        records = self._take(most, form)
+        count, seconds = 0 if records is None else length_hint(records), self._now() - began
         if seconds > SLICE_SECONDS:
-            self._slice = max(LEAST_SLICE, int(most * SLICE_SECONDS / seconds))
-        elif count == self._slice and seconds < SLICE_SECONDS / 2:
-            self._slice *= 2
+            self._slices[type(form)] = max(LEAST_SLICE, int(most * SLICE_SECONDS / seconds))
+        elif count == usual and seconds < SLICE_SECONDS / 2:
+            self._slices[type(form)] = usual * 2
         return records
 
     # ---------------------------------------------------------------- other calls that wait

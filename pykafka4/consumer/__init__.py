@@ -124,7 +124,7 @@ class Consumer(ConsumerHandle):
         """
         if unknown:
             refuse_keywords("Consumer.poll", unknown)
-        return self._session.poll(timeout, max_records)
+        return self._session.poll(timeout, max_records, self._session.records)
 
     def extend_lease(self, seconds: float) -> None:
         """Work on the records in hand for up to `seconds` from now, beyond max_poll_interval_ms, without losing the partitions.
@@ -149,7 +149,7 @@ class Consumer(ConsumerHandle):
     def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> Iterator[list[Record]]:
         """An endless loop over the lists that `poll` returns; also empty ones, so that the loop body runs regularly."""
         # Not a generator: Ctrl-C between the return of `poll` and the `yield` would lose the list.
-        poll = partial(self._session.poll, timeout, max_records)
+        poll = partial(self._session.poll, timeout, max_records, self._session.records)
         poll.__dict__["consumer"] = self  # the loop may have the only reference to it
         return iter(poll, None)
 

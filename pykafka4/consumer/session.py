@@ -12,19 +12,19 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from operator import length_hint
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
 from pykafka4.client.attachment import SHORT, read_config
 from pykafka4.client.client import Client
-from pykafka4.consumer.arguments import Partitions, as_partitions, check_limit, check_timeout
+from pykafka4.consumer.arguments import Partitions, as_partitions, check_timeout
 from pykafka4.consumer.assignment import Assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, Iteration, call
 from pykafka4.consumer.polling_session import PollingSession
+from pykafka4.consumer.reading.forms import Form, ListForm, LoopForm
 from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.selection import Run, Selection
 from pykafka4.consumer.transactional import TransactionalReads
@@ -40,6 +40,8 @@ from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
 
 __all__ = ["ConsumerSession"]
+
+T = TypeVar("T")
 
 
 @attrs.define(eq=False)
@@ -76,6 +78,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         super().__init__()
         config = self.config
         self.reader = Reader(self.runtime.loop.now, self.signal.notify, self._reseek, config.client_id, config.max_decompressed_bytes)
+        self.records, self.one_by_one = ListForm(config.max_poll_records), LoopForm(config.max_poll_records)
         self.guard = self._new_guard()
         self.waits = self._new_waits()
         self.selection = Selection()
@@ -133,29 +136,22 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
 
     def _next_list(self, iteration: Iteration) -> Iterator[Record]:
         try:
-            return self.poll(None, None, self.reader.take_one_by_one, iteration)  # type: ignore[return-value]
+            return self.poll(None, None, self.one_by_one, iteration)
         except BaseException as error:
             return Failed(error)
 
     @call
-    def poll(
-        self,
-        timeout: float | None = 1.0,
-        max_records: int | None = None,
-        take: Callable[[int], Iterable[Record]] | None = None,
-        iteration: Iteration | None = None,
-    ) -> list[Record]:
+    def poll(self, timeout: float | None, most: int | None, form: Form[T], iteration: Iteration | None = None) -> T:
         """See Consumer.poll. One function: Ctrl-C between the return of an inner function and its own return would lose the list."""
-        limit, take = check_limit(max_records, self.config.max_poll_records), take or self.reader.take
-        timeout = check_timeout(timeout)
-        if not self.guard.enter("poll"):
+        limit, timeout = form.limit(most), check_timeout(timeout)
+        if not self.guard.enter(form.call):
             if method := self.assignment.listener_method:
-                raise KafkaError(f"poll must not be called inside {method}: the running poll continues when the listener returns")
-            raise self.guard.refusal("poll")
+                raise KafkaError(f"{form.call} must not be called inside {method}: the running poll continues when the listener returns")
+            raise self.guard.refusal(form.call)
         reader, guard = self.reader, self.guard
         try:
             self._begin_poll(system.current_thread(), iteration)
-            records = self._wait_for_records(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit, take)
+            records = self._wait_for_records(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit, form)
             self._woken = False
             reader.leave()
             # No call from here to the return: no signal handler runs, so the records are handed out exactly if the caller gets them.
@@ -163,7 +159,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             guard.busy = {}
             if guard.closing:  # then no poll follows, and nothing of this list is committed
                 self.signal.notify()
-            return records  # type: ignore[return-value]
+            return records
         except BaseException:  # including Ctrl-C: the next call finds the reader `changing` if something was decoded
             if reader.idle is None:  # a poll that was refused shows no progress: the member's lease ends
                 reader.leave()
@@ -185,38 +181,38 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             self.runtime.loop.wake()
             reader.loop_wanted = False
 
-    def _wait_for_records(self, deadline: float, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
+    def _wait_for_records(self, deadline: float, limit: int, form: Form[T]) -> T:
         """All the waiting of a poll: until there are records, the time is over or `wakeup` was called."""
-        while not length_hint(records := self._take_records(limit, take)):
+        while (records := self._take_records(limit, form)) is None:
             left = deadline - self.runtime.loop.now()
             if left <= 0 or self._woken:
-                return []
+                return form.nothing()
             self.signal.wait(self._has_news, self._pause(left))
             self.check()
         return records
 
-    def _take_records(self, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
+    def _take_records(self, limit: int, form: Form[T]) -> T | None:
         """Handle the events, then take the records that are there. Never waits: `_has_news` says when to call it again."""
         if self.reader.ready:
             self.reader.drain()
             if self.reader.events:
                 at_once(self._handle_events())
-        return self._take(limit, take)
+        return self._take(limit, form)
 
-    def _take(self, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
+    def _take(self, limit: int, form: Form[T]) -> T | None:
         """Take the records that are there, after the events were handled."""
         if self.assignment.last_commit is not None:
             if self.assignment.alone() > 0:
-                return ()
+                return None
         elif self.reader.fatal is not None or self.reader.notices:
             self._raise_errors()
         try:
-            records = take(limit)
+            records = self.reader.take(form, limit)
         except KafkaError:  # of one partition: the others need room
             self.reader.relieve()
             self._fetch_more()
             raise
-        if not length_hint(records):
+        if records is None:
             self.reader.relieve()
         if self.guard.closing:  # `drain` may have cleared the interrupt of the close, which takes the rest out of a running loop's list
             self.reader.interrupt()

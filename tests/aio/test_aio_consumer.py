@@ -442,7 +442,7 @@ def test_a_poll_decodes_for_about_a_millisecond(server: ModelServer, monkeypatch
             def slow(limit: int, how: Any) -> Any:
                 nonlocal clock
                 records = take(limit, how)
-                clock += len(records) * seconds  # type: ignore[arg-type]
+                clock += len(records or ()) * seconds  # type: ignore[arg-type]
                 return records
 
             monkeypatch.setattr(session, "_take", slow)

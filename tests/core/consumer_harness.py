@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
+from pykafka4.consumer.reading.forms import Form, ListForm, LoopForm
 from pykafka4.consumer.reading.reader import Reader
 from pykafka4.core import Failed, Job, Outcome, Reply, Request
 from pykafka4.core.consumer.machine import ConsumerMachine
@@ -221,15 +222,21 @@ class Polling:
         """`Consumer.poll(0)`, but for listeners and waiting."""
         self.enter()
         try:
-            records = self.reader.take(limit)
+            records = self.take(limit)
         finally:
             self.reader.leave()
         return self.hand_out(records)
 
+    def take(self, limit: int, form: Form[Any] | None = None) -> Any:
+        """What `Reader.take` returns, or the result of a poll without records."""
+        form = ListForm(500) if form is None else form
+        records = self.reader.take(form, limit)
+        return form.nothing() if records is None else records
+
     def loop(self, limit: int = 500) -> Any:
         """An iterator as a `for` loop gets it from one poll."""
         self.enter()
-        iterator = self.reader.take_one_by_one(limit)
+        iterator = self.take(limit, LoopForm(500))
         self.reader.leave()
         return self.hand_out(iterator)
 

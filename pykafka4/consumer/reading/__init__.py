@@ -2,6 +2,7 @@
 
 Modules; each line imports only from lines below it:
     reader        returns records from `poll`; seek, pause and revocation: drops fetched data, and has it fetched again
+    forms         the forms of what polls return: lists of records, columns
     cursors       the places behind returned, and behind finished records
     fetch_buffer  a container: chunks and markers that wait for `poll`; `reader` decides which are dropped
     delivered     records that the application has and no transaction has committed

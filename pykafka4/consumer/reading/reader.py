@@ -14,25 +14,27 @@ the consumer during a step is refused: `changing` tells the guard.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from typing import Any, TypeVar, cast
 
 from pykafka4.consumer.reading.cursors import IN_LOOP, Cursors, HandedOut
 from pykafka4.consumer.reading.delivered import DeliveredOffsets
 from pykafka4.consumer.reading.fetch_buffer import FetchBuffer
+from pykafka4.consumer.reading.forms import Form
 from pykafka4.consumer.reading.notices import Notices, subject_of
 from pykafka4.core import INFINITY
 from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Move, Place, Since, Start, Subscribed, Trouble, Truncated
 from pykafka4.errors import ConfigError, CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
-from pykafka4.wire.records.hot import Chunk, Record, RecordIterator
+from pykafka4.wire.records.hot import Chunk
 
 __all__ = ["Reader"]
 
 log = get_log("pykafka4.consumer")
 
+T = TypeVar("T")
 Step = TypeVar("Step", bound=Callable[..., Any])
 
 
@@ -114,7 +116,7 @@ class Reader(Cursors):
 
     def interrupt(self) -> None:
         """Have a `for` loop request its next list before its next record. May be called on any thread."""
-        self._urgent = True  # before reading the iterator: `take_one_by_one` sets that first and reads this afterwards
+        self._urgent = True  # before reading the iterator: `_taken` sets that first and reads this afterwards
         if (iterator := self.taken.iterator) is not None:
             iterator.stopped = True
 
@@ -174,43 +176,43 @@ class Reader(Cursors):
             del arrivals[0]  # last, as nothing else has the item; together with the next line
             self._arrived += size
 
-    def take(self, limit: int) -> list[Record]:
-        """Up to `limit` records. Raises an error once the records before it were returned.
+    def take(self, form: Form[T], limit: int) -> T | None:
+        """Up to `limit` records in this form; None if there are none. Raises an error once the records before it were returned.
 
         Records are not handed out before the poll stores `taken` in `handed`, and sets `changing` to False, immediately before it returns.
+        The list of a `for` loop ends early when an event arrives.
         """
         self.changing = True
-        handed = self.handed
-        if handed.has_rest:
-            iterator = self._go_on(handed)
-            iterator.given = min(limit, len(iterator.records))
-            self.taken = HandedOut(handed.places, iterator)
-            return iterator.records[:limit]
-        if handed.iterator is not None:  # a seek or a revocation during this poll may have removed the rest of a loop's list
+        if self.handed.has_rest:
+            going_on = form.go_on(self.handed, limit)
+            if going_on is not None:
+                return self._taken(*going_on)
+            self._fetch_again(self.handed.left(self.claims.values()))
+        if self.handed.iterator is not None:  # a seek or a revocation during this poll may have removed the rest of a loop's list
             self.finish()
-        out: list[Record] = []
+        form.begin(limit)
         places: dict[Claim, Place] = {}
         self._room = self._max_bytes
         try:
             while (item := self._buffer.first) is not None:
-                if not TAKE[item.__class__](self, item, out, places, limit):
+                if not TAKE[item.__class__](self, item, form, places):
                     break
         except KafkaError:
             self._return_nothing(places)
             raise
-        if out:
-            self.taken = HandedOut(places)
-        else:
-            self._return_nothing(places)
-        return out
+        if len(form):
+            return self._taken(*form.finish(places))
+        self._return_nothing(places)
+        return None
 
-    def _go_on(self, handed: HandedOut) -> RecordIterator:
-        """An iterator over the rest of a loop's list. A `for` loop that goes on with the last one asks for its next list first."""
-        assert handed.iterator is not None
-        handed.iterator.stopped = True
-        iterator = RecordIterator(handed.rest)  # without the finished record before: a loop would count it as the one in hand
-        iterator.stopped = True
-        return iterator
+    def _taken(self, out: T, taken: HandedOut) -> T:
+        self.taken = taken
+        if taken.held == IN_LOOP:
+            assert taken.iterator is not None
+            taken.iterator.stopped = False
+            if self._urgent:
+                taken.iterator.stopped = True
+        return out
 
     def _return_nothing(self, places: dict[Claim, Place]) -> None:
         """Positions moved without records, over a gap: there is nothing to be finished first."""
@@ -218,51 +220,31 @@ class Reader(Cursors):
         self.finish()
         self.changing = False
 
-    def _decode(self, chunk: Chunk, out: list[Record], places: dict[Claim, Place], limit: int) -> bool:
-        """Decode from `chunk`; returns whether to continue with the next."""
+    def _take_chunk(self, chunk: Chunk, form: Form[Any], places: dict[Claim, Place]) -> bool:
+        """Have the form collect records of `chunk`; returns whether to continue with the next."""
         claim: Claim = chunk.serial
-        before = len(out)
         epoch = places[claim][1] if claim in places else claim.epoch
         try:
-            chunk.decode(out, limit - before, self._room)
+            added = form.add(chunk, self._room)
         except (CorruptRecord, RecordTooLarge, ConfigError) as error:
             places[claim] = (chunk.position, epoch)
-            if out:
+            if len(form):
                 return False
             if isinstance(error, ConfigError):  # a codec is missing: when it has been installed, reading goes on
                 self._fetch_again([claim])
             else:
                 self._buffer.block(claim, Trouble(claim, error.again()))
             raise
-        if len(out) > before:
-            epoch = out[-1].leader_epoch
-            self.delivered.add(claim.tp, out[before].offset, out[-1].offset)
+        if added is not None:
+            first, last, epoch = added
+            self.delivered.add(claim.tp, first, last)
         if chunk.exhausted:
             if chunk.last_leader_epoch >= 0:
                 epoch = chunk.last_leader_epoch  # of a marker behind the last record, for example
             self._buffer.pop(claim)
         places[claim] = (chunk.position, epoch)
         self._room -= chunk.decoded
-        return len(out) < limit and self._room > 0  # a chunk that stopped before a corrupt batch raises at the next call
-
-    def take_one_by_one(self, limit: int) -> Iterator[Record]:
-        """As `take`, for a `for` loop, which has one current record. Records that it leaves are returned by the next call of either.
-
-        The list ends early when an event arrives.
-        """
-        handed = self.handed
-        if handed.has_rest:
-            self.changing = True
-            iterator, places = self._go_on(handed), handed.places
-        elif records := self.take(limit):
-            iterator, places = RecordIterator(records), self.taken.places
-        else:
-            return iter(records)
-        self.taken = HandedOut(places, iterator, IN_LOOP)
-        iterator.stopped = False
-        if self._urgent:
-            iterator.stopped = True
-        return iterator
+        return self._room > 0 and not form.full  # a chunk that stopped before a corrupt batch raises at the next call
 
     def next_offset(self, tp: TopicPartition) -> int | None:
         """The offset of the next record of `tp`; None until it is known. Raises the error that prevents that."""
@@ -339,7 +321,7 @@ class Reader(Cursors):
         for claim in claims:
             first = self._buffer.first_of(claim) if claim.position is None else None
             if first.__class__ is Located:
-                self._take_located(first, [], {}, 0)
+                self._reach(first)
 
     @_step
     def purge(self, claims: Iterable[Claim]) -> None:
@@ -497,16 +479,21 @@ class Reader(Cursors):
 
     # ---------------------------------------------------------------- markers at the head of the buffer
 
-    def _take_located(self, located: Located, out: list[Record], places: dict[Claim, Place], limit: int) -> bool:
+    def _take_located(self, located: Located, form: Form[Any], places: dict[Claim, Place]) -> bool:
+        """Records of the claim before the marker are returned first, in a list of their own: see `_reach`."""
+        if len(form) and located.claim in places:
+            return False
+        places.pop(located.claim, None)  # over a gap
+        self._reach(located)
+        return True
+
+    def _reach(self, located: Located) -> None:
         """A start offset (committed, or from the reset policy) counts as reached, so that it is committed even without records.
 
         In a recreated topic, and after a reset to a lower offset, progress restarts there: the offset before must not be committed any
-        more. Therefore records of the claim before the marker are returned first, in a list of their own.
+        more.
         """
         claim = located.claim
-        if out and claim in places:
-            return False
-        places.pop(claim, None)  # over a gap
         anew = claim.followed != located.recreated
         if anew:
             self.delivered.sought(claim, claim.position)  # no transaction can contain the records before, or their offsets
@@ -516,10 +503,9 @@ class Reader(Cursors):
         claim.position, claim.epoch = located.offset, located.epoch
         claim.followed = located.recreated  # last: until here its places may be of the former topic
         self._buffer.pop(claim)
-        return True
 
-    def _take_trouble(self, trouble: Trouble, out: list[Record], places: dict[Claim, Place], limit: int) -> bool:
-        if out:
+    def _take_trouble(self, trouble: Trouble, form: Form[Any], places: dict[Claim, Place]) -> bool:
+        if len(form):
             return False
         claim = trouble.claim
         assert claim is not None
@@ -533,9 +519,9 @@ class Reader(Cursors):
             self._buffer.block(claim, trouble)
         raise trouble.error.again()
 
-    def _take_truncated(self, truncated: Truncated, out: list[Record], places: dict[Claim, Place], limit: int) -> bool:
+    def _take_truncated(self, truncated: Truncated, form: Form[Any], places: dict[Claim, Place]) -> bool:
         claim = truncated.claim
-        if out:
+        if len(form):
             return False
         if claim in places:  # over a gap
             claim.position, claim.epoch = places.pop(claim)
@@ -566,8 +552,8 @@ ARRIVE: Mapping[type, Callable[[Reader, Any], None]] = {
     Ended: Reader._arrive_event,
     Subscribed: Reader._arrive_subscribed,
 }
-TAKE: Mapping[type, Callable[[Reader, Any, list[Record], dict[Claim, Place], int], bool]] = {
-    Chunk: Reader._decode,
+TAKE: Mapping[type, Callable[[Reader, Any, Form[Any], dict[Claim, Place]], bool]] = {
+    Chunk: Reader._take_chunk,
     Located: Reader._take_located,
     Trouble: Reader._take_trouble,
     Truncated: Reader._take_truncated,

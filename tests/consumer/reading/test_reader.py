@@ -79,7 +79,7 @@ def test_records_of_an_interrupted_poll_are_fetched_again(harness: ReaderHarness
     chunks = [harness.put(0, 2), harness.put(2, 4), harness.put(6, 2)]
     assert offsets(harness.poll(1)) == [0]
     harness.enter()
-    assert offsets(harness.reader.take(3)) == [1, 2, 3]  # KeyboardInterrupt comes here
+    assert offsets(harness.take(3)) == [1, 2, 3]  # KeyboardInterrupt comes here
     assert harness.poll() == []
     assert (harness.finished(), harness.reached()) == (1, 1)
     assert [start for _, _, start in harness.seeks] == [1]
@@ -93,7 +93,7 @@ def test_the_rest_of_a_loops_list_is_fetched_again_after_an_interrupted_poll(har
     cursor = harness.loop()
     assert [next(cursor).offset for _ in range(2)] == [0, 1]
     harness.enter()
-    assert offsets(harness.reader.take(3)) == [2, 3, 4]  # KeyboardInterrupt comes here
+    assert offsets(harness.take(3)) == [2, 3, 4]  # KeyboardInterrupt comes here
     assert harness.poll() == list(cursor) == []
     assert (harness.finished(), [start for _, _, start in harness.seeks]) == (2, [2])
     harness.put(2, 4)

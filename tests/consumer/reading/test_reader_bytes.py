@@ -41,4 +41,4 @@ def test_a_poll_returns_one_record_that_is_larger_than_the_limit() -> None:
 def test_a_poll_after_an_interrupted_one_has_the_whole_limit(harness: ReaderHarness) -> None:
     harness.poll(1)
     harness.reader.enter()
-    assert len(harness.reader.take(500)) == 4
+    assert len(harness.take(500)) == 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pykafka4.consumer.reading.forms import LoopForm
 from pykafka4.core.subscription import Assigned, Ended, Ending, Lasting, Trouble
 from pykafka4.errors import KafkaError
 from tests.consumer.reader_harness import ReaderHarness, offsets
@@ -160,9 +161,9 @@ def test_an_event_that_arrives_while_a_list_is_made_ends_it_too(harness: ReaderH
     harness.put(0, 5)
     harness.enter()
     harness.reader.put(Ended((), Ending.REVOKED))
-    assert list(harness.hand_out(harness.reader.take_one_by_one(500))) == []
+    assert list(harness.hand_out(harness.take(500, LoopForm(500)))) == []
     harness.reader.drain()
-    assert offsets(harness.reader.take_one_by_one(500)) == [0, 1, 2, 3, 4]
+    assert offsets(harness.take(500, LoopForm(500))) == [0, 1, 2, 3, 4]
 
 
 def test_in_a_loop_the_position_is_that_of_the_next_record_of_its_list(harness: ReaderHarness) -> None:

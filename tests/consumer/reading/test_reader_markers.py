@@ -6,6 +6,7 @@ import traceback
 
 import pytest
 
+from pykafka4.consumer.reading.forms import LoopForm
 from pykafka4.consumer.reading.notices import DENIED_AGAIN
 from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Lasting, Located, Start, Trouble, Truncated
 from pykafka4.errors import AuthorizationError, CorruptRecord, KafkaError, LogTruncated, broker_error
@@ -156,7 +157,7 @@ def test_an_offset_found_while_a_poll_waits_is_finished_at_once(harness: ReaderH
     harness.reader.enter()
     harness.reader.put(Located(harness.claims[0], 90, 3))
     harness.reader.drain()
-    assert list(harness.reader.take_one_by_one(10)) == []
+    assert list(harness.take(10, LoopForm(500))) == []
     assert harness.reader.progress()[tp(0)] == (90, 3)
 
 

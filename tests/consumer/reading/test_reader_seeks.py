@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pykafka4.consumer.reading.forms import Form, ListForm, LoopForm
 from pykafka4.consumer.reading.reader import Reader
 from pykafka4.core.subscription import Claim, Start
 from pykafka4.records import TopicPartition
@@ -137,18 +138,18 @@ def test_records_a_loop_left_are_not_finished_when_their_partition_goes(harness:
     assert harness.reader.settle()[tp(0)][0] == 2
 
 
-@pytest.mark.parametrize("take", [Reader.take, Reader.take_one_by_one])
-def test_a_poll_that_waits_goes_on_after_a_revocation_took_the_rest_of_a_list(take: Any) -> None:
+@pytest.mark.parametrize("form", [ListForm(500), LoopForm(500)])
+def test_a_poll_that_waits_goes_on_after_a_revocation_took_the_rest_of_a_list(form: Form[Any]) -> None:
     harness = ReaderHarness(2)
     harness.put(0, 3)
     next(harness.loop())
     harness.reader.enter()
     harness.reader.drain()
     harness.reader.release([harness.claims[0]])
-    assert not list(take(harness.reader, 500))
+    assert not list(harness.take(500, form))
     harness.put(0, 2, partition=1)
     harness.reader.drain()
-    assert offsets(take(harness.reader, 500)) == [0, 1]
+    assert offsets(harness.take(500, form)) == [0, 1]
 
 
 def test_paused_data_is_dropped_when_it_takes_all_the_room() -> None:

@@ -143,7 +143,9 @@ def alter_a_value(patch: pytest.MonkeyPatch) -> None:
     def altered(r: Record) -> Record:
         return Record(r.topic, r.partition, r.offset, r.timestamp_ms, r.timestamp_type, r.key, r.value[:-1])
 
-    around(patch, Reader, "take", lambda original, self, limit: [altered(record) for record in original(self, limit)])
+    around(
+        patch, Reader, "take", lambda original, self, form, limit: [altered(record) for record in original(self, form, limit) or ()] or None
+    )
 
 
 def believe_a_coordinator_that_is_behind(patch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def every_commit_aborts(patch: pytest.MonkeyPatch) -> None:
 
 
 def nothing_is_handed_out(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Reader, "take", lambda self, limit: [])
+    patch.setattr(Reader, "take", lambda self, form, limit: None)
     patch.setattr(Reader, "filled", property(lambda self: bool(self.arrivals)))  # otherwise a poll would not wait
 
 
@@ -43,7 +43,7 @@ def aborted_records_are_read(patch: pytest.MonkeyPatch) -> None:
 
 
 def lists_are_turned_round(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Reader, "take", lambda original, self, limit: original(self, limit)[::-1])
+    around(patch, Reader, "take", lambda original, self, form, limit: (original(self, form, limit) or [])[::-1] or None)
 
 
 def records_are_sent_twice(patch: pytest.MonkeyPatch) -> None:

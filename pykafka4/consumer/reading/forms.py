@@ -1,0 +1,135 @@
+"""Defines the forms in which polls return records. Invariant: a form decides neither which records are returned, nor where reading goes on.
+
+`Reader.take` passes chunks to a form, one after another. Errors, markers, limits, positions and the return after Ctrl-C are in the reader:
+all forms have them in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol, TypeVar
+
+from pykafka4.consumer.arguments import check_limit
+from pykafka4.consumer.reading.cursors import IN_LOOP, HandedOut
+from pykafka4.core.subscription import Claim, Place
+from pykafka4.wire.records.hot import Chunk, Record, RecordIterator
+
+__all__ = ["Added", "Form", "ListForm", "LoopForm"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+Added = tuple[int, int, int]  # of some records of a partition: first offset, last offset, leader epoch of the last
+
+
+class Form(Protocol[T_co]):
+    """Collects the records of one poll, and makes the result of the poll. Used by the thread that polls.
+
+    A poll calls `begin`, then `add` for each chunk until the form is `full`, then `finish` if there are records. Ctrl-C can leave each of
+    these in the middle; the next poll calls `begin`.
+    """
+
+    @property
+    def call(self) -> str:
+        """The name of the consumer's method that has this form, for messages."""
+
+    def limit(self, most: int | None) -> int:
+        """How many records a poll returns, if the application asks for `most`; ConfigError for something else than a number."""
+
+    def begin(self, limit: int) -> None:
+        """Drop all records, and collect up to `limit`."""
+
+    def __len__(self) -> int:
+        """How many records there are."""
+
+    @property
+    def full(self) -> bool:
+        """Whether the poll ends, as the form takes no further record."""
+
+    def add(self, chunk: Chunk, room: int) -> Added | None:
+        """Collect the next records of `chunk` until these take `room` bytes (`chunk.decoded`); None if there is none.
+
+        Raises an error of the chunk (CorruptRecord, RecordTooLarge, ConfigError) only if it has collected nothing in this call: an error
+        behind records is raised by the next call.
+        """
+
+    def finish(self, places: Mapping[Claim, Place]) -> tuple[T_co, HandedOut]:
+        """The result of the poll, and the same for `Cursors`. `places` are behind the records."""
+
+    def go_on(self, handed: HandedOut, limit: int) -> tuple[T_co, HandedOut] | None:
+        """The same from the rest of a `for` loop's list; None if its records do not have this form: then they are fetched again."""
+
+    def nothing(self) -> T_co:
+        """The result of a poll without records."""
+
+
+class _Records(Form[T_co]):
+    """Collects records in a list."""
+
+    call = "poll"
+
+    def __init__(self, default_limit: int) -> None:
+        self._records: list[Record] = []
+        self._limit, self._default_limit = 0, default_limit
+
+    def limit(self, most: int | None) -> int:
+        return check_limit(most, self._default_limit)
+
+    def begin(self, limit: int) -> None:
+        self._records, self._limit = [], limit
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def full(self) -> bool:
+        return len(self._records) >= self._limit
+
+    def add(self, chunk: Chunk, room: int) -> Added | None:
+        records = self._records
+        before = len(records)
+        chunk.decode(records, self._limit - before, room)
+        if len(records) == before:
+            return None
+        last = records[-1]
+        return records[before].offset, last.offset, last.leader_epoch
+
+
+class ListForm(_Records[list[Record]]):
+    """The list of `poll`."""
+
+    def finish(self, places: Mapping[Claim, Place]) -> tuple[list[Record], HandedOut]:
+        records, self._records = self._records, []  # the application's from now on
+        return records, HandedOut(places)
+
+    def go_on(self, handed: HandedOut, limit: int) -> tuple[list[Record], HandedOut] | None:
+        rest = _rest_of(handed)
+        rest.given = min(limit, len(rest.records))
+        return rest.records[:limit], HandedOut(handed.places, rest)
+
+    def nothing(self) -> list[Record]:
+        return []
+
+
+class LoopForm(_Records[Iterator[Record]]):
+    """An iterator over a list, for a `for` loop, which has one current record. The loop's next call returns records that it leaves."""
+
+    def finish(self, places: Mapping[Claim, Place]) -> tuple[RecordIterator, HandedOut]:
+        iterator, self._records = RecordIterator(self._records), []
+        return iterator, HandedOut(places, iterator, IN_LOOP)
+
+    def go_on(self, handed: HandedOut, limit: int) -> tuple[RecordIterator, HandedOut] | None:
+        rest = _rest_of(handed)
+        return rest, HandedOut(handed.places, rest, IN_LOOP)
+
+    def nothing(self) -> Iterator[Record]:
+        return iter(())
+
+
+def _rest_of(handed: HandedOut) -> RecordIterator:
+    """An iterator over the rest of a loop's list. A `for` loop that goes on with the last one asks for its next list first."""
+    assert handed.iterator is not None
+    handed.iterator.stopped = True
+    iterator = RecordIterator(handed.rest)  # without the finished record before: a loop would count it as the one in hand
+    iterator.stopped = True
+    return iterator
