@@ -1,4 +1,6 @@
-"""Crashing. A consumer that kills its process at a point of its work: `python crashing.py servers setting point file topic`.
+"""Crashing. A consumer that kills its process at a point of its work: `python crashing.py options setting point file topic`.
+
+`options` are those of the client, as JSON.
 
 The topic has one partition with 20 records, and each list has 5. The second list is in hand when the process dies. The group has the name
 of the topic.
@@ -7,6 +9,7 @@ of the topic.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -81,10 +84,10 @@ class Crash:
             self.process(record.offset, record.offset)
 
 
-def main(servers: str, setting: str, point: str, file: str, topic: str) -> None:
+def main(options: str, setting: str, point: str, file: str, topic: str) -> None:
     """Consume until the crash."""
     consumer = Consumer(
-        bootstrap_servers=servers,
+        **json.loads(options),
         group_id=topic,
         auto_offset_reset="earliest",
         enable_auto_commit=setting in ("auto", "loop"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -26,7 +27,8 @@ def test_a_crash_loses_and_repeats_what_the_guide_says(server: ModelServer, make
     server.create_topic("t", 1)
     fill(server, "t", 0, numbers(0, 20))
     file = tmp_path / "processed"
-    arguments = [sys.executable, crashing.__file__, server.bootstrap_servers, SETTINGS[setting], point, str(file), "t"]
+    options = json.dumps({"bootstrap_servers": server.bootstrap_servers})
+    arguments = [sys.executable, crashing.__file__, options, SETTINGS[setting], point, str(file), "t"]
     died = subprocess.run(arguments, timeout=3 * LONG, capture_output=True, text=True, check=False)
     assert died.returncode == -signal.SIGKILL, died.stderr
     processed = {int(line) for line in file.read_text().split()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -25,7 +26,7 @@ def test_a_crash_loses_and_repeats_what_the_guide_says(cluster: Cluster, topic: 
     cluster.create_topic(topic, 1)
     produce(cluster, topic, 0, len(ALL))
     file = tmp_path / "processed"
-    arguments = [sys.executable, crashing.__file__, cluster.client["bootstrap_servers"], SETTINGS[setting], point, str(file), topic]
+    arguments = [sys.executable, crashing.__file__, json.dumps(cluster.client), SETTINGS[setting], point, str(file), topic]
     died = subprocess.run(arguments, timeout=3 * LONG, capture_output=True, text=True, check=False)
     assert died.returncode == -signal.SIGKILL, died.stderr
     processed = {int(line) for line in file.read_text().split()}
