@@ -259,7 +259,8 @@ class Consumer(ConsumerHandle):
         `executor` runs the handlers instead of own daemon threads (`workers` does not count then); it must use threads of this process.
 
         Other threads may only close the consumer meanwhile, handlers too.
-        Raises ConfigError with enable_auto_commit and inside `transaction(consumer)`, TypeError or ConfigError naming a wrong argument, and
+        Without a group_id, nothing is committed. Raises ConfigError with a group_id and enable_auto_commit, and inside
+        `transaction(consumer)`, TypeError or ConfigError naming a wrong argument, and
         what `poll` raises.
         """
         session = self._session
@@ -318,13 +319,14 @@ class Consumer(ConsumerHandle):
         Before partitions go to another member, and in `close`, up to `drain_timeout` seconds are waited for current records.
         A thread polls and commits meanwhile; `listener` runs there. It keeps the partitions, however long a record takes.
 
-        Raises ConfigError without a group_id, with enable_auto_commit, inside `transaction(consumer)`, for a wrong argument and while other
+        Without a group_id, nothing is committed, and `commit` raises ConfigError.
+        Raises ConfigError with a group_id and enable_auto_commit, inside `transaction(consumer)`, for a wrong argument and while other
         streams are open; TypeError.
         """
         session = self._session
         session.check()
         config = session.config
-        if config.enable_auto_commit:
+        if config.group_id is not None and config.enable_auto_commit:
             raise ConfigError("streams commit what is finished themselves: create the consumer with enable_auto_commit=False")
         if session.guard.lent is not None:
             raise ConfigError(f"streams was called while {session.guard.lent[1]}")

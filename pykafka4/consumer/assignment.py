@@ -77,8 +77,10 @@ class Assignment:
         names, chosen = as_subscription(
             topics, exclude, with_internal=not config.exclude_internal_topics, group_protocol=config.group_protocol
         )
-        if self._config.group_id is None:
-            raise ConfigError("subscribe needs a group_id: the group assigns the partitions; without a group use assign")
+        if config.group_id is None and chosen is not None and chosen.regex is not None:
+            raise ConfigError(
+                "SubscriptionPattern needs a group_id: the group's coordinator matches it; subscribe takes an re.Pattern as well"
+            )
         check_listener(listener)
         check_overlap(names, chosen, selection.by_hand)
         with self.guard.using("subscribe"):
@@ -113,6 +115,8 @@ class Assignment:
         attachment.check()
         if not self._selection.subscribed:
             raise ConfigError("extend_lease needs subscribe: partitions of assign are not taken away")
+        if self._config.group_id is None:
+            raise ConfigError("extend_lease needs a group_id: without a group no partitions are taken away")
         answer: Promise[str | None] = attachment.promise()
         attachment.post(lambda now: answer.set_result(attachment.machine.membership.extend_lease(now, seconds)))
         refusal = yield from self._waits.result(answer, SHORT)

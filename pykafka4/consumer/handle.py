@@ -29,6 +29,9 @@ class ConsumerHandle(Handle):
     def subscribe(self, topics: Topics = (), listener: object | None = None, exclude: Topics | None = None, **unknown: Never) -> None:
         """Read `topics` as a member of the group, instead of the topics subscribed before. The next poll joins the group.
 
+        Without a group_id, the consumer itself reads all partitions of `topics` and commits nothing. Partitions that exist at the next poll
+        begin by auto_offset_reset, later ones at their first record. `listener` is called as in a group.
+
         `topics` is a list of names, or a pattern: a text or `re.Pattern`. An item of a list is a name, unless it is an `re.Pattern`.
         A pattern means all topics, also later ones, whose whole name matches and that `exclude` does not name (a pattern, or a list
         as for `topics`). Internal topics are left out (exclude_internal_topics). New topics are noticed within metadata_max_age_ms.
@@ -36,7 +39,7 @@ class ConsumerHandle(Handle):
 
         `listener` has at least one of the methods on_partitions_assigned, on_partitions_revoked, on_partitions_lost; each is called with a
         list of TopicPartitions. Without on_partitions_lost, on_partitions_revoked is called instead.
-        Raises ConfigError without a group_id, for a topic of which partitions are assigned by `assign`, for a text that is no regular
+        Raises ConfigError for a topic of which partitions are assigned by `assign`, for a text that is no regular
         expression, and for one that could take exponential time.
         """
         if unknown:

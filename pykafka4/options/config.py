@@ -369,7 +369,7 @@ class ProducerConfig(ClientConfig):
 class ConsumerConfig(ClientConfig):
     """Options of consumers, besides those of every client."""
 
-    group_id: str | None = text(None, "Consumer group; None: no group, no commits, partitions by `assign`.")
+    group_id: str | None = text(None, "Consumer group; None: no group, no commits; `subscribe` reads all partitions of its topics.")
     group_instance_id: str | None = text(None, "Id of a static member, which may restart within session_timeout_ms without a rebalance.")
     client_rack: str | None = text(
         None, "Rack of this consumer: assignors prefer partitions with a replica in it. Records are fetched from leaders all the same."
@@ -457,6 +457,11 @@ class ConsumerConfig(ClientConfig):
             return
         for name in given(self, CLASSIC_ONLY):
             raise ConfigError(f"{name} with group_protocol='consumer': {CLASSIC_ONLY[name]}; drop it, or use group_protocol='classic'")
+
+    @property
+    def log_name(self) -> str:
+        """Begins log lines: `pykafka4: group billing`, or only the client id without a group."""
+        return self.client_id if self.group_id is None else f"{self.client_id}: group {self.group_id}"
 
     @property
     def reads_committed(self) -> bool:

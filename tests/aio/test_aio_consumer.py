@@ -707,12 +707,25 @@ def test_misuse_is_named(server: ModelServer) -> None:
                 await consumer.poll()
             with pytest.raises(ConfigError, match="max_records=0"):
                 await consumer.poll(max_records=0)
-            with pytest.raises(ConfigError, match="subscribe needs a group_id"):
-                consumer.subscribe(["t"])
             with pytest.raises(ConfigError, match="commit needs a group_id"):
                 await consumer.commit()
             with pytest.raises(ConfigError, match="timeout=-1"):
                 await consumer.close(-1)
+
+    run(main())
+
+
+def test_without_a_group_all_partitions_of_a_subscription_are_read(server: ModelServer) -> None:
+    async def main() -> None:
+        server.create_topic("t", 2)
+        for partition in range(2):
+            server.produce("t", b"x", partition=partition)
+        async with consumer_of(server) as consumer:
+            consumer.subscribe(["t"])
+            records = [*await consumer.poll(LONG)]
+            while len(records) < 2:
+                records += await consumer.poll(LONG)
+            assert consumer.assignment() == {("t", 0), ("t", 1)}
 
     run(main())
 

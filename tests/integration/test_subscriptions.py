@@ -9,7 +9,7 @@ import pytest
 
 from integration.cluster import Cluster
 from integration.waiting import Deadline
-from pykafka4 import BrokerError, Consumer, GroupError, Producer, Record, SubscriptionPattern
+from pykafka4 import BrokerError, ConfigError, Consumer, GroupError, Producer, Record, SubscriptionPattern
 from tests.integration.reading import GROUP, LONG, SECONDS, Notes, poll_until, produce, read, values
 
 pytestmark = pytest.mark.cluster
@@ -39,6 +39,28 @@ def test_topics_come_and_go_under_a_pattern_and_no_record_is_skipped(cluster: Cl
         cluster.create_topic(f"{topic}-1", 1)
         produce(cluster, f"{topic}-1", 300, 310)
         assert values(read(consumer, 10)) == list(range(300, 310))
+
+
+@pytest.mark.main_job
+def test_without_a_group_every_consumer_reads_all_partitions_also_new_ones(cluster: Cluster, topic: str) -> None:
+    """With latest: the partitions of the beginning from their end, later ones and later topics from their first record."""
+    cluster.create_topic(f"{topic}-1", 2)
+    produce(cluster, f"{topic}-1", 0, 50)
+    latest = {"auto_offset_reset": "latest", **SOON}
+    with Consumer(**cluster.client, **latest) as first, Consumer(**cluster.client, **latest) as second:
+        for consumer in (first, second):
+            consumer.subscribe(f"{topic}-.*")
+            poll_until(consumer, lambda consumer=consumer: len(consumer.assignment()) == 2)
+            assert sum(consumer.position(tp, LONG) for tp in consumer.assignment()) == 50
+        cluster.add_partitions(f"{topic}-1", 3)
+        cluster.create_topic(f"{topic}-2", 1)
+        produce(cluster, f"{topic}-1", 100, 150, partition=2)
+        produce(cluster, f"{topic}-2", 150, 200)
+        for consumer in (first, second):
+            assert values(read(consumer, 100)) == list(range(100, 200))
+            assert len(consumer.assignment()) == 4
+            with pytest.raises(ConfigError, match="group_id"):
+                consumer.commit()
 
 
 def test_internal_topics_match_only_if_they_are_wanted(cluster: Cluster, topic: str) -> None:

@@ -28,9 +28,9 @@ class Limits:
     @classmethod
     def of(cls, config: ConsumerConfig, max_in_hand: object, drain_timeout: object) -> Self:
         """Raises TypeError or ConfigError, which names the wrong argument."""
-        most, group = at_least_one(max_in_hand, "max_in_hand", 2**31 - 1), config.group_id
+        most = at_least_one(max_in_hand, "max_in_hand", 2**31 - 1)
         drain, max_poll = seconds(drain_timeout, "drain_timeout"), config.max_poll_interval_ms / 1000
-        return cls(f"{config.client_id}: group {group}", most, min(most, config.max_poll_records), drain, max_poll, group is not None)
+        return cls(config.log_name, most, min(most, config.max_poll_records), drain, max_poll, config.group_id is not None)
 
 
 def at_least_one(value: object, what: str, most: int) -> int:

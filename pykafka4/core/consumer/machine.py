@@ -15,6 +15,8 @@ from pykafka4.core.group.coordinator import GroupCoordinator
 from pykafka4.core.group.membership.classic import ClassicProtocol
 from pykafka4.core.group.membership.consumer_protocol import ConsumerProtocol
 from pykafka4.core.group.membership.membership import Application, Membership
+from pykafka4.core.group.membership.protocol import GroupProtocol
+from pykafka4.core.group.membership.without_group import WithoutGroup
 from pykafka4.core.group.reactions import Reaction
 from pykafka4.core.group.topics.discovery import Discovery
 from pykafka4.core.metadata.cluster import MISSING, Cluster
@@ -62,11 +64,17 @@ class ConsumerMachine:
         self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, (fetch_lane, network.new_lane()), random, outbox)
         discovery = Discovery(config, network, random, outbox)
         member = self.membership = Membership(config, cluster, reader, self.fetcher, self.offsets, discovery)
-        kind = ConsumerProtocol if config.group_protocol == "consumer" else ClassicProtocol
-        member.protocol = kind(config, self.coordinator, cluster, member, random, outbox, self.offsets)
+        member.protocol = self._new_protocol(member, random)
         self._next_auto = 0.0 if config.enable_auto_commit and config.group_id is not None else INFINITY
         self._auto_under_way = False
         network.refusals.listeners[self._refused_by] = None
+
+    def _new_protocol(self, member: Membership, random: Random) -> GroupProtocol:
+        config = self._config
+        if config.group_id is None:
+            return WithoutGroup(self._cluster, member)
+        kind = ConsumerProtocol if config.group_protocol == "consumer" else ClassicProtocol
+        return kind(config, self.coordinator, self._cluster, member, random, self._outbox, self.offsets)
 
     def poll(self, now: float) -> Effects:
         """Poll every part."""

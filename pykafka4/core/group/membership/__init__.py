@@ -6,6 +6,7 @@ Modules; each line imports only from lines below it:
     classic_requests   its requests: JoinGroup, SyncGroup, Heartbeat, LeaveGroup
     consumer_protocol  the consumer protocol (KIP-848): the coordinator assigns
     consumer_requests  its requests: ConsumerGroupHeartbeat
+    without_group      all partitions of the topics, for a consumer without a group
     coordinated        the common part of the protocols, also of share groups: states, heartbeats, leaving
     protocol           the interfaces between `membership` and a protocol
     states             the states of a member, and the moves of each protocol

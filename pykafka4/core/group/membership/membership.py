@@ -191,7 +191,7 @@ class Membership:
             f"max_poll_interval_ms={self._config.max_poll_interval_ms:g} exceeded: the application did not call poll or take the next "
             "record of a loop in time; raise that option, lower max_poll_records, or call extend_lease during long work"
         )
-        log.warning("%s: group %s: leaving: %s", self._config.client_id, self._config.group_id, reason)
+        log.warning("%s: leaving: %s", self._config.log_name, reason)
         return self._give_up(now, reason)
 
     def _give_up(self, now: float, reason: str) -> float:
@@ -208,14 +208,14 @@ class Membership:
         subscribed = set(self.subscription.names)
         claims = tuple(Claim(tp) for tp in dict.fromkeys(partitions) if tp.topic in subscribed)
         generation = self.protocol.generation
-        log.info("%s: group %s: generation %d, %d partitions", self._config.client_id, self._config.group_id, generation, len(claims))
+        log.info("%s: generation %d, %d partitions", self._config.log_name, generation, len(claims))
         self._claims.update((claim.tp, claim) for claim in claims)
         self._partitions.adopt(claims, Start.COMMITTED, self.subscription.fallback)
         self._application.put(Assigned(claims))
 
     def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
         """Have the application release these; records that it has not read will be read by the next owner."""
-        log.info("%s: group %s: revoking %d partitions: %s", self._config.client_id, self._config.group_id, len(partitions), reason)
+        log.info("%s: revoking %d partitions: %s", self._config.log_name, len(partitions), reason)
         claims = tuple(self._claims[tp] for tp in partitions)
         self._end(Ended(claims, Ending.REVOKED, reason, deadline if claims else INFINITY))  # without partitions nothing can be lost
 
@@ -224,7 +224,7 @@ class Membership:
         lost = set(partitions) - self.losses().keys()
         if not lost:
             return
-        log.warning("%s: group %s: lost %d partitions: %s", self._config.client_id, self._config.group_id, len(lost), reason)
+        log.warning("%s: lost %d partitions: %s", self._config.log_name, len(lost), reason)
         for ended in self._ending:
             if any(claim.tp in lost for claim in ended.claims):
                 ended.ending, ended.reason, ended.deadline = Ending.LOST, reason, INFINITY

@@ -7,7 +7,7 @@ from typing import Final
 
 from pykafka4.core import Transitions
 
-__all__ = ["CLASSIC_MOVES", "CONSUMER_MOVES", "OUT", "SHARE_MOVES", "MemberState"]
+__all__ = ["CLASSIC_MOVES", "CONSUMER_MOVES", "LONE_MOVES", "OUT", "SHARE_MOVES", "MemberState"]
 
 
 class MemberState(enum.Enum):
@@ -75,5 +75,14 @@ SHARE_MOVES: Final = Transitions(
         S.FATAL: {S.UNJOINED},
     },
     {**_MEANINGS, S.STABLE: "sends heartbeats, and acquires records of what it is assigned"},
+)
+LONE_MOVES: Final = Transitions(
+    "subscriber without a group",
+    {
+        S.UNJOINED: {S.STABLE},
+        S.STABLE: {S.REVOKING, S.UNJOINED},
+        S.REVOKING: {S.STABLE, S.UNJOINED},
+    },
+    {**_MEANINGS, S.STABLE: "reads all partitions of its topics"},
 )
 OUT: Final = (S.UNJOINED, S.LEAVING, S.FATAL)  # of the group, or about to be

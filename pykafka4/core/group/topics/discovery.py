@@ -79,7 +79,7 @@ class Discovery:
 
     def _gave_up(self, now: float, error: KafkaError) -> None:
         self._due = now + AGAIN  # other requests have the same error, and `poll` raises it if it concerns the whole client
-        log.info("%s: group %s: cannot look for topics: %s", self._config.client_id, self._config.group_id, error)
+        log.info("%s: cannot look for topics: %s", self._config.log_name, error)
 
     def _take(self, now: float, job: object, result: Any) -> None:
         """The helper's result, which may be an exception."""
@@ -88,7 +88,7 @@ class Discovery:
         self._under_way = None
         if isinstance(result, _Unusable):
             self._due = now + AGAIN
-            log.warning("%s: group %s: cannot look for topics: %s", self._config.client_id, self._config.group_id, result)
+            log.warning("%s: cannot look for topics: %s", self._config.log_name, result)
         elif isinstance(result, BaseException):
             raise result
         else:

@@ -180,9 +180,8 @@ class SubscribedTopics:
 
     def _log(self, found: Collection[str], fresh: Collection[str], gone: Collection[str]) -> None:
         log.info(
-            "%s: group %s: %d topics match %s; new: %s; no longer: %s",
-            self._config.client_id,
-            self._config.group_id,
+            "%s: %d topics match %s; new: %s; no longer: %s",
+            self._config.log_name,
             len(found),
             self.filter,
             _shortened(fresh),
@@ -223,9 +222,8 @@ class SubscribedTopics:
         elif error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION" and by_name:
             self._sizes[topic] = 0
             log.warning(
-                "%s: group %s: subscribed topic %r does not exist; it will be consumed once it is created",
-                self._config.client_id,
-                self._config.group_id,
+                "%s: subscribed topic %r does not exist; it will be consumed once it is created",
+                self._config.log_name,
                 topic,
             )
         elif refusal is not None:

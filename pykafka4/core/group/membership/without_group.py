@@ -1,0 +1,111 @@
+"""Assigns all partitions of the subscribed topics to a consumer without a group. Invariant: no request is sent, and nothing is committed.
+
+The side of a member that faces a coordinator (`protocol.GroupProtocol`), for a consumer that has none: the metadata takes the place of the
+assignment. A partition that appears in the metadata is assigned, one whose topic leaves the subscription is revoked.
+"""
+
+from __future__ import annotations
+
+from pykafka4.core import INFINITY
+from pykafka4.core.group.membership.protocol import Assignee
+from pykafka4.core.group.membership.states import LONE_MOVES, MemberState
+from pykafka4.core.group.reactions import Reaction
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.subscription import MemberIdentity
+from pykafka4.errors import KafkaError
+from pykafka4.records import TopicPartition
+
+__all__ = ["WithoutGroup"]
+
+S = MemberState
+
+
+class WithoutGroup:
+    """The reader of all partitions of the subscribed topics."""
+
+    is_known = False  # no coordinator knows this consumer
+    error: KafkaError | None = None
+    identity: MemberIdentity | None = None
+    member_id = ""
+    generation = -1
+
+    def __init__(self, cluster: Cluster, assignee: Assignee) -> None:
+        self._cluster, self._assignee = cluster, assignee
+        self.state = S.UNJOINED
+        self._revoking: set[TopicPartition] = set()  # the application has to release them
+        self._seen: tuple[int, tuple[str, ...]] | None = None  # version of the metadata and topics at the last comparison
+
+    @property
+    def is_out(self) -> bool:
+        """See `GroupProtocol`."""
+        return self.state is S.UNJOINED
+
+    def join(self, now: float) -> float:
+        """Take all partitions as soon as every topic is looked up: the first assignment is complete."""
+        if all(map(self._looked_up, self._assignee.subscription.names)):
+            self._move(S.STABLE)
+            self._assignee.assigned(self._wanted())
+        return INFINITY
+
+    def poll(self, now: float) -> float:
+        """Compare the metadata with the partitions held, if either the metadata or the subscription changed."""
+        seen = self._cluster.version, self._assignee.subscription.names
+        if seen != self._seen:
+            self._seen = seen
+            self._reconcile()
+        return INFINITY
+
+    def _reconcile(self) -> None:
+        wanted, held = self._wanted(), set(self._assignee.held)
+        if gone := sorted(held.difference(wanted, self._revoking)):
+            self._revoking.update(gone)
+            self._assignee.revoke(gone, INFINITY, "their topics left the subscription, or no longer have them")
+        if fresh := [tp for tp in wanted if tp not in held]:
+            self._assignee.assigned(fresh)
+        self._show_revoking()
+
+    def _wanted(self) -> list[TopicPartition]:
+        names, count = self._assignee.subscription.names, self._cluster.partitions
+        return [TopicPartition(topic, partition) for topic in names for partition in range(count(topic))]
+
+    def _looked_up(self, topic: str) -> bool:
+        return bool(self._cluster.partitions(topic)) or self._cluster.topic_error(topic) is not None
+
+    def released(self) -> None:
+        """The application has released partitions. They are assigned anew if a later subscription has them."""
+        self._revoking.intersection_update(self._assignee.held)
+        self._seen = None
+        self._show_revoking()
+
+    def _show_revoking(self) -> None:
+        to = S.REVOKING if self._revoking else S.STABLE
+        if self.state not in (S.UNJOINED, to):
+            self._move(to)
+
+    def drop_out(self) -> None:
+        """All partitions are lost."""
+        self._revoking.clear()
+        self._seen = None
+        if self.state is not S.UNJOINED:
+            self._move(S.UNJOINED)
+
+    def leave(self, now: float, by: float, reason: str) -> None:
+        """There is no group to leave."""
+        self.drop_out()
+        self._assignee.left()
+
+    def fail(self, error: KafkaError) -> None:
+        """Only requests to a coordinator fail this way."""
+
+    def start_over(self) -> None:
+        """The subscription changed: the next poll compares it with the partitions held."""
+
+    def gone(self) -> None:
+        """Nothing to forget: the subscription has the metadata."""
+
+    def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
+        """See `GroupProtocol`. Nothing is committed."""
+        return False
+
+    def _move(self, to: MemberState) -> None:
+        self.state = LONE_MOVES.move(self.state, to)
