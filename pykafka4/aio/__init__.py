@@ -2,12 +2,14 @@
 
 `Producer` and `Consumer` are those of `pykafka4` with methods that are awaited where theirs would wait. The client's own loop stays a
 thread; it wakes tasks through `call_soon_threadsafe`, once for all that happened in a turn. Nothing runs on asyncio's executor. Hooks run
-on the client's callback thread; the last step of `close`, which joins the client's thread, has a thread of its own. The constructors,
-`stats`, `status`, `purge` and `group_metadata` are plain calls: they wait for a turn of the client's thread.
+on the client's callback thread; the last step of `close`, which joins the client's thread, and the reading of an Arrow batch have
+threads of their own. The constructors, `stats`, `status`, `purge` and `group_metadata` are plain calls: they wait for a turn of the
+client's thread.
 
 Modules; each line imports only from lines below it:
     consumer      the handle of a consumer, and its loops: records, batches
     producer      the handle of a producer; waits for room in its buffer
+    columns       sends the rows of Arrow data from a task
     transactions  transactions of tasks, and their blocks
     session       polls, commits and closes a consumer in tasks
     processing    runs the handlers of `process` in tasks

@@ -12,8 +12,9 @@ import contextlib
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, Unpack, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
+from pykafka4.aio.columns import READING, RowsTask
 from pykafka4.aio.tasks import Home, TaskLatch
 from pykafka4.aio.transactions import ReadingTaskConsumer, Transaction, TransactionTasks
 from pykafka4.client.client import Client
@@ -26,17 +27,18 @@ from pykafka4.options.config import ProducerConfig
 from pykafka4.options.from_properties import Properties, create
 from pykafka4.options.typed import ProducerOptions
 from pykafka4.producer.attempts import For, WouldBlock
+from pykafka4.producer.columns import open_rows
 from pykafka4.producer.forgotten import deliver_forgotten
 from pykafka4.producer.handle import ProducerHandle
 from pykafka4.producer.serializing import More, each_pair, each_record, lasting
 from pykafka4.producer.session import PACE, ProducerSession
 from pykafka4.records import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, ProducerRecord
 from pykafka4.wire.records.common import many_ended
-from pykafka4.wire.records.hot import Delivery
+from pykafka4.wire.records.hot import Delivery, SentRows
 
 __all__ = ["Producer"]
 
-Attempt = Callable[[], Delivery]
+T = TypeVar("T")
 
 
 class Producer(ProducerHandle):
@@ -147,14 +149,41 @@ class Producer(ProducerHandle):
             raise
         return out
 
+    async def send_arrow(
+        self,
+        topic: str,
+        data: Any,
+        *,
+        key: str | None = "key",
+        value: str | None = "value",
+        headers: str | None = "headers",
+        timestamp: str | None = "timestamp",
+        partition: str | None = "partition",
+    ) -> SentRows:
+        """Send a record for each row of `data`, in order, as `send` would; returns one handle for all rows, which can be awaited.
+
+        See pykafka4.Producer.send_arrow for the arguments and errors, also for the attribute `accepted` of the exception if a row is
+        refused. Other tasks run while a batch of `data` is read, on a thread of its own, and after some thousand rows. If it is cancelled,
+        the rows before that are sent; the CancelledError has the attribute `accepted` where it is caught in the same task.
+        """
+        self._home.enter()
+        columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
+        rows = await self._home.aside(lambda: open_rows(self._session, topic, data, columns), self._session.config.client_id, READING)
+        task = RowsTask(self._home, self._session, rows)
+        return await (task.run(self._attempt) if self._session.sending is None else task.run_each(self.send))
+
     async def _offer(self, topic: str, value: Any, key: Any, more: More, on_delivery: Callable[[Delivery], None] | None) -> Delivery:
         """Wait until the serialized record is accepted."""
+        return await self._attempt(lambda: self._accept(topic, value, key, more, on_delivery))
+
+    async def _attempt(self, attempt: Callable[[], T]) -> T:
+        """What `attempt()` returns once it does not have to wait."""
         try:
             with self._session.attempts.attempt():
-                return self._accept(topic, value, key, more, on_delivery)
+                return attempt()
         except WouldBlock as obstacle:
             awaits = obstacle.with_traceback(None)
-        return await self._send_later(awaits, lambda: self._accept(topic, value, key, more, on_delivery))
+        return await self._send_later(awaits, attempt)
 
     def _accept(self, topic: str, value: Any, key: Any, more: More, on_delivery: Callable[[Delivery], None] | None) -> Delivery:
         headers, partition, timestamp_ms = more
@@ -165,7 +194,7 @@ class Producer(ProducerHandle):
             self._session.hooks.on_enqueue(delivery)
         return delivery
 
-    async def _send_later(self, awaits: WouldBlock, attempt: Attempt) -> Delivery:
+    async def _send_later(self, awaits: WouldBlock, attempt: Callable[[], T]) -> T:
         """Wait for what prevented the last attempt, and make another, until one succeeds or `max_block_ms` is over."""
         deadline = system.monotonic() + self._session.config.max_block_ms / 1000
         while True:
@@ -179,8 +208,8 @@ class Producer(ProducerHandle):
                 cancelled.add_note(f"pykafka4: the record was not accepted yet: {awaits}{why}")
                 raise
 
-    async def _wait_for_room(self, awaits: WouldBlock, attempt: Attempt, deadline: float) -> Delivery:
-        session, latch, accepted = self._session, TaskLatch(self._home), list[Delivery]()
+    async def _wait_for_room(self, awaits: WouldBlock, attempt: Callable[[], T], deadline: float) -> T:
+        session, latch, accepted = self._session, TaskLatch(self._home), list[T]()
         topic, partition, size = awaits.topic, awaits.partition, awaits.size
 
         def try_again() -> bool:
@@ -201,7 +230,7 @@ class Producer(ProducerHandle):
                     raise BufferFull(f"{awaits}; no room within max_block_ms={session.config.max_block_ms:g}")
         return accepted[0]
 
-    async def _look_up_partition(self, awaits: WouldBlock, attempt: Attempt, deadline: float) -> Delivery:
+    async def _look_up_partition(self, awaits: WouldBlock, attempt: Callable[[], T], deadline: float) -> T:
         """Refresh the metadata until the partition exists, brokers have denied it for DENIED_SECONDS, or the time is over."""
         session, engine, topic = self._session, self._session.runtime.engine, awaits.topic
         until = min(deadline, system.monotonic() + DENIED_SECONDS)
@@ -229,7 +258,7 @@ class Producer(ProducerHandle):
                     return attempt()
             await asyncio.sleep(min(session.config.retry_backoff_ms / 1000, max(0.0, until - system.monotonic())))
 
-    async def _look_up_topic(self, awaits: WouldBlock, attempt: Attempt, deadline: float) -> Delivery:
+    async def _look_up_topic(self, awaits: WouldBlock, attempt: Callable[[], T], deadline: float) -> T:
         """The partitioner needs the partitions of the topic. Raises KafkaTimeoutError with the reason, or the brokers' refusal."""
         session, topic = self._session, awaits.topic
         late = f"{awaits}; not done within max_block_ms={session.config.max_block_ms:g}"

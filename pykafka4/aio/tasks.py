@@ -99,8 +99,8 @@ class Home:
             return
         raise RuntimeError(f"this {self._what} is used on another event loop or thread; create one for each, or use pykafka4.{self._name}")
 
-    async def aside(self, fn: Callable[[], T], client_id: str) -> T:
-        """Run `fn`, which waits for the end of the client's thread, on a thread of its own: a stuck client takes seconds."""
+    async def aside(self, fn: Callable[[], T], client_id: str, name: str = "pykafka4-close") -> T:
+        """Run `fn`, which may take seconds, on a thread of its own."""
         ended: Promise[T] = Promise(client_id)
 
         def end() -> None:
@@ -110,7 +110,7 @@ class Home:
                 ended.set_exception(error)
 
         try:
-            system.Thread(target=end, name="pykafka4-close", daemon=True).start()
+            system.Thread(target=end, name=name, daemon=True).start()
         except RuntimeError:  # the system is out of threads, or the interpreter shuts down
             end()
         await self.done(ended, None)

@@ -2,6 +2,7 @@
 
 Modules; each line imports only from lines below it:
     handle             methods of `Producer` and `aio.Producer` without waits
+    columns            `send_arrow`: the rows of Arrow data
     forgotten          delivers the records of a garbage-collected producer, then closes it
     session            creates, flushes, purges and closes a producer; `stats()`; it outlives the handle
     serializing        `send` with serializers, hooks or rate limits; `send_many`
@@ -30,13 +31,14 @@ from pykafka4.misuse import check_timeout, check_topic
 from pykafka4.options.config import ProducerConfig
 from pykafka4.options.from_properties import Properties, create
 from pykafka4.options.typed import ProducerOptions
+from pykafka4.producer.columns import send_arrow
 from pykafka4.producer.forgotten import deliver_forgotten
 from pykafka4.producer.handle import ProducerHandle
 from pykafka4.producer.serializing import send_records
 from pykafka4.producer.session import ProducerSession
 from pykafka4.producer.transaction_block import ReadingConsumer, TransactionBlock
 from pykafka4.records import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, ProducerRecord
-from pykafka4.wire.records.hot import Delivery, send_method
+from pykafka4.wire.records.hot import Delivery, SentRows, send_method
 
 __all__ = ["Producer"]
 
@@ -151,6 +153,33 @@ class Producer(ProducerHandle):
             raise TypeError("send_many takes a topic and values, or only an iterable of ProducerRecord")
         sending = self._session.sending
         return (self._session.acc if sending is None else sending).send_many(topic, values, **more)  # type: ignore[arg-type]
+
+    def send_arrow(
+        self,
+        topic: str,
+        data: Any,
+        *,
+        key: str | None = "key",
+        value: str | None = "value",
+        headers: str | None = "headers",
+        timestamp: str | None = "timestamp",
+        partition: str | None = "partition",
+    ) -> SentRows:
+        """Send a record for each row of `data`, in order, as `send` would; returns one handle for all rows.
+
+        `data` is a table, a batch or a stream of pyarrow, polars, pandas, DuckDB, PySpark (4.2 or newer): anything with the Arrow C
+        interface. A stream is read batch after batch. Each of the other arguments names a column, or is None for no column. The default is
+        the column of the same name, which may be missing, except for `value`. Data without columns (a polars Series) are the values.
+
+        Keys and values are binary or string columns, headers a list of structs of name and value or a map, timestamps a timestamp, date or
+        integer column (milliseconds), partitions an integer column. Another type is refused with TypeError before the first row is sent.
+        Null is what None is for `send`. Keys and values are copied before the call returns.
+        It blocks as `send` does, for each row. A row that is refused ends the call: the exception has a note with the number of the row,
+        and the attribute `accepted`, the handle of the rows before it, which are sent. This holds for Ctrl-C, too.
+        Raises what `send` raises, ConfigError for a column that does not exist, ValueError for a row that cannot be sent.
+        """
+        columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
+        return send_arrow(self._session, topic, data, columns)
 
     def flush(self, timeout: float | None = None) -> None:
         """Send everything without linger, and wait until each record sent before this call has its outcome and its callbacks have run.

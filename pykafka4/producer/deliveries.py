@@ -15,9 +15,9 @@ from pykafka4.errors import ForkedClientError
 from pykafka4.misuse import check_timeout
 from pykafka4.net.handoff.waiting import Signal
 from pykafka4.net.handoff.workers import Callbacks
-from pykafka4.records import RecordMetadata, TopicPartition
+from pykafka4.records import TopicPartition
 from pykafka4.wire.records.common import Waker
-from pykafka4.wire.records.hot import Delivery
+from pykafka4.wire.records.hot import Delivery, SentRows
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
@@ -78,15 +78,23 @@ class Deliveries(Signal):
             raise ForkedClientError(FORKED)
         self._callbacks.post(fn)
 
-    def awaiting(self, delivery: Delivery) -> Generator[Any, None, RecordMetadata]:
-        """What `await delivery` does: the thread that sets the outcome wakes the task in the running asyncio loop.
+    def awaiting(self, handle: Delivery | SentRows) -> Generator[Any, Any, Any]:
+        """What `await` of a Delivery or of a SentRows does."""
+        if isinstance(handle, SentRows):
+            while (delivery := handle.open_delivery()) is not None:
+                yield from self._until_done(delivery)
+        else:
+            yield from self._until_done(handle)
+        return handle.result(0)
+
+    def _until_done(self, delivery: Delivery) -> Generator[Any, Any, None]:
+        """Sleep until `delivery` has its outcome: the thread that sets the outcome wakes the task in the running asyncio loop.
 
         An asyncio loop of somebody else's making is called on the callback executor instead, as it may block. Callbacks may themselves wait
         for this task. So it also polls the delivery: rarely, or often if the calling thread is needed to run callbacks.
         """
-
         if self.wait(delivery.done, 0):
-            return delivery.result(0)
+            return
         loop = running_loop()
         sleeper = Sleeper(loop.create_future())
         look = sleeper.look()
@@ -113,7 +121,6 @@ class Deliveries(Signal):
                 timer.cancel()
             sleeper.future = loop.create_future()
             pause = pause if often else min(2 * pause, AWAIT_LONGEST_SECONDS)
-        return delivery.result(0)
 
 
 class Sleeper:

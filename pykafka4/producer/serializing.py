@@ -48,7 +48,7 @@ class Serializing:
     ) -> Delivery:
         """See `Producer.send`."""
         out: list[Delivery] = []
-        self._send(out, topic, value, key, (headers, partition, timestamp_ms), on_delivery)
+        self.send_into(out, topic, value, key, (headers, partition, timestamp_ms), on_delivery)
         return out[0]
 
     def prepare(self, topic: str, value: Any, key: Any, more: More) -> tuple[str, Any, Any, More]:
@@ -67,7 +67,7 @@ class Serializing:
             key = serialized(topic, "key_serializer", of_key, key)
         return topic, value, key, more
 
-    def _send(self, out: list[Delivery], topic: str, value: Any, key: Any, more: More, on_delivery: Any) -> None:
+    def send_into(self, out: list[Delivery], topic: str, value: Any, key: Any, more: More, on_delivery: Any) -> None:
         """Append the record's Delivery to `out` as soon as it is accepted."""
         accept(self._acc, out, *self.prepare(topic, value, key, more), on_delivery)
         if self._hooks is not None and self._hooks.enqueues:
@@ -92,7 +92,7 @@ class Serializing:
         pairs = each_pair(topic, values, keys)
         try:
             for value, key in pairs:
-                self._send(out, topic, value, key, rest, on_delivery)
+                self.send_into(out, topic, value, key, rest, on_delivery)
         except BaseException as error:
             many_ended(error, topic, out)
             raise

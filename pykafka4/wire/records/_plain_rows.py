@@ -7,15 +7,26 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any, Final, final
 
 from pykafka4.errors import DeliveryFailed
 from pykafka4.wire.records._plain_arguments import UNDECIDED, Item, exact_name
 from pykafka4.wire.records._plain_batch import FAILED
 from pykafka4.wire.records._plain_delivery import Delivery
+from pykafka4.wire.records.common import checked_callback
 from pykafka4.wire.records.layout import INT64_MAX
-from pykafka4.wire.records.rows import ARGUMENTS, Kind, Shape, named_columns, rows_unfinished, shapes_of, wrong_row
+from pykafka4.wire.records.rows import (
+    ARGUMENTS,
+    Kind,
+    RowsCallback,
+    Shape,
+    named_columns,
+    rows_failed,
+    rows_unfinished,
+    shapes_of,
+    wrong_row,
+)
 
 if TYPE_CHECKING:
     from pykafka4.wire.records._plain_arrow import Imported
@@ -35,6 +46,7 @@ BUFFERS: Final = {
     Kind.LIST_FIXED: 1,
     Kind.PAIR: 1,
 }
+MOST_PARTITION: Final = 2**32 - 1  # with any partitioner
 INLINE: Final = 12  # bytes of a value that are in its view
 
 
@@ -235,6 +247,32 @@ class ArrowRows:
         """Whether there is a next row."""
         return self._row < self._length or self._next_batch()
 
+    @property
+    def left(self) -> int:
+        """The rows that are left in the current batch."""
+        return self._length - self._row
+
+    def arguments(self) -> tuple[bytes | str | None, bytes | str | None, Any, int | None, int | None]:
+        """(value, key, headers, partition, timestamp_ms) of the next row, as `send` takes them."""
+        item = self.item(MOST_PARTITION, lambda: -1)
+        partition, timestamp = item.partition, item.timestamp
+        return (
+            self._cell(1, item.value),
+            self._cell(0, item.key),
+            item.headers or None,
+            None if partition == UNDECIDED else partition,
+            None if timestamp < 0 else timestamp,
+        )
+
+    def _cell(self, argument: int, data: Any) -> bytes | str | None:
+        found = self._shapes[argument]
+        if data is None or found is None or not found[1].text:
+            return data  # type: ignore[no-any-return]
+        try:
+            return data.decode()  # type: ignore[no-any-return]
+        except UnicodeDecodeError:
+            raise self._wrong(ARGUMENTS[argument], "it is not valid UTF-8") from None
+
     def go_to(self, position: int) -> None:
         """The rows before `position` were accepted."""
         self._row += position - self.position
@@ -264,42 +302,86 @@ class ArrowRows:
             raise self._wrong(ARGUMENTS[argument], str(error)) from None
 
 
+@final
 class SentRows:
-    """The outcomes of the rows of one call; `len()` is their number, `acked` how many `done` has seen acknowledged."""
+    """What `send_arrow` returns: a promise of the outcomes of all rows that it accepted. `len()` is their number.
 
-    def __init__(self, rows: ArrowRows, wait: Callable[[Callable[[], bool], float | None], bool]) -> None:
-        self._topic, self._first, self._wait = rows.topic, rows.position, wait
-        self._deliveries: list[Delivery] = []
-        self.acked = 0
+    Rows are numbered from 0, in the order of the data.
+    """
+
+    def __init__(self, acc: Any, topic: str) -> None:
+        self._acc, self.topic = acc, topic
+        self._deliveries: list[tuple[int, Delivery]] = []
+        self._open: list[Delivery] = []  # those whose outcomes nobody has seen
 
     def took(self, rows: ArrowRows, delivery: Delivery) -> None:
         """`delivery` is of the next row, which was accepted. Does nothing the second time."""
-        if not self._deliveries or self._deliveries[-1] is not delivery:
-            self._deliveries.append(delivery)
-        rows.go_to(self._first + len(self._deliveries))
+        if not self._deliveries or self._deliveries[-1][1] is not delivery:
+            self._deliveries.append((rows.position, delivery))
+            self._open.append(delivery)
+            rows.go_to(rows.position + 1)
 
     def __len__(self) -> int:
         return len(self._deliveries)
 
+    @property
+    def acked(self) -> int:
+        """How many rows are acknowledged, as far as `done` has seen."""
+        return len(self._deliveries) - len(self._open) - len(self._failed())
+
     def done(self) -> bool:
         """Whether every row has an outcome."""
-        done = [d for d in self._deliveries if d.done()]
-        self.acked = len(done) - sum(map(_has_failed, done))
-        return len(done) == len(self._deliveries)
+        self._open = [d for d in self._open if not d.done()]
+        return not self._open
 
-    def wait(self, timeout: float | None = None) -> None:
-        """Wait until every row has an outcome. KafkaTimeoutError after `timeout` seconds."""
-        if not self.done() and not self._wait(self.done, timeout):
-            raise rows_unfinished(self._topic, timeout or 0)
+    def open_delivery(self) -> Delivery | None:
+        """A Delivery that has its outcome no later than the last row; None if every row has one."""
+        return next((d for d in reversed(self._open) if not d.done()), None)
 
-    def failures(self) -> dict[int, DeliveryFailed]:
-        """The DeliveryFailed of each row that has failed so far, by its number."""
-        failed = {self._first + i: d for i, d in enumerate(self._deliveries) if _has_failed(d)}
-        return {row: error for row, d in failed.items() if (error := d.exception()) is not None}
+    def _await_outcomes(self, timeout: float | None) -> None:
+        if not self.done() and not self._acc._wait(self.done, timeout):
+            raise rows_unfinished(self.topic, len(self._open), len(self), timeout or 0)
+
+    def _failed(self) -> list[tuple[int, Delivery]]:
+        return [(row, d) for row, d in self._deliveries if d._home().state == FAILED]
+
+    def failures(self, timeout: float | None = None) -> dict[int, DeliveryFailed]:
+        """The DeliveryFailed of each row that has failed, by its number; waits as `result` does."""
+        self._await_outcomes(timeout)
+        return {row: error for row, d in self._failed() if (error := d.exception()) is not None}
+
+    def exception(self, timeout: float | None = None) -> DeliveryFailed | None:
+        """The DeliveryFailed of the first row that has failed, None if none has; waits as `result` does.
+
+        A note has the number of the row, and how many have failed. All of them count as seen.
+        """
+        failures = self.failures(timeout)
+        row, error = next(iter(failures.items()), (0, None))
+        rows_failed(error, row, len(failures), len(self))
+        return error
+
+    def result(self, timeout: float | None = None) -> int:
+        """The number of rows, once all are acknowledged.
+
+        `timeout` in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, the DeliveryFailed of the first failed row.
+        """
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        return len(self)
+
+    def add_done_callback(self, fn: Callable[[SentRows], object]) -> None:
+        """Call `fn(rows)` once, on the callback executor, when every row has its outcome (at once if every row has one)."""
+        checked_callback(self.topic, "a callback", fn)
+        callback = RowsCallback(self, fn, self._acc.client_id)
+        if not callback.follow():
+            self._acc._submit(callback.run)
+
+    def __await__(self) -> Generator[Any, Any, int]:
+        return self._acc._awaiting(self)  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("cannot pickle 'SentRows' object")
 
     def __repr__(self) -> str:
-        return f"<SentRows of {len(self)} rows to {self._topic}>"
-
-
-def _has_failed(delivery: Delivery) -> bool:
-    return delivery._found()[0].state == FAILED
+        return f"<SentRows of {len(self)} rows to {self.topic}>"

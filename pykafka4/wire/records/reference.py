@@ -205,28 +205,29 @@ class Accumulator(Parking):
             raise
         return out
 
-    def send_rows(self, rows: ArrowRows) -> SentRows:
-        """Accept a record for each of `rows`; returns the handle of all.
+    def send_rows(self, rows: ArrowRows, sent: SentRows | None = None, most: int = MAX_LONG) -> SentRows:
+        """Accept a record for each of `rows`, of `most` at most; adds them to `sent`, or to a new handle, and returns it.
 
         Each row is accepted or refused as by `send`. The first that is refused ends the call: `accepted` of the exception is the handle of
         the rows before it, and another call with the same `rows` begins with it.
         """
         self._check_open()
-        sent, delivery = SentRows(rows, self._wait), None
+        handle, delivery = SentRows(self, rows.topic) if sent is None else sent, None
+        end = rows.position + most
         with rows.in_use():
             try:
-                while rows.has_row():
+                while rows.position < end and rows.has_row():
                     give_way()
                     item = rows.item(MAX_UINT if self._plan.wraps else MAX_INT, self._wall)
                     delivery = Delivery(item)
                     self._accept(self._topics.get(rows.topic) or self._meet(rows.topic), item, None, delivery)
-                    sent.took(rows, delivery)
+                    handle.took(rows, delivery)
             except BaseException as error:
                 if delivery is not None and hasattr(delivery, "_place"):  # it was accepted, and then a signal handler raised
-                    sent.took(rows, delivery)
-                rows_ended(error, rows.topic, rows.position, sent)
+                    handle.took(rows, delivery)
+                rows_ended(error, rows.topic, rows.position, handle)
                 raise
-        return sent
+        return handle
 
     def _new_handle(self, batch: Batch) -> Delivery:
         """A handle of the first record of `batch`."""

@@ -8,25 +8,32 @@ from __future__ import annotations
 import contextlib
 import difflib
 import enum
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from pykafka4.errors import ConfigError, KafkaTimeoutError
+from pykafka4.gil.flag import step_aside
+from pykafka4.logs import get_log
 from pykafka4.wire.records.columns import Field
 from pykafka4.wire.records.common import note
 
 __all__ = [
     "ARGUMENTS",
     "Kind",
+    "RowsCallback",
     "Shape",
     "named_columns",
     "no_arrow",
     "read_already",
     "rows_ended",
+    "rows_failed",
     "rows_unfinished",
     "shapes_of",
     "stream_failed",
     "wrong_row",
 ]
+
+log = get_log("pykafka4")
 
 ARGUMENTS: Final = ("key", "value", "headers", "timestamp", "partition")
 
@@ -56,16 +63,17 @@ class Shape(NamedTuple):
     children: tuple[Shape, ...] = ()
     times: int = 1
     per: int = 1
+    text: bool = False  # its bytes are UTF-8: a serializer gets them as str
 
 
 BYTES: Final = {
     "n": Shape(Kind.NULL),
     "z": Shape(Kind.ENDS32),
-    "u": Shape(Kind.ENDS32),
+    "u": Shape(Kind.ENDS32, text=True),
     "Z": Shape(Kind.ENDS64),
-    "U": Shape(Kind.ENDS64),
+    "U": Shape(Kind.ENDS64, text=True),
     "vz": Shape(Kind.VIEWS),
-    "vu": Shape(Kind.VIEWS),
+    "vu": Shape(Kind.VIEWS, text=True),
 }
 TEXT: Final = frozenset(("u", "U", "vu"))
 INTEGERS: Final = {
@@ -108,6 +116,14 @@ CASTS: Final = {  # to what, in the words of whoever made the data
     "string": "pyarrow cast(pa.string()), polars cast(pl.String), SQL CAST(… AS VARCHAR)",
     "timestamp": 'pyarrow cast(pa.timestamp("ms")), polars cast(pl.Datetime("ms")), SQL CAST(… AS TIMESTAMP)',
     "int32": "pyarrow cast(pa.int32()), polars cast(pl.Int32), SQL CAST(… AS INTEGER)",
+}
+
+WAYS_OUT: Final = {  # for data without the Arrow C interface, by the name of the type
+    "LazyFrame": "; call collect() first",
+    "list": "; polars.DataFrame(data) makes columns of a list of dicts, and send_many takes a list of values",
+    "dict": "; polars.DataFrame(data) makes columns of a dict of lists",
+    "DuckDBPyConnection": "; fetch_record_batch() returns the result of its last query",
+    "RDD": "; toDF() makes a DataFrame of it",
 }
 
 
@@ -172,7 +188,7 @@ def _bytes(field: Field) -> Shape | None:
         index, values = INTEGERS.get(field.format), _bytes(field.dictionary)
         if index is None or values is None or values.kind == Kind.DICTIONARY:
             return None
-        return Shape(Kind.DICTIONARY, index.width, index.signed, (values,))
+        return Shape(Kind.DICTIONARY, index.width, index.signed, (values,), text=values.text)
     if field.format.startswith("w:"):
         return Shape(Kind.FIXED, int(field.format[2:]))
     return BYTES.get(field.format)
@@ -219,9 +235,9 @@ SHAPES: Final = {"key": _bytes, "value": _bytes, "headers": _headers, "timestamp
 def no_arrow(topic: str, data: object) -> TypeError:
     """The error for `data` that exports no Arrow data."""
     kind = type(data).__name__
-    hint = "; call collect() first" if kind == "LazyFrame" else ""
     return TypeError(
-        f"{topic}: {kind} has neither __arrow_c_stream__ nor __arrow_c_array__, as pyarrow, polars, pandas and DuckDB have{hint}"
+        f"{topic}: {kind} has neither __arrow_c_stream__ nor __arrow_c_array__, as data of pyarrow, polars, pandas and DuckDB have"
+        f"{WAYS_OUT.get(kind, '')}"
     )
 
 
@@ -241,18 +257,58 @@ def wrong_row(topic: str, argument: str, row: int, reason: str) -> ValueError:
     return ValueError(f"{topic}: {where}: {reason}")
 
 
-def rows_unfinished(topic: str, timeout: float) -> KafkaTimeoutError:
-    """The error for rows without an outcome after `timeout` seconds."""
+def rows_unfinished(topic: str, count: int, rows: int, timeout: float) -> KafkaTimeoutError:
+    """The error for `count` of `rows` rows without an outcome after `timeout` seconds."""
     return KafkaTimeoutError(
-        f"{topic}: some rows not acknowledged within {timeout:g} s; they are still being sent, and Producer.status() says why"
+        f"{topic}: {count} of {rows} rows not acknowledged within {timeout:g} s; they are still being sent, and Producer.status() says why"
     )
+
+
+def rows_failed(error: BaseException | None, row: int, failed: int, rows: int) -> None:
+    """Add a note to `error`, the failure of `row`: how many of `rows` rows have failed."""
+    if error is not None:
+        error.add_note(f"pykafka4: send_arrow: row {row}, counted from 0, is the first of {failed} failed rows of {rows}; see failures()")
+
+
+class RowsCallback:
+    """Calls a function once every row of a `SentRows` has its outcome. It is a callback of one open row after another."""
+
+    __slots__ = ("_client_id", "_fn", "_sent")
+
+    def __init__(self, sent: Any, fn: Callable[[Any], object], client_id: str) -> None:
+        self._sent, self._fn, self._client_id = sent, fn, client_id
+
+    def __call__(self, _: object) -> None:
+        """The row that this waited for has its outcome."""
+        if not self.follow():
+            self._fn(self._sent)
+
+    def follow(self) -> bool:
+        """Wait for an open row; returns whether there is one."""
+        delivery = self._sent.open_delivery()
+        if delivery is not None:
+            delivery.add_done_callback(self)
+        return delivery is not None
+
+    def run(self) -> None:
+        """Every row had its outcome before the callback was added."""
+        try:
+            step_aside()
+            self._fn(self._sent)
+        except BaseException:  # as for a Delivery: logged, and nothing else
+            log.exception("%s: the callback %r for rows of topic %s raised an exception", self._client_id, self._fn, self._sent.topic)
+
+    def __repr__(self) -> str:
+        return repr(self._fn)
 
 
 def rows_ended(error: BaseException, topic: str, row: int, sent: Any) -> None:
     """`error` ended a call: note on it which row was not accepted, and store the handle of those before it in its `accepted`."""
-    end = (
-        f"to {topic!r} ended at row {row}, counted from 0: the {len(sent)} rows before it were accepted, and `accepted` of this exception "
+    note(
+        error,
+        "pykafka4: send_arrow ",
+        f"to {topic!r} ended at row {row}, counted from 0: the {len(sent)} rows before it were accepted, "
+        "and `accepted` of this exception has their outcomes",
     )
-    note(error, "pykafka4: send_arrow ", end + "has their outcomes")
     with contextlib.suppress(AttributeError):  # of a class with slots
         error.accepted = sent  # type: ignore[attr-defined]

@@ -599,9 +599,9 @@ cdef class Accumulator:
         """Accept a record for each of `values`; returns their handles. See `Producer.send_many`."""
         return send_many(self, topic, values, keys, headers, partition, timestamp_ms, on_delivery)
 
-    def send_rows(self, ArrowRows rows not None) -> SentRows:
+    def send_rows(self, ArrowRows rows not None, SentRows sent=None, int64_t most=INT64_MAX) -> SentRows:
         """Accept a record for each of `rows`; returns the handle of all. See `reference.Accumulator.send_rows`."""
-        return send_rows(self, rows)
+        return send_rows(self, rows, sent, most)
 
     cdef int append_anew(self, str name, Item* r, int64_t partition, object callback, Delivery d) except -1:
         """Append `r` although its topic was dropped meanwhile: to the current Topic of that name, or the next one if that is dropped, too."""

@@ -158,16 +158,24 @@ cdef class Delivery:
             raise KafkaTimeoutError(f"{where}: not acknowledged within {timeout:g} s; it is still being sent, and Producer.status() says why")
         return 0
 
-    cdef object failure(self):
+    cdef int see(self) except -1:
+        """The application has seen the failure."""
         cdef Batch b = self.batch
         if b.dropped:              # not a failure of the producer: leaving its `with` block does not raise it
-            return DeliveryFailed(b.topic, self.partition, b.code, b.outcome_written, None, fresh(b.cause))
+            return 0
         if b.looked_at is None:
             b.looked_at = set()
         if self.index not in b.looked_at:
             b.looked_at.add(self.index)
             if b.hooks.failure_seen is not None:
                 b.hooks.failure_seen(b.failed_before)
+        return 0
+
+    cdef object failure(self):
+        cdef Batch b = self.batch
+        if b.dropped:
+            return DeliveryFailed(b.topic, self.partition, b.code, b.outcome_written, None, fresh(b.cause))
+        self.see()
         return DeliveryFailed(b.topic, self.partition, b.code, b.outcome_written, b.record(self.index), fresh(b.cause))
 
     def result(self, timeout=None):

@@ -62,10 +62,12 @@ from pykafka4.wire.records.compression import is_interruption
 from pykafka4.wire.records.policy import Place, Policy
 from pykafka4.wire.records.rows import (
     ARGUMENTS,
+    RowsCallback,
     named_columns,
     no_arrow,
     read_already,
     rows_ended,
+    rows_failed,
     rows_unfinished,
     shapes_of,
     stream_failed,

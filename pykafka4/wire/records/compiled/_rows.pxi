@@ -19,6 +19,8 @@ cdef extern from "_rows.h" nogil:
     int move_stream(ArrowArrayStream*, ArrowArrayStream*)
 
 
+cdef str NO_UTF8 = "it is not valid UTF-8"
+
 cdef enum:                         # places in rows.ARGUMENTS
     A_KEY = 0
     A_VALUE = 1
@@ -64,6 +66,7 @@ cdef class ArrowRows:
     cdef readonly int64_t position  # rows taken so far
     cdef int64_t row, length       # in the batch
     cdef bint whole                # there are no columns: the data are the values
+    cdef bint texts[2]             # whether key and value are str
     cdef bint busy
     cdef const char* valid         # bits of the rows themselves
 
@@ -80,6 +83,8 @@ cdef class ArrowRows:
                 if found is not None:
                     self.places[i] = found[0]
                     self.columns[i] = column_of(found[1])
+                    if i <= A_VALUE:
+                        self.texts[i] = found[1].text
         finally:
             if schema.release != NULL:
                 schema.release(&schema)
@@ -179,6 +184,47 @@ cdef class ArrowRows:
             if self.length:
                 return True
 
+    @property
+    def left(self) -> int:
+        """The rows that are left in the current batch."""
+        return self.length - self.row
+
+    def has_row(self) -> bool:
+        """Whether there is a next row; reads the next batch for it."""
+        return self.row < self.length or self.next_batch()
+
+    def arguments(self) -> tuple:
+        """(value, key, headers, partition, timestamp_ms) of the next row, as `send` takes them."""
+        cdef Item r
+        cdef const char* at
+        cdef const char* end
+        cdef int64_t count = 0
+        self.fill(&r, 0xffffffff)
+        headers = None
+        if r.headers != ZERO_HEADERS:
+            end = r.headers + r.headers_size
+            at = get_varint(r.headers, end, &count)
+            if count:
+                headers = headers_build(at, end, count)
+        return (
+            self.cell(A_VALUE, r.value, r.value_size),
+            self.cell(A_KEY, r.key, r.key_size),
+            headers,
+            None if r.partition == UNDECIDED else r.partition,
+            None if r.timestamp < 0 else r.timestamp,
+        )
+
+    cdef object cell(self, int argument, const char* data, int64_t size):
+        if size < 0:
+            return None
+        found = PyBytes_FromStringAndSize(data, size)
+        if not self.texts[argument]:
+            return found
+        try:
+            return found.decode()
+        except UnicodeDecodeError:
+            raise self.refuse(argument, NO_UTF8) from None
+
     cdef object refuse(self, int argument, str reason):
         return wrong_row(self.topic, ARGUMENTS[argument] if argument >= 0 else "", self.position, reason)
 
@@ -277,9 +323,10 @@ cdef class SentRows:
     cdef list failing              # the same, of those with failures
     cdef list current              # by slot: the BatchRows of its open batch
     cdef BatchRows last
+    cdef Delivery newest           # the last one of `took`
     cdef Hooks hooks
-    cdef str topic
-    cdef readonly int64_t acked
+    cdef readonly str topic
+    cdef readonly int64_t acked    # rows that are known to be acknowledged
     cdef int64_t rows
     cdef Py_ssize_t enough         # entries of `pending` after which it is looked through
 
@@ -313,24 +360,40 @@ cdef class SentRows:
             self.last = home
         return home.add(d.index, row)
 
+    def took(self, ArrowRows rows not None, Delivery d not None):
+        """`d` is of the next row, which was accepted. Does nothing the second time."""
+        if d is self.newest:
+            return
+        self.pending.append((rows.position, d))
+        self.newest = d
+        rows.row += 1
+        rows.position += 1
+        self.rows += 1
+        if PyList_GET_SIZE(self.pending) > self.enough:
+            self.look()
+            self.enough = max(64, 2 * PyList_GET_SIZE(self.pending))
+
     cdef int look(self) except -1:
-        """Forget the batches that are acknowledged."""
-        cdef list pending = []
-        cdef list failing = []
-        cdef int64_t acked = 0
+        """Forget the batches that are acknowledged. Several threads may look at once: the first one counts."""
+        cdef list seen, pending, failing
+        cdef int64_t acked
         cdef int outcome
-        for entry in self.pending:
-            outcome = outcome_of((<BatchRows>entry).batch if type(entry) is BatchRows else (<Delivery>(<tuple>entry)[1]).home())
-            if outcome == S_OPEN:
-                pending.append(entry)
-            elif outcome == S_FAILED:
-                failing.append(entry)
-            else:
-                acked += (<BatchRows>entry).rows if type(entry) is BatchRows else 1
-        self.pending = pending
-        self.failing = self.failing + failing
-        self.acked += acked
-        return 0
+        while True:
+            seen, pending, failing, acked = self.pending, [], [], 0
+            for entry in seen:
+                outcome = outcome_of(batch_of(entry))
+                if outcome == S_OPEN:
+                    pending.append(entry)
+                    continue
+                acked += rows_of(entry)
+                if outcome == S_FAILED:
+                    acked -= visit_failed(entry, count_failed, NULL)
+                    failing.append(entry)
+            failing = self.failing + failing
+            if self.pending is seen:  # from here on nothing runs Python code
+                self.pending, self.failing = pending, failing
+                self.acked += acked
+                return 0
 
     def __len__(self):
         return self.rows
@@ -340,51 +403,152 @@ cdef class SentRows:
         self.look()
         return not self.pending
 
-    def wait(self, timeout=None) -> None:
-        """Wait until every row has an outcome. KafkaTimeoutError after `timeout` seconds."""
-        if not self.done() and not self.hooks.wait(self.done, timeout):
-            raise rows_unfinished(self.topic, timeout)
-
-    def failures(self) -> dict:
-        """The DeliveryFailed of each row that has failed so far, by its number."""
-        cdef BatchRows home
+    def open_delivery(self):
+        """A Delivery that has its outcome no later than the last row; None if every row has one."""
+        cdef Batch b
         cdef Delivery d
-        cdef int64_t i
-        cdef int32_t k
+        for entry in reversed(self.pending):
+            b = open_part(batch_of(entry))
+            if b is not None and b.partition == PARKING:
+                return entry[1]
+            if b is not None:
+                d = Delivery.__new__(Delivery)
+                d.batch = b
+                return d
+        return None
+
+    cdef int await_outcomes(self, timeout) except -1:
+        if not self.done() and not self.hooks.wait(self.done, timeout):
+            raise rows_unfinished(self.topic, sum([rows_of(entry) for entry in self.pending]), self.rows, timeout or 0)
+        return 0
+
+    def failures(self, timeout=None) -> dict:
+        """The DeliveryFailed of each row that has failed, by its number; waits as `result` does."""
         cdef dict out = {}
-        self.look()
-        for entry in [*self.failing, *self.pending]:
-            if type(entry) is not BatchRows:
-                fail_row(out, entry[0], <Delivery>entry[1])
-                continue
-            home = <BatchRows>entry
-            if home.batch.state != S_FAILED and home.batch.state != S_SPLIT:
-                continue
-            for i in range(home.used):
-                for k in range(home.runs[i].count):
-                    d = Delivery.__new__(Delivery)
-                    d.batch, d.index = home.batch, home.runs[i].index + k
-                    fail_row(out, home.runs[i].row + k, d)
+        self.await_outcomes(timeout)
+        for entry in self.failing:
+            visit_failed(entry, keep_failure, <void*>out)
         return dict(sorted(out.items()))
+
+    def exception(self, timeout=None):
+        """The DeliveryFailed of the first row that has failed, None if none has; waits as `result` does."""
+        cdef First first
+        cdef int64_t failed = 0
+        self.await_outcomes(timeout)
+        first.row = -1
+        for entry in self.failing:
+            failed += visit_failed(entry, find_first, &first)
+        if not failed:
+            return None
+        error = delivery_of(<Batch>first.batch, first.index).failure()
+        rows_failed(error, first.row, failed, self.rows)
+        return error
+
+    def result(self, timeout=None) -> int:
+        """The number of rows, once all are acknowledged."""
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        return self.rows
+
+    def add_done_callback(self, fn) -> None:
+        """Call `fn(rows)` once, on the callback executor, when every row has its outcome (at once if every row has one)."""
+        check_callback(self.topic, "a callback", fn)
+        callback = RowsCallback(self, fn, self.hooks.client_id)
+        if not callback.follow():
+            self.hooks.submit(callback.run)
+
+    def __await__(self):
+        return self.hooks.awaiting(self)
 
     def __repr__(self):
         return f"<SentRows of {self.rows} rows to {self.topic}>"
 
 
-cdef int fail_row(dict out, int64_t row, Delivery d) except -1:
-    if d.home().state == S_FAILED:
-        out[row] = d.failure()
+cdef struct First:                 # the failed row with the lowest number
+    int64_t row
+    int32_t index
+    void* batch                    # borrowed
+
+
+ctypedef int (*Visit)(Delivery, int64_t, void*) except -1
+
+
+cdef Batch batch_of(object entry):
+    """The batch of an entry of `SentRows.pending`."""
+    return (<BatchRows>entry).batch if type(entry) is BatchRows else (<Delivery>(<tuple>entry)[1]).home()
+
+
+cdef int64_t rows_of(object entry) except -1:
+    return (<BatchRows>entry).rows if type(entry) is BatchRows else 1
+
+
+cdef Batch open_part(Batch b):
+    """The first batch without an outcome that has records of `b`; None if there is none."""
+    if b.state != S_SPLIT:
+        return b if b.state < S_ACKED else None
+    for run in b.parts:
+        found = open_part(<Batch>(<tuple>run)[2])
+        if found is not None:
+            return found
+    return None
+
+
+cdef Delivery delivery_of(Batch b, int32_t index):
+    cdef Delivery d = Delivery.__new__(Delivery)
+    d.batch, d.index = b, index
+    return d
+
+
+cdef int64_t visit_failed(object entry, Visit visit, void* out) except -1:
+    """Call `visit` for each failed row of an entry of `SentRows.failing`; returns how many there are."""
+    cdef BatchRows home
+    cdef Delivery d
+    cdef int64_t i, failed = 0
+    cdef int32_t k
+    if type(entry) is not BatchRows:
+        d = (<tuple>entry)[1]
+        if d.home().state != S_FAILED:
+            return 0
+        visit(d, (<tuple>entry)[0], out)
+        return 1
+    home = <BatchRows>entry
+    for i in range(home.used):
+        for k in range(home.runs[i].count):
+            d = delivery_of(home.batch, home.runs[i].index + k)
+            if d.home().state == S_FAILED:
+                visit(d, home.runs[i].row + k, out)
+                failed += 1
+    return failed
+
+
+cdef int count_failed(Delivery d, int64_t row, void* out) except -1:
     return 0
 
 
-cdef SentRows send_rows(Accumulator acc, ArrowRows rows):
+cdef int keep_failure(Delivery d, int64_t row, void* out) except -1:
+    (<dict>out)[row] = d.failure()
+    return 0
+
+
+cdef int find_first(Delivery d, int64_t row, void* out) except -1:
+    """The failure counts as seen: `exception` tells how many there are."""
+    cdef First* first = <First*>out
+    d.see()
+    if first.row < 0 or row < first.row:
+        first.row, first.index, first.batch = row, d.index, <void*>d.batch
+    return 0
+
+
+cdef SentRows send_rows(Accumulator acc, ArrowRows rows, SentRows sent, int64_t most):
     """Accept a record for each row; see `reference.Accumulator.send_rows`."""
     cdef Item r
     cdef Topic t
     cdef Delivery d = Delivery.__new__(Delivery)
-    cdef SentRows sent = SentRows.__new__(SentRows)
     cdef int64_t asked, now = 0, n = 0, most_partition = 0xffffffff if acc.wraps else 0x7fffffff
-    sent.hooks, sent.topic = acc.hooks, rows.topic
+    if sent is None:
+        sent = SentRows.__new__(SentRows)
+        sent.hooks, sent.topic = acc.hooks, rows.topic
     if rows.busy:
         raise RuntimeError(f"{rows.topic}: these rows are being sent already")
     if acc.refusal is not None:
@@ -393,7 +557,7 @@ cdef SentRows send_rows(Accumulator acc, ArrowRows rows):
     r.deadline = INFINITY
     rows.busy = True
     try:
-        while rows.row < rows.length or rows.next_batch():
+        while n < most and (rows.row < rows.length or rows.next_batch()):
             if wanted: give_way()
             if n % PAUSE == PAUSE - 1:
                 PyErr_CheckSignals()

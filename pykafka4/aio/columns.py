@@ -1,0 +1,70 @@
+"""Sends the rows of Arrow data from a task. Rule: the event loop runs other tasks after each `SLICE` rows, and while a batch is read.
+
+Whoever exports a stream may compute each batch when it is read, or wait for it. So a thread of its own reads each batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from pykafka4.aio.tasks import Home
+from pykafka4.producer.attempts import WouldBlock
+from pykafka4.producer.session import ProducerSession
+from pykafka4.wire.records.hot import ArrowRows, Delivery, SentRows
+from pykafka4.wire.records.rows import rows_ended
+
+__all__ = ["READING", "RowsTask"]
+
+READING: Final = "pykafka4-arrow"  # the name of threads that read a batch
+SLICE: Final = 4096  # rows
+
+
+class RowsTask:
+    """The rows of one call, and how far they are."""
+
+    def __init__(self, home: Home, session: ProducerSession, rows: ArrowRows) -> None:
+        self._home, self._session, self._rows = home, session, rows
+        self._sent = session.acc.send_rows(rows, None, 0)
+
+    async def run(self, offer: Callable[[Callable[[], Any]], Awaitable[Any]]) -> SentRows:
+        """Send the rows. `offer(attempt)` calls `attempt()` until it does not raise WouldBlock."""
+        try:
+            while await self._has_row():
+                await offer(self._attempt)
+                await asyncio.sleep(0)
+        except BaseException as error:
+            rows_ended(error, self._rows.topic, self._rows.position, self._sent)
+            raise
+        return self._sent
+
+    async def run_each(self, send: Callable[..., Awaitable[Delivery]]) -> SentRows:
+        """Send each row by itself, through hooks and serializers."""
+        accepted: list[Delivery] = []
+        try:
+            while await self._has_row():
+                value, key, headers, partition, timestamp_ms = self._rows.arguments()
+                place = {"headers": headers, "partition": partition, "timestamp_ms": timestamp_ms}
+                accepted.append(await send(self._rows.topic, value, key=key, **place))
+                self._sent.took(self._rows, accepted.pop())
+                if self._rows.position % SLICE == 0:
+                    await asyncio.sleep(0)
+        except BaseException as error:
+            rows_ended(error, self._rows.topic, self._rows.position, self._sent)
+            raise
+        return self._sent
+
+    def _attempt(self) -> None:
+        """Send some rows. WouldBlock if not even the next one can be sent."""
+        before = self._rows.position
+        try:
+            self._session.acc.send_rows(self._rows, self._sent, min(SLICE, self._rows.left))
+        except WouldBlock:
+            if self._rows.position == before:
+                raise
+
+    async def _has_row(self) -> bool:
+        if self._rows.left:
+            return True
+        return await self._home.aside(self._rows.has_row, self._session.config.client_id, READING)

@@ -1,0 +1,49 @@
+"""Sends the rows of Arrow data. Rule: `send_arrow` accepts and refuses each row as a loop of `send` over the rows would.
+
+Without serializers and hooks of single records the compiled core reads the rows, and no object exists per row. With them, each row becomes
+the arguments of a `send`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykafka4.misuse import check_topic
+from pykafka4.producer.serializing import Serializing
+from pykafka4.producer.session import ProducerSession
+from pykafka4.wire.records.hot import ArrowRows, Delivery, SentRows
+from pykafka4.wire.records.rows import rows_ended
+
+__all__ = ["open_rows", "send_arrow"]
+
+
+def open_rows(session: ProducerSession, topic: str, data: Any, columns: dict[str, str | None]) -> ArrowRows:
+    """The rows of `data`. A producer that takes no records refuses before it reads data that can be read only once."""
+    if (refusal := session.acc.refusal) is not None:
+        raise refusal.again()
+    return ArrowRows(check_topic(topic), data, **columns)
+
+
+def send_arrow(session: ProducerSession, topic: str, data: Any, columns: dict[str, str | None]) -> SentRows:
+    """See `Producer.send_arrow`."""
+    rows = open_rows(session, topic, data, columns)
+    if session.sending is None:
+        return session.acc.send_rows(rows)
+    return _send_each(session.acc.send_rows(rows, None, 0), rows, session.sending)
+
+
+def _send_each(sent: SentRows, rows: ArrowRows, sending: Serializing) -> SentRows:
+    """Send row after row through hooks and serializers."""
+    accepted: list[Delivery] = []
+    try:
+        while rows.has_row():
+            value, key, headers, partition, timestamp_ms = rows.arguments()
+            sending.send_into(accepted, rows.topic, value, key, (headers, partition, timestamp_ms), None)
+            sent.took(rows, accepted[-1])
+            accepted.clear()
+    except BaseException as error:
+        if accepted:  # an interrupt came before `took`, or in it
+            sent.took(rows, accepted[-1])
+        rows_ended(error, rows.topic, rows.position, sent)
+        raise
+    return sent
