@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import gc
 import os
 import sys
 import threading
@@ -145,6 +146,7 @@ def interrupted(
     errors: list[BaseException] = []
 
     def run() -> None:
+        gc.disable()  # it may run finalizers in the middle of `act`, of handles of other tests, too: an interrupt in one of these is ignored
         sys.settrace(tracer)
         try:
             act()
@@ -152,6 +154,7 @@ def interrupted(
             errors.append(error)
         finally:
             sys.settrace(None)
+            gc.enable()
 
     thread = threading.Thread(target=run, name="interrupted")
     thread.start()
