@@ -522,13 +522,14 @@ class ProducerSession(Attachment[Sender]):
             self.runtime.callbacks.post(hooks.on_close)
 
     def begin_close(self) -> list[Batch | Delivery | Mark]:
-        """Refuse records from here on, and send the others without linger; returns what to wait for."""
+        """Refuse records from here on, and send the others without linger, but for those of a transaction; returns what to wait for."""
         self.refuse(ClosedError("this producer is closed; create a new one"))
         if self.pending is None:  # nothing can be added any more
             unfinished = [*self.acc.unfinished(), *self.dropped_calls.mark()]
             self.undecided = [item for item in unfinished if not _done(item)]
             self.pending = unfinished
-        self._expedite()
+        if self.config.transactional_id is None:  # else `leave` aborts the transaction, and its unsent records must not be sent before
+            self._expedite()
         return self.pending
 
     def _give_up(self, pending: Sequence[Batch | Delivery | Mark]) -> None:
