@@ -146,7 +146,7 @@ def interrupted(
     errors: list[BaseException] = []
 
     def run() -> None:
-        gc.disable()  # it may run finalizers in the middle of `act`, of handles of other tests, too: an interrupt in one of these is ignored
+        gc.disable()  # it may run finalizers in the middle of `act`, also of other tests' handles, and they swallow an interrupt
         sys.settrace(tracer)
         try:
             act()
