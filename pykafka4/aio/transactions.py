@@ -61,10 +61,10 @@ class TransactionTasks(TransactionCalls):
             await self._home.done(self._unseen.promise, system.monotonic() + limit)
             super()._run(what, start, limit)
         finally:
-            if self._busy is mine:
+            if self._busy is mine:  # otherwise the event loop of this task was closed, and a task of another one is in a call
                 self._busy = None
-            if not resumes and (self._busy is None or self._busy.what != what):  # otherwise another task is in it
-                self.forget(what)
+                if not resumes:
+                    self.forget(what)
 
     def _occupy(self, what: str) -> Busy:
         self._home.enter()

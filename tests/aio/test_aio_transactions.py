@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from pykafka4 import ConsumerGroupMetadata, KafkaTimeoutError, TransactionError
 from pykafka4.aio import Producer
+from pykafka4.core.producer.transactions.machine import Done, Transactions
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.testing import ModelServer
 from tests.aio.tasking import producer_of, run
@@ -207,6 +209,36 @@ def test_an_event_loop_that_is_closed_during_a_call_leaves_the_transactions_to_t
     assert committed(server) == [b"v", b"w"]
 
 
+def test_the_end_of_an_abandoned_task_does_not_end_the_call_of_another_task(server: ModelServer) -> None:
+    """Python ends a task of a closed event loop when it collects the task, perhaps during a call on the next event loop."""
+    offsets = {("t", 0): 1}
+
+    async def first() -> tuple[Producer, list[Any]]:
+        producer = await begun(server)
+        await producer.begin_transaction()
+        abandoned = asyncio.ensure_future(producer.send_offsets_to_transaction(offsets, GROUP))
+        await asyncio.sleep(0)
+        return producer, [abandoned]
+
+    async def second(producer: Producer, abandoned: list[Any]) -> None:
+        await producer.send_offsets_to_transaction(offsets, GROUP)  # after those of the abandoned task, which the client holds until then
+        blocker = Blocker(producer)
+        sending = asyncio.ensure_future(producer.send_offsets_to_transaction(offsets, GROUP))
+        await asyncio.sleep(0)
+        abandoned.pop()._log_destroy_pending = False
+        gc.collect()
+        with pytest.raises(TransactionError, match="while another is in send_offsets_to_transaction"):
+            await producer.commit_transaction()
+        blocker.go.set()
+        await sending
+        await producer.close()
+
+    loop = asyncio.new_event_loop()
+    producer, abandoned = loop.run_until_complete(first())
+    loop.close()
+    run(second(producer, abandoned))
+
+
 def test_a_commit_whose_outcome_arrives_between_two_looks_is_no_timeout(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         producer = await begun(server)
@@ -219,6 +251,23 @@ def test_a_commit_whose_outcome_arrives_between_two_looks_is_no_timeout(server: 
 
     run(main())
     assert committed(server) == [b"v"]
+
+
+def test_an_outcome_that_is_a_timeout_is_raised(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def time_out(transactions: Transactions, now: float, done: Done) -> None:
+        done(KafkaTimeoutError("the coordinator has not responded"))
+
+    async def main() -> None:
+        producer = await begun(server)
+        await producer.begin_transaction()
+        monkeypatch.setattr(inspect(producer).session, "promise", JustLate)
+        monkeypatch.setattr(Transactions, "commit", time_out)
+        with pytest.raises(KafkaTimeoutError, match="the coordinator has not responded"):
+            await producer.commit_transaction()
+        monkeypatch.undo()
+        await producer.close()
+
+    run(main())
 
 
 def test_closing_aborts_the_open_transaction(server: ModelServer) -> None:

@@ -142,7 +142,6 @@ class RunLoop:
         self._safe.keep(mine)
         if gone := [tp for tp in tuple(self._in_hand.partitions) if tp not in mine]:  # a closing thread takes partitions out
             self._in_hand.drop(gone)
-            self._pauses.forget(gone)
 
     # ---------------------------------------------------------------- commits
 

@@ -226,7 +226,6 @@ class HeartbeatMember(CoordinatedMember):
             self._coordinator.want()
             return INFINITY
         self._told = None
-        self._heartbeat.interval = FIRST_INTERVAL
         self._move(S.JOINING)
         self._send_join(now, node)
         return INFINITY

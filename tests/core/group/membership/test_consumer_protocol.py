@@ -14,7 +14,7 @@ from pykafka4.core.group.membership.heartbeats import SOON
 from pykafka4.core.group.membership.states import CONSUMER_MOVES, MemberState
 from pykafka4.core.group.topics.discovery import Discovery
 from pykafka4.core.group.topics.topic_filter import TopicFilter
-from pykafka4.errors import AuthorizationError, GroupError, UnsupportedVersion
+from pykafka4.errors import AuthorizationError, GroupError, KafkaError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata, Written
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatRequest as Heartbeat
@@ -343,6 +343,32 @@ def test_a_coordinator_that_loads_is_asked_again_after_a_back_off() -> None:
     assert member.pending(FindCoordinatorRequest) == []
 
 
+def test_the_pauses_between_repeated_heartbeats_grow_until_the_next_response() -> None:
+    member = GroupMember().joined(0)
+    member.next_beat()
+    for _ in range(2):
+        pauses = []
+        for _ in range(4):
+            member.reply(error="COORDINATOR_LOAD_IN_PROGRESS")
+            pauses.append(member.wake_at - member.now)
+            member.run(pauses[-1])
+        assert (pauses[0], pauses[-1]) == (pytest.approx(0.1, rel=0.25), pytest.approx(0.8, rel=0.25))
+        member.reply(1, same=True)
+        member.next_beat()
+
+
+def test_the_error_of_a_repeated_heartbeat_is_the_reason_in_status_until_the_next_response() -> None:
+    member = GroupMember().joined(0)
+    member.next_beat()
+    for _ in range(12):
+        member.reply(error="COORDINATOR_LOAD_IN_PROGRESS")
+        member.run(1.5)
+    troubles = member.network.troubles
+    assert "COORDINATOR_LOAD_IN_PROGRESS" in str(troubles.reason(member.now))
+    member.reply(1, same=True)
+    assert troubles.reason(member.now) is None
+
+
 def test_a_silent_coordinator_is_given_up_before_the_session_is_over() -> None:
     member = GroupMember(request_timeout_ms=30_000).joined(0)
     member.next_beat()
@@ -515,6 +541,16 @@ def test_leaving_waits_for_commits_and_goes_without_them_in_the_end() -> None:
     member.run(5.0)
     assert member.message.member_epoch == -1
     assert done == [True]
+
+
+@pytest.mark.parametrize(("seconds", "looks"), [(5.0, 1), (0.0, 0)])
+def test_a_member_that_leaves_without_a_coordinator_looks_for_it_while_there_is_time(seconds: float, looks: int) -> None:
+    member = GroupMember().joined()
+    member.machine.coordinator.lost(member.now, 1, KafkaError("moved"))
+    member.machine.leave(member.now, seconds, lambda: None)
+    member.run(0.2)
+    assert len(member.pending(FindCoordinatorRequest)) == looks
+    assert state(member) is (MemberState.LEAVING if looks else MemberState.UNJOINED)
 
 
 def test_a_member_that_never_joined_has_nothing_to_leave() -> None:
