@@ -232,7 +232,7 @@ class SubscribedTopics:
 
     def fallback(self, tp: TopicPartition) -> Start:
         """Where to start without a committed offset: new partitions are read from their beginning."""
-        is_new = tp.partition >= self._sizes.get(tp.topic, tp.partition + 1)
+        is_new = tp.partition >= self._sizes.get(tp.topic, INFINITY)
         return Start.EARLIEST if is_new and self._policy is Start.LATEST else self._policy
 
 

@@ -467,7 +467,7 @@ def test_the_stable_committed_offset_is_requested_where_the_broker_supports_it(
     assert harness.as_sent(OffsetFetchRequest, version).require_stable is stable
 
 
-@pytest.mark.parametrize("error", ["COORDINATOR_LOAD_IN_PROGRESS", "UNSTABLE_OFFSET_COMMIT"])
+@pytest.mark.parametrize("error", ["COORDINATOR_LOAD_IN_PROGRESS", "UNSTABLE_OFFSET_COMMIT", "UNKNOWN_SERVER_ERROR"])
 def test_a_lookup_is_repeated_after_a_pause(harness: ConsumerHarness, error: str) -> None:
     answers = lookup(harness)
     harness.find_coordinator()
