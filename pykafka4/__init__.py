@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from pykafka4.share.record import ShareRecord as ShareRecord
     from pykafka4.wire.records.hot import Delivery as Delivery
     from pykafka4.wire.records.hot import Record as Record
+    from pykafka4.wire.records.hot import RecordColumns as RecordColumns
     from pykafka4.wire.records.hot import SentRows as SentRows
 
 __version__ = "0.1.0"
@@ -138,7 +139,7 @@ _HOMES = {  # the public names by module
     ),
     "pykafka4.share": "ShareConsumer",
     "pykafka4.share.record": "ShareRecord",
-    "pykafka4.wire.records.hot": "Delivery Record SentRows",
+    "pykafka4.wire.records.hot": "Delivery Record RecordColumns SentRows",
 }
 _PACKAGES = ("aio", "spark", "testing")  # imported by whoever uses them
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}

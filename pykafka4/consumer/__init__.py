@@ -22,7 +22,7 @@ Modules; each line imports only from lines below it:
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from functools import partial
 from itertools import chain
@@ -58,7 +58,7 @@ from pykafka4.options.from_properties import Properties, create
 from pykafka4.options.typed import ConsumerOptions
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.common import checked_callback
-from pykafka4.wire.records.hot import Record
+from pykafka4.wire.records.hot import Record, RecordColumns
 
 __all__ = ["Consumer"]
 
@@ -125,6 +125,23 @@ class Consumer(ConsumerHandle):
         if unknown:
             refuse_keywords("Consumer.poll", unknown)
         return self._session.poll(timeout, max_records, self._session.records)
+
+    def poll_arrow(
+        self, timeout: float | None = 1.0, max_rows: int | None = None, columns: Iterable[str] | None = None, **unknown: Never
+    ) -> RecordColumns:
+        """Records as columns, for everything that reads Arrow data: `polars.DataFrame(columns)`, `pyarrow.table(columns)`, DuckDB, pandas.
+
+        As `poll`, with the same errors, positions and commits. It returns all records that are there, up to `max_rows` and up to
+        `max_decompressed_bytes` of columns; columns of length 0, which are false, if none arrived within `timeout` seconds. `columns` are
+        names in the order wanted, default all of: topic, partition, offset, timestamp, timestamp_type, key, value, headers. A column that
+        is left out costs nothing.
+
+        Columns that are kept, or that a data frame uses, count as waiting data, for up to half of `prefetch_bytes`. They may be freed on
+        any thread. Raises ConfigError for a column that does not exist.
+        """
+        if unknown:
+            refuse_keywords("Consumer.poll_arrow", unknown)
+        return self._session.poll(timeout, max_rows, self._session.reader.columns.form(columns))
 
     def extend_lease(self, seconds: float) -> None:
         """Work on the records in hand for up to `seconds` from now, beyond max_poll_interval_ms, without losing the partitions.

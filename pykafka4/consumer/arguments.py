@@ -16,6 +16,7 @@ from pykafka4.records import OffsetAndMetadata, SubscriptionPattern, TopicPartit
 
 __all__ = [
     "LISTENS",
+    "MOST_RECORDS",
     "Offsets",
     "OnDone",
     "PartitionList",
@@ -174,13 +175,13 @@ def _refuse_duplicates(items: Sequence[object], what: str) -> None:
         seen.add(item)
 
 
-def check_limit(max_records: int | None, default: int) -> int:
-    """The maximum number of records that a poll returns."""
-    if max_records is None:
+def check_limit(given: int | None, default: int, name: str = "max_records", otherwise: str = "max_poll_records") -> int:
+    """The maximum number of records that a poll returns: `given` as the argument `name`."""
+    if given is None:
         return default
-    countable = hasattr(type(max_records), "__index__") and not isinstance(max_records, bool)
-    if not countable or (most := int(operator.index(max_records))) < 1:
-        raise ConfigError(f"max_records={max_records!r}: must be an int of at least 1, or None for max_poll_records")
+    countable = hasattr(type(given), "__index__") and not isinstance(given, bool)
+    if not countable or (most := int(operator.index(given))) < 1:
+        raise ConfigError(f"{name}={shown(given)}: must be an int of at least 1, or None for {otherwise}")
     return min(most, MOST_RECORDS)
 
 

@@ -134,7 +134,10 @@ class ConsumerHandle(Handle):
         return {**self._session.runtime.status(), "consumer": self._session.status()}
 
     def stats(self) -> dict[str, int]:
-        """`fetched_bytes` so far, `buffered_bytes` that wait for `poll`, and the number of assigned `partitions`."""
+        """`fetched_bytes` so far, `buffered_bytes` that wait for `poll`, and the number of assigned `partitions`.
+
+        `held_bytes` is the size of the columns of `poll_arrow` that the application has not freed.
+        """
         return self._session.stats()
 
     def __repr__(self) -> str:

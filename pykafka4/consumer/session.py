@@ -432,7 +432,12 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         """See Consumer.stats."""
         delivered = self.machine.fetcher.positions.delivered
         waiting = delivered - self.reader.consumed
-        return {"fetched_bytes": delivered, "buffered_bytes": waiting, "partitions": len(self.reader.claims)}
+        return {
+            "fetched_bytes": delivered,
+            "buffered_bytes": waiting,
+            "held_bytes": self.reader.held,
+            "partitions": len(self.reader.claims),
+        }
 
     def _end_work(self, *, in_hand: bool) -> None:
         self._commit_for_run()

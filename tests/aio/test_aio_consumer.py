@@ -117,6 +117,41 @@ def test_a_block_that_an_exception_leaves_does_not_finish_the_list_in_hand(serve
         assert server.committed(leave.__name__) == {T0: 3}
 
 
+def test_columns_are_read_and_finished_by_the_next_poll(server: ModelServer) -> None:
+    topic(server, 2000)
+
+    async def main() -> None:
+        async with consumer_of(server, group_id="g") as consumer:
+            consumer.assign([T0])
+            rows = len(await consumer.poll_arrow(LONG, 5, ["offset"]))
+            assert rows == 5
+            async with asyncio.timeout(SECONDS):
+                while rows < 2000:
+                    rows += len(await consumer.poll_arrow(LONG))
+            await consumer.commit()
+            assert not await consumer.poll_arrow(0)
+
+    run(main())
+    assert server.committed("g")[T0] == 2000
+
+
+def test_columns_of_a_cancelled_poll_are_returned_by_the_next_one(server: ModelServer) -> None:
+    topic(server, 0)
+
+    async def main() -> None:
+        async with consumer_of(server) as consumer:
+            consumer.assign([T0])
+            polling = asyncio.ensure_future(consumer.poll_arrow(None))
+            await asyncio.sleep(0)
+            polling.cancel()
+            await asyncio.wait([polling])
+            fill(server, "t", 0, numbers(0, 3))
+            async with asyncio.timeout(SECONDS):
+                assert len(await consumer.poll_arrow(None)) == 3
+
+    run(main())
+
+
 def test_a_close_by_another_task_does_not_finish_the_list_in_hand(server: ModelServer) -> None:
     topic(server, 4)
 

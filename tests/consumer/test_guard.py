@@ -29,6 +29,7 @@ GUARDED: dict[str, tuple[Any, ...]] = {  # arguments of each
     "unsubscribe": (),
     "assign": ([T0],),
     "poll": (0,),
+    "poll_arrow": (0,),
     "seek": (T0, 0),
     "seek_to_beginning": ([T0],),
     "seek_to_end": ([T0],),

@@ -218,11 +218,11 @@ class Polling:
         self.reader.handed, self.reader.changing = self.reader.taken, False
         return records
 
-    def poll(self, limit: int = 500) -> list[Any]:
+    def poll(self, limit: int = 500, form: Form[Any] | None = None) -> Any:
         """`Consumer.poll(0)`, but for listeners and waiting."""
         self.enter()
         try:
-            records = self.take(limit)
+            records = self.take(limit, form)
         finally:
             self.reader.leave()
         return self.hand_out(records)
@@ -440,7 +440,7 @@ class ConsumerHarness(Polling):
         self.run()
         return claims
 
-    def poll(self, limit: int = 500) -> list[Any]:
+    def poll(self, limit: int = 500, form: Form[Any] | None = None) -> Any:
         """As before, and asks the loop for more."""
         try:
             return super().poll(limit)

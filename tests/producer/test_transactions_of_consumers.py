@@ -175,6 +175,21 @@ def test_the_current_record_of_a_loop_is_part_of_its_own_transaction(server: Mod
     assert written(server) == [b"%d" % n for n in range(7)]
 
 
+def test_columns_are_part_of_the_transaction_in_which_they_were_returned(
+    server: ModelServer, producer: Producer, consumer: Consumer
+) -> None:
+    with producer.transaction(consumer):
+        until(lambda: consumer.poll_arrow(0.05, 4))
+    assert server.committed("g")[TopicPartition(*IN)] == 4
+    with contextlib.suppress(ZeroDivisionError), producer.transaction(consumer):
+        until(lambda: consumer.poll_arrow(0.05, 3))
+        raise ZeroDivisionError
+    assert consumer.position(IN) == 4
+    with producer.transaction(consumer):
+        until(lambda: consumer.poll_arrow(0.05))
+    assert server.committed("g")[TopicPartition(*IN)] == 10
+
+
 def test_a_transaction_in_which_nothing_was_read_costs_nothing(server: ModelServer, producer: Producer, consumer: Consumer) -> None:
     with producer.transaction(consumer):
         take(consumer, 10)

@@ -2,7 +2,8 @@
 
 Modules; each line imports only from lines below it:
     reader        returns records from `poll`; seek, pause and revocation: drops fetched data, and has it fetched again
-    forms         the forms of what polls return: lists of records, columns
+    column_forms  the columns of `poll_arrow`
+    forms         the interface between reader and forms; lists of records
     cursors       the places behind returned, and behind finished records
     fetch_buffer  a container: chunks and markers that wait for `poll`; `reader` decides which are dropped
     delivered     records that the application has and no transaction has committed

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from pykafka4.consumer.reading.column_forms import ColumnForms
 from pykafka4.consumer.reading.cursors import IN_LOOP, Cursors, HandedOut
 from pykafka4.consumer.reading.delivered import DeliveredOffsets
 from pykafka4.consumer.reading.fetch_buffer import FetchBuffer
@@ -85,6 +86,7 @@ class Reader(Cursors):
         self.events: deque[Assigned | Ended] = deque()
         self.notices = Notices(clock)
         self.fatal: KafkaError | None = None
+        self.columns = ColumnForms()
         self._buffer = FetchBuffer()
         self._arrived = 0  # bytes that were taken from `arrivals`
         self._room = max_bytes  # for further records of the running poll
@@ -95,6 +97,11 @@ class Reader(Cursors):
     def consumed(self) -> int:
         """Bytes read or dropped so far."""
         return self._buffer.consumed
+
+    @property
+    def held(self) -> int:
+        """Bytes of columns that the application still has."""
+        return self.columns.held_bytes
 
     def put(self, item: object) -> None:
         """Pass a chunk or event on, in order; `news` wakes the poll, and an event ends the list of a `for` loop early."""

@@ -257,7 +257,10 @@ class Fetcher:
 
     def _budget(self) -> int:
         """Bytes to request from one broker: its share of the room, as far as that is not reserved for responses."""
-        room = self._config.prefetch_bytes - (self.positions.delivered - self._intake.consumed)
+        prefetch, intake = self._config.prefetch_bytes, self._intake
+        # The other half is always for fetching: an application that keeps all columns would wait for ever otherwise.
+        held = min(intake.held, prefetch // 2)
+        room = prefetch - held - (self.positions.delivered - intake.consumed)
         free = room - self._reserved
         return min(self._config.fetch_max_bytes, room // len(self._sources.leading), free)
 

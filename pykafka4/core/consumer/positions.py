@@ -24,6 +24,10 @@ class Intake(Protocol):
     def consumed(self) -> int:
         """Bytes read or dropped since the beginning; the application's thread counts them."""
 
+    @property
+    def held(self) -> int:
+        """Bytes of columns that the application has not freed yet. It may free them on any thread, and tells nobody."""
+
     def put(self, item: object) -> None:
         """Hand over a chunk or event."""
 

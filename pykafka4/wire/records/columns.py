@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from pykafka4.errors import ConfigError
+from pykafka4.errors import ConfigError, shown
 
 __all__ = ["Array", "COLUMN_NAMES", "Field", "HEADER_COST", "MOST_BYTES", "ROW_COSTS", "checked_columns", "other_columns", "stream_given"]
 
@@ -40,9 +40,11 @@ def checked_columns(columns: Iterable[str]) -> tuple[str, ...]:
     """`columns` as a tuple; ConfigError for one that does not exist or is there twice, and if there is none."""
     if isinstance(columns, str):
         raise ConfigError(f"columns={columns!r}: must be a list of names, [{columns!r}] for one column")
+    if not isinstance(columns, Iterable):
+        raise ConfigError(f"columns={shown(columns)}: must be a list of names, of {', '.join(COLUMN_NAMES)}")
     names = tuple(columns)
     for name in names:
-        if name not in ROW_COSTS:
+        if not isinstance(name, str) or name not in ROW_COSTS:
             near = difflib.get_close_matches(str(name), COLUMN_NAMES, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigError(f"columns: there is no column {name!r}, only {', '.join(COLUMN_NAMES)}{hint}")

@@ -13,6 +13,8 @@ from pykafka4.core import INFINITY, Request
 from pykafka4.core.network.network import LANE
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_fetch import FetchRequest
+from pykafka4.wire.records.compression import decompress
+from pykafka4.wire.records.hot import Chunk
 from tests.core.consumer_harness import ConsumerHarness, batch, tp
 
 
@@ -54,6 +56,19 @@ def test_one_answer_is_asked_to_fit_into_the_room_that_is_left() -> None:
     harness.cluster.set("t", [1, 2])
     harness.assign(tp(0), tp(1), start=0)
     assert {m.max_bytes for m in fetches(harness)} == {50_000}
+
+
+@pytest.mark.parametrize(("rows", "room"), [(0, 100_000), (1_000, 92_000), (20_000, 50_000)])
+def test_columns_that_the_application_keeps_take_up_to_half_of_the_room(rows: int, room: int) -> None:
+    harness = ConsumerHarness(prefetch_bytes=100_000, max_partition_fetch_bytes=10_000)
+    harness.cluster.set("t", [1])
+    form = harness.reader.columns.form(["offset"])
+    form.begin(rows)
+    form.add(Chunk("t", 0, batch(0, rows), 0, decompress=decompress, max_decompressed=1 << 20), 1 << 30)
+    kept = form.finish({})
+    harness.assign(tp(0), start=0)
+    assert [m.max_bytes for m in fetches(harness)] == [room]
+    assert len(kept[0]) == rows
 
 
 def test_options_smaller_than_a_partition_still_fetch() -> None:

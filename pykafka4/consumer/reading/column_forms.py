@@ -1,0 +1,83 @@
+"""Returns records as columns. Invariant: columns count as waiting data until the application has freed them, on whatever thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from pykafka4.consumer.arguments import MOST_RECORDS, check_limit
+from pykafka4.consumer.reading.cursors import HandedOut
+from pykafka4.consumer.reading.forms import Added, Form
+from pykafka4.core.subscription import Claim, Place
+from pykafka4.wire.records.columns import COLUMN_NAMES, checked_columns
+from pykafka4.wire.records.hot import Chunk, ColumnsBuilder, RecordColumns
+
+__all__ = ["ColumnForms", "ColumnsForm"]
+
+MOST_FORMS: Final = 64  # kept, each for one choice of columns
+
+
+class ColumnsForm(Form[RecordColumns]):
+    """The columns of `poll_arrow`, for one choice of columns."""
+
+    call = "poll_arrow"
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._builder = ColumnsBuilder(names)
+        self._limit = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """The size of all columns of this form that are in use. On any thread."""
+        return self._builder.held_bytes
+
+    def limit(self, most: int | None) -> int:
+        return check_limit(most, MOST_RECORDS, "max_rows", "all that are there")
+
+    def begin(self, limit: int) -> None:
+        self._builder.finish()  # drops the rows, and positions, that another poll may have left
+        self._limit = limit
+
+    def __len__(self) -> int:
+        return len(self._builder)
+
+    @property
+    def full(self) -> bool:
+        return self._builder.full or len(self._builder) >= self._limit
+
+    def add(self, chunk: Chunk, room: int) -> Added | None:
+        builder = self._builder
+        builder.add(chunk, self._limit - len(builder), room)
+        return builder.added
+
+    def finish(self, places: Mapping[Claim, Place]) -> tuple[RecordColumns, HandedOut]:
+        return self._builder.finish(), HandedOut(places)
+
+    def go_on(self, handed: HandedOut, limit: int) -> None:
+        return None
+
+    def nothing(self) -> RecordColumns:
+        self._builder.finish()  # the positions behind a gap without records
+        return self._builder.finish()
+
+
+class ColumnForms:
+    """The forms of a consumer, one for each choice of columns."""
+
+    def __init__(self) -> None:
+        self._forms: dict[tuple[str, ...], ColumnsForm] = {}
+
+    def form(self, columns: Iterable[str] | None) -> ColumnsForm:
+        """The form with these columns, None for all of them. ConfigError if there is no such column."""
+        names = COLUMN_NAMES if columns is None else checked_columns(columns)
+        form = self._forms.get(names)
+        if form is None:
+            if len(self._forms) >= MOST_FORMS:
+                self._forms = {kept: each for kept, each in self._forms.items() if each.held_bytes}
+            form = self._forms[names] = ColumnsForm(names)
+        return form
+
+    @property
+    def held_bytes(self) -> int:
+        """The size of all columns that the application still has. On any thread."""
+        return sum(form.held_bytes for form in self._forms.copy().values())
