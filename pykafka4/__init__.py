@@ -6,6 +6,7 @@ Modules; each line imports only from lines below it:
     aio/            producer and consumer for asyncio
     cli/            the command line
     share/          ShareConsumer: records of share groups
+    messages        Kafka's requests and responses, for `Client.request`
     spark/          writes rows of Spark to Kafka
     admin/          AdminClient: groups, their lag and their offsets
     producer/       Producer, on the application's threads
@@ -42,11 +43,27 @@ if TYPE_CHECKING:
     from pykafka4.admin.values import PartitionLag as PartitionLag
     from pykafka4.admin.values import PlannedOffset as PlannedOffset
     from pykafka4.client.client import Client as Client
+    from pykafka4.client.targets import ANY as ANY
+    from pykafka4.client.targets import CONTROLLER as CONTROLLER
+    from pykafka4.client.targets import Target as Target
+    from pykafka4.client.targets import coordinator as coordinator
+    from pykafka4.client.targets import leader as leader
     from pykafka4.consumer import Consumer as Consumer
     from pykafka4.consumer.processing.streams import Stream as Stream
     from pykafka4.consumer.processing.streams import Streams as Streams
+    from pykafka4.core.admin.values import EARLIEST as EARLIEST
+    from pykafka4.core.admin.values import EARLIEST_LOCAL as EARLIEST_LOCAL
+    from pykafka4.core.admin.values import LATEST as LATEST
+    from pykafka4.core.admin.values import LATEST_TIERED as LATEST_TIERED
+    from pykafka4.core.admin.values import MAX_TIMESTAMP as MAX_TIMESTAMP
+    from pykafka4.core.admin.values import CommitResult as CommitResult
+    from pykafka4.core.admin.values import CommittedOffset as CommittedOffset
+    from pykafka4.core.admin.values import FetchedPartition as FetchedPartition
+    from pykafka4.core.admin.values import GroupCoordinator as GroupCoordinator
     from pykafka4.core.admin.values import GroupDescription as GroupDescription
     from pykafka4.core.admin.values import GroupListing as GroupListing
+    from pykafka4.core.admin.values import ListedOffset as ListedOffset
+    from pykafka4.core.admin.values import OffsetSpec as OffsetSpec
     from pykafka4.core.metadata.events import BrokerAdded as BrokerAdded
     from pykafka4.core.metadata.events import BrokerRemoved as BrokerRemoved
     from pykafka4.core.metadata.events import MetadataChanged as MetadataChanged
@@ -118,7 +135,11 @@ _HOMES = {  # the public names by module
     "pykafka4.consumer": "Consumer",
     "pykafka4.consumer.processing.streams": "Stream Streams",
     "pykafka4.producer": "Producer",
-    "pykafka4.core.admin.values": "GroupDescription GroupListing",
+    "pykafka4.client.targets": "ANY CONTROLLER Target coordinator leader",
+    "pykafka4.core.admin.values": (
+        "CommitResult CommittedOffset EARLIEST EARLIEST_LOCAL FetchedPartition GroupCoordinator GroupDescription GroupListing "
+        "LATEST LATEST_TIERED ListedOffset MAX_TIMESTAMP OffsetSpec"
+    ),
     "pykafka4.core.metadata.events": "BrokerAdded BrokerRemoved MetadataChanged",
     "pykafka4.core.producer.outcomes.ledger": "ProducerStats",
     "pykafka4.core.metadata.recovery": "PartitionOffline PartitionOnline",
@@ -141,7 +162,7 @@ _HOMES = {  # the public names by module
     "pykafka4.share.record": "ShareRecord",
     "pykafka4.wire.records.hot": "Delivery Record RecordColumns SentRows",
 }
-_PACKAGES = ("aio", "spark", "testing")  # imported by whoever uses them
+_PACKAGES = ("aio", "messages", "spark", "testing")  # imported by whoever uses them
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = sorted([*_HOME, "__version__"])

@@ -19,6 +19,8 @@ __all__ = [
     "as_offset",
     "as_offsets",
     "check_count",
+    "check_group",
+    "check_group_to_set",
     "check_timeout",
     "check_topic",
     "explain_send",
@@ -30,6 +32,7 @@ __all__ = [
 API_SECONDS = 60.0  # calls without a timeout of their own
 MOST_PARTITION = 2**31 - 1
 MOST_METADATA = 4_096  # bytes; what brokers take by default (offset.metadata.max.bytes)
+LONGEST_ID = 32_767  # bytes
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 
 
@@ -53,6 +56,28 @@ def check_topic(topic: object) -> str:
     if not LEGAL_TOPIC.fullmatch(topic) or topic in (".", ".."):
         raise ConfigError(f"topic {topic!r}: a name has 1 to 249 of the characters a-z A-Z 0-9 . _ - (and is not '.' or '..')")
     return topic
+
+
+def check_group(group: object) -> str:
+    """A group's id, as a plain str: any text up to the longest that a request can carry. The empty one is that of some old clients."""
+    if not isinstance(group, str):
+        raise TypeError(f"a group id must be a str, not {shown(group)}")
+    text = str.__str__(group)  # the value of a subclass, whatever its own methods return
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise ConfigError(f"group id {shown(text)}: cannot be encoded as UTF-8, so no group has it") from None
+    if size > LONGEST_ID:  # here, because a request about many groups would fail for all
+        raise ConfigError(f"group id {shown(text)}: has {size:,} bytes as UTF-8; the longest that a request can carry has {LONGEST_ID:,}")
+    return text
+
+
+def check_group_to_set(group: object) -> str:
+    """The id of a group whose offsets are to be set."""
+    name = check_group(group)
+    if not name:
+        raise ConfigError("a group id must not be empty: no consumer can join that group")
+    return name
 
 
 def topic_partition(value: object) -> TopicPartition:

@@ -16,17 +16,18 @@ from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from pykafka4.admin.arguments import Destination, Targets, as_goal, as_groups, as_targets, check_group, check_group_to_set
+from pykafka4.admin.arguments import Destination, Targets, as_goal, as_groups, as_targets
 from pykafka4.admin.groups import Groups, raised
 from pykafka4.admin.rewinding import Rewinding
-from pykafka4.admin.session import AdminSession, Deadline
+from pykafka4.admin.session import AdminSession
 from pykafka4.admin.values import GroupLag, GroupList, OffsetPlan
+from pykafka4.client.answers import Deadline
 from pykafka4.client.client import Client
 from pykafka4.client.handle import Handle
 from pykafka4.core.admin.values import GroupDescription
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.errors.frames import guarded
-from pykafka4.misuse import api_timeout, as_offsets, check_timeout
+from pykafka4.misuse import api_timeout, as_offsets, check_group, check_group_to_set, check_timeout
 from pykafka4.options.config import ClientConfig
 from pykafka4.options.from_properties import Properties, create
 from pykafka4.options.typed import ClientOptions

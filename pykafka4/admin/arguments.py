@@ -9,39 +9,16 @@ from typing import Final, TypeAlias
 import attrs
 
 from pykafka4.errors import ConfigError, shown
-from pykafka4.misuse import check_count, check_topic, topic_partition
+from pykafka4.misuse import check_count, check_group, check_topic, topic_partition
 from pykafka4.records import TopicPartition
 
-__all__ = ["Destination", "Goal", "Targets", "as_goal", "as_groups", "as_targets", "check_group", "check_group_to_set"]
+__all__ = ["Destination", "Goal", "Targets", "as_goal", "as_groups", "as_targets"]
 
 Targets: TypeAlias = "Iterable[str | TopicPartition | tuple[str, int]]"
 Destination: TypeAlias = "str | int | datetime | timedelta | Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]"
 WORDS: Final = ("earliest", "latest", "current")
-LONGEST_ID: Final = 32_767  # bytes
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND: Final = timedelta(milliseconds=1)
-
-
-def check_group(group: object) -> str:
-    """A group's id, as a plain str: any text up to the longest that a request can carry. The empty one is that of some old clients."""
-    if not isinstance(group, str):
-        raise TypeError(f"a group id must be a str, not {shown(group)}")
-    text = str.__str__(group)  # the value of a subclass, whatever its own methods return
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError:
-        raise ConfigError(f"group id {shown(text)}: cannot be encoded as UTF-8, so no group has it") from None
-    if size > LONGEST_ID:  # here, because a request about many groups would fail for all
-        raise ConfigError(f"group id {shown(text)}: has {size:,} bytes as UTF-8; the longest that a request can carry has {LONGEST_ID:,}")
-    return text
-
-
-def check_group_to_set(group: object) -> str:
-    """The id of a group whose offsets are to be set."""
-    name = check_group(group)
-    if not name:
-        raise ConfigError("a group id must not be empty: no consumer can join that group")
-    return name
 
 
 def as_groups(groups: object) -> list[str]:

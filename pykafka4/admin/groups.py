@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 import attrs
 
-from pykafka4.admin.session import AdminSession, Deadline
+from pykafka4.admin.session import AdminSession
 from pykafka4.admin.values import GroupLag, GroupList, PartitionLag
+from pykafka4.client.answers import Deadline
 from pykafka4.core.admin import calls
 from pykafka4.core.admin.calls import in_doubt, is_occupied
 from pykafka4.core.admin.offsets import CommitOffsets, CountPartitions, DeleteOffsets

@@ -8,9 +8,11 @@ import attrs
 
 from pykafka4.admin.arguments import Goal
 from pykafka4.admin.groups import Groups, raised
-from pykafka4.admin.session import AdminSession, Deadline
+from pykafka4.admin.session import AdminSession
 from pykafka4.admin.values import OffsetPlan, PlannedOffset
+from pykafka4.client.answers import Deadline
 from pykafka4.core.admin.offsets import EARLIEST, LATEST, ListOffsets
+from pykafka4.core.admin.values import ListedOffset
 from pykafka4.errors import ConfigError, KafkaError, PartialFailure, listed
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
@@ -67,7 +69,7 @@ class Rewinding:
 
     def _logs(self, group: str, partitions: list[TopicPartition], goal: Goal, deadline: Deadline) -> dict[TopicPartition, Log]:
         wanted = ((EARLIEST, partitions), (LATEST, partitions), (goal.timestamp or 0, partitions if goal.timestamp is not None else []))
-        asked = [self._session.of_leaders(ListOffsets(timestamp), of, deadline) for timestamp, of in wanted]
+        asked = [self._session.of_leaders(ListOffsets(dict.fromkeys(of, timestamp)), of, deadline) for timestamp, of in wanted]
         try:
             starts, ends, times = (answers.wait() for answers in asked)
         finally:  # also of those that an interrupt kept from being waited for
@@ -76,11 +78,19 @@ class Rewinding:
         logs, errors = {}, dict[TopicPartition, KafkaError]()
         for tp in partitions:
             try:
-                logs[tp] = Log(raised(starts[tp]), raised(ends[tp]), raised(times.get(tp)))
+                at_time = None if goal.timestamp is None else raised(times[tp]).offset
+                logs[tp] = Log(_end(starts[tp]), _end(ends[tp]), at_time)
             except KafkaError as error:
                 errors[tp] = error
         _require(group, errors)
         return logs
+
+
+def _end(found: ListedOffset | KafkaError) -> int:
+    """The offset of an end, which every log has."""
+    offset = raised(found).offset
+    assert offset is not None
+    return offset
 
 
 def _among(topics: tuple[list[str], list[TopicPartition]], offsets: Collection[TopicPartition]) -> list[TopicPartition]:

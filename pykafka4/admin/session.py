@@ -1,11 +1,12 @@
-"""Calls of an admin client. Rule: every call ends at its deadline, however many questions it consists of."""
+"""Calls of an admin client. Rule: each call ends with the admin client at the latest."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
-from pykafka4.client.attachment import SHORT, Attachment, read_config
+from pykafka4.client.answers import SHORT, Answers, Deadline
+from pykafka4.client.attachment import Attachment, read_config
 from pykafka4.client.client import Client
 from pykafka4.client.runtime import warn_unclosed
 from pykafka4.core.admin.calls import Begin
@@ -13,59 +14,15 @@ from pykafka4.core.admin.machine import AdminMachine
 from pykafka4.core.admin.places import Leaders, OfGroup
 from pykafka4.core.admin.work import Place, Question
 from pykafka4.errors import ClosedError, KafkaError
-from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.options.config import ClientConfig
 from pykafka4.records import TopicPartition
 
-__all__ = ["Answers", "Deadline", "AdminSession"]
+__all__ = ["AdminSession"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 CLOSED: Final = "this admin client is closed; create a new one"
-
-
-class Deadline:
-    """The end of a call."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self._at = seconds, system.monotonic() + seconds
-
-    @property
-    def left(self) -> float:
-        """Seconds until then."""
-        return max(0.0, self._at - system.monotonic())
-
-
-class Answers(Generic[K, V]):
-    """The answers of a call, or to one question of it."""
-
-    def __init__(self, session: AdminSession, begin: Begin, seconds: float) -> None:
-        """`begin` is called on the loop."""
-        self._session, self._seconds = session, seconds
-        self._promise: Promise[dict[K, V | KafkaError]] = session.promise()
-        self._stops: list[Callable[[], None]] = []
-
-        def started(now: float) -> None:
-            self._stops.append(begin(session.machine, now, seconds, self._promise.set_result))
-
-        self._promise.add_done_callback(lambda promise: session.open.pop(promise, None))
-        session.open[self._promise] = None
-        session.post(started)
-        if session.closed:  # after it is in `open`: otherwise a close at this moment would overlook it
-            self._promise.set_exception(ClosedError(CLOSED))
-
-    def wait(self) -> dict[K, V | KafkaError]:
-        """The outcome of each key."""
-        try:
-            return self._promise.result(self._seconds + SHORT)
-        finally:
-            self.end()
-
-    def end(self) -> None:
-        """Nobody waits any more."""
-        self._session.open.pop(self._promise, None)
-        self._session.post(lambda now: [stop() for stop in self._stops])
 
 
 class AdminSession(Attachment[AdminMachine]):
@@ -95,25 +52,32 @@ class AdminSession(Attachment[AdminMachine]):
 
     # -- asking
 
-    def ask(self, begin: Begin, deadline: Deadline) -> Answers[Any, Any]:
+    def ask(self, begin: Begin, deadline: Deadline) -> Answers[dict[Any, Any]]:
         """Begin one of `core.admin.calls`."""
-        return Answers(self, begin, deadline.left)
+        answers = Answers(self, begin, deadline.left, dict)
+        self.open[answers.promise] = None
+        answers.promise.add_done_callback(lambda promise: self.open.pop(promise, None))
+        if self.closed:  # after it is in `open`: otherwise a close at this moment would overlook it
+            answers.promise.set_exception(ClosedError(CLOSED))
+        return answers
 
-    def of_group(self, question: Question[K, V], group: str, keys: Iterable[K], deadline: Deadline) -> Answers[K, V]:
+    def of_group(self, question: Question[K, V], group: str, keys: Iterable[K], deadline: Deadline) -> Answers[dict[K, V | KafkaError]]:
         """Ask the coordinator of one group."""
         return self._asked(question, lambda: OfGroup(self.machine.coordinators, group), keys, deadline)
 
     def of_leaders(
         self, question: Question[TopicPartition, V], partitions: Iterable[TopicPartition], deadline: Deadline
-    ) -> Answers[TopicPartition, V]:
+    ) -> Answers[dict[TopicPartition, V | KafkaError]]:
         """Ask the leaders of `partitions`."""
         return self._asked(question, lambda: Leaders(self.machine.cluster), partitions, deadline)
 
-    def of_anyone(self, question: Question[K, V], keys: Iterable[K], deadline: Deadline) -> Answers[K, V]:
+    def of_anyone(self, question: Question[K, V], keys: Iterable[K], deadline: Deadline) -> Answers[dict[K, V | KafkaError]]:
         """Ask any broker."""
         return self._asked(question, lambda: self.machine.anyone(), keys, deadline)
 
-    def _asked(self, question: Question[K, V], place: Callable[[], Place[K]], keys: Iterable[K], deadline: Deadline) -> Answers[K, V]:
+    def _asked(
+        self, question: Question[K, V], place: Callable[[], Place[K]], keys: Iterable[K], deadline: Deadline
+    ) -> Answers[dict[K, V | KafkaError]]:
         """`place` is called on the loop."""
         kept = list(keys)
         return self.ask(lambda machine, now, seconds, done: machine.begin(now, question, place(), kept, seconds, done), deadline)

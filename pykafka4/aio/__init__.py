@@ -1,12 +1,13 @@
 """asyncio. Rule: what is awaited here does not block the application's event loop.
 
-`Producer` and `Consumer` are those of `pykafka4` with methods that are awaited where theirs would wait. The client's own loop stays a
+`Producer`, `Consumer` and `Client` are those of `pykafka4`, with methods to await where theirs would wait. The client's own loop stays a
 thread; it wakes tasks through `call_soon_threadsafe`, once for all that happened in a turn. Nothing runs on asyncio's executor. Hooks run
 on the client's callback thread; the last step of `close`, which joins the client's thread, and the reading of an Arrow batch have
 threads of their own. The constructors, `stats`, `status`, `purge` and `group_metadata` are plain calls: they wait for a turn of the
 client's thread.
 
 Modules; each line imports only from lines below it:
+    client        the handle of a client: stateless calls
     consumer      the handle of a consumer, and its loops: records, batches
     producer      the handle of a producer; waits for room in its buffer
     columns       sends the rows of Arrow data from a task
@@ -18,7 +19,8 @@ Modules; each line imports only from lines below it:
     tasks         latches and futures: a task sleeps until another thread wakes it
 """
 
+from pykafka4.aio.client import Client
 from pykafka4.aio.consumer import Consumer
 from pykafka4.aio.producer import Producer
 
-__all__ = ["Consumer", "Producer"]
+__all__ = ["Client", "Consumer", "Producer"]

@@ -19,6 +19,7 @@ from pykafka4.consumer.arguments import (
     OnDone,
     PartitionList,
     Partitions,
+    Times,
     check_lease,
 )
 from pykafka4.consumer.guard import Iteration
@@ -34,6 +35,9 @@ from pykafka4.options.from_properties import Properties, create
 from pykafka4.options.typed import ConsumerOptions
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record, RecordColumns
+
+if TYPE_CHECKING:
+    from pykafka4.core.admin.values import ListedOffset
 
 __all__ = ["Consumer"]
 
@@ -123,6 +127,18 @@ class Consumer(ConsumerHandle):
     async def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
         """See pykafka4.Consumer.position."""
         return await self._session.await_position(topic_partition(partition), api_timeout(timeout))
+
+    async def beginning_offsets(self, partitions: Partitions, timeout: float | None = None) -> dict[TopicPartition, int]:
+        """See pykafka4.Consumer.beginning_offsets."""
+        return await self._session.await_lookup(self._session.lookups.beginnings(partitions, api_timeout(timeout)))
+
+    async def end_offsets(self, partitions: Partitions, timeout: float | None = None) -> dict[TopicPartition, int]:
+        """See pykafka4.Consumer.end_offsets."""
+        return await self._session.await_lookup(self._session.lookups.ends(partitions, api_timeout(timeout)))
+
+    async def offsets_for_times(self, times: Times, timeout: float | None = None) -> dict[TopicPartition, ListedOffset | None]:
+        """See pykafka4.Consumer.offsets_for_times."""
+        return await self._session.await_lookup(self._session.lookups.for_times(times, api_timeout(timeout)))
 
     # -- commits
 

@@ -16,6 +16,7 @@ from pykafka4.aio.guard import Holder, TaskGuard
 from pykafka4.aio.tasks import Home
 from pykafka4.aio.waits import TaskWaits, run
 from pykafka4.client.client import Client
+from pykafka4.client.steps import Steps
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, check_timeout
 from pykafka4.consumer.guard import Iteration, call
 from pykafka4.consumer.reading.forms import Form
@@ -161,6 +162,11 @@ class TaskConsumerSession(ConsumerSession):
         self.enter()
         self.guard.enter("position")
         return await run(self.finding_position(tp, timeout))
+
+    async def await_lookup(self, lookup: Steps[T]) -> T:
+        """See aio.Consumer.beginning_offsets, end_offsets and offsets_for_times."""
+        self.enter()
+        return await run(lookup)
 
     @call
     async def await_seek_to_end(self, partitions: Partitions | None, timeout: float) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from pykafka4.admin import AdminClient
-from pykafka4.admin.arguments import check_group_to_set
 from pykafka4.admin.groups import raised
 from pykafka4.admin.values import OffsetPlan
 from pykafka4.cli.arguments import Goal, goal_options, is_given, targets
@@ -16,6 +15,7 @@ from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain, complain
 from pykafka4.cli.show import as_json, console, error_json, plan_json, plan_table, table
 from pykafka4.core.admin.values import CONSUMER, GroupDescription
 from pykafka4.errors import GroupNotEmpty, KafkaError, PartialFailure, short_name
+from pykafka4.misuse import check_group_to_set
 from pykafka4.records import TopicPartition
 
 __all__ = ["create", "delete", "delete_offsets", "rewind"]

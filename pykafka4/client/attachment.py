@@ -9,10 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
 
+from pykafka4.client.answers import SHORT
 from pykafka4.client.client import Client
 from pykafka4.client.runtime import Runtime
 from pykafka4.core import Machine
@@ -21,8 +22,6 @@ from pykafka4.net.handoff.waiting import Promise
 from pykafka4.options.config import ClientConfig
 
 __all__ = ["SHORT", "Attachment", "read_config"]
-
-SHORT: Final = 10.0  # the loop responds at once; this bounds the wait if it cannot
 
 C = TypeVar("C", bound=ClientConfig)
 

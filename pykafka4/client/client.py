@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Executor
 from types import TracebackType
-from typing import Any, Never, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, Unpack
 
+from pykafka4.client.futures import ClientFutures
 from pykafka4.client.handle import Handle
 from pykafka4.client.runtime import Listener, Runtime
 from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved, MetadataChanged
@@ -18,7 +19,16 @@ from pykafka4.options.config import ClientConfig
 from pykafka4.options.from_properties import Properties, create
 from pykafka4.options.typed import ClientOptions
 
+if TYPE_CHECKING:
+    from pykafka4.client.calls import FetchOffsets, Offsets, Partitions, Times
+    from pykafka4.client.targets import Target
+    from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupCoordinator, ListedOffset
+    from pykafka4.records import TopicPartition
+    from pykafka4.wire.protocol.schema import Request, Response
+
 __all__ = ["BrokerAdded", "BrokerRemoved", "Client", "MetadataChanged", "PartitionOffline", "PartitionOnline"]
+
+R = TypeVar("R", bound="Response")
 
 
 class Client(Handle):
@@ -84,6 +94,96 @@ class Client(Handle):
         `timeout` in seconds, default `request_timeout_ms`. Raises KafkaTimeoutError, BrokerError (AuthorizationError, …).
         """
         return self._runtime.partitions_of(check_topic(topic), self._seconds(timeout))
+
+    # -- stateless calls
+
+    @property
+    def futures(self) -> ClientFutures:
+        """The stateless calls with a `concurrent.futures.Future` as their result: `client.futures.fetch(…)`."""
+        return ClientFutures(self._runtime)
+
+    def fetch(
+        self,
+        offsets: FetchOffsets,
+        timeout: float | None = None,
+        *,
+        max_wait_ms: int = 0,
+        min_bytes: int = 1,
+        isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+    ) -> dict[TopicPartition, FetchedPartition]:
+        """Records from given offsets of any partitions, each from its leader. No group, no position: nothing is remembered.
+
+        `offsets` maps partitions, or (topic, partition) pairs, to an offset or to (offset, max_bytes); the default of `max_bytes` is 1 MiB.
+        A first batch that is larger is returned whole. A result without records does not mean the end of the log: compare `next_offset`
+        with `high_watermark`, or with `last_stable_offset` for read_committed. A broker returns no more than
+        receive_message_max_bytes in one response, over all partitions.
+
+        `max_wait_ms`: so long a broker waits until it has `min_bytes`; 0 returns what there is. Brokers answer the fetches of one client
+        that wait in turn.
+        `timeout` in seconds (default 60). New leaders are followed until then. Each partition has its records or its own `error`:
+        AuthorizationError, BrokerError (OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, …), CorruptRecord, RecordTooLarge,
+        KafkaTimeoutError.
+        """
+        return self._runtime.calls.fetch(offsets, timeout, max_wait_ms, min_bytes, isolation_level).wait()
+
+    def list_offsets(
+        self,
+        times: Times,
+        timeout: float | None = None,
+        *,
+        isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+    ) -> dict[TopicPartition, ListedOffset]:
+        """Offsets by name or by time, each from the partition's leader.
+
+        `times` maps partitions to EARLIEST, LATEST, MAX_TIMESTAMP (Kafka 3.0), EARLIEST_LOCAL (3.4) or LATEST_TIERED (3.9), or to
+        milliseconds since 1970 or an aware datetime: then the first record that is at least as late. With read_committed LATEST is the
+        last stable offset, and records behind it do not count.
+
+        `timeout` in seconds (default 60). Each partition has its offset (None: there is no such record) or its own `error`;
+        UnsupportedVersion if its leader is too old for a name. Sources: KIP-79, KIP-734, KIP-405, KIP-1005.
+        """
+        return self._runtime.calls.list_offsets(times, timeout, isolation_level).wait()
+
+    def find_coordinator(self, group: str, timeout: float | None = None) -> GroupCoordinator:
+        """The broker that coordinates `group`, whether the group exists or not.
+
+        Raises AuthorizationError, BrokerError, and KafkaTimeoutError after `timeout` seconds (default 60).
+        """
+        return self._runtime.calls.find_coordinator(group, timeout).wait()
+
+    def committed_offsets(
+        self, group: str, partitions: Partitions | None = None, timeout: float | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """The committed offsets of `group`: of `partitions`, each with an offset, None or an error; None: of all partitions that have one.
+
+        An offset in a transaction that has not ended is left out: the one before is returned. `timeout` in seconds (default 60).
+        Without `partitions`, an error of the group is raised.
+        """
+        return self._runtime.calls.committed_offsets(group, partitions, timeout).wait()
+
+    def commit_offsets(self, group: str, offsets: Offsets, timeout: float | None = None) -> dict[TopicPartition, CommitResult]:
+        """Commit `offsets`, a mapping of partitions to an offset or OffsetAndMetadata, for a group that has no members.
+
+        A group that does not exist is created. `timeout` in seconds (default 60). Each partition has its own `error`, None if its offset is
+        stored: GroupNotEmpty with the members if the group has some, AuthorizationError, KafkaTimeoutError: then it may be stored or not.
+        """
+        return self._runtime.calls.commit_offsets(group, offsets, timeout).wait()
+
+    def request(self, target: Target | int, message: Request[R], timeout: float | None = None, *, max_version: int | None = None) -> R:
+        """Send `message`, a request of `pykafka4.messages`, to a broker, and return the response.
+
+        `target` is the number of a broker, ANY, CONTROLLER, `coordinator(group)` or `leader(partition)`. The version is the highest that
+        both sides have, and at most `max_version`. Requests that only read (the reference lists them) are repeated after a lost
+        connection, and sent to the new leader or coordinator when the old one refuses all of their items. All others are written once:
+        their response is returned as it is, error codes included, and after ConnectionLost or KafkaTimeoutError a note says that the
+        request may have been carried out.
+
+        `timeout` in seconds (default 60). Raises UnsupportedVersion if the broker lacks the request, or a field that is set;
+        ConfigError for a value that does not fit its field.
+        """
+        return self._runtime.calls.request(target, message, timeout, max_version).wait()
+
+    # -- the rest
 
     def status(self) -> dict[str, Any]:
         """Why nothing is flowing: `state` (connected, connecting, unreachable, unresponsive, crashed, closed, forked), `reason`, `brokers`,

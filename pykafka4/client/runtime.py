@@ -36,6 +36,7 @@ from pykafka4.net.loop import CALLER_GONE, Loop
 from pykafka4.options.config import ClientConfig
 
 if TYPE_CHECKING:
+    from pykafka4.client.calls import Calls
     from pykafka4.core.sasl.mechanism import Mechanism
 
 __all__ = ["Listener", "Runtime", "User", "warn_unclosed"]
@@ -99,6 +100,7 @@ class Runtime:
         self.engine = Engine(config, Random(), self.events, _prepare(config))  # loop thread only
         self.engine.network.answered = ANSWERED.setdefault(config.security_protocol, Answered())
         self.loop = Loop(self.engine, self.callbacks)
+        self._calls: dict[str, Calls] = {}  # empty or one item
         self._private = False
         self._users: dict[int, User] = {}  # by id: attaching and detaching are atomic under the GIL
         _RUNTIMES.add(self)
@@ -122,6 +124,13 @@ class Runtime:
         runtime._finalizer.atexit = False
         runtime.loop.start()
         return runtime
+
+    @property
+    def calls(self) -> Calls:
+        """The stateless calls. Their messages are declared for the first of them only."""
+        from pykafka4.client.calls import Calls
+
+        return self._calls.get("") or self._calls.setdefault("", Calls(self.loop, self.engine, self.callbacks))
 
     # -- users
 

@@ -12,6 +12,7 @@ Modules; each line imports only from lines below it:
     assignment         assigned, revoked and lost partitions; calls of the rebalance listener
     commits            commits of the application, and the last one before a release; the regular ones: `core.consumer.machine`
     reading/           from fetched data to records, on the thread that polls
+    lookups            offsets of the log, looked up without moving
     guard              one thread at a time uses a consumer; Ctrl-C
     waits              waits of a consumer's steps on threads
     selection          the subscription, and the partitions of `assign`
@@ -27,14 +28,16 @@ from concurrent.futures import Executor
 from functools import partial
 from itertools import chain
 from types import TracebackType
-from typing import Literal, Never, Self, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Never, Self, Unpack, overload
 
 from pykafka4.client.client import Client
+from pykafka4.client.steps import at_once
 from pykafka4.consumer.arguments import (
     Offsets,
     OnDone,
     PartitionList,
     Partitions,
+    Times,
     Topics,
     check_lease,
     check_listener,
@@ -59,6 +62,9 @@ from pykafka4.options.typed import ConsumerOptions
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.common import checked_callback
 from pykafka4.wire.records.hot import Record, RecordColumns
+
+if TYPE_CHECKING:
+    from pykafka4.core.admin.values import ListedOffset
 
 __all__ = ["Consumer"]
 
@@ -189,6 +195,30 @@ class Consumer(ConsumerHandle):
         known, and errors of this partition as `poll` does.
         """
         return self._session.position(topic_partition(partition), api_timeout(timeout))
+
+    def beginning_offsets(self, partitions: Partitions, timeout: float | None = None) -> dict[TopicPartition, int]:
+        """The first offset in the log of each partition, assigned or not. No position moves. Any thread may call it.
+
+        Waits up to `timeout` seconds (default 60). Raises the error of a single partition (BrokerError, AuthorizationError,
+        KafkaTimeoutError), or PartialFailure with the error of each that failed; `Client.list_offsets` returns all outcomes instead.
+        """
+        return at_once(self._session.lookups.beginnings(partitions, api_timeout(timeout)))
+
+    def end_offsets(self, partitions: Partitions, timeout: float | None = None) -> dict[TopicPartition, int]:
+        """The end of the log of each partition, assigned or not: the offset of the next record. No position moves.
+
+        With isolation_level="read_committed" the last stable offset: where the first open transaction begins. Errors are those of
+        `beginning_offsets`.
+        """
+        return at_once(self._session.lookups.ends(partitions, api_timeout(timeout)))
+
+    def offsets_for_times(self, times: Times, timeout: float | None = None) -> dict[TopicPartition, ListedOffset | None]:
+        """The first record of each partition that is at least as late as a time: `.offset` and `.timestamp_ms`, None if there is none.
+
+        `times` maps partitions, assigned or not, to milliseconds since 1970 or aware datetimes. No position moves: `seek_to_time` does
+        that. Errors are those of `beginning_offsets`.
+        """
+        return at_once(self._session.lookups.for_times(times, api_timeout(timeout)))
 
     # -- commits
 

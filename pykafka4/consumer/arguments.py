@@ -22,6 +22,7 @@ __all__ = [
     "PartitionList",
     "Partitions",
     "SeekOffsets",
+    "Times",
     "Topics",
     "as_offset",
     "as_offsets",
@@ -48,6 +49,7 @@ Topics = str | re.Pattern[str] | SubscriptionPattern | Iterable[str | re.Pattern
 PartitionList = Iterable["TopicPartition | tuple[str, int]"]
 Partitions = PartitionList | TopicPartition | tuple[str, int]
 Offsets = Mapping[Any, "int | OffsetAndMetadata"]
+Times = Mapping[TopicPartition, "int | datetime"] | Mapping[tuple[str, int], "int | datetime"]
 SeekOffsets = Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
 OnDone = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"], Any]
 

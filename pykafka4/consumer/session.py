@@ -23,6 +23,7 @@ from pykafka4.consumer.arguments import Partitions, as_partitions, check_timeout
 from pykafka4.consumer.assignment import Assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, Iteration, call
+from pykafka4.consumer.lookups import Lookups
 from pykafka4.consumer.polling_session import PollingSession
 from pykafka4.consumer.reading.forms import Form, ListForm, LoopForm
 from pykafka4.consumer.reading.reader import Reader
@@ -82,6 +83,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         self.guard = self._new_guard()
         self.waits = self._new_waits()
         self.selection = Selection()
+        self.lookups = Lookups(self, self.config, self.waits)
         self.commits = Commits(self, self.config, self.reader, self.guard, self.selection, self.waits)
         self.assignment = Assignment(self, self.config, self.reader, self.signal, self.guard, self.selection, self.commits, self.waits)
         self.transactional = TransactionalReads(self, self.config, self.reader, self.guard, self.selection, self.commits, self.waits)

@@ -201,7 +201,6 @@ JAVA_CLASSES: Final = _each({
 
 # Methods and fields by class, with Java's names in snake case: `method_hint` turns them. The first row is for all clients.
 _TOPICS: Final = Needless("this version administers groups only; Kafka's own tools create and change topics")
-_ENDS: Final = Needless("position + lag is the end of an assigned partition; lag is None until records of it were fetched")
 METHODS: Final = {
     "": _each({"bootstrap_connected cluster describe_cluster memberid": "status", "metrics": "stats", "stop": "close"}),
     "Producer": _each({
@@ -216,9 +215,8 @@ METHODS: Final = {
         "consume poll_batch fetch getmany getone get_message next_v2": "poll",
         "commit_sync commit_cached": "commit",
         "store_offsets": "commit(offsets)",
-        "get_watermark_offsets end_offsets highwater": _ENDS,
-        "beginning_offsets": Needless("seek_to_beginning, then position, is the first offset of an assigned partition"),
-        "offsets_for_times": Needless("seek_to_time moves to the offset of a time, and position returns it"),
+        "get_watermark_offsets": "beginning_offsets and end_offsets",
+        "highwater": "end_offsets",
         "incremental_assign incremental_unassign": "assign",
         "current_lag": "lag",
         "unassign": "assign([])",
@@ -240,6 +238,12 @@ METHODS: Final = {
         "list_topics": Needless("partitions_for returns the partitions of one topic"),
         "partitions_for_topic": "partitions_for",
         "force_metadata_update set_topics": "refresh_metadata",
+        "get_offsets offsets_for_times beginning_offsets end_offsets send_offset_request send_list_offset_request": "list_offsets",
+        "send_fetch_request fetch_records multifetch multi_fetch fetch_messages": "fetch",
+        "get_coordinator coordinator_for_group": "find_coordinator",
+        "fetch_offsets fetch_consumer_group_offsets send_offset_fetch_request committed": "committed_offsets",
+        "send_offset_commit_request commit": "commit_offsets",
+        "send send_request make_request broker_aware_request invoke": "request",
         "create_topics delete_topics": _TOPICS,
     }),
     "AdminClient": _each({

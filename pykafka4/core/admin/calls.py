@@ -14,14 +14,14 @@ import attrs
 
 from pykafka4.core.admin.groups import DeleteGroups, DescribeClassic, DescribeConsumer, ListGroups, Unknown
 from pykafka4.core.admin.machine import AdminMachine
-from pykafka4.core.admin.offsets import LATEST, FetchOffsets, ListOffsets, Unstable
+from pykafka4.core.admin.offsets import Ends, FetchOffsets, Unstable
 from pykafka4.core.admin.places import Brokers, Leaders
-from pykafka4.core.admin.values import GroupDescription, GroupListing, Position
+from pykafka4.core.admin.values import GroupDescription, GroupListing, ListedOffset, Position
 from pykafka4.core.admin.work import DOUBT, Place, Question, Work
 from pykafka4.errors import BrokerError, GroupNotEmpty, KafkaError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
-__all__ = ["Begin", "committed", "deleted", "described", "in_doubt", "is_occupied", "lags", "listed"]
+__all__ = ["Begin", "Call", "committed", "deleted", "described", "describing", "in_doubt", "is_occupied", "lags", "listed"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -59,6 +59,10 @@ class Call:
         """Ask the first question; returns what ends the call if nobody waits any more."""
         self.expect(keys)
         ask(list(self._expected))
+        return self.started()
+
+    def started(self) -> Callable[[], None]:
+        """All first questions are asked; returns what ends the call if nobody waits any more."""
         self._check()
         return self._stop
 
@@ -95,10 +99,10 @@ def _about(keys: Iterable[Any], first: Callable[[Call], Ask[Any]]) -> Begin:
 def described(groups: Iterable[str]) -> Begin:
     """The description of each group."""
 
-    return _about(groups, lambda call: _describing(call, call.settle))
+    return _about(groups, lambda call: describing(call, call.settle))
 
 
-def _describing(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
+def describing(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
     """Asks for descriptions; of the other protocol where the classic one does not know a group."""
     machine = call.machine
 
@@ -172,9 +176,9 @@ class _Lags:
         self._asked: dict[TopicPartition, int] = {}  # ends that are asked for, and the turn since when
         self._waiting: dict[TopicPartition, list[_Standing]] = {}
         self._errors: dict[TopicPartition, KafkaError] = {}  # of partitions that have no end
-        self._describe = _describing(call, partial(self._found, self._descriptions))
+        self._describe = describing(call, partial(self._found, self._descriptions))
         self._fetch = _fetching(call, partial(self._found, self._committed), stable=False)
-        self._list = call.question(ListOffsets(LATEST), Leaders(call.machine.cluster), self._end)
+        self._list = call.question(Ends(), Leaders(call.machine.cluster), self._end)
 
     def ask(self, groups: Iterable[str]) -> None:
         """The first questions."""
@@ -209,7 +213,7 @@ class _Lags:
         self._asked.update(dict.fromkeys(partitions, self._call.machine.turn))
         self._list(partitions)
 
-    def _end(self, tp: TopicPartition, found: int | KafkaError) -> None:
+    def _end(self, tp: TopicPartition, found: ListedOffset | KafkaError) -> None:
         asked, groups = self._asked.pop(tp), self._waiting.pop(tp)
         if isinstance(found, KafkaError):
             self._errors[tp] = found
@@ -218,7 +222,7 @@ class _Lags:
             self._waiting[tp] = late
             self._ask_ends([tp])
         for group in groups:
-            group.ends[tp] = found
+            group.ends[tp] = found.offset if isinstance(found, ListedOffset) else found
             group.missing -= 1
             self._complete(group)
 
@@ -233,7 +237,7 @@ def listed(wanted: Callable[[GroupListing], bool]) -> Begin:
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         call = Call(machine, now, seconds, done)
-        describe = _describing(call, call.settle)
+        describe = describing(call, call.settle)
 
         def first(node: int, found: tuple[GroupListing, ...] | KafkaError) -> None:
             if not isinstance(found, KafkaError):
@@ -259,7 +263,7 @@ def deleted(groups: Iterable[str]) -> Begin:
             else:
                 call.settle(name, refused[name])
 
-        describe = _describing(call, last)
+        describe = describing(call, last)
 
         def first(name: str, found: bool | KafkaError) -> None:
             if isinstance(found, KafkaError) and is_occupied(found):

@@ -1,4 +1,4 @@
-"""The machine of an `AdminClient`. Rule: it sends nothing by itself; each question ends, and what it used is released."""
+"""The machine of stateless calls: of an `AdminClient`, or of a client. Rule: it sends nothing by itself; each question ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from pykafka4.core import INFINITY, NOTHING, Effects
+from pykafka4.core import INFINITY, NOTHING, Effects, Job
 from pykafka4.core.admin.places import Anyone, Coordinators
 from pykafka4.core.admin.work import Context, Place, Question, Work
 from pykafka4.core.metadata.cluster import Change, Cluster
@@ -23,15 +23,16 @@ V = TypeVar("V")
 
 
 class AdminMachine:
-    """Runs questions. It has a connection of its own to each broker: others may hold responses back."""
+    """Runs questions. It has connections of its own to each broker: others may hold responses back."""
 
     def __init__(self, config: ClientConfig, network: Network, cluster: Cluster, random: Random) -> None:
-        self.network, self.cluster = network, cluster
+        self.config, self.network, self.cluster = config, network, cluster
         self.turn = 0  # what is added during a turn is sent at its end
         self._outbox = Outbox()
         self._works: dict[Work, None] = {}  # type: ignore[type-arg]  # of any kind
         self._held: dict[Place[Any], None] = {}
-        self._context = Context(config, random, network.new_lane(), self._outbox, network.why_unreachable)
+        lanes = network.new_lane(), network.new_lane(), network.new_lane()
+        self._context = Context(config, random, lanes, self._outbox, network.why_unreachable)
         self.coordinators = Coordinators(self._context, network, cluster, self._placed)
         cluster.on_change.append(self._changed)
 
@@ -83,6 +84,10 @@ class AdminMachine:
         self._held.pop(place, None)
         place.end()
 
+    def start(self, job: Job) -> None:
+        """Run `job` on a helper thread, from the end of this turn on."""
+        self._outbox.start(job)
+
     def anyone(self) -> Anyone[Any]:
         """For questions that any broker can answer."""
         return Anyone(self.network)
@@ -94,7 +99,7 @@ class AdminMachine:
 
     def poll(self, now: float) -> Effects:
         """Send what is due."""
-        if not self._works:
+        if not self._works and not self._outbox.jobs:
             self.coordinators.rest()
             return NOTHING
         due = list(self._works)
@@ -119,7 +124,8 @@ class AdminMachine:
         for place in list(self._held):
             self.release(place)
         self.cluster.on_change.remove(self._changed)
-        self.network.drop_lane(self._context.lane)
+        for lane in self._context.lanes:
+            self.network.drop_lane(lane)
 
     def stop(self, *works: Work[Any, Any]) -> None:
         """Nobody waits for these any more."""

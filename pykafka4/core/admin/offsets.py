@@ -7,8 +7,9 @@ from enum import Enum
 from typing import Any, Final
 
 from pykafka4.core import Reply
+from pykafka4.core.admin.values import CommittedOffset, ListedOffset, OffsetSpec
 from pykafka4.core.admin.work import Question, Refusal
-from pykafka4.errors import BrokerError, broker_error
+from pykafka4.errors import BrokerError, UnsupportedVersion, broker_error
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_admin import OffsetDeleteRequest
@@ -16,9 +17,31 @@ from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetFetchRequest
 
-__all__ = ["EARLIEST", "LATEST", "CommitOffsets", "CountPartitions", "DeleteOffsets", "FetchOffsets", "ListOffsets", "Unstable"]
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "CommitOffsets",
+    "CountPartitions",
+    "DeleteOffsets",
+    "Ends",
+    "FetchOffsets",
+    "FetchOffsetsOfPartitions",
+    "ListOffsets",
+    "Unstable",
+    "by_topic",
+    "listed_together",
+]
 
-LATEST, EARLIEST = -1, -2  # timestamps with a meaning of their own
+LATEST, EARLIEST = OffsetSpec.LATEST.value, OffsetSpec.EARLIEST.value
+ENDS: Final = (LATEST, EARLIEST)  # every log has them
+# The first version of ListOffsets that knows a spec, and the release that has it.
+SPECS_FROM: Final = {
+    OffsetSpec.MAX_TIMESTAMP.value: (7, "3.0"),
+    OffsetSpec.EARLIEST_LOCAL.value: (8, "3.4"),
+    OffsetSpec.LATEST_TIERED.value: (9, "3.9"),
+}
+UNCOMMITTED: Final = 0  # the isolation level with which records of open transactions count
+ISOLATION_FROM: Final = 2  # the version of ListOffsets, as old as transactions
 CLIENT: Final = -1  # the replica id of clients
 MOST: Final = 1_000  # partitions in a request
 TOPIC_NAMES: Final = 9  # the last version of OffsetCommit and OffsetFetch with names of topics; later ones have ids
@@ -31,7 +54,8 @@ NONE_YET: Final = BY_NAME["OFFSET_NOT_AVAILABLE"].code
 Committed = dict[TopicPartition, OffsetAndMetadata]
 
 
-def _by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+def by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    """`keys` by the names of their topics."""
     topics: dict[str, list[TopicPartition]] = {}
     for key in keys:
         topics.setdefault(key.topic, []).append(key)
@@ -90,10 +114,15 @@ def _committed(group: Any) -> Committed | Refusal:
         for row in topic.partitions:
             if row.error_code:
                 return Refusal(row.error_code, f"{topic.name}-{row.partition_index}")
-            if row.committed_offset >= 0:
-                tp = TopicPartition(topic.name, row.partition_index)
-                found[tp] = OffsetAndMetadata(row.committed_offset, row.committed_leader_epoch, row.metadata or "")
+            if (committed := _committed_at(row)) is not None:
+                found[TopicPartition(topic.name, row.partition_index)] = committed
     return found
+
+
+def _committed_at(row: Any) -> OffsetAndMetadata | None:
+    if row.committed_offset < 0:
+        return None
+    return OffsetAndMetadata(row.committed_offset, row.committed_leader_epoch, row.metadata or "")
 
 
 class OfPartitions(Question[TopicPartition, Any]):
@@ -119,32 +148,105 @@ class OfPartitions(Question[TopicPartition, Any]):
 
 
 class ListOffsets(OfPartitions):
-    """The first offset of each partition whose record has at least `timestamp`, None if there is none; or EARLIEST, LATEST."""
+    """The offset of each partition at a timestamp, or at an `OffsetSpec`."""
 
     api = "ListOffsets"
 
-    def __init__(self, timestamp: int) -> None:
+    def __init__(self, timestamps: Mapping[TopicPartition, int], isolation: int = UNCOMMITTED, timeout_ms: int = 0) -> None:
+        """`timeout_ms`: how long a broker may look into remote storage."""
         super().__init__()
-        self._timestamp = timestamp
+        self._timestamps, self._isolation, self._timeout_ms = timestamps, isolation, timeout_ms
+
+    def timestamp(self, tp: TopicPartition) -> int:
+        """The timestamp to look up."""
+        return self._timestamps[tp]
 
     def message(self, keys: Sequence[TopicPartition]) -> ListOffsetsRequest:
-        """About the partitions of one leader. Of open transactions, too: their records count for the lag, as for Kafka's tools."""
+        """About the partitions of one leader."""
         kind = ListOffsetsRequest.Topic
         topics = [
-            kind(name=name, partitions=[kind.Partition(partition_index=tp.partition, timestamp=self._timestamp) for tp in tps])
-            for name, tps in _by_topic(keys).items()
+            kind(name=name, partitions=[kind.Partition(partition_index=tp.partition, timestamp=self.timestamp(tp)) for tp in tps])
+            for name, tps in by_topic(keys).items()
         ]
-        return ListOffsetsRequest(replica_id=CLIENT, topics=topics)
+        return ListOffsetsRequest(replica_id=CLIENT, isolation_level=self._isolation, topics=topics, timeout_ms=self._timeout_ms)
 
-    def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, int | Refusal | None]:
+    def fit(self, message: ListOffsetsRequest, version: int) -> None:
+        """Without the isolation level for brokers that do not know it; UnsupportedVersion if a timestamp means something else to them."""
+        if version < ISOLATION_FROM:
+            message.isolation_level = UNCOMMITTED
+        for topic in message.topics:
+            for row in topic.partitions:
+                least, release = SPECS_FROM.get(row.timestamp, (0, ""))
+                if version < least:
+                    name = OffsetSpec(row.timestamp).name
+                    raise UnsupportedVersion(
+                        f"{name} needs ListOffsets v{least}, of Kafka {release}; the leader of {topic.name}-{row.partition_index} "
+                        f"has v{version}"
+                    )
+
+    def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, ListedOffset | Refusal]:
         """The offset of each."""
         rows = {TopicPartition(topic.name, row.partition_index): row for topic in reply.message.topics for row in topic.partitions}
-        return {tp: Refusal(row.error_code) if row.error_code else self._found(row.offset) for tp, row in rows.items()}
+        return {tp: Refusal(row.error_code) if row.error_code else self._found(tp, row) for tp, row in rows.items() if tp in keys}
 
-    def _found(self, offset: int) -> int | Refusal | None:
-        if offset >= 0:
-            return offset
-        return Refusal(NONE_YET) if self._timestamp < 0 else None
+    def _found(self, tp: TopicPartition, row: Any) -> ListedOffset | Refusal:
+        if row.offset < 0:
+            return Refusal(NONE_YET) if self.timestamp(tp) in ENDS else ListedOffset(tp)
+        timestamp, epoch = (None if value < 0 else value for value in (row.timestamp, row.leader_epoch))
+        return ListedOffset(tp, row.offset, timestamp, epoch)
+
+
+class Ends(ListOffsets):
+    """The end of each log, with the records of open transactions: these count for the lag, as for Kafka's tools."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def timestamp(self, tp: TopicPartition) -> int:
+        """The same for all partitions."""
+        return LATEST
+
+
+def listed_together(timestamps: Mapping[TopicPartition, int]) -> list[dict[TopicPartition, int]]:
+    """`timestamps` in parts that an old broker refuses or answers as a whole."""
+    parts: dict[int, dict[TopicPartition, int]] = {}
+    for tp, timestamp in timestamps.items():
+        parts.setdefault(SPECS_FROM.get(timestamp, (0, ""))[0], {})[tp] = timestamp
+    return list(parts.values())
+
+
+class FetchOffsetsOfPartitions(OfPartitions):
+    """The committed offsets of some partitions of a group: those before an open transaction."""
+
+    api = "OffsetFetch"
+    max_version = TOPIC_NAMES
+
+    def message(self, keys: Sequence[TopicPartition]) -> OffsetFetchRequest:
+        """In the form that names one group."""
+        topics = [
+            OffsetFetchRequest.Topic(name=name, partition_indexes=[tp.partition for tp in tps]) for name, tps in by_topic(keys).items()
+        ]
+        return OffsetFetchRequest(group_id=self._group, topics=topics)
+
+    def fit(self, message: OffsetFetchRequest, version: int) -> None:
+        """In the form that names many groups, for brokers that have it."""
+        if version >= FetchOffsets.many_from:
+            kind = OffsetFetchRequest.Group
+            topics = [kind.Topic(name=topic.name, partition_indexes=topic.partition_indexes) for topic in message.topics or ()]
+            message.groups, message.group_id, message.topics = [kind(group_id=self._group, topics=topics)], "", []
+
+    def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, CommittedOffset | Refusal]:
+        """The offset of each."""
+        groups = reply.message.groups if reply.version >= FetchOffsets.many_from else [reply.message]
+        found: dict[TopicPartition, CommittedOffset | Refusal] = {}
+        for group in groups:
+            if group.error_code:
+                return dict.fromkeys(keys, Refusal(group.error_code))
+            for topic in group.topics:
+                for row in topic.partitions:
+                    tp = TopicPartition(topic.name, row.partition_index)
+                    found[tp] = Refusal(row.error_code) if row.error_code else CommittedOffset(tp, _committed_at(row))
+        return found
 
 
 class CommitOffsets(OfPartitions):
@@ -161,7 +263,7 @@ class CommitOffsets(OfPartitions):
     def message(self, keys: Sequence[TopicPartition]) -> OffsetCommitRequest:
         """Of no generation and no member."""
         kind = OffsetCommitRequest.Topic
-        topics = [kind(name=name, partitions=[self._part(tp) for tp in tps]) for name, tps in _by_topic(keys).items()]
+        topics = [kind(name=name, partitions=[self._part(tp) for tp in tps]) for name, tps in by_topic(keys).items()]
         return OffsetCommitRequest(group_id=self._group, topics=topics)
 
     def _part(self, tp: TopicPartition) -> OffsetCommitRequest.Topic.Partition:
@@ -192,7 +294,7 @@ class DeleteOffsets(OfPartitions):
         """Of these partitions."""
         kind = OffsetDeleteRequest.Topic
         topics = [
-            kind(name=n, partitions=[kind.Partition(partition_index=tp.partition) for tp in tps]) for n, tps in _by_topic(keys).items()
+            kind(name=n, partitions=[kind.Partition(partition_index=tp.partition) for tp in tps]) for n, tps in by_topic(keys).items()
         ]
         return OffsetDeleteRequest(group_id=self._group, topics=topics)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 
 from pykafka4.core import ANY, Reply
+from pykafka4.core.admin.values import GroupCoordinator
 from pykafka4.core.admin.work import Context, Place, Question, Refusal, Work
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.coordinators import GROUP
@@ -16,10 +17,11 @@ from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.core.network.network import Network
 from pykafka4.errors import ConfigError, KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME, Refresh
+from pykafka4.errors.words import LONGEST_HOST, visible
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 
-__all__ = ["Anyone", "Brokers", "Coordinators", "Leaders", "OfGroup"]
+__all__ = ["Anyone", "Brokers", "Coordinators", "FindCoordinators", "Leaders", "OfGroup"]
 
 K = TypeVar("K", bound=Hashable)
 UNPLACED_SECONDS: Final = 1.0  # after which a coordinator that is not in the metadata is looked up again
@@ -61,7 +63,7 @@ class Brokers(Place[int]):
         self._cluster.refresh(now)
 
 
-class FindCoordinators(Question[str, int]):
+class FindCoordinators(Question[str, GroupCoordinator]):
     """FindCoordinator for many groups; one at a time with brokers before 3.0 (KIP-699)."""
 
     api = "FindCoordinator"
@@ -78,11 +80,17 @@ class FindCoordinators(Question[str, int]):
         if version < self.many_from:
             message.key, message.coordinator_keys = message.coordinator_keys[0], []
 
-    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, int | Refusal]:
-        """The node of each."""
+    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, GroupCoordinator | Refusal]:
+        """The coordinator of each."""
         rows = reply.message.coordinators if reply.version >= self.many_from else [reply.message]
         names = [row.key for row in rows] if reply.version >= self.many_from else keys[:1]
-        return {name: Refusal(row.error_code, row.error_message) if row.error_code else row.node_id for name, row in zip(names, rows)}
+        return {name: _coordinator(name, row) for name, row in zip(names, rows)}
+
+
+def _coordinator(group: str, row: Any) -> GroupCoordinator | Refusal:
+    if row.error_code:
+        return Refusal(row.error_code, row.error_message)
+    return GroupCoordinator(group, row.node_id, visible(row.host, LONGEST_HOST), row.port)
 
 
 class Coordinators(Place[str]):
@@ -145,12 +153,12 @@ class Coordinators(Place[str]):
         """The metadata changed."""
         self._lookup.stir()
 
-    def _settled(self, key: str, outcome: int | KafkaError) -> None:
+    def _settled(self, key: str, outcome: GroupCoordinator | KafkaError) -> None:
         self._unplaced.pop(key, None)
         if isinstance(outcome, KafkaError):
             self._errors[key] = outcome
         else:
-            self._nodes[key] = outcome
+            self._nodes[key] = outcome.node
         self._found(key)
 
 

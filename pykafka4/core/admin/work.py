@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from enum import IntEnum
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
@@ -29,13 +30,22 @@ from pykafka4.errors.codes import Refresh, error_code
 from pykafka4.options.config import ClientConfig
 from pykafka4.records import Written
 
-__all__ = ["DOUBT", "Context", "Place", "Question", "Refusal", "Work"]
+__all__ = ["AGAIN", "DOUBT", "Context", "Lane", "Place", "Question", "Refusal", "Work"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+SENT: Final = "the request was sent and is not repeated; it may have been carried out"
 LOOK_SECONDS: Final = 0.25  # between looks at keys whose broker is not known
 UNDECIDED: Final = ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")  # also of what is in the log, but not replicated
 DOUBT: Final = "an earlier request was not answered, or with an error that leaves it open, so it may have been carried out"
+
+
+class Lane(IntEnum):
+    """The connection of a question. A broker answers the requests of one connection in turn, and holds some of them back."""
+
+    PROMPT = 0  # questions that a broker answers at once
+    FETCH = 1  # a broker holds a Fetch back until there are records
+    FOREIGN = 2  # messages of the application, some of which wait for a whole group
 
 
 @attrs.frozen
@@ -46,6 +56,9 @@ class Refusal:
     detail: str | None = None
 
 
+AGAIN: Final = Refusal(0)  # the key is asked about again at once: the response had no room for it
+
+
 class Question(ABC, Generic[K, V]):
     """Requests of one kind about many keys: what is sent, and what a response says of each key."""
 
@@ -54,8 +67,12 @@ class Question(ABC, Generic[K, V]):
     resource: ClassVar[str] = ""  # what a key is, if rights to it are checked: group or topic
     most: ClassVar[int] = 100  # keys in one request: a broker serves the requests of a connection in turn
     many_from: ClassVar[int] = 0  # the first version that takes more than one key
-    max_version: ClassVar[int | None] = None
+    max_version: int | None = None
     changes: ClassVar[bool] = False  # whether it changes something; then an error after DOUBT says so in a note
+    lane: Lane = Lane.PROMPT
+    expects_reply: bool = True
+    repeatable: bool = True  # whether a request whose response was lost is sent again
+    wait_s: float = 0.0  # how long a broker may hold the response back, in addition to request_timeout_ms
 
     @abstractmethod
     def message(self, keys: Sequence[K]) -> Any:
@@ -71,6 +88,10 @@ class Question(ABC, Generic[K, V]):
     def repeated(self, found: V | Refusal) -> V | Refusal:
         """What `found` means for a key about which a request was sent before whose response was lost."""
         return found
+
+    def misplaced(self, found: V) -> KafkaError | None:
+        """The error in `found`, a settled outcome, that another broker has to be asked next time; None if this one was right."""
+        return None
 
     def what(self, key: K) -> str:
         """`key` in error messages: `group g`."""
@@ -122,11 +143,11 @@ class Place(ABC, Generic[K]):
 
 @attrs.frozen(eq=False)
 class Context:
-    """What all work of one machine shares. `send` takes requests, `lane` is the machine's connection to each broker."""
+    """What all work of one machine shares. `lanes` are the machine's connections to each broker, by `Lane`."""
 
     config: ClientConfig
     random: Random
-    lane: int
+    lanes: tuple[int, int, int]
     outbox: Outbox
     why_unreachable: Callable[[], str]
 
@@ -137,6 +158,7 @@ class Entry:
 
     due: float = -INFINITY
     look_at: float = INFINITY
+    is_sent: bool = False  # whether the last request about it may be on its way
     is_lost: bool = False  # whether a request about it was sent, and the response was lost
     is_undecided: bool = False  # the same, or the error in the response leaves open what was done
     backoff: Backoff | None = None
@@ -266,15 +288,27 @@ class Work(Generic[K, V]):
                 self._ask(now, node, keys[first : first + self._most])
 
     def _ask(self, now: float, node: int, keys: list[K]) -> None:
-        again = now + OTHER_BROKER_S if node == ANY else INFINITY  # any other broker may answer sooner than a frozen one
+        # Any other broker may answer sooner than a frozen one.
+        again = now + OTHER_BROKER_S if node == ANY and self._question.repeatable else INFINITY
         for key in keys:
             self._entries[key].due = again
+            self._entries[key].is_sent = True
             self._look(key, again)
-        question, timeout = self._question, self._context.config.request_timeout_ms / 1000
-        address = node if node == ANY else via(self._context.lane, node)
+        question, timeout = self._question, self._context.config.request_timeout_ms / 1000 + self._question.wait_s
+        address = node if node == ANY else via(self._context.lanes[question.lane], node)
         message, version = question.message(keys), question.max_version
         self._context.outbox.send(
-            QuestionInFlight(address, message, now + timeout, version, question.fit, work=self, place=node, keys=keys)
+            QuestionInFlight(
+                address,
+                message,
+                now + timeout,
+                version,
+                question.fit,
+                expects_reply=question.expects_reply,
+                work=self,
+                place=node,
+                keys=keys,
+            )
         )
 
     def answered(self, now: float, node: int, keys: list[K], outcome: Outcome) -> None:
@@ -283,13 +317,16 @@ class Work(Generic[K, V]):
         self._changed.update(dict.fromkeys(keys))
         if isinstance(outcome, Failed):
             for key in keys:
-                if outcome.written is not Written.NO:
+                if outcome.written is Written.NO:
+                    self._entries[key].is_sent = False
+                else:
                     self._entries[key].is_lost = self._entries[key].is_undecided = True
                 if outcome.passing:
                     self._place.lost(now, key, broker_of(node), outcome.reason)
+                if outcome.passing and (self._question.repeatable or outcome.written is Written.NO):
                     self._retry(now, key, outcome.reason)
                 else:
-                    self._settle(key, outcome.reason)
+                    self._settle(key, outcome.reason if outcome.written is Written.NO else self._doubted(outcome.reason))
             return
         found = self._question.read(keys, outcome)
         too_many = outcome.version < self._question.many_from
@@ -304,9 +341,14 @@ class Work(Generic[K, V]):
                 self._retry(now, key, KafkaError(f"{self._question.what(key)}: missing in the response to {self._question.api}"))
 
     def _take(self, now: float, node: int, key: K, found: V | Refusal) -> None:
+        if found is AGAIN:
+            self._entries[key].due = now
+            return
         if self._entries[key].is_lost:
             found = self._question.repeated(found)
         if not isinstance(found, Refusal):
+            if (reason := self._question.misplaced(found)) is not None:
+                self._place.lost(now, key, node, reason)
             self._settle(key, found)
             return
         row, error = error_code(found.code), self._question.error(key, found)
@@ -319,6 +361,14 @@ class Work(Generic[K, V]):
         if row.refresh is self._place.cured_by:
             self._place.lost(now, key, node, error)
         self._retry(now, key, error)
+
+    def _doubted(self, error: KafkaError) -> KafkaError:
+        """`error` of a request that a broker may have got, with a note if the request is not sent again."""
+        if self._question.repeatable:
+            return error
+        error = error.again()
+        error.add_note(SENT)
+        return error
 
     def _is_missing(self, now: float, key: K) -> bool:
         entry = self._entries[key]
@@ -345,4 +395,5 @@ class Work(Generic[K, V]):
             why = self._place.why(key) or (unreachable if error is None else f"last error: {error}")
             because = f" ({why})" if why else ""
             what = f"{self._question.late(key)}: {self._question.api}: no answer within {round(self._seconds, 2):g} s{because}"
-            self._settle(key, KafkaTimeoutError(what))
+            late = KafkaTimeoutError(what)
+            self._settle(key, self._doubted(late) if self._entries[key].is_sent else late)

@@ -11,7 +11,7 @@ from pykafka4.wire.protocol.messages_fetch import OffsetForLeaderEpochResponse a
 
 __all__ = ["list_offsets", "offsets_for_epochs"]
 
-LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL = -1, -2, -3, -4
+LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 
 
 def list_offsets(call: Call) -> ListOffsetsResponse:
@@ -26,7 +26,7 @@ def _listed(call: Call, topic: str, part: ListOffsetsRequest.Topic.Partition) ->
     found, refused = led(call, topic, part.partition_index, part.current_leader_epoch)
     refused = call.ordered_error(topic, part.partition_index) or call.denied("topic", topic, "DESCRIBE") or refused
     offset, timestamp = (-1, -1) if refused or found is None else _lookup(found.log, part.timestamp, found.log.end_for(isolation(call)))
-    if refused is None and found is not None and part.timestamp not in (EARLIEST, EARLIEST_LOCAL, NEWEST) and offset < 0:
+    if refused is None and found is not None and part.timestamp not in (EARLIEST, EARLIEST_LOCAL, NEWEST, LATEST_TIERED) and offset < 0:
         refused = _not_yet(call, found.log)
     return ListOffsetsResponse.Topic.Partition(
         partition_index=part.partition_index,
@@ -45,7 +45,9 @@ def _not_yet(call: Call, log: PartitionLog) -> str | None:
 
 
 def _lookup(log: PartitionLog, timestamp: int, end: int) -> tuple[int, int]:
-    """(offset, timestamp) below `end`; (-1, -1) if there is none, or the end is not known yet."""
+    """(offset, timestamp) below `end`; (-1, -1) if there is none, or the end is not known yet. Nothing is in remote storage."""
+    if timestamp == LATEST_TIERED:
+        return -1, -1
     if timestamp == NEWEST:
         return log.newest(end)
     if timestamp == LATEST:

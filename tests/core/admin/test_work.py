@@ -60,7 +60,7 @@ class Bench:
         self.settled: dict[int, Any] = {}
         self.question, self.place = OneAtATime(), Counted()
         config = ClientConfig.parse({"bootstrap_servers": "b:1", "retry_backoff_ms": 100})
-        context = Context(config, Random(1), 0, outbox, lambda: "")
+        context = Context(config, Random(1), (0, 0, 0), outbox, lambda: "")
         self.work = Work(context, self.question, self.place, self.settled.__setitem__, 1000.0, 1000.0)
         self.work.add(range(MANY))
 

@@ -1,0 +1,129 @@
+"""Client for asyncio: the stateless calls, awaited. Rule: a call that is cancelled ends; a request that was sent may be carried out."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
+
+from pykafka4.aio.tasks import Home
+from pykafka4.client.answers import SHORT, Answers
+from pykafka4.client.client import Client as ThreadClient
+from pykafka4.client.handle import Handle
+from pykafka4.errors import ConfigError, shown_unless_secret
+from pykafka4.errors.frames import guarded
+from pykafka4.misuse import check_timeout
+from pykafka4.net import system
+from pykafka4.options.typed import ClientOptions
+
+if TYPE_CHECKING:
+    from pykafka4.client.calls import FetchOffsets, Offsets, Partitions, Times
+    from pykafka4.client.targets import Target
+    from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupCoordinator, ListedOffset
+    from pykafka4.records import TopicPartition
+    from pykafka4.wire.protocol.schema import Request, Response
+
+__all__ = ["Client"]
+
+T = TypeVar("T")
+R = TypeVar("R", bound="Response")
+
+
+class Client(Handle):
+    """The stateless calls of `pykafka4.Client` as coroutines: `await client.fetch({("orders", 0): 0})`.
+
+    `aio.Client(bootstrap_servers="host:9092", **options)` owns a client; `aio.Client(client=client)` shares a `pykafka4.Client`, also with
+    producers and consumers, and closes nothing. It belongs to the event loop that it is first used on. Cancelling a call ends it.
+    """
+
+    _name = "aio.Client"
+
+    @guarded
+    def __init__(
+        self, client: ThreadClient | None = None, *, callback_executor: Executor | None = None, **options: Unpack[ClientOptions]
+    ) -> None:
+        """Raises ConfigError for an invalid option. Connecting happens in the background. Needs no running event loop."""
+        if client is not None and not isinstance(client, ThreadClient):
+            raise ConfigError(f"client must be a pykafka4.Client, not {shown_unless_secret(client)}")
+        if client is not None and (options or callback_executor is not None):
+            raise ConfigError(f"{next(iter(options), 'callback_executor')}: set by the shared Client; pass it there")
+        self._owns = client is None
+        self._client = client if client is not None else ThreadClient(callback_executor=callback_executor, **options)
+        self._home = Home("aio.Client")
+
+    async def fetch(
+        self,
+        offsets: FetchOffsets,
+        timeout: float | None = None,
+        *,
+        max_wait_ms: int = 0,
+        min_bytes: int = 1,
+        isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+    ) -> dict[TopicPartition, FetchedPartition]:
+        """See pykafka4.Client.fetch. Records are decoded on another thread."""
+        return await self._result(self._calls.fetch(offsets, timeout, max_wait_ms, min_bytes, isolation_level))
+
+    async def list_offsets(
+        self,
+        times: Times,
+        timeout: float | None = None,
+        *,
+        isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+    ) -> dict[TopicPartition, ListedOffset]:
+        """See pykafka4.Client.list_offsets."""
+        return await self._result(self._calls.list_offsets(times, timeout, isolation_level))
+
+    async def find_coordinator(self, group: str, timeout: float | None = None) -> GroupCoordinator:
+        """See pykafka4.Client.find_coordinator."""
+        return await self._result(self._calls.find_coordinator(group, timeout))
+
+    async def committed_offsets(
+        self, group: str, partitions: Partitions | None = None, timeout: float | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """See pykafka4.Client.committed_offsets."""
+        return await self._result(self._calls.committed_offsets(group, partitions, timeout))
+
+    async def commit_offsets(self, group: str, offsets: Offsets, timeout: float | None = None) -> dict[TopicPartition, CommitResult]:
+        """See pykafka4.Client.commit_offsets. If it is cancelled, the offsets may be stored or not."""
+        return await self._result(self._calls.commit_offsets(group, offsets, timeout))
+
+    async def request(
+        self, target: Target | int, message: Request[R], timeout: float | None = None, *, max_version: int | None = None
+    ) -> R:
+        """See pykafka4.Client.request."""
+        return await self._result(self._calls.request(target, message, timeout, max_version))
+
+    def status(self) -> dict[str, Any]:
+        """See pykafka4.Client.status."""
+        return self._client.status()
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Close the client, and all that uses it, unless it is shared. See pykafka4.Client.close."""
+        limit = check_timeout(timeout)
+        if self._owns and not self._client._runtime.loop.forked:
+            self._home.enter()
+            await self._home.aside(lambda: self._client.close(limit), self._client.config.client_id)
+
+    async def __aenter__(self) -> Self:
+        self._home.enter()
+        self._client._runtime.check()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return repr(self._client).replace("<Client", "<aio.Client", 1)
+
+    @property
+    def _calls(self) -> Any:
+        if not self._client._runtime.loop.forked:  # in the child, the event loop is another one
+            self._home.enter()
+        return self._client._runtime.calls
+
+    async def _result(self, answers: Answers[T]) -> T:
+        try:
+            await self._home.done(answers.promise, system.monotonic() + answers.seconds + SHORT)
+            return answers.result()
+        finally:
+            answers.end()

@@ -1,0 +1,120 @@
+"""Answers to a call, while it is under way. Rule: every call ends at its deadline, however many questions it consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from pykafka4.net import system
+from pykafka4.net.handoff.waiting import Promise
+from pykafka4.net.handoff.workers import Callbacks, Workers
+from pykafka4.net.loop import CALLER_GONE
+
+if TYPE_CHECKING:  # few clients need their messages
+    from pykafka4.core.admin.calls import Begin
+    from pykafka4.core.admin.machine import AdminMachine
+
+__all__ = ["SHORT", "Answers", "Deadline", "Futures"]
+
+T = TypeVar("T")
+SHORT = 10.0  # the loop responds at once; this bounds the wait if it cannot
+
+
+class Deadline:
+    """The end of a call."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self._at = seconds, system.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds until then."""
+        return max(0.0, self._at - system.monotonic())
+
+
+class Asker(Protocol):
+    """The owner of a machine that runs calls."""
+
+    @property
+    def machine(self) -> AdminMachine:
+        """The machine; for its loop."""
+
+    def promise(self) -> Promise[Any]:
+        """A Promise that fails with the machine."""
+
+    def post(self, fn: Callable[[float], object]) -> None:
+        """Run `fn(now)` on the loop thread."""
+
+
+class Answers(Generic[T]):
+    """The answers of a call, or to one question of it. `finish` makes the result of the outcomes, or raises."""
+
+    def __init__(self, asker: Asker, begin: Begin, seconds: float, finish: Callable[[dict[Any, Any]], T]) -> None:
+        """`begin` is called on the loop."""
+        self._asker, self._finish, self.seconds = asker, finish, seconds
+        self.promise: Promise[dict[Any, Any]] = asker.promise()
+        self._stops: list[Callable[[], None]] = []
+
+        def started(now: float) -> None:
+            self._stops.append(begin(asker.machine, now, seconds, self.promise.set_result))
+
+        asker.post(started)
+
+    def wait(self) -> T:
+        """The result. Waits until the deadline."""
+        try:
+            self.promise.wait(self.seconds + SHORT)
+            return self.result()
+        finally:
+            self.end()
+
+    def result(self) -> T:
+        """The result of a call that is over."""
+        return self._finish(self.promise.result(0))
+
+    def end(self) -> None:
+        """Nobody waits any more."""
+        self.promise.set_exception(CALLER_GONE)
+        self._asker.post(lambda now: [stop() for stop in self._stops])
+
+
+class CallFuture(Future[T]):
+    """The future result of a call. Its callbacks run where a client's callbacks run."""
+
+    def __init__(self, callbacks: Callbacks) -> None:
+        super().__init__()
+        self._of_client = callbacks
+
+    def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
+        """Have `fn(future)` called on the callback executor of the client when the call is over."""
+        super().add_done_callback(lambda future: self._of_client.post(lambda: fn(future)))
+
+
+class Futures:
+    """Makes futures of answers. A thread of their own resolves them.
+
+    The loop does not, because a future has a lock, whose owner may wait for the loop: in a signal handler.
+    """
+
+    def __init__(self, callbacks: Callbacks) -> None:
+        self._callbacks = callbacks
+        self._workers = Workers("pykafka4-futures", 1, callbacks.client_id)
+
+    def of(self, answers: Answers[T]) -> Future[T]:
+        """The future of `answers`. `cancel` ends the call, unless it is over."""
+        future: CallFuture[T] = CallFuture(self._callbacks)
+        Future.add_done_callback(future, lambda _: answers.end())
+
+        def resolve() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = answers.result()
+            except Exception as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        answers.promise.add_done_callback(lambda _: self._workers.submit(resolve))
+        return future

@@ -1,0 +1,197 @@
+"""The stateless calls of a client, for threads, futures and tasks alike. Rule: a wrong argument is rejected before any broker is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeAlias, TypeVar
+
+import attrs
+
+from pykafka4.client.answers import SHORT, Answers, Futures
+from pykafka4.client.targets import Target, as_target
+from pykafka4.core.admin import calls, stateless
+from pykafka4.core.admin.calls import Begin
+from pykafka4.core.admin.fetches import FetchLimits, Wanted
+from pykafka4.core.admin.machine import AdminMachine
+from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupCoordinator, ListedOffset, OffsetSpec
+from pykafka4.core.engine import Engine
+from pykafka4.errors import ConfigError, KafkaError, shown
+from pykafka4.misuse import api_timeout, as_offsets, check_count, check_group, check_group_to_set, topic_partition
+from pykafka4.net.handoff.waiting import Promise
+from pykafka4.net.handoff.workers import Callbacks
+from pykafka4.net.loop import Loop
+from pykafka4.options.config import ConsumerConfig
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.wire.protocol.schema import Request, Response
+
+__all__ = ["Calls", "FetchOffsets", "Offsets", "Partitions", "Times"]
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Response)
+Partition: TypeAlias = TopicPartition | tuple[str, int]
+FetchOffsets: TypeAlias = "Mapping[Any, int | tuple[int, int]]"  # the keys are partitions
+Times: TypeAlias = "Mapping[Any, OffsetSpec | int | datetime]"
+Offsets: TypeAlias = "Mapping[Any, int | OffsetAndMetadata]"
+Partitions: TypeAlias = "Any"  # an iterable of partitions
+ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MOST_INT32: Final = 2**31 - 1
+DEFAULTS: Final = attrs.fields(ConsumerConfig)
+MAX_BYTES: Final[Any] = DEFAULTS.max_partition_fetch_bytes.default
+MAX_DECOMPRESSED: Final[Any] = DEFAULTS.max_decompressed_bytes.default
+OF_CLIENT: Final = ("SaslHandshake", "SaslAuthenticate")  # messages that a connection sends for itself
+
+
+class Calls:
+    """The calls of one client, and their machine, which is made for the first of them."""
+
+    def __init__(self, loop: Loop, engine: Engine, callbacks: Callbacks) -> None:
+        self._loop, self._engine = loop, engine
+        self._machine: AdminMachine | None = None
+        self._futures = Futures(callbacks)
+
+    # -- the machine
+
+    @property
+    def machine(self) -> AdminMachine:
+        """The machine; for its loop. `begin` makes it."""
+        assert self._machine is not None
+        return self._machine
+
+    def promise(self) -> Promise[Any]:
+        """See Asker."""
+        return self._loop.promise(self._machine)
+
+    def post(self, fn: Callable[[float], object]) -> None:
+        """See Asker."""
+        self._loop.call(fn, self._machine)
+
+    def begin(self, begin: Begin, timeout: float | None, finish: Callable[[dict[Any, Any]], T]) -> Answers[T]:
+        """Begin a call. `timeout` is as the application gave it, in seconds."""
+        seconds = api_timeout(timeout)
+        self._loop.check()
+        if self._machine is None:
+            self._loop.ask(self._start, SHORT, "starting the calls of a client")
+        if (failure := self._engine.failure(self.machine)) is not None:
+            raise failure.again()
+        return Answers(self, begin, seconds, finish)
+
+    def _start(self, now: float) -> None:
+        if self._machine is None:  # another thread may have been faster
+            engine = self._engine
+            machine = AdminMachine(engine.config, engine.network, engine.cluster, engine.random)
+            engine.add(machine, "client's calls")
+            self._machine = machine
+
+    def future(self, answers: Answers[T]) -> Future[T]:
+        """The future of a call."""
+        return self._futures.of(answers)
+
+    # -- the calls; see Client
+
+    def fetch(
+        self, offsets: FetchOffsets, timeout: float | None, max_wait_ms: int, min_bytes: int, isolation_level: str
+    ) -> Answers[dict[TopicPartition, FetchedPartition]]:
+        """See Client.fetch."""
+        wanted, seconds = _wanted(offsets), api_timeout(timeout)
+        limits = FetchLimits(
+            check_count(max_wait_ms, "max_wait_ms", MOST_INT32),
+            check_count(min_bytes, "min_bytes", MOST_INT32),
+            as_isolation(isolation_level),
+            self._engine.config.receive_message_max_bytes,
+            MAX_DECOMPRESSED,
+        )
+        if max_wait_ms and max_wait_ms >= seconds * 1000:
+            raise ConfigError(f"max_wait_ms={max_wait_ms} must be less than timeout={seconds:g}, which is in seconds")
+        return self.begin(stateless.fetched(wanted, limits), timeout, dict)
+
+    def list_offsets(self, times: Times, timeout: float | None, isolation_level: str) -> Answers[dict[TopicPartition, ListedOffset]]:
+        """See Client.list_offsets."""
+        if not isinstance(times, Mapping):
+            raise TypeError(f"list_offsets takes a mapping of partitions to an offset spec or a time, not {shown(times)}")
+        timestamps = {(tp := topic_partition(item)): as_timestamp(f"the time of {tp}", time) for item, time in times.items()}
+        return self.begin(stateless.listed(timestamps, as_isolation(isolation_level)), timeout, dict)
+
+    def find_coordinator(self, group: str, timeout: float | None) -> Answers[GroupCoordinator]:
+        """See Client.find_coordinator."""
+        return self.begin(stateless.found_coordinator(check_group(group)), timeout, only)
+
+    def committed_offsets(
+        self, group: str, partitions: Partitions | None, timeout: float | None
+    ) -> Answers[dict[TopicPartition, CommittedOffset]]:
+        """See Client.committed_offsets."""
+        name = check_group(group)
+        if partitions is None:
+            return self.begin(calls.committed([name], stable=False), timeout, _of_all)
+        return self.begin(stateless.committed_of(name, as_partitions(partitions)), timeout, dict)
+
+    def commit_offsets(self, group: str, offsets: Offsets, timeout: float | None) -> Answers[dict[TopicPartition, CommitResult]]:
+        """See Client.commit_offsets."""
+        return self.begin(stateless.committing(check_group_to_set(group), as_offsets(offsets)), timeout, dict)
+
+    def request(self, target: Target | int, message: Request[R], timeout: float | None, max_version: int | None) -> Answers[R]:
+        """See Client.request."""
+        to = as_target(target)
+        if not isinstance(message, Request):
+            raise TypeError(
+                f"the message must be a request of pykafka4.messages, such as MetadataRequest(topics=None), not {shown(message)}"
+            )
+        kind = type(message)
+        if kind.__name__.removesuffix("Request") in OF_CLIENT:
+            raise ConfigError(f"{kind.__name__}: only the client authenticates its connections; set the options of `sasl_mechanism`")
+        if max_version is not None and check_count(max_version, "max_version", kind.versions.hi) < kind.versions.lo:
+            raise ConfigError(f"max_version={max_version}: the lowest version of {kind.__name__} here is {kind.versions.lo}")
+        return self.begin(stateless.sent(message, to.where, to.name, max_version), timeout, only)
+
+
+def only(found: Mapping[Any, Any]) -> Any:
+    """The single outcome of a call; raises it if it is an error."""
+    (outcome,) = found.values()
+    if isinstance(outcome, KafkaError):
+        raise outcome.again()
+    return outcome
+
+
+def _of_all(found: Mapping[str, Any]) -> dict[TopicPartition, CommittedOffset]:
+    return {tp: CommittedOffset(tp, committed) for tp, committed in sorted(only(found).items())}
+
+
+def _wanted(offsets: object) -> dict[TopicPartition, Wanted]:
+    if not isinstance(offsets, Mapping):
+        raise TypeError(f"fetch takes a mapping of partitions to offsets, or to (offset, max_bytes), not {shown(offsets)}")
+    return {(tp := topic_partition(item)): _place(tp, place) for item, place in offsets.items()}
+
+
+def _place(tp: TopicPartition, place: object) -> Wanted:
+    offset, max_bytes = place if isinstance(place, tuple) and len(place) == 2 else (place, MAX_BYTES)
+    most = check_count(max_bytes, f"max_bytes of {tp}", MOST_INT32)
+    if not most:
+        raise ConfigError(f"max_bytes of {tp} must be at least 1; a first batch that is larger is returned whole")
+    return Wanted(check_count(offset, f"the offset of {tp}"), most)
+
+
+def as_partitions(partitions: object) -> list[TopicPartition]:
+    """A list of partitions, each once."""
+    if isinstance(partitions, (str, bytes, TopicPartition)) or not hasattr(partitions, "__iter__"):
+        raise TypeError(f"partitions={shown(partitions)}: takes a list of (topic, partition) pairs")
+    return list(dict.fromkeys(map(topic_partition, partitions)))
+
+
+def as_timestamp(what: str, time: object) -> int:
+    """The timestamp of ListOffsets for a spec, milliseconds since 1970, or a datetime."""
+    if isinstance(time, OffsetSpec):
+        return time.value
+    if isinstance(time, datetime):
+        if time.tzinfo is None:
+            raise ConfigError(f"{what}: {time!r} has no time zone; add one, such as time.replace(tzinfo=timezone.utc)")
+        time = (time - EPOCH) // timedelta(milliseconds=1)
+    return check_count(time, f"{what} (EARLIEST, LATEST, another OffsetSpec, milliseconds since 1970 or a datetime)")
+
+
+def as_isolation(level: object) -> int:
+    """The isolation level in requests."""
+    if not isinstance(level, str) or level not in ISOLATION:
+        raise ConfigError(f"isolation_level={shown(level)}: must be {' or '.join(ISOLATION)}")
+    return ISOLATION[level]

@@ -1,0 +1,81 @@
+"""The stateless calls of a client, with futures as their results: `client.futures`. See `Client` for each call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from pykafka4.client.runtime import Runtime
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from pykafka4.client.calls import FetchOffsets, Offsets, Partitions, Times
+    from pykafka4.client.targets import Target
+    from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupCoordinator, ListedOffset
+    from pykafka4.records import TopicPartition
+    from pykafka4.wire.protocol.schema import Request, Response
+
+__all__ = ["ClientFutures"]
+
+R = TypeVar("R", bound="Response")
+
+
+class ClientFutures:
+    """The calls of `Client` that return at once with a `concurrent.futures.Future` of what the call of that name returns or raises.
+
+    Wrong arguments are raised by the call itself. `cancel` ends a call; a request that was sent may be carried out all the same.
+    Callbacks of the futures run on the callback executor of the client. A future has its result at the call's `timeout` at the latest.
+    """
+
+    __slots__ = ("_runtime",)
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def fetch(
+        self,
+        offsets: FetchOffsets,
+        timeout: float | None = None,
+        *,
+        max_wait_ms: int = 0,
+        min_bytes: int = 1,
+        isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+    ) -> Future[dict[TopicPartition, FetchedPartition]]:
+        """See Client.fetch."""
+        calls = self._runtime.calls
+        return calls.future(calls.fetch(offsets, timeout, max_wait_ms, min_bytes, isolation_level))
+
+    def list_offsets(
+        self,
+        times: Times,
+        timeout: float | None = None,
+        *,
+        isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+    ) -> Future[dict[TopicPartition, ListedOffset]]:
+        """See Client.list_offsets."""
+        calls = self._runtime.calls
+        return calls.future(calls.list_offsets(times, timeout, isolation_level))
+
+    def find_coordinator(self, group: str, timeout: float | None = None) -> Future[GroupCoordinator]:
+        """See Client.find_coordinator."""
+        calls = self._runtime.calls
+        return calls.future(calls.find_coordinator(group, timeout))
+
+    def committed_offsets(
+        self, group: str, partitions: Partitions | None = None, timeout: float | None = None
+    ) -> Future[dict[TopicPartition, CommittedOffset]]:
+        """See Client.committed_offsets."""
+        calls = self._runtime.calls
+        return calls.future(calls.committed_offsets(group, partitions, timeout))
+
+    def commit_offsets(self, group: str, offsets: Offsets, timeout: float | None = None) -> Future[dict[TopicPartition, CommitResult]]:
+        """See Client.commit_offsets."""
+        calls = self._runtime.calls
+        return calls.future(calls.commit_offsets(group, offsets, timeout))
+
+    def request(
+        self, target: Target | int, message: Request[R], timeout: float | None = None, *, max_version: int | None = None
+    ) -> Future[R]:
+        """See Client.request."""
+        calls = self._runtime.calls
+        return calls.future(calls.request(target, message, timeout, max_version))

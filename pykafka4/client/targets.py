@@ -1,0 +1,56 @@
+"""Brokers to send a message to, for `Client.request`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from pykafka4 import core
+from pykafka4.errors import ConfigError, shown
+from pykafka4.misuse import check_count, check_group, topic_partition
+from pykafka4.records import TopicPartition
+
+__all__ = ["ANY", "CONTROLLER", "Target", "coordinator", "leader"]
+
+MOST_NODE: Final = 2**31 - 1
+
+
+@attrs.frozen
+class Target:
+    """A broker, which is looked up and may change: ANY, CONTROLLER, `coordinator(group)` or `leader(partition)`."""
+
+    name: str
+    where: object = attrs.field(repr=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+ANY: Final = Target("any broker", core.ANY)
+CONTROLLER: Final = Target("the controller", core.CONTROLLER)
+
+
+def coordinator(group: str) -> Target:
+    """The broker that coordinates `group`."""
+    name = check_group(group)
+    return Target(f"the coordinator of group {name}", name)
+
+
+def leader(partition: TopicPartition | tuple[str, int]) -> Target:
+    """The leader of `partition`."""
+    tp = topic_partition(partition)
+    return Target(f"the leader of {tp}", tp)
+
+
+def as_target(target: object) -> Target:
+    """`target`, or the broker of that number."""
+    if isinstance(target, Target):
+        return target
+    if isinstance(target, bool) or not isinstance(target, int):
+        raise TypeError(
+            f"the target must be the number of a broker, ANY, CONTROLLER, coordinator(group) or leader(partition), not {shown(target)}"
+        )
+    if target < 0:
+        raise ConfigError(f"the target {target} is the number of no broker; pass ANY for any broker")
+    return Target(f"broker {target}", check_count(target, "the target", MOST_NODE))

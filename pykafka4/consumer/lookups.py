@@ -1,0 +1,65 @@
+"""Offsets of the log for a consumer's application. Rule: a look-up moves no position, and any partition may be named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pykafka4.client.attachment import SHORT, Attachment
+from pykafka4.consumer.arguments import Partitions, Times, as_partitions, as_timestamp
+from pykafka4.consumer.waits import Steps, Waits
+from pykafka4.errors import KafkaError, PartialFailure, shown
+from pykafka4.misuse import topic_partition
+from pykafka4.options.config import ConsumerConfig
+from pykafka4.records import TopicPartition
+
+if TYPE_CHECKING:  # their messages are declared when they are used
+    from pykafka4.core.admin.values import ListedOffset
+
+__all__ = ["Lookups"]
+
+
+class Lookups:
+    """The look-ups of one consumer, through the stateless calls of its client."""
+
+    def __init__(self, attachment: Attachment[Any], config: ConsumerConfig, waits: Waits) -> None:
+        self._attachment, self._config, self._waits = attachment, config, waits
+
+    def beginnings(self, partitions: Partitions, timeout: float) -> Steps[dict[TopicPartition, int]]:
+        """See Consumer.beginning_offsets."""
+        from pykafka4.core.admin.values import EARLIEST
+
+        return self._ends("beginning_offsets", partitions, EARLIEST, timeout)
+
+    def ends(self, partitions: Partitions, timeout: float) -> Steps[dict[TopicPartition, int]]:
+        """See Consumer.end_offsets."""
+        from pykafka4.core.admin.values import LATEST
+
+        return self._ends("end_offsets", partitions, LATEST, timeout)
+
+    def _ends(self, what: str, partitions: Partitions, spec: Any, timeout: float) -> Steps[dict[TopicPartition, int]]:
+        found = yield from self._listed(what, dict.fromkeys(as_partitions(partitions), spec), timeout)
+        return {tp: one.offset for tp, one in found.items() if one.offset is not None}  # every log has both ends
+
+    def for_times(self, times: Times, timeout: float) -> Steps[dict[TopicPartition, ListedOffset | None]]:
+        """See Consumer.offsets_for_times."""
+        if not isinstance(times, Mapping):
+            raise TypeError(f"offsets_for_times takes a mapping of partitions to times, not {shown(times)}")
+        wanted = {topic_partition(item): as_timestamp(time) for item, time in times.items()}
+        found = yield from self._listed("offsets_for_times", wanted, timeout)
+        return {tp: None if one.offset is None else one for tp, one in found.items()}
+
+    def _listed(self, what: str, times: dict[TopicPartition, Any], timeout: float) -> Steps[dict[TopicPartition, ListedOffset]]:
+        self._attachment.check()
+        answers = self._attachment.runtime.calls.list_offsets(times, timeout, self._config.isolation_level)
+        try:
+            yield from self._waits.result(answers.promise, timeout + SHORT)
+            found = answers.result()
+        finally:
+            answers.end()
+        errors: dict[TopicPartition, KafkaError] = {tp: one.error for tp, one in found.items() if one.error is not None}
+        if len(errors) == 1 == len(found):
+            raise next(iter(errors.values())).again()
+        if errors:
+            raise PartialFailure.of(f"{what}: {len(errors)} of {len(found)} partitions failed; Client.list_offsets has the others", errors)
+        return found

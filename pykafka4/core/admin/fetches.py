@@ -1,0 +1,179 @@
+"""Fetches of records by offset, without a session. Rule: each partition gets its records or its error; nothing is kept for the next fetch.
+
+The loop reads headers of batches only; `decode_all` makes the records, on a helper thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.core import Reply
+from pykafka4.core.admin.offsets import OfPartitions, by_topic
+from pykafka4.core.admin.values import FetchedPartition
+from pykafka4.core.admin.work import AGAIN, Lane, Refusal
+from pykafka4.errors import BrokerError, CorruptRecord, DecodeError, KafkaError, RecordTooLarge
+from pykafka4.errors.codes import BY_NAME
+from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_fetch import FetchRequest
+from pykafka4.wire.records.compression import decompress
+from pykafka4.wire.records.hot import Chunk, Record
+from pykafka4.wire.records.layout import INT64_MAX
+
+__all__ = ["Fetch", "FetchLimits", "Undecoded", "Wanted", "decode_all"]
+
+CLIENT: Final = -1  # the replica id of clients
+OUT_OF_RANGE: Final = BY_NAME["OFFSET_OUT_OF_RANGE"].code
+TOPIC_NAMES: Final = 12  # the last version of Fetch with names of topics
+FRAME: Final = 4_096  # bytes of a response beside its partitions
+MANY: Final = 2**31 - 1  # records: no limit
+PER_PARTITION: Final = 256  # bytes of a response beside the records of a partition
+
+
+@attrs.frozen
+class Wanted:
+    """The offset to fetch from, and the bytes that are enough: a first batch that is larger is returned whole."""
+
+    offset: int
+    max_bytes: int
+
+
+@attrs.frozen
+class FetchLimits:
+    """The limits of a fetch. `isolation`: 0 for all records, 1 for those of committed transactions and of none."""
+
+    max_wait_ms: int
+    min_bytes: int
+    isolation: int
+    max_response: int  # bytes, receive_message_max_bytes
+    max_decompressed: int  # bytes of one batch
+
+
+@attrs.frozen
+class Undecoded:
+    """The outcome of a partition, and its records as a chunk; None if there are none."""
+
+    fetched: FetchedPartition
+    chunk: Chunk | None = None
+
+    def lacks_room(self, isolation: int) -> bool:
+        """Whether the log has records at the offset, and the response has none of them."""
+        fetched, chunk = self.fetched, self.chunk
+        end = fetched.last_stable_offset if isolation else fetched.high_watermark
+        return chunk is not None and not chunk.size and end is not None and fetched.next_offset < end
+
+
+class Fetch(OfPartitions):
+    """The batches of each partition."""
+
+    api = "Fetch"
+    max_version = TOPIC_NAMES
+
+    def __init__(self, wanted: Mapping[TopicPartition, Wanted], limits: FetchLimits) -> None:
+        super().__init__()
+        self._wanted, self._limits = dict(wanted), limits
+        self.lane = Lane.FETCH if limits.max_wait_ms else Lane.PROMPT
+        self.wait_s = limits.max_wait_ms / 1000
+
+    def message(self, keys: Sequence[TopicPartition]) -> FetchRequest:
+        """About the partitions of one leader."""
+        room = self._limits.max_response - FRAME - PER_PARTITION * len(keys)
+        topics = [FetchRequest.Topic(topic=name, partitions=[self._part(tp) for tp in tps]) for name, tps in by_topic(keys).items()]
+        return FetchRequest(
+            replica_id=CLIENT,
+            max_wait_ms=self._limits.max_wait_ms,
+            min_bytes=self._limits.min_bytes,
+            max_bytes=max(1, min(room, sum(self._wanted[tp].max_bytes for tp in keys))),
+            isolation_level=self._limits.isolation,
+            topics=topics,
+            forgotten_topics_data=[],
+        )
+
+    def _part(self, tp: TopicPartition) -> FetchRequest.Topic.Partition:
+        wanted = self._wanted[tp]
+        return FetchRequest.Topic.Partition(partition=tp.partition, fetch_offset=wanted.offset, partition_max_bytes=wanted.max_bytes)
+
+    def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, Undecoded | Refusal]:
+        """The records of each. A partition for which the response had no room is asked for again: others, which came first, are not."""
+        if reply.message.error_code:
+            return dict.fromkeys(keys, Refusal(reply.message.error_code))
+        found: dict[TopicPartition, Undecoded | Refusal] = {}
+        for topic in reply.message.responses:
+            for row in topic.partitions:
+                tp = TopicPartition(topic.topic, row.partition_index)
+                if row.error_code:
+                    found[tp] = Refusal(row.error_code)
+                elif tp in self._wanted:
+                    found[tp] = self._fetched(tp, row)
+        if any(isinstance(one, Undecoded) and one.chunk is not None and one.chunk.size for one in found.values()):
+            for tp, one in found.items():
+                if isinstance(one, Undecoded) and one.lacks_room(self._limits.isolation):
+                    found[tp] = AGAIN
+        return found
+
+    def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
+        """With the offset, and how to find the offsets that the log has."""
+        detail = f"offset {self._wanted[key].offset} is not in the log; list_offsets returns its ends, EARLIEST and LATEST"
+        return super().error(key, Refusal(refusal.code, detail) if refusal.code == OUT_OF_RANGE else refusal)
+
+    def _fetched(self, tp: TopicPartition, row: Any) -> Undecoded | Refusal:
+        wanted = self._wanted[tp]
+        high, stable, start = (None if end < 0 else end for end in (row.high_watermark, row.last_stable_offset, row.log_start_offset))
+        fetched = FetchedPartition(tp, wanted.offset, (), high, stable, start)
+        aborted = (row.aborted_transactions or ()) if self._limits.isolation else ()
+        try:
+            chunk = Chunk(
+                *tp,
+                row.records or b"",
+                wanted.offset,
+                decompress=_decompress,
+                max_decompressed=self._limits.max_decompressed,
+                aborted=[(transaction.producer_id, transaction.first_offset) for transaction in aborted],
+                high_watermark=INT64_MAX if high is None else high,
+            )
+        except DecodeError as error:
+            return Undecoded(attrs.evolve(fetched, error=CorruptRecord(*tp, wanted.offset, str(error))))
+        if chunk.incomplete > self._limits.max_response - FRAME - PER_PARTITION:
+            limit = f"receive_message_max_bytes={self._limits.max_response}"
+            reason = f"the next batch has {chunk.incomplete:,} bytes, too many for {limit}; raise that option to read it"
+            return Undecoded(attrs.evolve(fetched, error=RecordTooLarge.fetched(*tp, wanted.offset, reason)))
+        if chunk.incomplete:
+            self._wanted[tp] = attrs.evolve(wanted, max_bytes=max(wanted.max_bytes, chunk.incomplete))
+            return AGAIN
+        return Undecoded(fetched, chunk)
+
+
+def _decompress(codec: int, data: Any, max_size: int) -> bytes:
+    return decompress(codec, bytes(data), max_size)
+
+
+def decode_all(
+    wanted: Mapping[TopicPartition, Wanted], most: int, found: Mapping[TopicPartition, Undecoded | KafkaError]
+) -> dict[TopicPartition, FetchedPartition]:
+    """The outcome of each partition, with records for chunks: of about `most` bytes in memory, over all. The rest is for the next fetch."""
+    outcomes: dict[TopicPartition, FetchedPartition] = {}
+    for tp, one in found.items():
+        if isinstance(one, KafkaError):
+            outcomes[tp] = FetchedPartition(tp, wanted[tp].offset, error=one)
+        elif one.chunk is not None:
+            outcomes[tp], taken = _decoded(one.fetched, one.chunk, most)
+            most -= taken
+        else:
+            outcomes[tp] = one.fetched
+    return outcomes
+
+
+def _decoded(fetched: FetchedPartition, chunk: Chunk, most: int) -> tuple[FetchedPartition, int]:
+    """`fetched` with its records, and their size in memory. The records before a corrupt batch are returned without its error."""
+    records: list[Record] = []
+    taken = 0
+    try:
+        while taken < most and chunk.decode(records, MANY, most - taken):
+            taken += chunk.decoded
+    except KafkaError as error:
+        if not records:
+            return attrs.evolve(fetched, error=error), 0
+    after = max(chunk.position, chunk.next_offset) if chunk.exhausted else chunk.position
+    return attrs.evolve(fetched, records=tuple(records), next_offset=after), taken

@@ -1,0 +1,146 @@
+"""Stateless calls of a client: offsets, fetches, commits and single messages. Rule: each item of a call has its own outcome.
+
+Each function returns a `Begin`, whose `done` gets a dict of values with an `error` of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from pykafka4.core import ANY, CONTROLLER, Job
+from pykafka4.core.admin.calls import Begin, Call, describing, is_occupied
+from pykafka4.core.admin.fetches import Fetch, FetchLimits, Undecoded, Wanted, decode_all
+from pykafka4.core.admin.machine import AdminMachine
+from pykafka4.core.admin.offsets import CommitOffsets, FetchOffsetsOfPartitions, ListOffsets, listed_together
+from pykafka4.core.admin.places import FindCoordinators, Leaders, OfGroup
+from pykafka4.core.admin.requests import Controller, OneBroker, OneMessage, OneReader, reads
+from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupDescription, ListedOffset
+from pykafka4.core.admin.work import Place
+from pykafka4.errors import GroupNotEmpty, KafkaError
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+
+__all__ = ["committed_of", "committing", "fetched", "found_coordinator", "listed", "sent"]
+
+V = TypeVar("V")
+Done = Callable[[dict[Any, Any]], None]
+
+
+def listed(timestamps: Mapping[TopicPartition, int], isolation: int) -> Begin:
+    """A `ListedOffset` for each partition."""
+
+    def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
+        call, timeout_ms = Call(machine, now, seconds, done), int(machine.config.request_timeout_ms)
+        call.expect(timestamps)
+
+        def settled(tp: TopicPartition, found: ListedOffset | KafkaError) -> None:
+            call.settle(tp, ListedOffset(tp, error=found) if isinstance(found, KafkaError) else found)
+
+        for part in listed_together(timestamps):
+            call.question(ListOffsets(part, isolation, timeout_ms), Leaders(machine.cluster), settled)(part)
+        return call.started()
+
+    return begin
+
+
+def fetched(wanted: Mapping[TopicPartition, Wanted], limits: FetchLimits) -> Begin:
+    """A `FetchedPartition` for each partition."""
+
+    def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
+        def decode(found: dict[TopicPartition, Undecoded | KafkaError]) -> None:
+            machine.start(Job(partial(decode_all, wanted, limits.max_decompressed, found), decoded))
+
+        def decoded(now: float, found: dict[TopicPartition, FetchedPartition] | Exception) -> None:
+            if isinstance(found, Exception):  # a bug
+                error = KafkaError(f"decoding failed: {type(found).__name__}: {found}")
+                error.__cause__ = found
+                found = {tp: FetchedPartition(tp, one.offset, error=error) for tp, one in wanted.items()}
+            done(found)
+
+        return machine.begin(now, Fetch(wanted, limits), Leaders(machine.cluster), wanted, seconds, decode)
+
+    return begin
+
+
+def found_coordinator(group: str) -> Begin:
+    """The `GroupCoordinator` of `group`, the only key, or its error."""
+
+    def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
+        return machine.begin(now, FindCoordinators(), machine.anyone(), [group], seconds, done)
+
+    return begin
+
+
+def committed_of(group: str, partitions: list[TopicPartition]) -> Begin:
+    """A `CommittedOffset` for each of `partitions`."""
+
+    def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
+        call = Call(machine, now, seconds, done)
+
+        def settled(tp: TopicPartition, found: CommittedOffset | KafkaError) -> None:
+            call.settle(tp, CommittedOffset(tp, error=found) if isinstance(found, KafkaError) else found)
+
+        return call.begin(partitions, call.question(FetchOffsetsOfPartitions(group), OfGroup(machine.coordinators, group), settled))
+
+    return begin
+
+
+def committing(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Begin:
+    """A `CommitResult` for each partition; GroupNotEmpty, with the members, where these alone may commit."""
+
+    def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
+        call = Call(machine, now, seconds, done)
+        refused: dict[TopicPartition, KafkaError] = {}  # until the members are known
+        reason: list[GroupDescription | KafkaError] = []
+
+        def refuse(tp: TopicPartition, error: KafkaError) -> None:
+            if isinstance(reason[0], GroupDescription) and reason[0].is_active:
+                error = GroupNotEmpty.with_members(group, reason[0].members, f"offsets of group {group} cannot be committed")
+            call.settle(tp, CommitResult(tp, error))
+
+        def described(name: str, found: GroupDescription | KafkaError) -> None:
+            reason.append(found)
+            for tp, error in refused.items():
+                refuse(tp, error)
+
+        describe = describing(call, described)
+
+        def settled(tp: TopicPartition, found: bool | KafkaError) -> None:
+            if not isinstance(found, KafkaError):
+                call.settle(tp, CommitResult(tp))
+            elif not is_occupied(found):
+                call.settle(tp, CommitResult(tp, found))
+            elif reason:
+                refuse(tp, found)
+            else:
+                refused[tp] = found
+                describe([group])  # once: a key that is asked about is not added again
+
+        return call.begin(offsets, call.question(CommitOffsets(group, offsets), OfGroup(machine.coordinators, group), settled))
+
+    return begin
+
+
+def sent(message: Any, target: object, where: str, max_version: int | None) -> Begin:
+    """The response to `message`, or its error; the only key is anything. `target` is a node, ANY, CONTROLLER, a group or a partition."""
+
+    def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
+        kind = OneReader if reads(message) else OneMessage
+        question, place = kind(message, where, max_version, seconds), _place(machine, target)
+        return machine.begin(now, question, place, [target], seconds, done)
+
+    return begin
+
+
+def _place(machine: AdminMachine, target: object) -> Place[Any]:
+    if target == ANY:
+        return machine.anyone()
+    if target == CONTROLLER:
+        return Controller(machine.cluster)
+    if isinstance(target, int):
+        return OneBroker(machine.cluster)
+    if isinstance(target, TopicPartition):
+        return Leaders(machine.cluster)
+    assert isinstance(target, str)
+    return OfGroup(machine.coordinators, target)

@@ -1,0 +1,24 @@
+"""A client of a model cluster, impatient about what does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pykafka4.core.admin import places, requests, work
+from pykafka4.testing import ModelServer
+from tests.consumer.consuming import Maker
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (work, places, requests):
+        monkeypatch.setattr(module, "MISSING_SECONDS", 0.2)
+
+
+@pytest.fixture
+def make(server: ModelServer) -> Iterator[Maker]:
+    maker = Maker(server)
+    yield maker
+    maker.close()

@@ -1,0 +1,60 @@
+"""Renders docs/reference/messages.md from the declarations of messages; the page is never edited by hand.
+
+`python -m tools.messages` writes it; with `--check` it only checks that it is up to date.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import Any
+
+from pykafka4 import messages
+from pykafka4.core.admin.requests import READERS
+from pykafka4.wire.protocol.fields import Versions
+from pykafka4.wire.protocol.schema import Request
+from tools.rendered import ROOT, write_or_check
+
+PAGE = ROOT / "docs" / "reference" / "messages.md"
+INTRODUCTION = """# Messages
+
+Rendered from the declarations by `make messages`. `from pykafka4.messages import MetadataRequest`: each row is a request that
+[`Client.request`](../guide/low-level.md#any-message) sends. Its response is the class of that name with `Response`. Fields have the
+names of Kafka's message definitions in snake case, and are keywords; the parts of a message are classes inside it:
+`MetadataRequest.Topic(name="orders")`. `help(MetadataRequest)` lists them. A field that is set must exist in the version that is
+negotiated; `max_version` lowers that version.
+
+"repeated": the request changes nothing, so it is sent again after a lost connection, and to the new leader or coordinator when that
+has moved. A Fetch in a session is not.
+
+| key | request | versions | repeated | meaning |
+|---|---|---|---|---|
+"""
+
+
+def requests() -> list[type[Request[Any]]]:
+    """The declared requests, by key."""
+    found = [getattr(messages, name) for name in messages.__all__ if name.endswith("Request")]
+    return sorted(found, key=lambda cls: cls.api_key)
+
+
+def row(cls: type[Request[Any]]) -> str:
+    name = cls.__name__.removesuffix("Request")
+    meaning = inspect.cleandoc(cls.__doc__ or "").split("\n\n")[0].replace("\n", " ").replace("|", r"\|")
+    return f"| {cls.api_key} | `{cls.__name__}` | {span(cls.versions)} | {'yes' if name in READERS else 'no'} | {meaning} |"
+
+
+def span(versions: Versions) -> str:
+    return str(versions.lo) if versions.lo == versions.hi else f"{versions.lo} to {versions.hi}"
+
+
+def render() -> str:
+    return INTRODUCTION + "\n".join(map(row, requests())) + "\n"
+
+
+def main() -> int:
+    return write_or_check({PAGE: render()}, "messages")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
