@@ -5,7 +5,7 @@ Connections here have no sockets: `net.transport` moves their bytes.
 Modules; each line imports only from lines below it:
     call            a request that is repeated, after a back-off or with another broker, until there is an outcome
     network         all connections: when to connect, when to close an unused one, and the requests that wait
-    chooser         the broker for a request that any broker can process
+    chooser         requests that any broker can process: those that wait for a connection, and the broker for each
     refusals        brokers that refuse this client, and when waiting requests fail for it
     jobs            steps of authentication that may block, and how many are under way
     journal         log lines of connections

@@ -1,4 +1,4 @@
-"""Chooser. Rule: a request for ANY goes to a connected broker that responds; it waits for another connection only if there is none such.
+"""Brokers for requests to ANY. Rule: a connected broker that responds gets a request; it waits for a connection only if there is none such.
 
 Connected brokers are preferred to avoided ones, and avoided ones to those that have left a request unanswered for long. Bootstrap addresses
 are connected to only while no broker of the cluster is connected.
@@ -6,17 +6,22 @@ are connected to only while no broker of the cluster is connected.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from pykafka4.core import INFINITY
-from pykafka4.core.network.connection import Connection, ConnectionState
+from pykafka4.core import INFINITY, Failed, Request
+from pykafka4.core.network.connection import Answer, Connection, ConnectionState
 from pykafka4.core.network.endpoint import LANE, Endpoint, broker_of, via
+from pykafka4.errors import ConnectionLost
+from pykafka4.records import Written
 
-__all__ = ["BrokerChooser", "least_failed"]
+__all__ = ["BrokerChooser", "RequestsForAny", "least_failed"]
 
 AVOID_SECONDS = 10.0  # for which other brokers are preferred to an avoided one
 STALLED = 2.0  # seconds: a connection whose oldest request has waited for so long is not used for ANY
+STAGGER = 0.5  # seconds until the next address is tried as well
+GAP = 0.1  # seconds between attempts while all attempts fail
 READY = ConnectionState.READY
 
 
@@ -25,6 +30,19 @@ class Endpoints(Protocol):
 
     def endpoint(self, node: int) -> Endpoint | None:
         """The endpoint of a node; the endpoint of a lane is created."""
+
+
+class Connections(Protocol):
+    """The network, as the requests for ANY use it."""
+
+    def hand_over(self, now: float, endpoint: Endpoint, request: Request) -> None:
+        """Send the request on the connection of the endpoint."""
+
+    def open(self, now: float, endpoint: Endpoint) -> None:
+        """Connect to an endpoint without a connection."""
+
+    def why_unreachable(self) -> str:
+        """The last errors of all addresses; empty while a broker is connected."""
 
 
 class BrokerChooser:
@@ -102,6 +120,70 @@ class BrokerChooser:
         stalled = [n for n, connection in self._ready.items() if 0 <= n < LANE and self._stalled(now, connection)]
         spares = [self._network.endpoint(via(self._spare, node)) for node in stalled]
         return [e for e in spares if e is not None and e.connection is None and not e.leaving]
+
+
+class RequestsForAny:
+    """The requests for ANY that wait for a connection. Invariant: each goes to a connected broker, or fails at its deadline."""
+
+    __slots__ = ("_answers", "_attempted_at", "_chooser", "_network", "_requests", "_wanted")
+
+    def __init__(self, chooser: BrokerChooser, network: Connections, answers: list[Answer]) -> None:
+        """`answers` gets the outcomes of requests that fail."""
+        self._chooser, self._network, self._answers = chooser, network, answers
+        self._requests: deque[Request] = deque()
+        self._wanted = False  # a connection, without a request
+        self._attempted_at = -INFINITY  # when the last attempt to connect started
+
+    @property
+    def waiting(self) -> bool:
+        """Whether requests wait, or a connection is wanted."""
+        return self._wanted or bool(self._requests)
+
+    def want(self) -> bool:
+        """Connect to a broker, if none is connected. Returns whether that is news."""
+        news, self._wanted = not self._wanted, True
+        return news
+
+    def submit(self, now: float, request: Request) -> bool:
+        """Pass `request` to a connected broker; False: it waits for one."""
+        best = self._chooser.best(now)
+        if best is None:
+            self._requests.append(request)
+            return False
+        self._network.hand_over(now, best, request)
+        return True
+
+    def serve(self, now: float) -> float:
+        """Pass the requests to a connected broker, or try to connect. Returns when to look again; -INFINITY: there is output now."""
+        self._fail_late(now)
+        if not self.waiting:
+            return INFINITY
+        best = self._chooser.best(now)
+        if best is not None:
+            self._wanted = False
+            while self._requests:
+                self._network.hand_over(now, best, self._requests.popleft())
+            return -INFINITY
+        return min(self._connect(now), min((request.deadline for request in self._requests), default=INFINITY))
+
+    def _connect(self, now: float) -> float:
+        """Start an attempt to connect, if one is due; returns when the next is due."""
+        candidate = self._chooser.candidate(now)
+        pause = STAGGER if self._chooser.connecting() else 0.0 if candidate is None or candidate.failures == 0 else GAP
+        if now < self._attempted_at + pause:
+            return self._attempted_at + pause
+        if candidate is None:
+            return min((e.not_before for e in self._chooser.candidates(now)), default=INFINITY)
+        self._attempted_at = now
+        self._network.open(now, candidate)
+        return now + STAGGER
+
+    def _fail_late(self, now: float) -> None:
+        late = [request for request in self._requests if request.deadline <= now]
+        if late:
+            reason = ConnectionLost(self._network.why_unreachable() or "no broker responded in time")
+            self._answers += [(request, Failed(reason, Written.NO)) for request in late]
+            self._requests = deque(request for request in self._requests if request.deadline > now)
 
 
 def least_failed(endpoints: Iterable[Endpoint]) -> Endpoint | None:

@@ -10,7 +10,6 @@ uses a spare connection, on a lane that no machine uses. Bootstrap addresses are
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
@@ -22,7 +21,7 @@ from pykafka4.core import ANY, CONTROLLER, INFINITY, Close, Connect, Failed, Job
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.alarms import Alarms
 from pykafka4.core.network.answered import Answered
-from pykafka4.core.network.chooser import BrokerChooser, least_failed
+from pykafka4.core.network.chooser import BrokerChooser, RequestsForAny, least_failed
 from pykafka4.core.network.connection import Answer, Connection, ConnectionState
 from pykafka4.core.network.endpoint import LANE, Endpoint, LinkStatus, broker_of, via
 from pykafka4.core.network.jobs import Jobs, Task
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LinkStatus", "Network", "NetworkEffects", "via"]
 
-STAGGER = 0.5  # seconds until the next address is tried as well
-GAP = 0.1  # seconds between attempts for ANY while all attempts fail
 SPARE_IDLE = 30.0  # seconds until an unused spare connection is closed; longer than the pauses between checks of a coordinator
 LEFT = "left the cluster"
 READY, CLOSED = ConnectionState.READY, ConnectionState.CLOSED
@@ -82,11 +79,9 @@ class Network:
         self._any = BrokerChooser(self._endpoints, self._ready, self._spare, self)
         self._journal = Journal(config.client_id, self)
         self.refusals = Refusals(self._endpoints, self._ready)
-        self._anyone: deque[Request] = deque()  # requests for ANY that wait for a connection
-        self._anyone_wanted = False
-        self._attempted_at = -INFINITY  # when the last attempt for ANY started
         self._dirty: dict[int, Endpoint] = {}
         self._answers: list[Answer] = []
+        self._for_any = RequestsForAny(self._any, self, self._answers)
         self._connect: list[Connect] = []
         self._close: list[Close] = []
         self._alarms = Alarms()
@@ -108,8 +103,8 @@ class Network:
     def want(self, node: int) -> None:
         """Connect to `node` (or ANY) as soon as its back-off is over; in effect until it is connected or leaves the cluster."""
         if node == ANY:
-            if not self._anyone_wanted:
-                self._anyone_wanted, self._wake_at = True, -INFINITY
+            if self._for_any.want():
+                self._wake_at = -INFINITY
         elif node not in self._ready and (endpoint := self.endpoint(node)) is not None and not endpoint.wanted:
             endpoint.wanted = True
             self._dirty[node] = endpoint
@@ -156,14 +151,15 @@ class Network:
         if node == CONTROLLER:
             node = ANY if self.controller is None or self.controller not in self._endpoints else self.controller
         if node == ANY:
-            self._submit_to_any(now, request)
+            if not self._for_any.submit(now, request):
+                self._wake_at = -INFINITY
             return
         endpoint = self.endpoint(node)
         if endpoint is None or endpoint.leaving:
             reason = ConnectionLost(f"broker {broker_of(node)} is not (or no longer) in the cluster")
             self._answers.append((request, Failed(reason, Written.NO)))
             return
-        self._hand_over(now, endpoint, request)
+        self.hand_over(now, endpoint, request)
 
     def new_lane(self) -> int:
         """A new number for `via`."""
@@ -272,7 +268,7 @@ class Network:
         elif not connection.in_flight:
             # Otherwise its alarm is early enough: a response only moves deadlines, to a later time.
             self._set_alarm(endpoint, endpoint.due())
-        if self._anyone or self._anyone_wanted:
+        if self._for_any.waiting:
             self._wake_at = -INFINITY  # it no longer holds back what it has answered, so it may serve them
         self._answer(now, connection.answers)
 
@@ -314,7 +310,7 @@ class Network:
         unmuted = self._unmute(now) if self._muted else False
         touched = self._take_dirty(now)
         writes = [write for endpoint in touched if (write := self._step(now, endpoint)) is not None]
-        any_due = self._serve_any(now) if self._anyone or self._anyone_wanted else INFINITY
+        any_due = self._for_any.serve(now) if self._for_any.waiting else INFINITY
         if any_due == -INFINITY:  # requests were handed to a connection: write them in this turn
             again = list(self._dirty.values())
             self._dirty.clear()
@@ -412,7 +408,8 @@ class Network:
         endpoint.backoff.reset()
         self._dirty[endpoint.node] = endpoint
 
-    def _hand_over(self, now: float, endpoint: Endpoint, request: Request) -> None:
+    def hand_over(self, now: float, endpoint: Endpoint, request: Request) -> None:
+        """Send the request on the connection of the endpoint, as soon as there is one."""
         if endpoint.connection is None:
             endpoint.waiting.append(request)
         else:
@@ -466,9 +463,10 @@ class Network:
             reason = ConnectionLost(str(endpoint.error or f"{endpoint.address}: connection timed out"))
             self._answers += [(request, Failed(reason, Written.NO)) for request in late]
         if (endpoint.wanted or endpoint.waiting) and now >= endpoint.not_before:
-            self._open(now, endpoint)
+            self.open(now, endpoint)
 
-    def _open(self, now: float, endpoint: Endpoint) -> None:
+    def open(self, now: float, endpoint: Endpoint) -> None:
+        """Connect to an endpoint without a connection."""
         self._last_link += 1
         link = self._last_link
         prepare = None if self._prepare is None else partial(self._prepare, endpoint.host)
@@ -571,48 +569,6 @@ class Network:
         self._muted.pop(endpoint.node, None)
         if self._ready.pop(endpoint.node, None) is not None:
             self.changes += 1
-
-    # -- any broker
-
-    def _submit_to_any(self, now: float, request: Request) -> None:
-        best = self._any.best(now)
-        if best is not None:
-            self._hand_over(now, best, request)
-            return
-        self._anyone.append(request)
-        self._wake_at = -INFINITY
-
-    def _serve_any(self, now: float) -> float:
-        """Pass requests for ANY to a connected broker, or try to connect. Returns when to look again; -INFINITY: there is output now."""
-        self._fail_late_any(now)
-        if not self._anyone and not self._anyone_wanted:
-            return INFINITY
-        best = self._any.best(now)
-        if best is not None:
-            self._anyone_wanted = False
-            while self._anyone:
-                self._hand_over(now, best, self._anyone.popleft())
-            return -INFINITY
-        return min(self._try_someone(now), min((request.deadline for request in self._anyone), default=INFINITY))
-
-    def _try_someone(self, now: float) -> float:
-        """Start an attempt to connect, if one is due; returns when the next is due."""
-        candidate = self._any.candidate(now)
-        pause = STAGGER if self._any.connecting() else 0.0 if candidate is None or candidate.failures == 0 else GAP
-        if now < self._attempted_at + pause:
-            return self._attempted_at + pause
-        if candidate is None:
-            return min((e.not_before for e in self._any.candidates(now)), default=INFINITY)
-        self._attempted_at = now
-        self._open(now, candidate)
-        return now + STAGGER
-
-    def _fail_late_any(self, now: float) -> None:
-        late = [request for request in self._anyone if request.deadline <= now]
-        if late:
-            reason = ConnectionLost(self.why_unreachable() or "no broker responded in time")
-            self._answers += [(request, Failed(reason, Written.NO)) for request in late]
-            self._anyone = deque(request for request in self._anyone if request.deadline > now)
 
     # -- outcomes
 
