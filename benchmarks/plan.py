@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-THIRD, HALF = 1 / 3, 1 / 2
+THIRD, HALF, FIFTEENTH = 1 / 3, 1 / 2, 1 / 15
 T = TypeVar("T")
 
 
@@ -36,12 +36,16 @@ class Entry:
 
 @attrs.frozen
 class Case:
-    """`bar`: the most CPU per record that ours may use, as a part of the best peer's; None: reported, not judged."""
+    """`bar`: the most CPU per record that ours may use, as a part of the best peer's; None: reported, not judged.
+
+    `rate`: the least rate, as a multiple of the best peer's. A case with such a bar is judged on the sink only.
+    """
 
     title: str
     peers: tuple[Entry, ...]
     ours: tuple[Entry, ...]
     bar: float | None = None
+    rate: float | None = None
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -63,5 +67,6 @@ PRODUCE = (
 CONSUME = (
     Case("consume, 1000 a call", (Entry("confluent", "consume"),), (Entry("pykafka4", "consume"),), bar=THIRD),
     Case("consume, 2 headers a record", (Entry("confluent", "consume", headers=2),), (Entry("pykafka4", "consume", headers=2),)),
+    Case("consume, columns", (Entry("confluent", "consume"),), (Entry("pykafka4", "consume_columns"),), bar=FIFTEENTH, rate=8),
     Case("consume, iteration", (Entry("confluent", "consume"),), (Entry("pykafka4", "iterate"),)),
 )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 import pykafka4
 from benchmarks.clients.load import WARM_UP, Tally, drain, in_threads, pairs, values
 from benchmarks.meter import Meter, Spec
@@ -96,6 +99,19 @@ def consume(spec: Spec, meter: Meter) -> None:
     client.close(timeout=10)
 
 
+def consume_columns(spec: Spec, meter: Meter) -> None:
+    """All columns, as many rows as there are; pyarrow adds up the offsets and the lengths of the values."""
+    client = consumer(spec, meter)
+
+    def batch(limit: int) -> tuple[int, int]:
+        columns = pa.record_batch(client.poll_arrow(timeout=1.0, max_rows=1 if limit == 1 else None))
+        pc.sum(pc.binary_length(columns["value"]))
+        return columns.num_rows, pc.sum(columns["offset"]).as_py() or 0
+
+    drain(batch, meter, spec.records, spec.offset_sum)
+    client.close(timeout=10)
+
+
 def iterate(spec: Spec, meter: Meter) -> None:
     client = consumer(spec, meter)
     records = iter(client)
@@ -117,5 +133,6 @@ CASES = {
     "produce_keyed": produce_keyed,
     "produce_threads": produce_threads,
     "consume": consume,
+    "consume_columns": consume_columns,
     "iterate": iterate,
 }

@@ -137,10 +137,10 @@ class Consumer(ConsumerHandle):
     ) -> RecordColumns:
         """Records as columns, for everything that reads Arrow data: `polars.DataFrame(columns)`, `pyarrow.table(columns)`, DuckDB, pandas.
 
-        As `poll`, with the same errors, positions and commits. It returns all records that are there, up to `max_rows` and up to
-        `max_decompressed_bytes` of columns; columns of length 0, which are false, if none arrived within `timeout` seconds. `columns` are
-        names in the order wanted, default all of: topic, partition, offset, timestamp, timestamp_type, key, value, headers. A column that
-        is left out costs nothing.
+        As `poll`, with the same errors, positions and commits. It returns the records that are there, up to 8 MiB of columns, or with
+        `max_rows` up to so many and up to `max_decompressed_bytes`; columns of length 0, which are false, if none arrived within `timeout`
+        seconds. `columns` are names in the order wanted, default all of: topic, partition, offset, timestamp, timestamp_type, key, value,
+        headers. A column that is left out costs nothing.
 
         Columns that are kept, or that a data frame uses, count as waiting data, for up to half of `prefetch_bytes`. They may be freed on
         any thread. Raises ConfigError for a column that does not exist.

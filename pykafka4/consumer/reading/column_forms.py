@@ -11,10 +11,12 @@ from pykafka4.consumer.reading.forms import Added, Form
 from pykafka4.core.subscription import Claim, Place
 from pykafka4.wire.records.columns import COLUMN_NAMES, checked_columns
 from pykafka4.wire.records.hot import Chunk, ColumnsBuilder, RecordColumns
+from pykafka4.wire.records.layout import INT64_MAX
 
 __all__ = ["ColumnForms", "ColumnsForm"]
 
 MOST_FORMS: Final = 64  # kept, each for one choice of columns
+USUAL_BYTES: Final = 8 << 20  # of columns without max_rows: larger ones do not fit into caches, and take twice the CPU per record
 
 
 class ColumnsForm(Form[RecordColumns]):
@@ -24,7 +26,7 @@ class ColumnsForm(Form[RecordColumns]):
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._builder = ColumnsBuilder(names)
-        self._limit = 0
+        self._limit = self._room = 0
 
     @property
     def held_bytes(self) -> int:
@@ -36,18 +38,19 @@ class ColumnsForm(Form[RecordColumns]):
 
     def begin(self, limit: int) -> None:
         self._builder.finish()  # drops the rows, and positions, that another poll may have left
-        self._limit = limit
+        self._limit, self._room = limit, INT64_MAX if limit < MOST_RECORDS else USUAL_BYTES
 
     def __len__(self) -> int:
         return len(self._builder)
 
     @property
     def full(self) -> bool:
-        return self._builder.full or len(self._builder) >= self._limit
+        return self._builder.full or self._room <= 0 or len(self._builder) >= self._limit
 
     def add(self, chunk: Chunk, room: int) -> Added | None:
         builder = self._builder
-        builder.add(chunk, self._limit - len(builder), room)
+        builder.add(chunk, self._limit - len(builder), min(room, self._room))
+        self._room -= chunk.decoded
         return builder.added
 
     def finish(self, places: Mapping[Claim, Place]) -> tuple[RecordColumns, HandedOut]:
