@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import logging
 import pickle
+from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 from types import SimpleNamespace
@@ -132,7 +133,11 @@ def test_a_wrong_value_is_named_with_what_is_allowed(options: dict[str, Any], sa
             "its `user_data` must be a method, not b'x'",
         ),
         ({"partition_assignment_strategy": SimpleNamespace(name="x", cooperative=False)}, "that has name, cooperative and assign"),
-        ({"auto_offset_reset": "first"}, "must be one of earliest, latest, none"),
+        ({"auto_offset_reset": "first"}, "must be one of earliest, latest, none, by_duration:PT1H"),
+        ({"auto_offset_reset": "by_duration:1h"}, "ISO 8601"),
+        ({"auto_offset_reset": "by_duration:-PT1H"}, "not negative"),
+        ({"auto_offset_reset": timedelta(hours=-1)}, "not negative"),
+        ({"auto_offset_reset": 3600}, "or a timedelta"),
         ({"receive_message_max_bytes": 50_000}, "fetch_max_bytes=52428800 is larger than receive_message_max_bytes=50000: .* lower"),
     ],
 )

@@ -30,6 +30,7 @@ MODULE_HEAD = '''"""Options as types, for type checkers and editors. Rule: rende
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from typing import Any, TypeAlias, TypedDict
 
 from pykafka4.assignors.interface import Assignor
@@ -77,6 +78,7 @@ def typed(cls: type[SecurityConfig]) -> list[tuple[str, str]]:
         "acks": "str | int",
         "partitioner": "str | PartitionFunction",
         "hooks": "Any",
+        "auto_offset_reset": "str | timedelta",
         "partition_assignment_strategy": "str | Assignor | Iterable[str | Assignor]",
         "topic_policies": "Mapping[str, Mapping[str, Any]]",
         "rate_limits": "Mapping[str, tuple[int, float]]",

@@ -16,6 +16,7 @@ import attrs
 from pykafka4.core import INFINITY, Transitions
 from pykafka4.core.backoff import Backoff
 from pykafka4.errors import KafkaError
+from pykafka4.options.resets import duration_ms
 from pykafka4.records import TopicPartition
 
 __all__ = [
@@ -25,9 +26,11 @@ __all__ = [
     "Ended",
     "Ending",
     "Lasting",
+    "Lately",
     "Located",
     "Move",
     "Place",
+    "Policy",
     "Position",
     "Since",
     "Stage",
@@ -35,6 +38,8 @@ __all__ = [
     "Subscribed",
     "Trouble",
     "Truncated",
+    "of_new_partition",
+    "reset_policy",
 ]
 
 
@@ -62,6 +67,32 @@ class Since:
     def value(self) -> str:
         """For messages, as that of a `Start`."""
         return f"time {self.timestamp_ms}"
+
+
+@attrs.frozen
+class Lately:
+    """Reading starts at the first record of the last `duration_ms`, counted back from the moment of the look-up (KIP-1106)."""
+
+    duration_ms: int
+
+    @property
+    def value(self) -> str:
+        """For messages, as that of a `Start`."""
+        return f"by_duration:PT{self.duration_ms / 1000:g}S"
+
+
+Policy: TypeAlias = Start | Lately  # auto_offset_reset
+
+
+def reset_policy(reset: str) -> Policy:
+    """The option `auto_offset_reset` as a value."""
+    duration = duration_ms(reset)
+    return Start(reset) if duration is None else Lately(duration)
+
+
+def of_new_partition(policy: Policy) -> Policy:
+    """Where reading of a partition starts that did not exist when the subscription began: nothing of it is skipped."""
+    return policy if policy is Start.NONE else Start.EARLIEST
 
 
 class Claim:
@@ -274,12 +305,14 @@ class Position:
     __slots__ = (
         "asked",
         "behind_open",
+        "bound",
         "by_policy",
         "claim",
         "corruption_reported",
         "cut_off",
         "epoch",
         "fallback",
+        "follower",
         "limit",
         "offset",
         "otherwise",
@@ -294,11 +327,11 @@ class Position:
         "turn",
     )
 
-    def __init__(self, claim: Claim, start: Start | Since | int, fallback: Start, limit: int) -> None:
+    def __init__(self, claim: Claim, start: Start | Since | int, fallback: Policy, limit: int) -> None:
         """`fallback` is where to start without a committed offset; `limit` is the maximum number of bytes per Fetch."""
         self.claim, self.tp = claim, claim.tp
         self.fallback, self.limit = fallback, limit
-        self.target: Start | Since  # what a reset looks up
+        self.target: Start | Since | Lately  # what a reset looks up
         if not isinstance(start, int):
             self.stage = Stage.UNKNOWN if start is Start.COMMITTED else Stage.RESETTING
             self.target = start
@@ -318,6 +351,8 @@ class Position:
         self.asked = 0  # the last Metadata request before this position
         self.by_policy = start is Start.COMMITTED  # the application did not say where to start
         self.search: Any = None  # the offset lookup in progress
+        self.follower: Any = None  # the follower to read from (`Followers`); None: the leader
+        self.bound = False  # to the leader: it must not choose a follower
         self.behind_open = 0  # offsets that are not read yet because a transaction before them is open
 
     def move(self, to: Stage) -> None:
@@ -329,8 +364,8 @@ class Position:
         self.move(Stage.FETCHING)
         self.offset, self.epoch = offset, epoch
 
-    def reset(self, target: Start) -> None:
-        """Look up the earliest or latest offset."""
+    def reset(self, target: Policy) -> None:
+        """Look up where to continue."""
         self.move(Stage.RESETTING)
         self.target = target
 

@@ -10,6 +10,7 @@ Modules; each line imports only from lines below it:
     policies         the options `topic_policies` and `rate_limits`
     hosts            the option `allowed_hosts`
     proxy            the option `proxy_url`
+    resets           the option `auto_offset_reset`
     servers          addresses of brokers: `bootstrap_servers`
     pem              line ends of PEM text
     fields           kinds of options: number, duration, flag, path, secret; their checks

@@ -35,6 +35,7 @@ from pykafka4.options.fields import (
 from pykafka4.options.hosts import AllowedHosts, address_or_name, parse_allowed_hosts
 from pykafka4.options.policies import SETTINGS, RateLimit, TopicPolicy, check_level, policies_of, policy_with, rates_of
 from pykafka4.options.proxy import Proxy, parse_proxy
+from pykafka4.options.resets import check_reset, parse_reset
 from pykafka4.options.security import SecurityConfig
 from pykafka4.options.serializers import parse_key_serializers, parse_value_serializers
 from pykafka4.options.servers import parse_servers
@@ -372,7 +373,9 @@ class ConsumerConfig(ClientConfig):
     group_id: str | None = text(None, "Consumer group; None: no group, no commits; `subscribe` reads all partitions of its topics.")
     group_instance_id: str | None = text(None, "Id of a static member, which may restart within session_timeout_ms without a rebalance.")
     client_rack: str | None = text(
-        None, "Rack of this consumer: assignors prefer partitions with a replica in it. Records are fetched from leaders all the same."
+        None,
+        "Rack of this consumer: assignors prefer partitions with a replica in it, and records are fetched from a follower in it, if "
+        "brokers have a `replica.selector.class` (KIP-392).",
     )
     group_protocol: str = choice(
         "classic",
@@ -399,8 +402,13 @@ class ConsumerConfig(ClientConfig):
         default=("range", "cooperative-sticky"),
         validator=_check_strategies,
     )
-    auto_offset_reset: str = choice(
-        "latest", ("earliest", "latest", "none"), "Where to start when there is no committed offset, or it is out of range."
+    auto_offset_reset: str = parsed(
+        parse_reset,
+        "earliest, latest, none, by_duration:…",
+        "Where to start when there is no committed offset, or it is out of range; `by_duration:PT1H` or a timedelta: at the records of the "
+        "last hour (KIP-1106).",
+        default="latest",
+        validator=check_reset,
     )
     exclude_internal_topics: bool = flag(True, "Whether a subscription by pattern leaves out the topics that brokers use themselves.")
     enable_auto_commit: bool = flag(

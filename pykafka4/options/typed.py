@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from typing import Any, TypeAlias, TypedDict
 
 from pykafka4.assignors.interface import Assignor
@@ -113,7 +114,7 @@ class ConsumerOptions(ClientOptions, total=False):
     close_timeout_ms: float
     max_poll_interval_ms: float
     partition_assignment_strategy: str | Assignor | Iterable[str | Assignor]
-    auto_offset_reset: str
+    auto_offset_reset: str | timedelta
     exclude_internal_topics: bool
     enable_auto_commit: bool
     auto_commit_interval_ms: float

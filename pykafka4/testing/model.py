@@ -10,7 +10,7 @@ Time is the timeline's: the simulation jumps ahead, `ModelServer` follows the cl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -222,6 +222,12 @@ class ModelCluster(Cluster):
         """Move the broker to another address."""
         self.brokers[node].host, self.brokers[node].port = host, port
         self.drop_connections(node)
+
+    @checked
+    def set_racks(self, racks: Mapping[int, str]) -> None:
+        """Put brokers into racks: leaders have a consumer with `client_rack` read from an in-sync follower in its rack (KIP-392)."""
+        for node, rack in racks.items():
+            self.brokers[node].rack = rack
 
     # ---- metadata and coordinators
 

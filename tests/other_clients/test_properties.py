@@ -265,6 +265,7 @@ def test_every_other_name_of_an_option_sets_it(name: str, option: str) -> None:
             for word in ("smallest", "beginning", "Earliest")
         ),
         *((ConsumerConfig, {"auto.offset.reset": word}, {"auto_offset_reset": "latest"}) for word in ("largest", "end", "latest")),
+        (ConsumerConfig, {"auto.offset.reset": "by_duration:PT1H"}, {"auto_offset_reset": "by_duration:pt1h"}),
         *((ConsumerConfig, {"auto.offset.reset": word}, {"auto_offset_reset": "none"}) for word in ("error", "none")),
         (
             ConsumerConfig,

@@ -5,6 +5,7 @@ Modules; each line imports only from lines below it:
     fetcher        what is read, which broker gets the next Fetch, and how much room there is
     fetch_answers  what a Fetch response does: data, truncated logs, error codes
     sources        the source of each partition
+    followers      the followers that leaders chose for reading (KIP-392)
     source         one broker: its partitions, its Fetch in flight, requests and responses
     fetch_session  what one broker knows from its fetch session (KIP-227)
     start_offsets  where positions begin: committed offsets, resets, recreated topics

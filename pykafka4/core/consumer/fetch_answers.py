@@ -15,6 +15,7 @@ from typing import Any, Final
 from pykafka4.core import Failed, Outcome
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.consumer.fetch_session import Asked
+from pykafka4.core.consumer.followers import Followers
 from pykafka4.core.consumer.positions import Positions
 from pykafka4.core.consumer.source import Answer, InFlightFetch, Source
 from pykafka4.core.consumer.start_offsets import StartOffsets
@@ -47,11 +48,13 @@ class FetchAnswers:
         recovery: Recovery,
         positions: Positions,
         start_offsets: StartOffsets,
+        followers: Followers,
         timers: Timers,
         random: Random,
     ) -> None:
         self._config, self._cluster, self._recovery = config, cluster, recovery
         self._positions, self._start_offsets, self._timers, self._random = positions, start_offsets, timers, random
+        self._followers = followers
 
     def apply(self, now: float, source: Source, fetch: InFlightFetch, outcome: Outcome) -> None:
         """`fetch`, sent to `source`, has this outcome."""
@@ -106,10 +109,14 @@ class FetchAnswers:
         self._unanswered(now, source, fetch, outcome.reason, passing)
 
     def _unanswered(self, now: float, source: Source, fetch: InFlightFetch, reason: KafkaError, passing: bool) -> None:
-        """Every requested partition has failed. The application gets one error for all of them."""
-        waiting = [asked.position for asked in fetch.asked.values() if self._positions.is_current(asked.position)]
-        for position in waiting:
-            self._report(now, source.node, position, reason)
+        """Every requested partition has failed. The application gets one error for all of them that are read from their leader."""
+        waiting = list[Position]()
+        for position in [asked.position for asked in fetch.asked.values() if self._positions.is_current(asked.position)]:
+            if self._followers.serves(position, source.node):
+                self._followers.leave(now, position, reason)
+            else:
+                waiting.append(position)
+                self._report(now, source.node, position, reason)
         if waiting and not passing:
             self._positions.tell_once(waiting[0], reason)
 
@@ -142,9 +149,14 @@ class FetchAnswers:
         if answer.current_leader.leader_id >= 0:
             hinted = answer.current_leader
             self._cluster.hint(position.tp, hinted.leader_id, hinted.leader_epoch, endpoints.get(hinted.leader_id))
-        row = error_code(answer.error_code)
+        row, node = error_code(answer.error_code), fetch.source.node
+        if self._followers.serves(position, node) and (row.code or answer.diverging_epoch.epoch >= 0):
+            what = f"fetching {position.tp} at offset {position.offset}"
+            reason = broker_error(row.code, what, None, "Fetch") if row.code else KafkaError(f"{what}: its log diverges")
+            self._followers.leave(now, position, reason)
+            return
         if row.code:
-            ERRORS.get(row.name, FetchAnswers._by_error_table)(self, now, fetch.source.node, position, row)
+            ERRORS.get(row.name, FetchAnswers._by_error_table)(self, now, node, position, row)
             return
         if position.reported:
             position.reported = False
@@ -156,6 +168,8 @@ class FetchAnswers:
             raises = self._start_offsets.policy is Start.NONE
             self._positions.truncate(position, max(agreed.end_offset, 0), agreed.epoch, raises=raises)
             return
+        if answer.preferred_read_replica >= 0:
+            self._followers.choose(now, position, answer.preferred_read_replica)
         if answer.records:
             self._take(fetch, position, answer)
 

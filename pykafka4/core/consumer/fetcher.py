@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from pykafka4.core import INFINITY, Outcome
 from pykafka4.core.consumer.fetch_answers import FetchAnswers
+from pykafka4.core.consumer.followers import Followers
 from pykafka4.core.consumer.positions import Intake, Positions
 from pykafka4.core.consumer.searches import Searches
 from pykafka4.core.consumer.source import InFlightFetch, Source
@@ -29,7 +30,7 @@ from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import SLACK, SLACK_PART, Recovery
 from pykafka4.core.outbox import Outbox
-from pykafka4.core.subscription import Claim, Move, Position, Since, Stage, Start
+from pykafka4.core.subscription import Claim, Move, Policy, Position, Since, Stage, Start
 from pykafka4.core.timers import Timers
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
@@ -53,16 +54,18 @@ class Fetcher:
         lanes: tuple[int, int],
         random: Random,
         outbox: Outbox,
+        wall_ms: Callable[[], int],
     ) -> None:
         """`lanes` are the connections for Fetch and ListOffsets: a broker without new data holds back everything behind a Fetch."""
         self._config, self._cluster, self._recovery = config, cluster, recovery
         self._intake, self.lanes, self._outbox = intake, lanes, outbox
         self.positions = Positions(intake)
         self._timers = Timers()
-        self._sources = Sources(config, cluster, recovery, self.positions, lanes)
+        self._followers = Followers(config, cluster, recovery, self.positions, self._timers)
+        self._sources = Sources(config, cluster, recovery, self.positions, self._followers, lanes)
         self.searches = Searches(config, cluster, recovery, self._sources, outbox)
-        self._start_offsets = StartOffsets(config, cluster, offsets, self.searches, self.positions, self._timers)
-        self.answers = FetchAnswers(config, cluster, recovery, self.positions, self._start_offsets, self._timers, random)
+        self._start_offsets = StartOffsets(config, cluster, offsets, self.searches, self.positions, self._timers, wall_ms)
+        self.answers = FetchAnswers(config, cluster, recovery, self.positions, self._start_offsets, self._followers, self._timers, random)
         self._changes = TopicChanges(cluster, recovery)
         self._new: list[Position] = []  # not yet compared with the metadata of their topics
         self._due: dict[Source, None] = {}  # sources that may send a Fetch, in this order
@@ -72,7 +75,7 @@ class Fetcher:
 
     # ---------------------------------------------------------------- what is read
 
-    def adopt(self, claims: Collection[Claim], start: Start | int, fallback: Callable[[TopicPartition], Start] | None = None) -> None:
+    def adopt(self, claims: Collection[Claim], start: Start | int, fallback: Callable[[TopicPartition], Policy] | None = None) -> None:
         """Begin to read `claims` at `start`; `fallback(tp)` says where without a committed offset, instead of auto_offset_reset.
 
         Those that are read already continue: after Ctrl-C the call is repeated.
@@ -118,7 +121,7 @@ class Fetcher:
             if position is None:
                 continue
             sought = self._place(new, start, fallback)
-            sought.paused, sought.rest = position.paused, position.rest
+            sought.paused, sought.rest, sought.follower = position.paused, position.rest, position.follower
             topics[old.tp.topic] = None
             if new.outdated and sought.stage is Stage.FETCHING:
                 self._start_offsets.restart(sought)
@@ -144,7 +147,7 @@ class Fetcher:
         """The state of `position`, and what it waits for."""
         tp = position.tp
         leader = self._recovery.leader(tp)
-        offline = self._recovery.offline.get(tp)
+        offline, source = self._recovery.offline.get(tp), self._sources.of(tp)
         error = self._cluster.topic_error(tp.topic)
         waits = str(offline.reason) if offline is not None else f"topic {tp.topic}: {error.name}" if error is not None else None
         return {
@@ -154,6 +157,7 @@ class Fetcher:
             "end": position.claim.end,
             "buffered": position.buffered,
             "leader": None if leader is None else leader.node,
+            "fetched_from": None if source is None else source.node,
             "waits_for": waits if leader is None else _waits_for(position),
         }
 
@@ -164,7 +168,7 @@ class Fetcher:
             position.paused = paused
             self.positions.touch(claim.tp)
 
-    def _place(self, claim: Claim, start: Start | Since | int, fallback: Start) -> Position:
+    def _place(self, claim: Claim, start: Start | Since | int, fallback: Policy) -> Position:
         position = Position(claim, start, fallback, self._config.max_partition_fetch_bytes)
         self.positions.put(position)
         position.topic_id, position.asked = self._cluster.topic_id(claim.tp.topic), self._cluster.asked
@@ -197,6 +201,7 @@ class Fetcher:
             positions.touched.update(of_topic)
             self._start_offsets.topic_changed([positions[tp] for tp in of_topic])
             self.searches.stir(topic)
+        self._followers.look()
         for tp in self._changes.take_online():
             positions.touch(tp)
             self.searches.stir_partition(tp)

@@ -29,6 +29,7 @@ from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.wire.records.hot import now_ms
 
 __all__ = ["CLOSING", "COMMIT_SECONDS", "UNSUBSCRIBING", "ConsumerMachine", "PollingSide"]
 
@@ -54,14 +55,22 @@ class ConsumerMachine:
     """The consumer's machine: membership, fetcher, offsets and coordinator."""
 
     def __init__(
-        self, config: ConsumerConfig, network: Network, cluster: Cluster, recovery: Recovery, random: Random, reader: PollingSide
+        self,
+        config: ConsumerConfig,
+        network: Network,
+        cluster: Cluster,
+        recovery: Recovery,
+        random: Random,
+        reader: PollingSide,
+        wall_ms: Callable[[], int] = now_ms,
     ) -> None:
+        """`wall_ms` is the time of the day, in ms since 1970."""
         self._config, self._network, self._cluster, self._reader = config, network, cluster, reader
         self._outbox = outbox = Outbox()
         group_lane, fetch_lane = network.new_lane(), network.new_lane()
         self.coordinator = GroupCoordinator(config, network, cluster, group_lane, random, outbox, self)
         self.offsets = Offsets(config, self.coordinator, random, outbox, self)
-        self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, (fetch_lane, network.new_lane()), random, outbox)
+        self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, (fetch_lane, network.new_lane()), random, outbox, wall_ms)
         discovery = Discovery(config, network, random, outbox)
         member = self.membership = Membership(config, cluster, reader, self.fetcher, self.offsets, discovery)
         member.protocol = self._new_protocol(member, random)

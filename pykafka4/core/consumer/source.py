@@ -80,13 +80,14 @@ class InFlightFetch(Request):
 
 
 class Source:
-    """One broker that leads, or has led, partitions of the consumer, with its Fetch in flight."""
+    """One broker from which the consumer reads partitions, or has read some, with its Fetch in flight."""
 
     def __init__(self, node: int, lanes: tuple[int, int], config: ConsumerConfig, cluster: Cluster, recovery: Recovery) -> None:
         self.node = node
         self._lanes, self._config, self._cluster, self._recovery = lanes, config, cluster, recovery
         self.line: dict[TopicPartition, Position] = {}  # positions that can be fetched here; `Position.turn` is the order
         self.full: dict[TopicPartition, None] = {}  # those of `line` that had used up their share of the room when last checked
+        self._bound: dict[TopicPartition, None] = {}  # those of `line` for which a leader must not choose a follower
         self.alone: dict[TopicPartition, None] = {}  # those of `line` to be fetched once by themselves
         self.served = 0  # partitions that returned records since the last full Fetch
         self.in_flight: InFlightFetch | None = None
@@ -127,12 +128,16 @@ class Source:
         """Add `position` to the line, or note that it changed."""
         self.line[position.tp] = position
         self._news[position.tp] = None
+        if position.bound:
+            self._bound[position.tp] = None
+        else:
+            self._bound.pop(position.tp, None)
         if position.buffered:
             self._holding[position.tp] = None
 
     def remove(self, tp: TopicPartition) -> None:
         """Do not fetch it here."""
-        for things in (self.line, self.full, self.alone, self._holding):
+        for things in (self.line, self.full, self.alone, self._bound, self._holding):
             things.pop(tp, None)
         self._news[tp] = None
         if not self.line:  # possibly forever: release the memory
@@ -231,6 +236,7 @@ class Source:
             session_epoch=used.epoch,
             topics=_topics(named),
             forgotten_topics_data=_forgotten_topics(forgotten),
+            rack_id="" if self._bound else self._config.client_rack or "",
         )
         lane = self.lane
         self.in_flight = fetch = InFlightFetch(

@@ -1,10 +1,11 @@
-"""Sources. Rule: a position that can be fetched is in the `line` of the source of its leader, and in no other.
+"""Sources. Rule: a position that can be fetched is in the `line` of the source of its leader or follower, and in no other.
 
 A change of a position or its topic costs work for that position only.
 """
 
 from __future__ import annotations
 
+from pykafka4.core.consumer.followers import Followers
 from pykafka4.core.consumer.positions import Positions
 from pykafka4.core.consumer.source import Source
 from pykafka4.core.metadata.cluster import Cluster
@@ -19,7 +20,16 @@ __all__ = ["Sources"]
 class Sources:
     """The sources of a consumer, one per broker."""
 
-    def __init__(self, config: ConsumerConfig, cluster: Cluster, recovery: Recovery, positions: Positions, lanes: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        cluster: Cluster,
+        recovery: Recovery,
+        positions: Positions,
+        followers: Followers,
+        lanes: tuple[int, int],
+    ) -> None:
+        self._followers = followers
         self._config, self._cluster, self._recovery = config, cluster, recovery
         self._positions, self._lanes = positions, lanes
         self.leading: dict[Source, None] = {}  # those that have positions in their line
@@ -36,10 +46,10 @@ class Sources:
         return self._of.get(tp)
 
     def place(self, tp: TopicPartition) -> bool:
-        """Put `tp` into the line of its leader, if it can be fetched, and out of any other. Returns whether its source changed."""
+        """Put `tp` into the line of the broker to fetch it from, if any, and out of any other. Returns whether its source changed."""
         position = self._positions.get(tp)
-        leader = self._recovery.leader(tp) if position is not None and position.fetchable else None
-        before, source = self._of.get(tp), None if leader is None else self._source(leader.node)
+        node = self._followers.node(position) if position is not None and position.fetchable else None
+        before, source = self._of.get(tp), None if node is None else self._source(node)
         if source is not None and position is not None:
             source.put(position)
         if before is source:

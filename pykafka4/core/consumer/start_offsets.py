@@ -6,7 +6,7 @@ starts again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from pykafka4.core import INFINITY
@@ -15,7 +15,7 @@ from pykafka4.core.consumer.searches import Search, Searches
 from pykafka4.core.group.committing.offsets import Found, Offsets
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.topic import MISSING_SECONDS
-from pykafka4.core.subscription import Position, Since, Stage, Start
+from pykafka4.core.subscription import Lately, Policy, Position, Since, Stage, Start, of_new_partition, reset_policy
 from pykafka4.core.timers import Timers
 from pykafka4.errors import InvalidOffset, KafkaError, NoOffsetForPartition, OffsetOutOfRange
 from pykafka4.errors.codes import ErrorCode
@@ -125,15 +125,24 @@ class RangeSearch(PositionSearch):
 class StartOffsets:
     """Finds the offset at which each position begins, or continues when its offset is out of range."""
 
-    __slots__ = ("_cluster", "_config", "_offsets", "_timers", "_unasked", "client_id", "policy", "positions", "searches")
+    __slots__ = ("_cluster", "_config", "_offsets", "_timers", "_unasked", "_wall_ms", "client_id", "policy", "positions", "searches")
 
     def __init__(
-        self, config: ConsumerConfig, cluster: Cluster, offsets: Offsets, searches: Searches, positions: Positions, timers: Timers
+        self,
+        config: ConsumerConfig,
+        cluster: Cluster,
+        offsets: Offsets,
+        searches: Searches,
+        positions: Positions,
+        timers: Timers,
+        wall_ms: Callable[[], int],
     ) -> None:
+        """`wall_ms` is the time of the day, in ms since 1970, for auto_offset_reset=by_duration."""
+        self._wall_ms = wall_ms
         self._config, self._cluster, self._offsets = config, cluster, offsets
         self.searches, self.positions, self._timers = searches, positions, timers
         self.client_id = config.client_id
-        self.policy = Start(config.auto_offset_reset)
+        self.policy = reset_policy(config.auto_offset_reset)
         self._unasked: list[Position] = []  # their committed offsets have not been requested yet
 
     def begin(self, position: Position) -> None:
@@ -152,8 +161,8 @@ class StartOffsets:
             self._ask_committed()
         self.searches.poll(now)
 
-    def reset(self, position: Position, target: Start, first: int | None = None) -> None:
-        """Continue at the earliest or latest offset; with `first`, not before that."""
+    def reset(self, position: Position, target: Policy, first: int | None = None) -> None:
+        """Continue at the offset of `target`; with `first`, not before that."""
         position.reset(target)
         self.positions.touch(position.tp)
         self._search(position, first)
@@ -236,6 +245,8 @@ class StartOffsets:
 
     def _search(self, position: Position, first: int | None = None) -> None:
         target = position.target
+        if isinstance(target, Lately):
+            target = Since(max(0, self._wall_ms() - target.duration_ms))
         if first is not None:
             position.search = RewindSearch(position, first, self)
         elif isinstance(target, Since):
@@ -291,10 +302,10 @@ class StartOffsets:
         """A partition that did not exist when its reading began is read from its beginning, also with `latest`."""
         size = self._cluster.partitions(position.tp.topic)
         missing = (size == 0 and error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION") or 0 < size <= position.tp.partition
-        if missing and position.fallback is Start.LATEST:
-            position.fallback = position.target = Start.EARLIEST
+        if missing and position.fallback is not (new := of_new_partition(position.fallback)):
+            position.fallback = position.target = new
             if position.search is not None:
-                position.search.target = Start.EARLIEST
+                self._search(position)
 
     def restart(self, position: Position) -> None:
         """Read the new topic, instead of the offset of the former one."""
@@ -306,7 +317,7 @@ class StartOffsets:
 
     def _search_again(self, position: Position) -> None:
         """The topic was recreated during the look-up for `position`: a response in flight may be about the old topic."""
-        if position.by_policy and position.fallback is Start.LATEST:
-            position.fallback = position.target = Start.EARLIEST
+        if position.by_policy:
+            position.fallback = position.target = of_new_partition(position.fallback)
         if position.search is not None:
             self._search(position)

@@ -13,7 +13,7 @@ import attrs
 
 from pykafka4.records import TopicPartition
 from pykafka4.testing.faults.controls import When
-from pykafka4.testing.requests.partitions import endpoints, isolation, named, readable
+from pykafka4.testing.requests.partitions import FETCH_FROM_FOLLOWERS, endpoints, isolation, named, readable
 from pykafka4.testing.requests.session import LATER, Call, code
 from pykafka4.testing.storage.fetch_sessions import Asked, FetchSession
 from pykafka4.testing.storage.log import PartitionLog
@@ -98,6 +98,8 @@ def enough(call: Call, asked: Iterable[Asked]) -> bool:
             return True
         _, log, refused = readable(call, topic, part.partition, part.current_leader_epoch)
         if refused or log is None or _bad_offset(log, part) or _diverging(log, part):
+            return True
+        if _preferred(call, topic, part) is not None:
             return True
         if call.denied("topic", topic, "READ"):
             return True
@@ -190,9 +192,24 @@ def _partition(call: Call, topic: str | None, error: str | None, part: FetchRequ
     )
     if refused in ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH") and found is not None and call.version >= LEADERS_SINCE:
         answer.current_leader = Answer.Leader(leader_id=found.leader, leader_epoch=found.epoch)
-    if log is not None:
+    if log is not None and topic is not None and (preferred := _preferred(call, topic, part)) is not None:
+        answer.preferred_read_replica = preferred
+    elif log is not None:
         _fill(call, answer, log, part, budget)
     return answer
+
+
+def _preferred(call: Call, topic: str, part: FetchRequest.Topic.Partition) -> int | None:
+    """The follower in the rack of the consumer, as RackAwareReplicaSelector chooses it: in sync, and with the offset in its log."""
+    message, brokers = call.message, call.cluster.brokers
+    found = call.cluster.partition(topic, part.partition)
+    if call.version < FETCH_FROM_FOLLOWERS or message.replica_id >= 0 or not message.rack_id or found is None:
+        return None
+    if found.leader != call.broker.node or call.broker.rack == message.rack_id:
+        return None
+    copies = (copy for copy in found.followers if copy.node in found.in_sync and brokers[copy.node].rack == message.rack_id)
+    fit = (copy for copy in copies if copy.log.start_offset <= part.fetch_offset <= copy.confirmed)
+    return next((copy.node for copy in fit), None)
 
 
 def _fill(call: Call, answer: Answer, log: PartitionLog, part: FetchRequest.Topic.Partition, budget: _Budget) -> None:

@@ -10,7 +10,7 @@ from pykafka4.testing.storage.log import PartitionLog
 from pykafka4.testing.storage.partition import Partition
 from pykafka4.testing.storage.transactions import Isolation
 
-__all__ = ["endpoints", "isolation", "led", "named", "readable"]
+__all__ = ["FETCH_FROM_FOLLOWERS", "endpoints", "isolation", "led", "named", "readable"]
 
 T = TypeVar("T")
 FETCH_FROM_FOLLOWERS: Final = 11  # the first version of Fetch that any replica serves (KIP-392)

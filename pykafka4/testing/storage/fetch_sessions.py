@@ -46,7 +46,8 @@ class Asked:
         changed = (self.high_watermark, self.log_start_offset) != (answer.high_watermark, answer.log_start_offset)
         self.high_watermark = -1 if answer.error_code else answer.high_watermark  # -1: the response after an error has the partition
         self.log_start_offset = answer.log_start_offset
-        return changed or bool(answer.records) or bool(answer.error_code) or answer.diverging_epoch.epoch >= 0
+        told = answer.diverging_epoch.epoch >= 0 or answer.preferred_read_replica >= 0
+        return changed or told or bool(answer.records) or bool(answer.error_code)
 
 
 @attrs.define(eq=False)

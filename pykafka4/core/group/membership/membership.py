@@ -15,7 +15,7 @@ from pykafka4.core.group.topics.discovery import Discovery
 from pykafka4.core.group.topics.subscribed import SubscribedTopics
 from pykafka4.core.group.topics.topic_filter import TopicFilter
 from pykafka4.core.metadata.cluster import Cluster
-from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Start, Subscribed, Trouble
+from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Policy, Start, Subscribed, Trouble
 from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
@@ -49,7 +49,7 @@ class Application(Protocol):
 class Partitions(Protocol):
     """What fetches the partitions assigned to this member."""
 
-    def adopt(self, claims: Collection[Claim], start: Start | int, fallback: Callable[[TopicPartition], Start]) -> None:
+    def adopt(self, claims: Collection[Claim], start: Start | int, fallback: Callable[[TopicPartition], Policy]) -> None:
         """Start to fetch."""
 
     def drop(self, claims: Collection[Claim]) -> None:

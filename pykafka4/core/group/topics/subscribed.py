@@ -17,7 +17,7 @@ from pykafka4.core.group.topics.discovery import AGAIN, Discovery
 from pykafka4.core.group.topics.topic_filter import TopicFilter
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import MISSING, Cluster
-from pykafka4.core.subscription import Lasting, Start, Trouble
+from pykafka4.core.subscription import Lasting, Policy, Trouble, of_new_partition, reset_policy
 from pykafka4.errors import AuthorizationError, KafkaError, listed
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
@@ -63,7 +63,7 @@ class SubscribedTopics:
 
     def __init__(self, config: ConsumerConfig, cluster: Cluster, listener: Listener, discovery: Discovery) -> None:
         self._config, self._cluster, self._listener, self._discovery = config, cluster, listener, discovery
-        self._policy = Start(config.auto_offset_reset)
+        self._policy = reset_policy(config.auto_offset_reset)
         self.names: tuple[str, ...] = ()  # while the result of a new filter is not known, those of the subscription before
         self.filter: TopicFilter | None = None
         self.matching: frozenset[str] | None = None  # the last list of topics that the filter selects; None: not known yet
@@ -230,10 +230,10 @@ class SubscribedTopics:
             self._sizes[topic] = 0
             self._listener.put(Trouble(None, refusal, Lasting.ONCE))
 
-    def fallback(self, tp: TopicPartition) -> Start:
+    def fallback(self, tp: TopicPartition) -> Policy:
         """Where to start without a committed offset: new partitions are read from their beginning."""
         is_new = tp.partition >= self._sizes.get(tp.topic, INFINITY)
-        return Start.EARLIEST if is_new and self._policy is Start.LATEST else self._policy
+        return of_new_partition(self._policy) if is_new else self._policy
 
 
 def _shortened(topics: Collection[str]) -> str:

@@ -1,0 +1,47 @@
+"""The option `auto_offset_reset`: `earliest`, `latest`, `none`, or a duration in ISO 8601 (KIP-1106)."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any, Final
+
+from pykafka4.options.fields import bad, plain
+
+__all__ = ["BY_DURATION", "MOST_MS", "check_reset", "duration_ms", "parse_reset"]
+
+BY_DURATION: Final = "by_duration:"
+MOST_MS: Final = 2**53  # of a duration: every number of ms up to here is exact, and no log is older
+FIXED: Final = ("earliest", "latest", "none")
+PART: Final = r"(?:([-+]?\d{1,18})%s)?"
+# As java.time.Duration.parse. A group of the time part is missing if the text ends with `T`.
+ISO: Final = re.compile(
+    rf"([-+]?)P{PART % 'D'}(?:T(?=.){PART % 'H'}{PART % 'M'}(?:([-+]?\d{{1,18}})(?:[.,](\d{{0,9}}))?S)?)?", re.IGNORECASE | re.ASCII
+)
+
+
+def parse_reset(value: Any) -> Any:
+    """The option as a text. A timedelta is a duration; what is neither that nor a text is left to the check of the option."""
+    if isinstance(value, timedelta):
+        return f"{BY_DURATION}PT{value / timedelta(seconds=1):.3f}S"
+    return plain(value)
+
+
+def check_reset(_: Any, attribute: Any, value: Any) -> None:
+    """ConfigError for another text or type."""
+    if isinstance(value, str) and (value in FIXED or (value.startswith(BY_DURATION) and duration_ms(value) is not None)):
+        return
+    raise bad(attribute.name, value, "must be one of earliest, latest, none, by_duration:PT1H (ISO 8601, not negative), or a timedelta")
+
+
+def duration_ms(reset: str) -> int | None:
+    """The milliseconds of `by_duration:<duration>`; None for any other text, and for a negative duration."""
+    found = ISO.fullmatch(reset.removeprefix(BY_DURATION)) if reset.startswith(BY_DURATION) else None
+    if found is None or not any(found.groups()[1:]):
+        return None
+    sign, days, hours, minutes, seconds, fraction = found.groups()
+    whole = ((int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes or 0)) * 60_000 + int(seconds or 0) * 1000
+    part = int((fraction or "").ljust(9, "0")) // 1_000_000 if fraction else 0
+    total = whole - part if (seconds or "").startswith("-") else whole + part
+    total = -total if sign == "-" else total
+    return total if 0 <= total <= MOST_MS else None
