@@ -5,6 +5,7 @@ Modules; each line imports only from lines below it:
     testing/        a Kafka cluster in memory, for tests without a broker
     aio/            producer and consumer for asyncio
     cli/            the command line
+    bounded/        `read`: the records between two places of logs, and the end
     share/          ShareConsumer: records of share groups
     messages        Kafka's requests and responses, for `Client.request`
     spark/          writes rows of Spark to Kafka
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pykafka4.admin.values import OffsetPlan as OffsetPlan
     from pykafka4.admin.values import PartitionLag as PartitionLag
     from pykafka4.admin.values import PlannedOffset as PlannedOffset
+    from pykafka4.bounded.read import read as read
     from pykafka4.client.client import Client as Client
     from pykafka4.client.targets import ANY as ANY
     from pykafka4.client.targets import CONTROLLER as CONTROLLER
@@ -131,6 +133,7 @@ __version__ = "0.1.0"
 _HOMES = {  # the public names by module
     "pykafka4.admin": "AdminClient",
     "pykafka4.admin.values": "GroupLag GroupList OffsetPlan PartitionLag PlannedOffset",
+    "pykafka4.bounded.read": "read",
     "pykafka4.client.client": "Client",
     "pykafka4.consumer": "Consumer",
     "pykafka4.consumer.processing.streams": "Stream Streams",

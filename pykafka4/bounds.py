@@ -7,6 +7,7 @@ range from their results. No I/O: `read`, `read_arrow` and `Client.splits` do th
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
@@ -17,7 +18,7 @@ from pykafka4.errors import ConfigError, shown
 from pykafka4.misuse import check_count, check_topic, topic_partition
 from pykafka4.records import TopicPartition
 
-__all__ = ["EARLIEST", "LATEST", "BoundSpec", "Bounds", "Selection", "Span", "as_bound", "as_bounds", "as_selection"]
+__all__ = ["EARLIEST", "LATEST", "BoundSpec", "Bounds", "Selection", "Span", "as_bound", "as_bounds", "as_selection", "now_ms"]
 
 BoundSpec: TypeAlias = "str | int | datetime | timedelta | Mapping[int, int] | Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]"
 LATEST: Final = -1  # the timestamps of ListOffsets for the ends of a log
@@ -130,6 +131,11 @@ def _partition(item: object, names: Collection[str], what: str) -> TopicPartitio
     if tp.topic not in names:
         raise ConfigError(f"{what}: {tp} is of none of the topics to read")
     return tp
+
+
+def now_ms() -> int:
+    """The time from which durations count back, in milliseconds since 1970."""
+    return int(time.time() * 1000)
 
 
 def as_bounds(start: object, until: object, topics: Collection[str], now_ms: int) -> Bounds:

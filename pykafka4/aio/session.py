@@ -124,7 +124,7 @@ class TaskConsumerSession(ConsumerSession):
             if (records := self._take_slice(limit, form)) is not None:
                 return records
             left = deadline - self._now()
-            if left <= 0 or self._woken:
+            if left <= 0 or self._woken or (self.ends is not None and self.ends.due()):
                 return form.nothing()
             await run(self.waits.until(self._has_news, self._pause(left)))
             self._turned = self._now()

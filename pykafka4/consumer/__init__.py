@@ -11,6 +11,7 @@ Modules; each line imports only from lines below it:
     polling_session    common calls of consumers and share consumers: events, errors, close
     assignment         assigned, revoked and lost partitions; calls of the rebalance listener
     commits            commits of the application, and the last one before a release; the regular ones: `core.consumer.machine`
+    log_offsets        offsets of logs, looked up without moving the consumer
     reading/           from fetched data to records, on the thread that polls
     lookups            offsets of the log, looked up without moving
     guard              one thread at a time uses a consumer; Ctrl-C

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Executor
 from functools import partial
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import attrs
 
@@ -23,6 +23,7 @@ from pykafka4.consumer.arguments import Partitions, as_partitions, check_timeout
 from pykafka4.consumer.assignment import Assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, Iteration, call
+from pykafka4.consumer.log_offsets import LogOffsets
 from pykafka4.consumer.lookups import Lookups
 from pykafka4.consumer.polling_session import PollingSession
 from pykafka4.consumer.reading.forms import Form, ListForm, LoopForm
@@ -51,6 +52,13 @@ class PostedMoves:
 
     moves: list[Move]
     begun: bool = False  # written by the loop: what is added later may not be made
+
+
+class Ends(Protocol):
+    """Where a bounded read ends."""
+
+    def due(self) -> bool:
+        """Whether a poll without records returns instead of waiting: all ends are reached, or new partitions have none yet."""
 
 
 class Failed(Iterator[Record]):
@@ -87,6 +95,8 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         self.commits = Commits(self, self.config, self.reader, self.guard, self.selection, self.waits)
         self.assignment = Assignment(self, self.config, self.reader, self.signal, self.guard, self.selection, self.commits, self.waits)
         self.transactional = TransactionalReads(self, self.config, self.reader, self.guard, self.selection, self.commits, self.waits)
+        self.log_offsets = LogOffsets(self, self.waits)
+        self.ends: Ends | None = None  # of a bounded read, while one is in progress
         self._asked_at: float = INFINITY  # the reader's mark at which the loop was last asked to fetch more
         self._moving: PostedMoves | None = None  # the posted call of the last seek, while no other call was posted
         self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the consumer")
@@ -187,7 +197,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         """All the waiting of a poll: until there are records, the time is over or `wakeup` was called."""
         while (records := self._take_records(limit, form)) is None:
             left = deadline - self.runtime.loop.now()
-            if left <= 0 or self._woken:
+            if left <= 0 or self._woken or (self.ends is not None and self.ends.due()):
                 return form.nothing()
             self.signal.wait(self._has_news, self._pause(left))
             self.check()
@@ -282,6 +292,13 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         with self.guard.using("seek"):
             self._check_assigned(offsets, "seek")
             self.reader.seek_each(offsets)
+
+    @call
+    def read_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """Read each of these assigned partitions from an offset up to another one, where it ends."""
+        with self.guard.using("read"):
+            self._check_assigned(spans, "read")
+            self.reader.read_spans(spans)
 
     @call
     def seek_to(self, partitions: Partitions | None, start: Start | Since, what: str) -> None:

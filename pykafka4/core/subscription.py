@@ -8,7 +8,7 @@ Chunks, errors and events refer to their claim, so whatever arrives after the cl
 from __future__ import annotations
 
 import enum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import attrs
@@ -38,10 +38,12 @@ __all__ = [
     "Subscribed",
     "Trouble",
     "Truncated",
+    "UNBOUNDED",
     "of_new_partition",
     "reset_policy",
 ]
 
+UNBOUNDED: Final = (1 << 63) - 1  # `Claim.until` of a partition that is read without end
 
 Place: TypeAlias = tuple[int, int]  # offset of the next record, leader epoch of the record before it
 
@@ -52,6 +54,7 @@ class Start(enum.Enum):
     COMMITTED = "committed"  # the group's committed offset; without one, auto_offset_reset
     EARLIEST = "earliest"
     LATEST = "latest"
+    EARLIEST_LOCAL = "earliest local"  # of what is not in tiered storage; only looked up, never read from
     NONE = "none"  # auto_offset_reset=none: raise an error instead
 
     __hash__ = object.__hash__  # `Enum.__hash__` is Python code, and each offset lookup uses a Start as a dict key
@@ -116,6 +119,7 @@ class Claim:
         "target",
         "tp",
         "troubled",
+        "until",
     )
 
     def __init__(self, tp: TopicPartition, replaces: Claim | None = None) -> None:
@@ -138,6 +142,8 @@ class Claim:
         self.followed: int = 0 if replaces is None else replaces.followed  # `recreated` when reading came to the topic of its places
         self.stuck = False  # `poll` raises an error until a seek: what else is fetched would be dropped
         self.live = True  # False: reading has ended, and what still arrives is dropped
+        # The offset at which reading ends. Set before the loop gets the claim, and never changed: chunks and positions rely on it.
+        self.until: int = UNBOUNDED if replaces is None else replaces.until
         # Whether `poll` has an error of this claim to raise once. The loop sets it when it is False, the application clears it when it is
         # True, so only one of them may write it at any time.
         self.troubled = False
@@ -313,6 +319,7 @@ class Position:
         "epoch",
         "fallback",
         "follower",
+        "found_nothing",
         "limit",
         "offset",
         "otherwise",
@@ -321,6 +328,7 @@ class Position:
         "rest",
         "search",
         "stage",
+        "tail",
         "target",
         "topic_id",
         "tp",
@@ -353,6 +361,8 @@ class Position:
         self.search: Any = None  # the offset lookup in progress
         self.follower: Any = None  # the follower to read from (`Followers`); None: the leader
         self.bound = False  # to the leader: it must not choose a follower
+        self.found_nothing = False  # the last response had no bytes, although it is read up to an offset
+        self.tail: Any = None  # the look-up in progress that says whether anything lies between `offset` and the end
         self.behind_open = 0  # offsets that are not read yet because a transaction before them is open
 
     def move(self, to: Stage) -> None:
@@ -372,7 +382,7 @@ class Position:
     @property
     def fetchable(self) -> bool:
         """Whether to fetch the partition, if its leader is available."""
-        return self.stage is Stage.FETCHING and not self.paused and self.refusal is None
+        return self.stage is Stage.FETCHING and not self.paused and self.refusal is None and self.offset < self.claim.until
 
     @property
     def refusal(self) -> KafkaError | None:

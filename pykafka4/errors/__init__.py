@@ -279,6 +279,16 @@ class OffsetOutOfRange(InvalidOffset, BrokerError):
     def among(cls, topic: str, partition: int, offset: int, earliest: int, latest: int) -> OffsetOutOfRange:
         """The error for an offset outside the log."""
         detail = f"offset {offset} is not in the log's range, {earliest} to {latest}, and {SEEK}"
+        return cls._of(topic, partition, offset, earliest, latest, detail)
+
+    @classmethod
+    def deleted(cls, topic: str, partition: int, offset: int, earliest: int, latest: int, way_out: str) -> OffsetOutOfRange:
+        """The error for records that a bounded read needs and that are deleted: from `offset` up to `earliest`."""
+        detail = f"offsets {offset} to {earliest - 1} were deleted before they were read; the log begins at {earliest}; {way_out}"
+        return cls._of(topic, partition, offset, earliest, latest, detail)
+
+    @classmethod
+    def _of(cls, topic: str, partition: int, offset: int, earliest: int, latest: int, detail: str) -> OffsetOutOfRange:
         error = cls(1, f"{topic}-{partition}", detail)
         return error._with(topic=topic, partition=partition, offset=offset, earliest=earliest, latest=latest)
 
@@ -294,6 +304,12 @@ class LogTruncated(InvalidOffset):
         """The error for a truncated log."""
         reason = f"an unclean leader election removed offsets {truncated_to} to {offset - 1}, which were already read"
         return cls.at(topic, partition, reason, offset)._with(truncated_to=truncated_to)
+
+    @classmethod
+    def before(cls, topic: str, partition: int, until: int, end: int) -> LogTruncated:
+        """The error for a log that ends at `end`, before `until`, up to which it is read."""
+        reason = f"the log ends at {end}: an unclean leader election removed offsets {end} to {until - 1}, which were to be read"
+        return cls.at(topic, partition, reason, end)._with(truncated_to=end)
 
 
 class AuthorizationError(BrokerError, PermissionError):

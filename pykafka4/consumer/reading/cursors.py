@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from pykafka4.core import INFINITY
-from pykafka4.core.subscription import Claim, Place
+from pykafka4.core.subscription import UNBOUNDED, Claim, Place
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record, RecordIterator
 
@@ -142,6 +142,17 @@ class Cursors:
         """The offset of the next record of `tp`, if it is known."""
         place = self.handed.place(self.claims[tp])
         return None if place is None else place[0]
+
+    def has_reached_ends(self) -> bool:
+        """Whether every partition is read up to an offset, `Claim.until`, and reading stands there."""
+        return all(self.has_reached_end(claim) for claim in self.claims.values())
+
+    def has_reached_end(self, claim: Claim) -> bool:
+        """Whether `claim` is read up to an offset, and reading stands there."""
+        if claim.until == UNBOUNDED:
+            return False
+        place = self.handed.place(claim)
+        return place is not None and place[0] >= claim.until
 
     def _positions(self, claims: Collection[Claim]) -> dict[Claim, int | None]:
         places = self.handed.places_of(claims)

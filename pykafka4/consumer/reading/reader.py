@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from pykafka4.consumer.reading.column_forms import ColumnForms
@@ -36,6 +37,7 @@ __all__ = ["Reader"]
 log = get_log("pykafka4.consumer")
 
 T = TypeVar("T")
+NO_ENDS: Mapping[TopicPartition, int] = MappingProxyType({})
 Step = TypeVar("Step", bound=Callable[..., Any])
 
 
@@ -359,6 +361,19 @@ class Reader(Cursors):
         self._seek(moves, self._positions([before for before, _, _ in moves]))
 
     @_step
+    def read_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """The same, each with a start and the offset at which reading ends."""
+        moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, (start, _) in spans.items()]
+        for _, claim, _ in moves:
+            claim.followed, claim.until = claim.recreated, spans[claim.tp][1]
+        self._seek(moves, self._positions([before for before, _, _ in moves]))
+
+    @_step
+    def bound_each(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Read on, each up to its end (UNBOUNDED: without). What is buffered is fetched again: an end holds for all data of a claim."""
+        self._fetch_again([self.claims[tp] for tp in ends], ends)
+
+    @_step
     def rewind_each(self, places: Mapping[TopicPartition, Place]) -> None:
         """Read again from these: the application drops the records that polls returned. Unlike a seek, it chooses no other beginning."""
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(*place), place[0]) for tp, place in places.items()]
@@ -406,8 +421,8 @@ class Reader(Cursors):
         self._buffer.drop(gone)  # not before: a claim that has not begun needs its items if the move is not made
         self._reseek(moves)
 
-    def _fetch_again(self, claims: Collection[Claim]) -> None:
-        """Fetch these again from where reading stands; records that were returned remain returned."""
+    def _fetch_again(self, claims: Collection[Claim], ends: Mapping[TopicPartition, int] = NO_ENDS) -> None:
+        """Fetch these again from where reading stands; records that were returned remain returned. `ends` replaces `Claim.until`."""
         moves: list[Move] = []
         places = self.handed.places_of(claims)
         for claim in claims:
@@ -415,6 +430,8 @@ class Reader(Cursors):
                 moves.append((claim, claim.successor(*places[claim]), places[claim][0]))
             elif claim.target is not None:
                 moves.append((claim, claim.successor(claim.target), claim.target))
+        for _, claim, _ in moves:
+            claim.until = ends.get(claim.tp, claim.until)
         if moves:
             self._move(moves, {}, {old: new for old, new, _ in moves})
 

@@ -19,6 +19,7 @@ from pykafka4.core.consumer.followers import Followers
 from pykafka4.core.consumer.positions import Positions
 from pykafka4.core.consumer.source import Answer, InFlightFetch, Source
 from pykafka4.core.consumer.start_offsets import StartOffsets
+from pykafka4.core.consumer.tails import Tails
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.subscription import Position, Rest, Stage, Start
@@ -51,8 +52,9 @@ class FetchAnswers:
         followers: Followers,
         timers: Timers,
         random: Random,
+        tails: Tails,
     ) -> None:
-        self._config, self._cluster, self._recovery = config, cluster, recovery
+        self._config, self._cluster, self._recovery, self._tails = config, cluster, recovery, tails
         self._positions, self._start_offsets, self._timers, self._random = positions, start_offsets, timers, random
         self._followers = followers
 
@@ -81,6 +83,8 @@ class FetchAnswers:
                 self._note_end(position, answer)  # also if the rest no longer counts: a session does not repeat it
             if self._awaits(position, offset):
                 self._answered(now, fetch, position, answer, endpoints)
+        if source.bounded:
+            self._tails.answered(fetch, response)
 
     def _note_end(self, position: Position, answer: Answer) -> None:
         """Note up to where the isolation level reads. Kafka up to 0.10 has no last stable offset, and no transactions."""
@@ -188,11 +192,12 @@ class FetchAnswers:
                 max_decompressed=self._config.max_decompressed_bytes,
                 aborted=[(transaction.producer_id, transaction.first_offset) for transaction in aborted],
                 high_watermark=answer.high_watermark if answer.high_watermark >= 0 else INT64_MAX,
+                until=position.claim.until,
             )
         except DecodeError as error:
             self._positions.stop(position, CorruptRecord(tp.topic, tp.partition, position.offset, str(error)))
             return
-        if chunk.exhausted:
+        if chunk.exhausted and chunk.next_offset < position.claim.until:
             self._cut_off(fetch, position, chunk.incomplete)
             return
         position.cut_off = 0

@@ -13,18 +13,20 @@ A turn costs what changed (`Positions.touched`, `TopicChanges`), not what is rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from random import Random
 from typing import Any, Final
 
 from pykafka4.core import INFINITY, Outcome
 from pykafka4.core.consumer.fetch_answers import FetchAnswers
 from pykafka4.core.consumer.followers import Followers
+from pykafka4.core.consumer.lookup import LookedUp, Lookup
 from pykafka4.core.consumer.positions import Intake, Positions
 from pykafka4.core.consumer.searches import Searches
 from pykafka4.core.consumer.source import InFlightFetch, Source
 from pykafka4.core.consumer.sources import Sources
 from pykafka4.core.consumer.start_offsets import StartOffsets
+from pykafka4.core.consumer.tails import Tails
 from pykafka4.core.group.committing.offsets import Offsets
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
@@ -65,7 +67,9 @@ class Fetcher:
         self._sources = Sources(config, cluster, recovery, self.positions, self._followers, lanes)
         self.searches = Searches(config, cluster, recovery, self._sources, outbox)
         self._start_offsets = StartOffsets(config, cluster, offsets, self.searches, self.positions, self._timers, wall_ms)
-        self.answers = FetchAnswers(config, cluster, recovery, self.positions, self._start_offsets, self._followers, self._timers, random)
+        tails = Tails(self.positions, self.searches)
+        answers = self._start_offsets, self._followers, self._timers, random, tails
+        self.answers = FetchAnswers(config, cluster, recovery, self.positions, *answers)
         self._changes = TopicChanges(cluster, recovery)
         self._new: list[Position] = []  # not yet compared with the metadata of their topics
         self._due: dict[Source, None] = {}  # sources that may send a Fetch, in this order
@@ -142,6 +146,10 @@ class Fetcher:
         """The application has read buffered data: there is room."""
         self._intake.resume_at = INFINITY
         self._look_at_all()
+
+    def lookup(self, topics: Mapping[str, Collection[int] | None], timestamps: Collection[int], done: LookedUp) -> Lookup:
+        """A look-up of offsets by timestamp, of any topics; see `Lookup`."""
+        return Lookup(self._cluster, self.searches, self._timers, topics, timestamps, done)
 
     def status(self, position: Position) -> dict[str, Any]:
         """The state of `position`, and what it waits for."""
@@ -253,7 +261,7 @@ class Fetcher:
         if source.full:
             self._wait_for_room()
         if source.has_work():
-            wait = min(source.next_wait, SHORT_WAIT) if source.full else source.next_wait
+            wait = min(source.next_wait, SHORT_WAIT) if source.full or source.nears_end else source.next_wait
             if wait > source.usual_wait:
                 budget = min(budget, worth)  # what it reserves is kept from the other sources for that long
             fetch = source.fetch(now, budget, wait, self.positions.last_turn, self)

@@ -98,6 +98,13 @@ class Positions(dict[TopicPartition, Position]):
         self.touch(position.tp)
         self._intake.put(Located(position.claim, offset, epoch, position.claim.recreated))
 
+    def pass_over(self, position: Position) -> None:
+        """Nothing is left between the position and `Claim.until`: the application has reached that when it has read what came before."""
+        position.offset = position.claim.until
+        self.touch(position.tp)
+        self._intake.put(Located(position.claim, position.offset, position.epoch, position.claim.recreated))
+        self._intake.news()
+
     def deliver(self, position: Position, chunk: Chunk) -> None:
         """Pass `chunk` to the application, and continue behind it."""
         if position.claim.stuck:  # the application would drop it
@@ -107,7 +114,7 @@ class Positions(dict[TopicPartition, Position]):
         stays = chunk.next_offset <= position.offset
         if stays:
             position.move(Stage.STOPPED)
-        position.offset = chunk.next_offset
+        position.offset, position.found_nothing = chunk.next_offset, False
         if chunk.last_leader_epoch >= 0:
             position.epoch = chunk.last_leader_epoch
         position.claim.delivered += chunk.size

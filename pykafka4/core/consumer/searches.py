@@ -19,10 +19,12 @@ from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
 
-__all__ = ["Search", "Searches"]
+__all__ = ["EARLIEST", "LATEST", "Search", "Searches"]
 
 ISOLATION_FROM: Final = 2  # the version of ListOffsets, as old as transactions
-TIMESTAMPS: Final = {Start.EARLIEST: -2, Start.LATEST: -1}
+LOCAL_FROM: Final = 8  # the version of ListOffsets that knows EARLIEST_LOCAL (KIP-405)
+LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4  # timestamps with a meaning of their own
+TIMESTAMPS: Final = {Start.EARLIEST: EARLIEST, Start.LATEST: LATEST, Start.EARLIEST_LOCAL: EARLIEST_LOCAL}
 CONSUMER: Final = -1  # the replica id of clients
 
 
@@ -199,6 +201,10 @@ def _timestamp(target: Start | Since) -> int:
 
 
 def _fit(message: ListOffsetsRequest, version: int) -> None:
-    """Omit the isolation level for brokers that do not know it."""
+    """Omit the isolation level, and the local part of a log, for brokers that do not know them."""
     if version < ISOLATION_FROM:
         message.isolation_level = 0
+    if version < LOCAL_FROM:
+        for partition in (partition for topic in message.topics for partition in topic.partitions):
+            if partition.timestamp == EARLIEST_LOCAL:  # without tiered storage, all of the log is local
+                partition.timestamp = EARLIEST

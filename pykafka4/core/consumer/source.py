@@ -25,7 +25,7 @@ from pykafka4.core.consumer.fetch_session import SESSION_ERRORS, Asked, FetchSes
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import via
-from pykafka4.core.subscription import Position
+from pykafka4.core.subscription import UNBOUNDED, Position
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.fields import NO_UUID
@@ -88,6 +88,7 @@ class Source:
         self.line: dict[TopicPartition, Position] = {}  # positions that can be fetched here; `Position.turn` is the order
         self.full: dict[TopicPartition, None] = {}  # those of `line` that had used up their share of the room when last checked
         self._bound: dict[TopicPartition, None] = {}  # those of `line` for which a leader must not choose a follower
+        self.bounded: dict[TopicPartition, Position] = {}  # those of `line` that are read up to an offset
         self.alone: dict[TopicPartition, None] = {}  # those of `line` to be fetched once by themselves
         self.served = 0  # partitions that returned records since the last full Fetch
         self.in_flight: InFlightFetch | None = None
@@ -134,10 +135,14 @@ class Source:
             self._bound.pop(position.tp, None)
         if position.buffered:
             self._holding[position.tp] = None
+        if position.claim.until < UNBOUNDED:
+            self.bounded[position.tp] = position
+        elif self.bounded:
+            self.bounded.pop(position.tp, None)
 
     def remove(self, tp: TopicPartition) -> None:
         """Do not fetch it here."""
-        for things in (self.line, self.full, self.alone, self._bound, self._holding):
+        for things in (self.line, self.full, self.alone, self._bound, self._holding, self.bounded):
             things.pop(tp, None)
         self._news[tp] = None
         if not self.line:  # possibly forever: release the memory
@@ -161,6 +166,11 @@ class Source:
     def is_held_long(self) -> bool:
         """Whether the broker may hold the Fetch in flight back for longer than fetch_max_wait_ms."""
         return self.in_flight is not None and self.in_flight.wait > self.usual_wait
+
+    @property
+    def nears_end(self) -> bool:
+        """Whether a partition is read up to an offset that the log has: the broker has no reason to wait, unless compaction left a gap."""
+        return any(not position.found_nothing for position in self.bounded.values())
 
     @property
     def next_wait(self) -> float:

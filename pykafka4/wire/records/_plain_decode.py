@@ -104,6 +104,7 @@ class Chunk:
     `decoded` is the size in memory of the records that the last `decode` appended.
     `high_watermark`: a batch that ends behind it is too new to be compacted, so it has a record for each of its offsets, or is invalid.
     `aborted` has (producer id, first offset) of each aborted transaction: its records are passed over, up to its marker.
+    `until`: records from this offset on are left out. A chunk that reaches it ends with `position` exactly there, whatever lies behind.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class Chunk:
         max_decompressed: int,
         aborted: Iterable[tuple[int, int]] = (),
         high_watermark: int = INT64_MAX,
+        until: int = INT64_MAX,
     ) -> None:
         self._view: memoryview | None = memoryview(data).cast("B")
         self.topic, self.partition, self.serial = str.__str__(topic), partition, serial
@@ -127,6 +129,7 @@ class Chunk:
         self._decompress, self._max, self._high_watermark = decompress, max_decompressed, high_watermark
         self.decoded = self._weight = 0  # `_weight`: of the last record read
         self._at = self._end = 0
+        self._until, self._reaches = until, False  # whether what lies behind `_end` is left out
         self._broken = False
         self._batch: RecordBatch | None = None  # the batch at `_at`, once it is entered
         self._records: Iterator[Record] | None = None  # its remaining records
@@ -138,10 +141,13 @@ class Chunk:
     def _scan(self, view: memoryview) -> None:
         """Find the end of the complete batches and the offset after them."""
         at = 0
-        while len(view) - at > MAGIC:
+        while len(view) - at > MAGIC and self.next_offset < self._until:
             offset, size, epoch, magic = struct.unpack_from(">qiib", view, at)
             size += LOG_OVERHEAD
             self._broken = magic not in LEAST_BATCH or size < LEAST_BATCH[magic] or offset < 0
+            if not self._broken and magic == 2 and self._until <= offset <= 0x7FFFFFFF00000000:
+                self.next_offset = self._until
+                break
             if self._broken or size > len(view) - at:
                 break
             after = offset + 1 + (struct.unpack_from(">i", view, at + LAST_OFFSET_DELTA)[0] if magic == 2 else 0)
@@ -151,7 +157,8 @@ class Chunk:
             self.next_offset = max(self.next_offset, after)
             self.last_leader_epoch = epoch if magic == 2 else self.last_leader_epoch
             at += size
-        if at == 0 and len(view) and not self._broken:
+        self._reaches = self.next_offset >= self._until
+        if at == 0 and len(view) and not self._broken and not self._reaches:
             self.incomplete = size if len(view) > MAGIC else HEADER_SIZE
         self._end = at
         if at == 0 and not self._broken:
@@ -173,6 +180,8 @@ class Chunk:
             self._view = memoryview(bytes(self._view))
 
     def _drop(self) -> None:
+        if self._reaches:
+            self.position = self._until
         self._view = self._batch = self._records = None
 
     @property
@@ -252,7 +261,7 @@ class Chunk:
             timestamp = (timestamp + 2**63) % 2**64 - 2**63  # wraps around, as in Java
             offset = batch.base_offset + raw.offset_delta
             kind = TIMESTAMP_TYPES[batch.timestamp_type]
-            if offset >= self.position and raw.header_count > MANY_HEADERS and self._weight > self._max:
+            if self.position <= offset < self._until and raw.header_count > MANY_HEADERS and self._weight > self._max:
                 self.position = offset
                 raise RecordTooLarge(f"its {raw.header_count:,} headers would take more than max_decompressed_bytes={self._max} as objects")
             yield Record(self.topic, self.partition, offset, timestamp, kind, raw.key, raw.value, raw.headers, batch.leader_epoch)
@@ -278,7 +287,7 @@ class Chunk:
                         break
                     continue
                 record = next(self._records, None)
-                if record is None:
+                if record is None or record.offset >= self._until:
                     assert self._batch is not None
                     self._leave(self._batch)
                 elif record.offset >= self.position:

@@ -103,6 +103,7 @@ cdef bint enter_plain(Chunk c, Taking* t) noexcept nogil:
         c.position = first
     c.base = first
     c.last_delta = get32(batch + 23)
+    c.end_delta = min(c.last_delta, c.until - first - 1)
     c.appended = bits & LOG_APPEND_BIT != 0
     c.base_timestamp = get64(batch + 35) if c.appended else get64(batch + 27)
     c.previous = -1
@@ -141,8 +142,11 @@ cdef const char* take_rows(Chunk c, Columns* out, Taking* t) noexcept nogil:
             wrong = read_record(at, stop, &r)
             if wrong != NULL:
                 break
-        if r.offset <= previous or r.offset > c.last_delta:
-            wrong = "the offsets of a batch are not increasing within its range"
+        if r.offset <= previous or r.offset > c.end_delta:
+            if c.end_delta < r.offset <= c.last_delta and r.offset > previous:
+                t.done = True      # the record is at `until`, or behind it
+            else:
+                wrong = "the offsets of a batch are not increasing within its range"
             break
         if r.headers:
             wrong = headers_check(r.rest, r.end, r.headers)
@@ -345,6 +349,9 @@ cdef class ColumnsBuilder:
                 return 0
             if r.offset < chunk.position:
                 continue
+            if r.offset >= chunk.until:
+                chunk.leave()
+                return 0
             _span(chunk.topic, "key", r.key, &key, &key_size)
             _span(chunk.topic, "value", r.value, &value, &value_size)
             if not row_fits(columns, key_size, value_size, 0) or columns.rows * t.topic_size > columns.most_bytes - t.topic_size:

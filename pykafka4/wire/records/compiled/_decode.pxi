@@ -115,6 +115,7 @@ cdef class Chunk:
     `decoded` is the size in memory of the records that the last `decode` appended.
     `high_watermark`: a batch that ends behind it is too new to be compacted, so it has a record for each of its offsets, or is invalid.
     `aborted` has (producer id, first offset) of each aborted transaction: its records are passed over, up to its marker.
+    `until`: records from this offset on are left out. A chunk that reaches it ends with `position` exactly there, whatever lies behind.
     """
 
     cdef Py_buffer view            # of the whole response
@@ -131,7 +132,8 @@ cdef class Chunk:
     cdef bint busy                 # in `decode` or `skip`: Python code that they run may call again
     cdef int64_t legacy_size       # of the message set entered
     cdef object legacy             # iterator over the records of a message set (formats v0, v1), while in one
-    cdef int64_t max_decompressed, high_watermark
+    cdef int64_t max_decompressed, high_watermark, until
+    cdef bint reaches              # `until`: what lies behind `end` is left out
     cdef const char* p             # next batch
     cdef const char* end           # of the whole batches
     cdef const char* broken        # why what follows `end` cannot be read
@@ -139,10 +141,11 @@ cdef class Chunk:
     cdef const char* stop          # its end
     cdef int64_t left              # records it should still have
     cdef int64_t base, base_timestamp, last_delta, last_stamp, previous
+    cdef int64_t end_delta         # of the last record to return: less than `last_delta` in the batch that contains `until`
     cdef bint appended             # its timestamps are the broker's
 
     def __cinit__(self, topic, int partition, data, int64_t fetch_offset, *, serial=None, decompress, int64_t max_decompressed,
-                  aborted=(), int64_t high_watermark=INT64_MAX):
+                  aborted=(), int64_t high_watermark=INT64_MAX, int64_t until=INT64_MAX):
         self.topic = exact_name(topic)
         self.hold(data)
         self.partition = partition
@@ -151,6 +154,7 @@ cdef class Chunk:
         self.decompress = decompress
         self.max_decompressed = max_decompressed
         self.high_watermark = high_watermark
+        self.until = until
         self.position = self.next_offset = fetch_offset
         self.last_leader_epoch = -1
         self.left = -1             # in no batch
@@ -203,9 +207,16 @@ cdef class Chunk:
         cdef int64_t after, size = 0
         self.p = p
         while end - p >= 17:
+            if self.next_offset >= self.until:
+                self.reaches = True
+                break
             size = 12 + <int64_t>get32(p + 8)
             if p[16] < 0 or p[16] > 2 or size < LEAST_BATCH[<int>p[16]] or get64(p) < 0:
                 self.broken = "a batch header is invalid"
+                break
+            if p[16] == 2 and self.until <= get64(p) <= 0x7fffffff00000000:
+                self.reaches = True
+                self.next_offset = self.until
                 break
             if size > end - p:
                 break
@@ -222,7 +233,9 @@ cdef class Chunk:
             if p[16] == 2:
                 self.last_leader_epoch = get32(p + 12)
             p += size
-        if p == self.data and p < end and self.broken == NULL:
+        if self.next_offset >= self.until:
+            self.reaches = True
+        if p == self.data and p < end and self.broken == NULL and not self.reaches:
             self.incomplete = size if end - p >= 17 else HEADER
         self.end = p
         if p == self.p and self.broken == NULL:
@@ -230,6 +243,8 @@ cdef class Chunk:
 
     cdef void drop(self):
         """Everything is handed out: release the bytes."""
+        if self.reaches:
+            self.position = self.until
         if self.held:
             self.held = False
             PyBuffer_Release(&self.view)
@@ -260,6 +275,7 @@ cdef class Chunk:
         """Store the extent of `batch`, which is entered."""
         self.base = get64(batch)
         self.last_delta = get32(batch + 23) if batch[16] == 2 else 0
+        self.end_delta = min(self.last_delta, self.until - self.base - 1)
         self.p = batch + 12 + get32(batch + 8)
 
     cdef void leave(self):
@@ -451,6 +467,9 @@ cdef class Chunk:
                 break
             if r.offset < self.position:
                 continue
+            if r.offset >= self.until:
+                self.leave()
+                break
             out.append(
                 Record(self.topic, self.py_partition, r.offset, r.timestamp_ms, TIMESTAMP_TYPES[r.timestamp_type], r.key, r.value, (), -1)
             )
@@ -511,8 +530,11 @@ cdef class Chunk:
             wrong = read_record(self.at, self.stop, &r)
             if wrong != NULL:
                 break
-            if r.offset <= self.previous or r.offset > self.last_delta:
-                wrong = "the offsets of a batch are not increasing within its range"
+            if r.offset <= self.previous or r.offset > self.end_delta:
+                if self.end_delta < r.offset <= self.last_delta and r.offset > self.previous:
+                    self.leave()       # the record is at `until`, or behind it
+                else:
+                    wrong = "the offsets of a batch are not increasing within its range"
                 break
             weight = RECORD_WEIGHT + (r.end - self.at)
             offset = self.base + r.offset

@@ -1,0 +1,180 @@
+"""Shows the progress of a bounded read on stderr. Rule: nothing is drawn more often than useful, and nothing that has not changed.
+
+In a terminal: a bar of rich, if it is installed, or one line that is drawn again. Elsewhere: a line every few seconds, for a log file.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TextIO
+
+from pykafka4.net import system
+
+__all__ = ["Lines", "Progress", "Silence", "progress_for"]
+
+REDRAW_S: Final = 0.1  # in a terminal
+LINE_S: Final = 5.0  # elsewhere
+
+
+class Progress(Protocol):
+    """Where a read reports to."""
+
+    def begin(self, topics: str, offsets: int) -> None:
+        """The read begins, of so many offsets."""
+
+    def due(self) -> bool:
+        """Whether it is time for `show`."""
+
+    def show(self, records: int, offsets: int) -> None:
+        """So many records were read, and so many offsets are behind."""
+
+    def end(self, records: int, offsets: int) -> None:
+        """The read has ended, or was left. May be called twice."""
+
+
+class Silence:
+    """No progress."""
+
+    def begin(self, topics: str, offsets: int) -> None:
+        """See Progress."""
+
+    def due(self) -> bool:
+        """See Progress."""
+        return False
+
+    def show(self, records: int, offsets: int) -> None:
+        """See Progress."""
+
+    def end(self, records: int, offsets: int) -> None:
+        """See Progress."""
+
+
+class Lines:
+    """One line of text: in a terminal drawn again, elsewhere written again after some seconds."""
+
+    def __init__(self, out: TextIO, clock: Callable[[], float] = system.monotonic) -> None:
+        self._out, self._clock = out, clock
+        self._redraws = out.isatty()
+        self._every = REDRAW_S if self._redraws else LINE_S
+        self._topics, self._total = "", 0
+        self._began = self._drawn_at = clock()
+        self._drawn = ""
+        self._over = False
+
+    def begin(self, topics: str, offsets: int) -> None:
+        """See Progress."""
+        self._topics, self._total = topics, offsets
+        self._began = self._drawn_at = self._clock()
+
+    def due(self) -> bool:
+        """See Progress."""
+        return self._clock() - self._drawn_at >= self._every
+
+    def show(self, records: int, offsets: int) -> None:
+        """See Progress."""
+        self._drawn_at = self._clock()
+        line = self._line(records, offsets)
+        if line != self._drawn:
+            self._write(line)
+
+    def _write(self, line: str) -> None:
+        before, self._drawn = self._drawn, line
+        self._out.write(f"\r{line.ljust(len(before))}" if self._redraws else f"{line}\n")
+        self._out.flush()
+
+    def end(self, records: int, offsets: int) -> None:
+        """See Progress."""
+        if not self._over:
+            self._over = True
+            self._write(self._line(records, offsets))
+            if self._redraws:
+                self._out.write("\n")
+                self._out.flush()
+
+    def _line(self, records: int, offsets: int) -> str:
+        seconds = self._clock() - self._began
+        left = max(0, self._total - offsets)
+        shown = [f"{self._topics}: {_percent(offsets, self._total)}", f"{records:,} records", rate(records, seconds)]
+        if left and offsets:
+            shown.append(f"{duration(seconds * left / offsets)} left")
+        elif not left:
+            shown.append(f"in {duration(seconds)}")
+        return ", ".join(shown)
+
+
+class RichBar:
+    """A bar of rich. It is drawn by the thread that reads: rich's own thread would draw a bar that has not changed."""
+
+    def __init__(self, out: TextIO, clock: Callable[[], float] = system.monotonic) -> None:
+        """Raises ImportError without rich."""
+        from rich.console import Console
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bars
+
+        columns = TextColumn("{task.fields[records]:,} records"), TextColumn("{task.fields[rate]}"), TimeRemainingColumn()
+        console = Console(file=out)
+        self._bars: Any = Bars(
+            TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), *columns, console=console, auto_refresh=False
+        )
+        self._clock = clock
+        self._began = self._drawn_at = clock()
+        self._task: Any = None
+        self._drawn = (-1, -1)
+
+    def begin(self, topics: str, offsets: int) -> None:
+        """See Progress."""
+        self._began = self._drawn_at = self._clock()
+        self._bars.start()
+        self._task = self._bars.add_task(topics, total=max(1, offsets), completed=0 if offsets else 1, records=0, rate="")
+
+    def due(self) -> bool:
+        """See Progress."""
+        return self._clock() - self._drawn_at >= REDRAW_S
+
+    def show(self, records: int, offsets: int) -> None:
+        """See Progress."""
+        self._drawn_at = self._clock()
+        if (records, offsets) != self._drawn and self._task is not None:
+            self._drawn = records, offsets
+            passed = rate(records, self._drawn_at - self._began)
+            self._bars.update(self._task, completed=offsets, records=records, rate=passed, refresh=True)
+
+    def end(self, records: int, offsets: int) -> None:
+        """See Progress."""
+        if self._task is not None:
+            self.show(records, offsets)
+            self._task = None
+            self._bars.stop()
+
+
+def progress_for(wanted: object) -> Progress:
+    """The progress of a read with `progress=wanted`."""
+    if not wanted or sys.stderr is None:
+        return Silence()
+    if sys.stderr.isatty():
+        try:
+            return RichBar(sys.stderr)
+        except ImportError:
+            pass
+    return Lines(sys.stderr)
+
+
+def rate(records: int, seconds: float) -> str:
+    """`12,300 records/s`, with three digits that count."""
+    if seconds <= 0:
+        return "0 records/s"
+    number = records / seconds
+    step = 10 ** max(0, len(str(int(number))) - 3)
+    return f"{int(number) // step * step:,} records/s"
+
+
+def duration(seconds: float) -> str:
+    """`1:02:03` or `2:03`."""
+    hours, rest = divmod(int(seconds + 0.5), 3600)
+    minutes, rest = divmod(rest, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _percent(done: int, total: int) -> str:
+    return f"{100 * done // total} %" if total else "100 %"

@@ -1,0 +1,146 @@
+"""Reads topics from one place of their logs to another, on the thread that iterates. Invariant: an open read ends with its handle."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from types import TracebackType
+from typing import Literal, Self, Unpack
+
+from pykafka4.bounded.progress import progress_for
+from pykafka4.bounded.reading import BoundedRead, LostRange, read_options
+from pykafka4.bounds import BoundSpec, Span, as_bounds, as_selection, now_ms
+from pykafka4.client.client import Client
+from pykafka4.client.steps import at_once
+from pykafka4.consumer.guard import Iteration
+from pykafka4.consumer.session import ConsumerSession, Failed
+from pykafka4.errors.frames import guarded
+from pykafka4.misuse import API_SECONDS, check_timeout
+from pykafka4.options.typed import ConsumerOptions
+from pykafka4.records import TopicPartition
+from pykafka4.wire.records.hot import Record
+
+__all__ = ["OPENING_S", "Read", "read"]
+
+OPENING_S = API_SECONDS  # for the look-up of the ends
+CLOSE_S = 5.0  # for that of a read that is not needed any more
+
+
+@guarded
+def read(
+    topics: str | Iterable[str],
+    *,
+    start: BoundSpec = "earliest",
+    until: BoundSpec = "now",
+    partitions: Iterable[TopicPartition | tuple[str, int] | int] | None = None,
+    progress: bool = False,
+    on_lost: Literal["raise", "warn"] = "raise",
+    timeout: float | None = 60.0,
+    client: Client | None = None,
+    **options: Unpack[ConsumerOptions],
+) -> Read:
+    """All records of `topics` between two places of their logs: an iterator that ends. It has no group, and commits nothing.
+
+    `start` and `until` are "earliest", "latest" or "now" (the end of the log), a datetime with a time zone, milliseconds since 1970, a
+    duration before now ("-1h", "-30m", "-7d", a timedelta), or a mapping of partitions to offsets: {("orders", 0): 5}, or {0: 5} with one
+    topic. A time is the first record that is not older. `until` is the first offset that is not read. `partitions`: numbers if there is
+    one topic, otherwise (topic, partition) pairs; None: all.
+
+    Both ends are looked up during the call, so what is written later is not returned. The records of one partition are in order. With
+    isolation_level="read_committed", the default here, "now" is before the first open transaction (the last stable offset).
+
+    Records that are deleted before they are read, by retention, DeleteRecords or an unclean leader election, raise OffsetOutOfRange or
+    LogTruncated with the offsets that are lost; a topic that is created anew raises InvalidOffset. With on_lost="warn" they are logged
+    as a warning, are in `lost` of the result, and the read goes on. Compacted records are not lost.
+
+    `timeout`: seconds without progress until iteration raises KafkaTimeoutError, for example because a partition has no leader; None: no
+    limit. `progress`: a bar on stderr (with rich, if it is installed). Other options are those of `Consumer` without its group;
+    `client` shares a client.
+
+    Raises ConfigError for a wrong argument and for an offset beyond the end of the log, BrokerError for a topic or partition that does not
+    exist, AuthorizationError, KafkaTimeoutError.
+    """
+    names = as_selection(topics, partitions)
+    bounds = as_bounds(start, until, names, now_ms())
+    session = ConsumerSession(client, None, read_options(options, "read"))
+    try:
+        reading = BoundedRead(session, names, bounds, on_lost, progress_for(progress), check_timeout(timeout))
+        at_once(reading.opening(OPENING_S))
+    except BaseException:
+        session.close(0, failed=True)
+        raise
+    return Read(reading)
+
+
+class Read:
+    """The iterator that `read` returns, and a context manager. A read that is left early is closed when nobody refers to it.
+
+    An exception does not end the iterator: the next call tries again. One thread at a time may iterate.
+    """
+
+    def __init__(self, reading: BoundedRead) -> None:
+        self._reading = reading
+        self._finalizer = weakref.finalize(self, _forgotten, reading)
+        self._finalizer.atexit = False  # the client drains at exit
+        self._iteration = Iteration()  # of `next`
+        self._iteration.follow(self)
+        self._list: Iterator[Record] = iter(())
+
+    def __iter__(self) -> Iterator[Record]:
+        iteration = Iteration()
+        return chain.from_iterable(iteration.follow(self._lists(iteration)))
+
+    def __next__(self) -> Record:
+        while (record := next(self._list, None)) is None:
+            if self._reading.done:
+                self.close()
+                raise StopIteration
+            self._list = self._reading.poll(self._reading.session.one_by_one, None, self._iteration)
+        return record
+
+    def _lists(self, iteration: Iteration) -> Iterator[Iterator[Record]]:
+        reading = self._reading  # the generator refers to the handle: a loop may have the only reference to it
+        while not reading.done:
+            try:
+                records = reading.poll(reading.session.one_by_one, None, iteration)
+            except BaseException as error:
+                records = Failed(error)
+            yield records
+        self.close()
+
+    @property
+    def spans(self) -> dict[TopicPartition, Span]:
+        """The offset range of each partition, as it was fixed when the read began."""
+        return dict(self._reading.spans)
+
+    @property
+    def lost(self) -> list[LostRange]:
+        """The ranges that were lost so far, with on_lost="warn"."""
+        return list(self._reading.lost)
+
+    def close(self) -> None:
+        """Release the connections. May be called twice, and by another thread: iteration raises ClosedError then, unless it has ended."""
+        if self._finalizer.detach() is not None:
+            _close(self._reading)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Read of {', '.join(map(str, self._reading.spans))}: {self._reading.records} records so far>"
+
+
+def _forgotten(reading: BoundedRead) -> None:
+    """The handle of a read was garbage-collected: close on another thread, because the collector must not wait."""
+    session = reading.session
+    if not session.closed and session.runtime.loop.alive:
+        session.runtime.callbacks.post(lambda: _close(reading))
+
+
+def _close(reading: BoundedRead) -> None:
+    reading.end()
+    reading.session.close(CLOSE_S, failed=True)

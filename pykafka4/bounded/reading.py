@@ -1,0 +1,219 @@
+"""Reads offset ranges without a group. Invariant: each record between `start` and `until` is returned once, or named as lost.
+
+A read has ended when each partition stands at its `until`. Deleted and truncated records are an error, which names them, or with
+on_lost="warn" a warning, after which the read goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import length_hint
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from pykafka4.bounded.progress import Progress
+from pykafka4.bounds import Bounds, Selection, Span
+from pykafka4.consumer.guard import Iteration
+from pykafka4.consumer.reading.forms import Form
+from pykafka4.consumer.session import ConsumerSession
+from pykafka4.consumer.waits import Steps
+from pykafka4.errors import ConfigError, InvalidOffset, KafkaTimeoutError, LogTruncated, OffsetOutOfRange, shown
+from pykafka4.logs import get_log
+from pykafka4.records import TopicPartition
+
+__all__ = ["BoundedRead", "LostRange", "read_options"]
+
+log = get_log("pykafka4.consumer")
+
+T = TypeVar("T")
+GO_ON: Final = 'on_lost="warn" logs that, and goes on'
+WITHOUT_GROUP: Final = "a bounded read has no group, and commits nothing"
+REFUSED: Final = {
+    **dict.fromkeys(
+        (
+            *("group_id", "group_instance_id", "group_protocol", "group_remote_assignor", "partition_assignment_strategy"),
+            *("session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms", "enable_auto_commit", "auto_commit_interval_ms"),
+        ),
+        WITHOUT_GROUP,
+    ),
+    "auto_offset_reset": "start= says where a bounded read begins, and on_lost= what happens if the log has changed",
+    "exclude_internal_topics": "a bounded read has no subscription by pattern",
+}
+
+
+def read_options(options: Mapping[str, Any], call: str) -> dict[str, Any]:
+    """The options of the consumer of a bounded read. read_committed is the default: an aborted record is no part of a snapshot."""
+    for name in options:
+        if name in REFUSED:
+            raise ConfigError(f"{call} has no option {name}: {REFUSED[name]}")
+    return {"isolation_level": "read_committed", **options, "auto_offset_reset": "none"}
+
+
+@attrs.frozen
+class LostRange:
+    """The offsets from `first` to `last` of a partition, which a read could not return, and the reason."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}: offsets {self.first} to {self.last} are lost: {self.reason}"
+
+
+class BoundedRead:
+    """The ranges of a read, and their records in any form (`consumer.reading.forms`). It has `session` for itself, and never closes it."""
+
+    def __init__(
+        self, session: ConsumerSession, topics: Selection, bounds: Bounds, on_lost: str, progress: Progress, patience: float | None
+    ):
+        """`patience`: seconds without progress until `poll` raises KafkaTimeoutError; None: it waits without limit."""
+        if on_lost not in ("raise", "warn"):
+            raise ConfigError(f'on_lost={shown(on_lost)}: takes "raise" or "warn"')
+        self.session, self.patience = session, patience
+        self.spans: dict[TopicPartition, Span] = {}
+        self.lost: list[LostRange] = []
+        self.records = 0  # returned so far
+        self._topics, self._bounds, self._on_lost, self._progress = topics, bounds, on_lost, progress
+        self._open: list[TopicPartition] = []  # that may not have reached their ends
+        self._stood: object = None  # the positions after the last poll without records
+
+    def opening(self, timeout: float) -> Steps[None]:
+        """Fix the ranges, and begin to fetch. Raises what `LogOffsets.looking_up` and `Bounds.span` raise."""
+        found = yield from self.session.log_offsets.looking_up(self._topics, self._bounds.timestamps, timeout)
+        self.begin({tp: self._bounds.span(tp, found[tp]) for tp in sorted(found)})
+
+    def begin(self, spans: Mapping[TopicPartition, Span]) -> None:
+        """Begin to fetch these ranges."""
+        self.spans = dict(spans)
+        starts = {tp: self._first_left(tp, span) for tp, span in spans.items() if not span.is_empty}
+        self._progress.begin(", ".join(self._topics), sum(span.until - span.start for span in spans.values() if not span.is_empty))
+        self._open = [tp for tp, start in starts.items() if start < spans[tp].until][::-1]
+        if self._open:
+            self.session.ends = self
+            self.session.assignment.assign(self._open)
+            self.session.read_spans({tp: (starts[tp], spans[tp].until) for tp in self._open})
+
+    def _first_left(self, tp: TopicPartition, span: Span) -> int:
+        """Where to begin: behind records that were deleted before."""
+        if span.start >= span.earliest:
+            return span.start
+        self._lose(
+            tp, span.start, min(span.earliest, span.until), OffsetOutOfRange.deleted(*tp, span.start, span.earliest, span.until, GO_ON)
+        )
+        return span.earliest
+
+    # ---------------------------------------------------------------- the end
+
+    def due(self) -> bool:
+        """See Ends."""
+        return self.done
+
+    @property
+    def done(self) -> bool:
+        """Whether everything was returned."""
+        reader, left = self.session.reader, self._open
+        while left and (claim := reader.claims.get(left[-1])) is not None and reader.has_reached_end(claim):
+            left.pop()
+        return not left
+
+    def poll(self, form: Form[T], most: int | None = None, iteration: Iteration | None = None) -> T:
+        """The next records, in this form; none once the read is `done`.
+
+        Raises what `Consumer.poll` raises; for lost records, with on_lost="raise", OffsetOutOfRange, LogTruncated or InvalidOffset (the
+        topic was recreated); KafkaTimeoutError after `patience` without progress. The read can go on after each of them.
+        """
+        while not self.done:
+            try:
+                out = self.session.poll(self.patience, most, form, iteration)
+            except InvalidOffset as error:
+                self.settle(error)
+                continue
+            if self.is_answer(out):
+                return out
+        return form.nothing()
+
+    def is_answer(self, out: Any) -> bool:
+        """Whether a poll has ended with records or at the end; if not, it has waited for `patience`, or was woken."""
+        count = length_hint(out)
+        if not count and not self.done:
+            self._check_patience()
+            return False
+        self.records += count
+        self._stood = None
+        if self._progress.due():
+            self._progress.show(self.records, self.offsets_done)
+        return True
+
+    def _check_patience(self) -> None:
+        """Positions that move without records (over aborted transactions, for example) are progress, too."""
+        stands = self.session.reader.positions()
+        if self.patience is not None and stands == self._stood:
+            tp = self._open[-1]
+            waits = self.session.status().get("partitions", {}).get(str(tp), {}).get("waits_for")
+            raise KafkaTimeoutError(
+                f"{tp} is read up to offset {stands.get(tp, self.spans[tp].start)} of {self.spans[tp].until}, and no further for "
+                f"{self.patience:g} s{f' (it waits for: {waits})' if waits else ''}; timeout= is the longest time without progress"
+            )
+        self._stood = stands
+
+    # ---------------------------------------------------------------- progress
+
+    @property
+    def offsets_done(self) -> int:
+        """How many offsets of the ranges are behind."""
+        at = self.session.reader.positions()
+        ranges = [(span, at.get(tp, span.until)) for tp, span in self.spans.items() if not span.is_empty]
+        return sum(min(max(offset, span.start), span.until) - span.start for span, offset in ranges)
+
+    def end(self) -> None:
+        """The read is over, or is left early. May be called twice."""
+        if self.session.ends is self:
+            self.session.ends = None
+        self._progress.end(self.records, self.offsets_done)
+
+    # ---------------------------------------------------------------- lost records
+
+    def settle(self, error: InvalidOffset) -> None:
+        """Raise `error` with the lost range, or note the range and go on behind it."""
+        tp = TopicPartition(error.topic, error.partition)
+        first, end, goes_on_at, shown_error = SETTLE.get(type(error), _recreated)(error, self.spans[tp].until)
+        self._lose(tp, first, end, shown_error)
+        if goes_on_at < self.spans[tp].until and tp not in self._open:
+            self._open.append(tp)
+        self.session.read_spans({tp: (goes_on_at, self.spans[tp].until)})
+
+    def _lose(self, tp: TopicPartition, first: int, end: int, error: InvalidOffset) -> None:
+        if self._on_lost == "raise":
+            raise error
+        lost = LostRange(*tp, first, end - 1, str(error))
+        self.lost.append(lost)
+        log.warning("%s: %s", self.session.config.client_id, lost)
+
+
+Lost = tuple[int, int, int, InvalidOffset]  # first offset lost, offset behind the last, where reading goes on, the error
+
+
+def _out_of_range(error: Any, until: int) -> Lost:
+    if error.offset < error.earliest:
+        end = min(error.earliest, until)
+        deleted = OffsetOutOfRange.deleted(error.topic, error.partition, error.offset, error.earliest, error.latest, GO_ON)
+        return error.offset, end, end, deleted
+    return error.latest, until, until, LogTruncated.before(error.topic, error.partition, until, error.latest)
+
+
+def _truncated(error: Any, until: int) -> Lost:
+    if error.truncated_to < error.offset:  # records that were read, and are replaced by others
+        return error.truncated_to, error.offset, error.truncated_to, error
+    return error.truncated_to, until, until, error
+
+
+def _recreated(error: Any, until: int) -> Lost:
+    """The topic was deleted and created again: its records are no part of the range."""
+    return error.offset, until, until, error
+
+
+SETTLE: Mapping[type, Callable[[Any, int], Lost]] = {OffsetOutOfRange: _out_of_range, LogTruncated: _truncated}

@@ -1,0 +1,101 @@
+"""Tails. Rule: a read up to an offset ends there although no record may lie before it, and never waits for a log that ends before it.
+
+Compaction may have removed all records between a position and its bound, `Claim.until`, when nothing lies behind the bound. Then no
+response ever moves the position. A response proves the gap if it has no byte of any partition (a first batch is returned whatever its
+size, KIP-74), was not throttled (a throttled response is empty), chose no follower, and the end of the log is not before the bound. One
+more look-up makes sure that the position is not in tiered storage: a remote read that takes too long returns no bytes either (KIP-405).
+
+If the end of the log is before the bound, the leader is new and does not know the end yet, or an unclean election has removed records. A
+look-up of the end tells these apart: a leader that does not know the end returns a retriable error (KIP-207).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pykafka4.core.consumer.positions import Positions
+from pykafka4.core.consumer.searches import Search, Searches
+from pykafka4.core.consumer.source import Answer, InFlightFetch
+from pykafka4.core.subscription import UNBOUNDED, Position, Stage, Start
+from pykafka4.errors import KafkaError, LogTruncated
+from pykafka4.wire.protocol.messages_fetch import FetchResponse
+
+__all__ = ["Tails"]
+
+
+class TailSearch(Search):
+    """A look-up for a bounded position whose last response had no bytes."""
+
+    __slots__ = ("_kind", "_offset", "_position", "_positions")
+
+    def __init__(self, position: Position, target: Start, positions: Positions) -> None:
+        super().__init__(position.tp, target)
+        self._kind, self._position, self._positions, self._offset = target, position, positions, position.offset
+
+    def wanted(self) -> bool:
+        """Whether nothing has been read since."""
+        position = self._position
+        return (
+            position.tail is self
+            and self._positions.is_current(position)
+            and position.stage is Stage.FETCHING
+            and position.offset == self._offset
+        )
+
+    def found(self, now: float, offset: int, epoch: int) -> None:
+        """End the reading of the partition, or fetch again."""
+        self._position.tail = None
+        SETTLE[self._kind](self._positions, self._position, offset)
+
+    def refused(self, now: float, error: KafkaError) -> None:
+        """Tell the application."""
+        self._positions.tell_once(self._position, error)
+
+
+def _pass_gap(positions: Positions, position: Position, first_local: int) -> None:
+    if first_local <= position.offset:
+        positions.pass_over(position)
+
+
+def _check_end(positions: Positions, position: Position, end: int) -> None:
+    tp, until = position.tp, position.claim.until
+    if end < until:
+        positions.stop(position, LogTruncated.before(*tp, until, end))
+
+
+def _says_more(answer: Answer) -> bool:
+    """Whether it has records, or a reason for having none: an error, or a follower to read from instead (KIP-392)."""
+    return bool(answer.records) or answer.error_code != 0 or answer.preferred_read_replica >= 0
+
+
+SETTLE: Final = {Start.EARLIEST_LOCAL: _pass_gap, Start.LATEST: _check_end}
+
+
+class Tails:
+    """Ends the reading of bounded positions that no record ends."""
+
+    def __init__(self, positions: Positions, searches: Searches) -> None:
+        self._positions, self._searches = positions, searches
+
+    def answered(self, fetch: InFlightFetch, response: FetchResponse) -> None:
+        """`response` was applied. Within a session, a partition that it does not name is as before, and has no bytes."""
+        answers = [answer for topic in response.responses for answer in topic.partitions]
+        if response.throttle_time_ms or any(map(_says_more, answers)):
+            return
+        for asked in fetch.asked.values():
+            position = asked.position
+            if position.claim.until < UNBOUNDED and self._is_at(position, asked.offset):
+                position.found_nothing = True
+                if (position.tail is None or not position.tail.wanted()) and position.claim.end >= 0:
+                    self._look(position)
+
+    def _is_at(self, position: Position, offset: int) -> bool:
+        """Whether the response still counts: a diverging epoch, for example, has stopped the position."""
+        return (
+            self._positions.is_current(position) and position.stage is Stage.FETCHING and position.offset == offset < position.claim.until
+        )
+
+    def _look(self, position: Position) -> None:
+        target = Start.EARLIEST_LOCAL if position.claim.end >= position.claim.until else Start.LATEST
+        position.tail = search = TailSearch(position, target, self._positions)
+        self._searches.begin(search)
