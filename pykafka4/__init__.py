@@ -10,8 +10,8 @@ Modules; each line imports only from lines below it:
     messages        Kafka's requests and responses, for `Client.request`
     spark/          writes rows of Spark to Kafka
     admin/          AdminClient: groups, their lag and their offsets
-    producer/       Producer, on the application's threads
     consumer/       Consumer, on the application's threads; handlers and streams of records
+    producer/       Producer, on the application's threads
     client/         Client: the runtime that producers and consumers share, and its status
     net/            the loop thread, sockets, TLS, proxies, the application's callables for SASL, locks
     core/           the machines without I/O: connections, metadata, producing, fetching, groups
@@ -21,7 +21,7 @@ Modules; each line imports only from lines below it:
     options/        options: types, checks, defaults
     other_clients/  names and properties of other Kafka clients
     hooks           interface of producer hooks
-    serializers     built-in serializers
+    serializers     built-in serializers and deserializers
     assignors/      assignors of groups
     errors/         exceptions, error codes, and the filter of texts from outside
     partitioners    the table of named partitioners
@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from pykafka4.errors import CorruptRecord as CorruptRecord
     from pykafka4.errors import DecodeError as DecodeError
     from pykafka4.errors import DeliveryFailed as DeliveryFailed
+    from pykafka4.errors import DeserializationError as DeserializationError
     from pykafka4.errors import ForkedClientError as ForkedClientError
     from pykafka4.errors import GroupError as GroupError
     from pykafka4.errors import GroupNotEmpty as GroupNotEmpty
@@ -151,9 +152,9 @@ _HOMES = {  # the public names by module
     "pykafka4.errors.codes": "ErrorCode",
     "pykafka4.errors": (
         "AuthenticationError AuthorizationError BrokerError BufferFull ClosedError ConfigError ConnectionLost CorruptRecord "
-        "DecodeError DeliveryFailed ForkedClientError GroupError GroupNotEmpty HostNotAllowed InvalidOffset KafkaError KafkaTimeoutError "
-        "LogTruncated NoOffsetForPartition OffsetOutOfRange PartialFailure ProducerFencedError RecordLockLost RecordTooLarge "
-        "TransactionAborted TransactionError UnsupportedVersion"
+        "DecodeError DeliveryFailed DeserializationError ForkedClientError GroupError GroupNotEmpty HostNotAllowed InvalidOffset "
+        "KafkaError KafkaTimeoutError LogTruncated NoOffsetForPartition OffsetOutOfRange PartialFailure ProducerFencedError RecordLockLost "
+        "RecordTooLarge TransactionAborted TransactionError UnsupportedVersion"
     ),
     "pykafka4.hooks": "BatchOutcome OutgoingRecord ProducerHooks RequestSent SealedBatch",
     "pykafka4.net.oidc": "OidcToken",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import attrs
 
@@ -12,14 +12,25 @@ __all__ = [
     "ConsumerGroupMetadata",
     "Headers",
     "HeadersLike",
+    "KeyT",
     "MemberDescription",
     "OffsetAndMetadata",
     "ProducerRecord",
     "RecordMetadata",
     "SubscriptionPattern",
     "TopicPartition",
+    "ValueT",
     "Written",
 ]
+
+if TYPE_CHECKING:  # without deserializers, keys and values of consumed records are bytes
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    KeyT = TypeVarWithDefault("KeyT", default=bytes)
+    ValueT = TypeVarWithDefault("ValueT", default=bytes)
+else:
+    KeyT = TypeVar("KeyT")
+    ValueT = TypeVar("ValueT")
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 HeadersLike: TypeAlias = Sequence[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None]

@@ -1,26 +1,40 @@
-"""Serializers. Rule: a value that a serializer does not take is refused with topic, serializer and type; nothing is converted silently.
+"""Serializers and deserializers. Rule: an object that one of them does not take is refused by name; nothing is converted silently.
 
 A serializer is called with the topic and a key or value that is not None (None stays a null), on the thread that sends, and returns bytes,
-str (sent as UTF-8) or None. `options/serializers.py` reads the options that name them.
+str (sent as UTF-8) or None. A deserializer is called with the topic and the bytes of a key or value that is not null (a null stays None),
+on the thread that polls, and returns any object. `options/serializers.py` reads the options that name them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
+
+from pykafka4.records import Headers
 
 __all__ = [
     "NAMED",
+    "NAMED_DESERIALIZERS",
+    "Deserializer",
+    "Deserializers",
     "Serializer",
     "Serializers",
+    "bytes_deserializer",
     "bytes_serializer",
+    "json_deserializer",
     "json_serializer",
+    "str_deserializer",
     "str_serializer",
 ]
 
+T = TypeVar("T")
+
 Serializer: TypeAlias = Callable[[str, Any], bytes | str | None]
 Serializers: TypeAlias = str | Serializer | Mapping[str, str | Serializer]
+# Called with the data, with topic and data, or with topic, data and headers.
+Deserializer: TypeAlias = Callable[[bytes], T] | Callable[[str, bytes], T] | Callable[[str, bytes, Headers], T]
+Deserializers: TypeAlias = str | Deserializer[Any] | Mapping[str, str | Deserializer[Any]]
 
 
 def bytes_serializer(topic: str, value: Any) -> bytes:
@@ -47,3 +61,25 @@ def json_serializer(topic: str, value: Any) -> bytes:
 
 
 NAMED: Final[dict[str, Serializer]] = {"bytes": bytes_serializer, "json": json_serializer, "str": str_serializer}
+
+
+def bytes_deserializer(topic: str, data: bytes) -> bytes:
+    """The bytes as they are."""
+    return data
+
+
+def str_deserializer(topic: str, data: bytes) -> str:
+    """UTF-8 as a str. Raises UnicodeDecodeError for other bytes."""
+    return data.decode()
+
+
+def json_deserializer(topic: str, data: bytes) -> Any:
+    """JSON in UTF-8, UTF-16 or UTF-32, as `json.loads` reads it. Raises ValueError for other bytes."""
+    return json.loads(data)
+
+
+NAMED_DESERIALIZERS: Final[dict[str, Callable[[str, bytes], Any]]] = {
+    "bytes": bytes_deserializer,
+    "json": json_deserializer,
+    "str": str_deserializer,
+}

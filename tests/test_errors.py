@@ -20,6 +20,7 @@ from pykafka4.errors import (
     ClosedError,
     CorruptRecord,
     DeliveryFailed,
+    DeserializationError,
     GroupError,
     KafkaError,
     KafkaTimeoutError,
@@ -31,6 +32,7 @@ from pykafka4.errors import (
 )
 from pykafka4.errors.codes import BY_NAME, CODES, Produce, Refresh, error_code
 from pykafka4.records import ProducerRecord, Written
+from pykafka4.wire.records import hot
 
 
 def test_the_table_has_every_code_up_to_the_newest() -> None:
@@ -142,6 +144,7 @@ def examples() -> list[KafkaError]:
     made: dict[type[KafkaError], KafkaError] = {
         BrokerError: broker_error(BY_NAME["INVALID_RECORD"].code, "t-0", "because"),
         CorruptRecord: CorruptRecord("t", 1, 7, "bad checksum", 9),
+        DeserializationError: DeserializationError(hot.Record("t", 1, 7), "value", "no JSON"),
         DeliveryFailed: DeliveryFailed("t", 3, "TIMED_OUT", Written.MAYBE, record, cause),
         RecordTooLarge: RecordTooLarge.fetched("t", 1, 7, "too large", 9),
     }

@@ -415,6 +415,19 @@ def _(wire: Wire) -> None:
     refused(Producer, "value_serializer", "avro")
 
 
+@shows("key_deserializer", "value_deserializer", "on_poison")
+def _(wire: Wire) -> None:
+    for value in ("[1]", "x"):
+        wire.producer().send("t", value, key="k").result(SECONDS)
+    consumer = wire.consumer(auto_offset_reset="earliest", key_deserializer="str", value_deserializer="json", on_poison="skip")
+    consumer.assign([("t", 0)])
+    (record,) = consumer.poll(SECONDS)
+    assert (record.key, record.value) == ("k", [1])
+    until(lambda: not consumer.poll(0) and consumer.stats()["poison_records"] == 1, "a skipped record")
+    refused(Consumer, "key_deserializer", "avro")
+    refused(Consumer, "on_poison", "ignore")
+
+
 @shows("hooks")
 def _(wire: Wire) -> None:
     heard: list[Any] = []

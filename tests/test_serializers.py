@@ -10,8 +10,8 @@ import pytest
 
 from pykafka4 import ConfigError
 from pykafka4.options.config import ProducerConfig
-from pykafka4.options.serializers import parse_value_serializers, serializer_finder
-from pykafka4.serializers import bytes_serializer, json_serializer, str_serializer
+from pykafka4.options.serializers import deserializer_finder, parse_value_deserializers, parse_value_serializers, serializer_finder
+from pykafka4.serializers import bytes_deserializer, bytes_serializer, json_deserializer, json_serializer, str_deserializer, str_serializer
 
 
 def test_json_is_compact_utf8() -> None:
@@ -76,3 +76,29 @@ def test_a_serializer_of_two_arguments_is_called_itself(usual: Any) -> None:
 def test_a_serializer_that_needs_more_arguments_is_refused_at_construction() -> None:
     with pytest.raises(ConfigError, match="needs 3 arguments; a serializer gets topic and value, or only the value"):
         parse_value_serializers(lambda topic, value, schema: value)
+
+
+@pytest.mark.parametrize("value", [{"ü": [1, 2.5, None]}, "x", 7])
+def test_the_shipped_deserializers_undo_the_serializers(value: Any) -> None:
+    assert json_deserializer("t", json_serializer("t", value)) == value
+    assert str_deserializer("t", str_serializer("t", "ü")) == "ü"
+    assert bytes_deserializer("t", bytes_serializer("t", b"b")) == b"b"
+
+
+@pytest.mark.parametrize("wrong", ["avro", 5, {"t": "avro"}, {5: "str"}, {"": "str"}, ["str"]])
+def test_what_is_no_deserializer_is_refused_by_name(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match="value_deserializer"):
+        parse_value_deserializers(wrong)
+
+
+def test_a_deserializer_that_needs_more_arguments_is_refused_at_construction() -> None:
+    with pytest.raises(ConfigError, match="needs 4 arguments; a deserializer gets topic and data, topic, data and headers, or only the"):
+        parse_value_deserializers(lambda topic, data, headers, schema: data)
+
+
+def test_the_deserializer_of_a_topic_is_that_of_its_name_or_first_pattern() -> None:
+    find = deserializer_finder(parse_value_deserializers({"orders-*": int, "*": "str"}))
+    orders, others = find("orders-eu"), find("x")
+    assert orders is not None
+    assert others is not None
+    assert (orders("orders-eu", b"7", None), others("x", b"7", None)) == (7, "7")

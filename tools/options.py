@@ -19,7 +19,8 @@ CLASSES = (
     ("SecurityOptions", "TypedDict", SecurityConfig, "Options of encryption and authentication."),
     ("ClientOptions", "SecurityOptions", ClientConfig, "Options of every client, producer and consumer."),
     ("ProducerOptions", "ClientOptions", ProducerConfig, "Options of producers."),
-    ("ConsumerOptions", "ClientOptions", ConsumerConfig, "Options of consumers."),
+    ("BytesConsumerOptions", "ClientOptions", ConsumerConfig, "Options of consumers, without deserializers: keys and values are bytes."),
+    ("ConsumerOptions", "BytesConsumerOptions", ConsumerConfig, "Options of consumers."),
     ("ShareConsumerOptions", "ClientOptions", ShareConsumerConfig, "Options of share consumers."),
 )
 MODULE_HEAD = '''"""Options as types, for type checkers and editors. Rule: rendered from `pykafka4.options.config` by `make options`.
@@ -35,13 +36,23 @@ from typing import Any, TypeAlias, TypedDict
 
 from pykafka4.assignors.interface import Assignor
 from pykafka4.partitioners import PartitionFunction
-from pykafka4.serializers import Serializers
+from pykafka4.serializers import Deserializers, Serializers
 
-__all__ = ["ClientOptions", "ConsumerOptions", "ProducerOptions", "Secret", "SecurityOptions", "Servers", "ShareConsumerOptions"]
+__all__ = [
+    "BytesConsumerOptions",
+    "ClientOptions",
+    "ConsumerOptions",
+    "ProducerOptions",
+    "Secret",
+    "SecurityOptions",
+    "Servers",
+    "ShareConsumerOptions",
+]
 
 Servers: TypeAlias = str | Iterable[str | tuple[str, int]]
 Secret: TypeAlias = str | Callable[[], str] | None
 '''
+DESERIALIZERS = ("key_deserializer", "value_deserializer")  # of which the types of keys and values depend
 PARTS = (
     ("Every client", ClientConfig),
     ("Security", SecurityConfig),
@@ -116,7 +127,8 @@ def render() -> str:
 def module() -> str:
     text = MODULE_HEAD
     for name, base, cls, meaning in CLASSES:
-        rows = "".join(f"    {option}: {kind}\n" for option, kind in typed(cls))
+        options = [row for row in typed(cls) if cls is not ConsumerConfig or (row[0] in DESERIALIZERS) == (name == "ConsumerOptions")]
+        rows = "".join(f"    {option}: {kind}\n" for option, kind in options)
         text += f'\n\nclass {name}({base}, total=False):\n    """{meaning}"""\n\n{rows}'
     return text
 

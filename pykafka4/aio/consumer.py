@@ -6,9 +6,9 @@ This is the handle; `aio.session` has the calls that wait, and `consumer.session
 from __future__ import annotations
 
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Never, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Never, Self, TypeVar, Unpack, overload
 
 from pykafka4.aio.processing import TaskWork, check_producer, run_in_tasks
 from pykafka4.aio.producer import Producer
@@ -24,7 +24,7 @@ from pykafka4.consumer.arguments import (
 )
 from pykafka4.consumer.guard import Iteration
 from pykafka4.consumer.handle import ConsumerHandle
-from pykafka4.consumer.processing.plan import Handler, Order, Stop, check_commits, plan
+from pykafka4.consumer.processing.plan import Stop, check_commits, plan
 from pykafka4.consumer.processing.work import Processed
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.errors import ConfigError
@@ -32,8 +32,9 @@ from pykafka4.errors.frames import guarded
 from pykafka4.misuse import api_timeout, check_timeout, refuse_keywords, topic_partition
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.options.from_properties import Properties, create
-from pykafka4.options.typed import ConsumerOptions
-from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.options.typed import BytesConsumerOptions, ConsumerOptions
+from pykafka4.records import KeyT, OffsetAndMetadata, TopicPartition, ValueT
+from pykafka4.serializers import Deserializer
 from pykafka4.wire.records.hot import Record, RecordColumns
 
 if TYPE_CHECKING:
@@ -41,13 +42,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Consumer"]
 
+A = TypeVar("A")
+B = TypeVar("B")
+
 PLAIN_PRODUCER: Final = (
     "transaction(consumer): a pykafka4.aio.Consumer waits on its event loop, which a transaction of pykafka4.Producer would block; "
     "use it with pykafka4.aio.Producer, or pykafka4.Consumer here"
 )
 
 
-class Consumer(ConsumerHandle):
+class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     """The consumer for asyncio: `async for record in consumer`, `await consumer.poll()`; the methods that wait are awaited.
 
     Options are those of `pykafka4.Consumer`; `client` may be shared with other producers and consumers. It belongs to the event loop that
@@ -59,6 +63,42 @@ class Consumer(ConsumerHandle):
 
     _name = "aio.Consumer"
     _session: TaskConsumerSession
+
+    @overload
+    def __init__(self: Consumer[bytes, bytes], client: Client | None = None, **options: Unpack[BytesConsumerOptions]) -> None: ...
+
+    @overload
+    def __init__(
+        self: Consumer[bytes, B],
+        client: Client | None = None,
+        *,
+        key_deserializer: None = None,
+        value_deserializer: Deserializer[B],
+        **options: Unpack[BytesConsumerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Consumer[A, bytes],
+        client: Client | None = None,
+        *,
+        key_deserializer: Deserializer[A],
+        value_deserializer: None = None,
+        **options: Unpack[BytesConsumerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Consumer[A, B],
+        client: Client | None = None,
+        *,
+        key_deserializer: Deserializer[A],
+        value_deserializer: Deserializer[B],
+        **options: Unpack[BytesConsumerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(self: Consumer[Any, Any], client: Client | None = None, **options: Unpack[ConsumerOptions]) -> None: ...
 
     @guarded
     def __init__(self, client: Client | None = None, **options: Unpack[ConsumerOptions]) -> None:
@@ -87,7 +127,7 @@ class Consumer(ConsumerHandle):
 
     # -- records
 
-    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None, **unknown: Never) -> list[Record]:
+    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None, **unknown: Never) -> list[Record[KeyT, ValueT]]:
         """A list of up to `max_records` records (default max_poll_records); empty if none arrived within `timeout` seconds.
 
         See pykafka4.Consumer.poll for the errors. It decodes for about a millisecond and returns what it has by then. If it is cancelled,
@@ -110,11 +150,11 @@ class Consumer(ConsumerHandle):
         """Work on the records in hand beyond max_poll_interval_ms. See pykafka4.Consumer.extend_lease."""
         await self._session.await_extend_lease(check_lease(seconds))
 
-    def __aiter__(self) -> AsyncIterator[Record]:
+    def __aiter__(self) -> AsyncIterator[Record[KeyT, ValueT]]:
         """An endless loop over single records. Each counts as finished when the next one is requested."""
         return Records(self._session, self)
 
-    def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> AsyncIterator[list[Record]]:
+    def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> AsyncIterator[list[Record[KeyT, ValueT]]]:
         """An endless loop over the lists that `poll` returns; also empty ones, so that the loop body runs regularly."""
         return Batches(self._session, self, timeout, max_records)
 
@@ -183,8 +223,8 @@ class Consumer(ConsumerHandle):
 
     async def process(
         self,
-        handler: Handler,
-        by: Literal["key", "partition"] | Order = "key",
+        handler: Callable[[Record[KeyT, ValueT]], object],
+        by: Literal["key", "partition"] | Callable[[Record[KeyT, ValueT]], Hashable] = "key",
         workers: int = 8,
         *,
         retries: int = 0,
@@ -259,7 +299,7 @@ class Consumer(ConsumerHandle):
 class Records:
     """See Consumer.__aiter__. A generator, which is fast; when an exception has ended it, another one goes on."""
 
-    def __init__(self, session: TaskConsumerSession, consumer: Consumer) -> None:
+    def __init__(self, session: TaskConsumerSession, consumer: Consumer[Any, Any]) -> None:
         """The loop may have the only reference to `consumer`."""
         self._session, self._consumer, self._iteration = session, consumer, Iteration()
         self._iteration.follow(self)
@@ -278,7 +318,7 @@ class Records:
     def __aiter__(self) -> Records:
         return self
 
-    def __anext__(self) -> Awaitable[Record]:
+    def __anext__(self) -> Awaitable[Record[Any, Any]]:
         return self._next()
 
     async def aclose(self) -> None:
@@ -286,7 +326,7 @@ class Records:
         await self._records.aclose()
 
 
-async def _records(session: TaskConsumerSession, iteration: Iteration) -> AsyncGenerator[Record, None]:
+async def _records(session: TaskConsumerSession, iteration: Iteration) -> AsyncGenerator[Record[Any, Any], None]:
     of: Any = iteration.iterator  # its Records, or None; not kept, as they go with the loop
     if (records := of()) is not None:
         records.goes_on = True
@@ -306,7 +346,7 @@ async def _records(session: TaskConsumerSession, iteration: Iteration) -> AsyncG
 class Batches:
     """See Consumer.batches. Not a generator, which would end with the first exception."""
 
-    def __init__(self, session: TaskConsumerSession, consumer: Consumer, timeout: float | None, max_records: int | None) -> None:
+    def __init__(self, session: TaskConsumerSession, consumer: Consumer[Any, Any], timeout: float | None, max_records: int | None) -> None:
         """The loop may have the only reference to `consumer`."""
         self._session, self._consumer, self._timeout, self._max_records = session, consumer, timeout, max_records
         self._iteration: Iteration | None = None
@@ -319,6 +359,6 @@ class Batches:
         lists._iteration = Iteration()
         return lists._iteration.follow(lists)
 
-    async def __anext__(self) -> list[Record]:
+    async def __anext__(self) -> list[Record[Any, Any]]:
         session = self._session
         return await session.next_list(self._timeout, self._max_records, session.records, self._iteration)

@@ -66,6 +66,13 @@ class Client(Handle):
         """
         return create(cls, ClientConfig, properties, options, callback_executor=callback_executor)
 
+    @classmethod
+    def of(cls, runtime: Runtime, config: ClientConfig) -> Client:
+        """A handle of a runtime that another handle has created, for a producer inside a consumer."""
+        client = cls.__new__(cls)
+        client.config, client._runtime = config, runtime
+        return client
+
     def events(self, listener: Listener) -> Callable[[], None]:
         """Have `listener(event)` called on the callback executor: PartitionOffline(tp, reason), PartitionOnline(tp), BrokerAdded and
         BrokerRemoved(node, host, port), MetadataChanged(version).

@@ -7,6 +7,8 @@ Modules; each line imports only from lines below it:
     processing/        the handlers of `process`, and streams
     handle             methods of `Consumer` and `aio.Consumer` without waits
     session            polls, seeks, pauses, commits and closes, on application threads
+    poison             a topic for records that a deserializer refuses
+    dead_letters       sends records that failed for good to another topic
     transactional      the part of a consumer in transactions: its offsets, and its records to read again
     polling_session    common calls of consumers and share consumers: events, errors, close
     assignment         assigned, revoked and lost partitions; calls of the rebalance listener
@@ -24,12 +26,12 @@ Modules; each line imports only from lines below it:
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from functools import partial
 from itertools import chain
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Never, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Self, TypeVar, Unpack, overload
 
 from pykafka4.client.client import Client
 from pykafka4.client.steps import at_once
@@ -43,11 +45,11 @@ from pykafka4.consumer.arguments import (
     check_lease,
     check_listener,
 )
+from pykafka4.consumer.dead_letters import Sends
 from pykafka4.consumer.guard import Iteration
 from pykafka4.consumer.handle import ConsumerHandle
-from pykafka4.consumer.processing.dead_letters import Sends
 from pykafka4.consumer.processing.limits import Limits
-from pykafka4.consumer.processing.plan import Handler, Order, Stop, check_commits, check_sends, plan
+from pykafka4.consumer.processing.plan import Stop, check_commits, check_sends, plan
 from pykafka4.consumer.processing.run_loop import run
 from pykafka4.consumer.processing.streams import Streams, open_streams, stream_counts
 from pykafka4.consumer.processing.work import Processed, Work
@@ -59,8 +61,9 @@ from pykafka4.misuse import api_timeout, check_timeout, refuse_keywords, topic_p
 from pykafka4.net import system
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.options.from_properties import Properties, create
-from pykafka4.options.typed import ConsumerOptions
-from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.options.typed import BytesConsumerOptions, ConsumerOptions
+from pykafka4.records import KeyT, OffsetAndMetadata, TopicPartition, ValueT
+from pykafka4.serializers import Deserializer
 from pykafka4.wire.records.common import checked_callback
 from pykafka4.wire.records.hot import Record, RecordColumns
 
@@ -69,8 +72,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Consumer"]
 
+A = TypeVar("A")
+B = TypeVar("B")
 
-class Consumer(ConsumerHandle):
+
+class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     """Reads records from Kafka: with `subscribe` as a member of a group, with `assign` from given partitions, or both at once.
 
     `Consumer(bootstrap_servers="host:9092", **options)` owns a client; `Consumer(client=client, **options)` shares one. Options are those
@@ -79,6 +85,57 @@ class Consumer(ConsumerHandle):
     """
 
     _name = "Consumer"
+
+    @overload
+    def __init__(
+        self: Consumer[bytes, bytes],
+        client: Client | None = None,
+        *,
+        callback_executor: Executor | None = None,
+        **options: Unpack[BytesConsumerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Consumer[bytes, B],
+        client: Client | None = None,
+        *,
+        callback_executor: Executor | None = None,
+        key_deserializer: None = None,
+        value_deserializer: Deserializer[B],
+        **options: Unpack[BytesConsumerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Consumer[A, bytes],
+        client: Client | None = None,
+        *,
+        callback_executor: Executor | None = None,
+        key_deserializer: Deserializer[A],
+        value_deserializer: None = None,
+        **options: Unpack[BytesConsumerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Consumer[A, B],
+        client: Client | None = None,
+        *,
+        callback_executor: Executor | None = None,
+        key_deserializer: Deserializer[A],
+        value_deserializer: Deserializer[B],
+        **options: Unpack[BytesConsumerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Consumer[Any, Any],
+        client: Client | None = None,
+        *,
+        callback_executor: Executor | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
 
     @guarded
     def __init__(
@@ -117,7 +174,7 @@ class Consumer(ConsumerHandle):
 
     # -- records
 
-    def poll(self, timeout: float | None = 1.0, max_records: int | None = None, **unknown: Never) -> list[Record]:
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None, **unknown: Never) -> list[Record[KeyT, ValueT]]:
         """A list of up to `max_records` records (default max_poll_records); empty if none arrived within `timeout` seconds.
 
         `timeout=None` waits indefinitely, 0 does not wait. Records returned by earlier polls count as finished. While partitions wait for
@@ -162,7 +219,7 @@ class Consumer(ConsumerHandle):
         """
         self._session.assignment.extend_lease(check_lease(seconds))
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Record[KeyT, ValueT]]:
         """An endless loop over single records. Each counts as finished when the next one is requested.
 
         An exception of a poll does not end the iterator.
@@ -170,14 +227,14 @@ class Consumer(ConsumerHandle):
         iteration = Iteration()
         return chain.from_iterable(iteration.follow(self._lists(iteration)))
 
-    def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> Iterator[list[Record]]:
+    def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> Iterator[list[Record[KeyT, ValueT]]]:
         """An endless loop over the lists that `poll` returns; also empty ones, so that the loop body runs regularly."""
         # Not a generator: Ctrl-C between the return of `poll` and the `yield` would lose the list.
         poll = partial(self._session.poll, timeout, max_records, self._session.records)
         poll.__dict__["consumer"] = self  # the loop may have the only reference to it
         return iter(poll, None)
 
-    def _lists(self, iteration: Iteration) -> Iterator[Iterator[Record]]:
+    def _lists(self, iteration: Iteration) -> Iterator[Iterator[Record[KeyT, ValueT]]]:
         yield from self._session.lists(iteration)
 
     def seek_to_end(self, partitions: Partitions | None = None, timeout: float | None = None) -> None:
@@ -274,8 +331,8 @@ class Consumer(ConsumerHandle):
 
     def process(
         self,
-        handler: Handler,
-        by: Literal["key", "partition"] | Order = "key",
+        handler: Callable[[Record[KeyT, ValueT]], object],
+        by: Literal["key", "partition"] | Callable[[Record[KeyT, ValueT]], Hashable] = "key",
         workers: int = 8,
         *,
         retries: int = 0,
@@ -330,7 +387,7 @@ class Consumer(ConsumerHandle):
         listener: object | None = None,
         max_in_hand: int = 10_000,
         drain_timeout: float = 30.0,
-    ) -> Streams: ...
+    ) -> Streams[KeyT, ValueT]: ...
 
     @overload
     def streams(
@@ -342,7 +399,7 @@ class Consumer(ConsumerHandle):
         exclude: Topics | None = None,
         max_in_hand: int = 10_000,
         drain_timeout: float = 30.0,
-    ) -> Streams: ...
+    ) -> Streams[KeyT, ValueT]: ...
 
     def streams(
         self,
@@ -353,7 +410,7 @@ class Consumer(ConsumerHandle):
         exclude: Topics | None = None,
         max_in_hand: int = 10_000,
         drain_timeout: float = 30.0,
-    ) -> Streams:
+    ) -> Streams[KeyT, ValueT]:
         """Subscribe to `topics`, and divide their partitions among streams: iterables of records, each for a thread of the application.
 
         `streams({"orders": 4, "refunds": 1})` makes four streams of one topic and one of another; `streams(pattern, 4)` makes four for all
@@ -408,7 +465,7 @@ class Consumer(ConsumerHandle):
         self._finalizer.detach()
         self._session.close(limit)
 
-    def __enter__(self) -> Consumer:
+    def __enter__(self) -> Self:
         self._session.check()
         return self
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Executor
 from functools import partial
 from threading import Thread
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import attrs
 
@@ -26,6 +26,7 @@ from pykafka4.consumer.guard import Guard, Iteration, call
 from pykafka4.consumer.log_offsets import LogOffsets
 from pykafka4.consumer.lookups import Lookups
 from pykafka4.consumer.polling_session import PollingSession
+from pykafka4.consumer.reading.deserializing import Deserializing, OnPoison, Raising, Skipping
 from pykafka4.consumer.reading.forms import Form, ListForm, LoopForm
 from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.selection import Run, Selection
@@ -40,6 +41,9 @@ from pykafka4.net.living import Living
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
+
+if TYPE_CHECKING:
+    from pykafka4.consumer.poison import PoisonTopic
 
 __all__ = ["ConsumerSession"]
 
@@ -61,7 +65,7 @@ class Ends(Protocol):
         """Whether a poll without records returns instead of waiting: all ends are reached, or new partitions have none yet."""
 
 
-class Failed(Iterator[Record]):
+class Failed(Iterator[Record[Any, Any]]):
     """A list that a poll could not return: raises the error, once, and is empty then."""
 
     __slots__ = ("_error",)
@@ -87,7 +91,10 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         super().__init__()
         config = self.config
         self.reader = Reader(self.runtime.loop.now, self.signal.notify, self._reseek, config.client_id, config.max_decompressed_bytes)
-        self.records, self.one_by_one = ListForm(config.max_poll_records), LoopForm(config.max_poll_records)
+        self._poison_topic: PoisonTopic | None = None
+        self._on_poison: OnPoison = self._new_on_poison()
+        how = config.max_poll_records, self._new_deserializing()
+        self.records, self.one_by_one = ListForm(*how), LoopForm(*how)
         self.guard = self._new_guard()
         self.waits = self._new_waits()
         self.selection = Selection()
@@ -102,6 +109,19 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the consumer")
         self.runtime.attach(self)
         _sessions.add(self)
+
+    def _new_on_poison(self) -> OnPoison:
+        config = self.config
+        if config.poison_topic is None:
+            return Raising() if config.on_poison == "raise" else Skipping(config.client_id, self.runtime.loop.now)
+        from pykafka4.consumer.poison import PoisonTopic  # imported here: other consumers need no messages of producers
+
+        self._poison_topic = PoisonTopic(config.poison_topic, config, self.runtime)
+        return self._poison_topic
+
+    def _new_deserializing(self) -> Deserializing | None:
+        config = self.config
+        return Deserializing(config.key_deserializer, config.value_deserializer, self._on_poison) if config.deserializes else None
 
     def _new_guard(self) -> Guard:
         return Guard(self.reader, self.signal, self.check)
@@ -138,7 +158,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
 
     # ---------------------------------------------------------------- polling
 
-    def lists(self, iteration: Iteration) -> Iterator[Iterator[Record]]:
+    def lists(self, iteration: Iteration) -> Iterator[Iterator[Record[Any, Any]]]:
         """Lists for a `for` loop. A list ends early when there is an event of the group, or the consumer is closed.
 
         If a poll raises, so does the list: a generator that raises has ended, and an iterator that the application keeps must not.
@@ -146,7 +166,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         while True:
             yield self._next_list(iteration)
 
-    def _next_list(self, iteration: Iteration) -> Iterator[Record]:
+    def _next_list(self, iteration: Iteration) -> Iterator[Record[Any, Any]]:
         try:
             return self.poll(None, None, self.one_by_one, iteration)
         except BaseException as error:
@@ -456,11 +476,18 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             "buffered_bytes": waiting,
             "held_bytes": self.reader.held,
             "partitions": len(self.reader.claims),
+            "poison_records": self._on_poison.passed,
         }
 
     def _end_work(self, *, in_hand: bool) -> None:
         self._commit_for_run()
         at_once(self.assignment.release_all(self.runtime.loop.now() + self.left(), CLOSING, in_hand=in_hand))
+
+    def disconnect(self) -> None:
+        """See Attachment.disconnect."""
+        if self._poison_topic is not None:
+            self._poison_topic.close(self.left())
+        super().disconnect()
 
     def _interrupt(self) -> None:
         self.reader.interrupt()

@@ -28,6 +28,7 @@ __all__ = [
     "CorruptRecord",
     "DecodeError",
     "DeliveryFailed",
+    "DeserializationError",
     "ForkedClientError",
     "GroupError",
     "GroupNotEmpty",
@@ -212,6 +213,20 @@ class CorruptRecord(KafkaError):
     def __init__(self, topic: str, partition: int, offset: int, reason: str, next_offset: int | None = None) -> None:
         super().__init__(_place(topic, partition, offset, reason, next_offset))
         self.topic, self.partition, self.offset, self.next_offset, self.reason = topic, partition, offset, next_offset, reason
+
+
+class DeserializationError(KafkaError):
+    """A deserializer refused a record; `__cause__` is the exception that it raised, `part` is "key" or "value".
+
+    `record` is the record as fetched, with key and value as bytes; `topic`, `partition` and `offset` are the record's; `next_offset` is the
+    offset to `seek` to pass it.
+    """
+
+    def __init__(self, record: Any, part: str, reason: str) -> None:
+        where = record.topic, record.partition, record.offset
+        super().__init__(_place(*where, f"the {part} could not be deserialized: {reason}", record.offset + 1))
+        self.record, self.part, self.reason = record, part, reason
+        self.topic, self.partition, self.offset, self.next_offset = *where, record.offset + 1
 
 
 class ClosedError(KafkaError):

@@ -37,12 +37,17 @@ from pykafka4.options.policies import SETTINGS, RateLimit, TopicPolicy, check_le
 from pykafka4.options.proxy import Proxy, parse_proxy
 from pykafka4.options.resets import check_reset, parse_reset
 from pykafka4.options.security import SecurityConfig
-from pykafka4.options.serializers import parse_key_serializers, parse_value_serializers
+from pykafka4.options.serializers import (
+    parse_key_deserializers,
+    parse_key_serializers,
+    parse_value_deserializers,
+    parse_value_serializers,
+)
 from pykafka4.options.servers import parse_servers
 from pykafka4.other_clients.tables import option_hint
 from pykafka4.partitioners import DEFAULT, NAMED, PartitionFunction
 from pykafka4.serializers import NAMED as NAMED_SERIALIZERS
-from pykafka4.serializers import Serializers
+from pykafka4.serializers import NAMED_DESERIALIZERS, Deserializers, Serializers
 
 if TYPE_CHECKING:
     from pykafka4.assignors.interface import Assignor
@@ -65,6 +70,15 @@ def _acks(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, (str, int)) or value not in table:
         raise bad("acks", value, "must be 'all', 1 or 0")
     return table[value]
+
+
+DEAD_LETTER: Final = "dead-letter:"  # and a topic: a value of on_poison
+
+
+def _check_on_poison(_: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    is_topic = isinstance(value, str) and value.startswith(DEAD_LETTER) and value != DEAD_LETTER
+    if value not in ("raise", "skip") and not is_topic:
+        raise bad(attribute.name, value, f"must be 'raise', 'skip', or '{DEAD_LETTER}' and the name of a topic")
 
 
 # Those of `assignors.builtin`, which is not imported here: producers do not need it.
@@ -437,6 +451,21 @@ class ConsumerConfig(ClientConfig):
         "A batch whose decompressed size is larger is rejected. A `poll` ends at the record with which its records take as much memory.",
         low=1024,
     )
+    key_deserializer: Deserializers | None = parsed(
+        parse_key_deserializers,
+        ", ".join(NAMED_DESERIALIZERS),
+        "What makes objects of the bytes of keys: a name, a callable with topic and data, or a mapping of topic patterns to these. "
+        "Default: keys are bytes.",
+    )
+    value_deserializer: Deserializers | None = parsed(parse_value_deserializers, ", ".join(NAMED_DESERIALIZERS), "The same for values.")
+    on_poison: str = parsed(
+        plain,
+        f"raise, skip, {DEAD_LETTER}<topic>",
+        "What happens to a record that a deserializer refuses: `poll` raises DeserializationError until the application seeks past it; "
+        "it is left out, and counted; or it is sent to that topic, and left out once that is acknowledged.",
+        default="raise",
+        validator=_check_on_poison,
+    )
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -448,11 +477,23 @@ class ConsumerConfig(ClientConfig):
         if self.group_instance_id is not None and self.group_id is None:
             raise ConfigError(f"group_instance_id={self.group_instance_id!r} needs a group_id")
         self._check_protocol()
+        if self.on_poison != "raise" and not self.deserializes:
+            raise ConfigError(f"on_poison={self.on_poison!r} needs key_deserializer or value_deserializer: bytes are returned as they are")
         if self.fetch_max_bytes > self.receive_message_max_bytes:
             raise ConfigError(
                 f"fetch_max_bytes={self.fetch_max_bytes} is larger than receive_message_max_bytes={self.receive_message_max_bytes}: "
                 "responses of that size would be rejected; lower the former or raise the latter"
             )
+
+    @property
+    def deserializes(self) -> bool:
+        """Whether keys or values of records are not bytes."""
+        return self.key_deserializer is not None or self.value_deserializer is not None
+
+    @property
+    def poison_topic(self) -> str | None:
+        """The topic of dead letters, if on_poison names one."""
+        return self.on_poison.removeprefix(DEAD_LETTER) if self.on_poison.startswith(DEAD_LETTER) else None
 
     def _check_protocol(self) -> None:
         """Refuse options of the other group protocol."""

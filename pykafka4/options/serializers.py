@@ -1,4 +1,4 @@
-"""Reads the options `key_serializer` and `value_serializer`: a name, a callable, or a mapping from topic names and patterns to either.
+"""Reads the options that name serializers and deserializers: a name, a callable, or a mapping from topic names and patterns to either.
 
 Which entry of a mapping applies to a topic is the rule of `policies`.
 """
@@ -7,68 +7,114 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import attrs
 
 from pykafka4.errors import ConfigError, shown
 from pykafka4.options.policies import Matcher
-from pykafka4.serializers import NAMED, Serializer
+from pykafka4.serializers import NAMED, NAMED_DESERIALIZERS, Serializer
 
-__all__ = ["TopicSerializers", "parse_key_serializers", "parse_value_serializers", "serializer_finder"]
+__all__ = [
+    "Deserialize",
+    "TopicSerializers",
+    "deserializer_finder",
+    "parse_key_deserializers",
+    "parse_key_serializers",
+    "parse_value_deserializers",
+    "parse_value_serializers",
+    "serializer_finder",
+]
+
+Deserialize: TypeAlias = Callable[[str, bytes, Any], Any]  # with topic, data and record
 
 
 @attrs.frozen
 class TopicSerializers:
     """An option that is a mapping. It can be hashed, as a configuration is a key of the pool of `pykafka4.spark`."""
 
-    rows: tuple[tuple[str, str | Serializer], ...]
+    rows: tuple[tuple[str, str | Callable[..., Any]], ...]
+
+
+@attrs.frozen
+class Kind:
+    """Serializers, or deserializers."""
+
+    noun: str
+    named: Mapping[str, Callable[..., Any]]
+    arguments: str  # of a callable
+    most: int  # how many these are
+
+
+SERIALIZER: Final = Kind("serializer", NAMED, "topic and value, or only the value", 2)
+DESERIALIZER: Final = Kind("deserializer", NAMED_DESERIALIZERS, "topic and data, topic, data and headers, or only the data", 3)
 
 
 def parse_key_serializers(given: Any) -> Any:
     """The option `key_serializer`."""
-    return _parse("key_serializer", given)
+    return _parse("key_serializer", SERIALIZER, given)
 
 
 def parse_value_serializers(given: Any) -> Any:
     """The option `value_serializer`."""
-    return _parse("value_serializer", given)
+    return _parse("value_serializer", SERIALIZER, given)
 
 
-def _parse(option: str, given: object) -> str | Serializer | TopicSerializers | None:
+def parse_key_deserializers(given: Any) -> Any:
+    """The option `key_deserializer`."""
+    return _parse("key_deserializer", DESERIALIZER, given)
+
+
+def parse_value_deserializers(given: Any) -> Any:
+    """The option `value_deserializer`."""
+    return _parse("value_deserializer", DESERIALIZER, given)
+
+
+def _parse(option: str, kind: Kind, given: object) -> str | Callable[..., Any] | TopicSerializers | None:
     """`given`, if it is a value of `option`, with a mapping as TopicSerializers. Raises ConfigError naming both."""
     if given is None or isinstance(given, TopicSerializers):
         return given
     if not isinstance(given, Mapping):
-        return _parse_one(option, given)
+        return _parse_one(option, kind, given)
     for pattern in given:
         if not isinstance(pattern, str) or not pattern:
             raise ConfigError(f"{option}: {shown(pattern)} is no pattern of topic names, such as 'orders' or 'orders-*'")
-    return TopicSerializers(tuple((str.__str__(pattern), _parse_one(f"{option}[{pattern!r}]", one)) for pattern, one in given.items()))
+    return TopicSerializers(
+        tuple((str.__str__(pattern), _parse_one(f"{option}[{pattern!r}]", kind, one)) for pattern, one in given.items())
+    )
 
 
-def _parse_one(option: str, given: object) -> str | Serializer:
-    if isinstance(given, str) and given in NAMED:
+def _parse_one(option: str, kind: Kind, given: object) -> str | Callable[..., Any]:
+    if isinstance(given, str) and given in kind.named:
         return str.__str__(given)
     if callable(given):
-        if (needed := _needed(given)) > 2:
-            raise ConfigError(f"{option}={shown(given)}: needs {needed} arguments; a serializer gets topic and value, or only the value")
+        if (needed := _needed(given)) > kind.most:
+            raise ConfigError(f"{option}={shown(given)}: needs {needed} arguments; a {kind.noun} gets {kind.arguments}")
         return given
     raise ConfigError(
-        f"{option}={shown(given)}: must be one of {', '.join(NAMED)}, a callable with the arguments topic and value (or only the value), "
+        f"{option}={shown(given)}: must be one of {', '.join(kind.named)}, a callable with {kind.arguments}, "
         "or a mapping of topic patterns to these"
     )
 
 
 def serializer_finder(given: Any) -> Callable[[str], Serializer | None]:
     """What finds the serializer of a topic in an option's value. It finds None if there is none: then bytes and str are sent."""
+    return _finder(given, _serializer)
+
+
+def deserializer_finder(given: Any) -> Callable[[str], Deserialize | None]:
+    """What finds the deserializer of a topic in an option's value, a callable with topic, data and record; None if there is none."""
+    return _finder(given, _deserializer)
+
+
+def _finder(given: Any, called: Callable[[Any], Any]) -> Callable[[str], Any]:
     if isinstance(given, TopicSerializers):
-        return Matcher({pattern: _called(one) for pattern, one in given.rows})
-    serializer = None if given is None else _called(given)
-    return lambda topic: serializer
+        return Matcher({pattern: called(one) for pattern, one in given.rows})
+    found = None if given is None else called(given)
+    return lambda topic: found
 
 
-def _called(one: str | Serializer) -> Serializer:
+def _serializer(one: str | Callable[..., Any]) -> Serializer:
     if isinstance(one, str):
         return NAMED[one]
     if _needed(one) != 1:
@@ -77,12 +123,22 @@ def _called(one: str | Serializer) -> Serializer:
     return lambda topic, value: alone(value)
 
 
-def _needed(serializer: Callable[..., Any]) -> int:
-    """The number of positional arguments without a default; 2 if the interpreter does not know, or takes any number."""
+def _deserializer(one: str | Callable[..., Any]) -> Deserialize:
+    given: Any = NAMED_DESERIALIZERS[one] if isinstance(one, str) else one
+    needed = _needed(given, unknown=1)  # builtin classes, such as int, have no signature
+    if needed <= 1:
+        return lambda topic, data, record: given(data)
+    if needed == 2:
+        return lambda topic, data, record: given(topic, data)
+    return lambda topic, data, record: given(topic, data, record.headers)
+
+
+def _needed(serializer: Callable[..., Any], unknown: int = 2) -> int:
+    """The number of positional arguments without a default; 2 if it takes any number, `unknown` if the interpreter does not know it."""
     try:
         parameters = inspect.signature(serializer).parameters.values()
     except (TypeError, ValueError):
-        return 2
+        return unknown
     if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
         return 2
     return sum(

@@ -11,9 +11,18 @@ from typing import Any, TypeAlias, TypedDict
 
 from pykafka4.assignors.interface import Assignor
 from pykafka4.partitioners import PartitionFunction
-from pykafka4.serializers import Serializers
+from pykafka4.serializers import Deserializers, Serializers
 
-__all__ = ["ClientOptions", "ConsumerOptions", "ProducerOptions", "Secret", "SecurityOptions", "Servers", "ShareConsumerOptions"]
+__all__ = [
+    "BytesConsumerOptions",
+    "ClientOptions",
+    "ConsumerOptions",
+    "ProducerOptions",
+    "Secret",
+    "SecurityOptions",
+    "Servers",
+    "ShareConsumerOptions",
+]
 
 Servers: TypeAlias = str | Iterable[str | tuple[str, int]]
 Secret: TypeAlias = str | Callable[[], str] | None
@@ -101,8 +110,8 @@ class ProducerOptions(ClientOptions, total=False):
     on_rate_limit: str
 
 
-class ConsumerOptions(ClientOptions, total=False):
-    """Options of consumers."""
+class BytesConsumerOptions(ClientOptions, total=False):
+    """Options of consumers, without deserializers: keys and values are bytes."""
 
     group_id: str | None
     group_instance_id: str | None
@@ -126,6 +135,14 @@ class ConsumerOptions(ClientOptions, total=False):
     prefetch_bytes: int
     max_poll_records: int
     max_decompressed_bytes: int
+    on_poison: str
+
+
+class ConsumerOptions(BytesConsumerOptions, total=False):
+    """Options of consumers."""
+
+    key_deserializer: Deserializers | None
+    value_deserializer: Deserializers | None
 
 
 class ShareConsumerOptions(ClientOptions, total=False):

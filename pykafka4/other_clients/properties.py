@@ -142,10 +142,21 @@ def _partitioner(found: Translation, item: Property, option: str) -> Any:
 
 def _serializer(found: Translation, item: Property, option: str) -> Any:
     """Classes of Java's that have a name here. Others cannot be loaded; without a serializer, `send` takes bytes and str."""
+    return _named_class(found, item, option, "pass key_serializer or value_serializer a callable, or bytes to `send`")
+
+
+def _deserializer(found: Translation, item: Property, option: str) -> Any:
+    """The same for consumers; without a deserializer, records have bytes."""
+    if not item.text():
+        return None
+    return _named_class(found, item, option, "pass key_deserializer or value_deserializer a callable; without one, records have bytes")
+
+
+def _named_class(found: Translation, item: Property, option: str, instead: str) -> Any:
     value = _of_class(item.text())
     if value in _choices(found, option):
         return value
-    found.ignore(item, "classes of Java cannot be loaded: pass key_serializer or value_serializer a callable, or bytes to `send`")
+    found.ignore(item, f"classes of Java cannot be loaded: {instead}")
     return None
 
 
@@ -164,8 +175,10 @@ RULES: Final[dict[str, security.Rule]] = {  # by the name of the property, or el
     "auto_offset_reset": _reset,
     "compression_level": _level,
     "group_protocol": lambda found, item, option: item.text().lower(),
+    "key_deserializer": _deserializer,
     "key_serializer": _serializer,
     "partition_assignment_strategy": _assignors,
     "partitioner": _partitioner,
+    "value_deserializer": _deserializer,
     "value_serializer": _serializer,
 }

@@ -97,7 +97,6 @@ OPTIONS: Final[dict[str, str]] = {
             "retry_backoff_ms is the back-off of all requests",
         "fetch_queue_backoff_ms": "fetching goes on as soon as there is room in prefetch_bytes",
         "heartbeat_thread_close_timeout_ms": "pass `timeout` to close",
-        "key_deserializer value_deserializer": "there are no deserializers: keys and values of records are bytes",
         "metadata_cluster_check_enable": "a changed cluster id is always logged",
         "partitioner_availability_timeout_ms partitioner_rack_aware sticky_partitioning_linger_ms":
             "a record without a key goes to the partition whose batch is being filled; slow partitions get less",
@@ -195,8 +194,9 @@ JAVA_CLASSES: Final = _each({
     "UniformStickyPartitioner": "random",
     "RoundRobinPartitioner": "round_robin",
     "ByteArraySerializer ByteBufferSerializer BytesSerializer": "bytes",
-    "JsonSerializer KafkaJsonSerializer": "json",
-    "StringSerializer": "str",
+    "ByteArrayDeserializer ByteBufferDeserializer BytesDeserializer": "bytes",
+    "JsonSerializer KafkaJsonSerializer JsonDeserializer KafkaJsonDeserializer": "json",
+    "StringSerializer StringDeserializer": "str",
 })
 
 # Methods and fields by class, with Java's names in snake case: `method_hint` turns them. The first row is for all clients.

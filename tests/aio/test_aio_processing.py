@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pykafka4.aio.processing import TaskWork
-from pykafka4.consumer.processing.dead_letters import DeadLetters
+from pykafka4.consumer.dead_letters import DeadLetters
 from pykafka4.consumer.processing.limits import Limits
 from pykafka4.consumer.processing.plan import Plan, Retries, _order
 from pykafka4.records import TopicPartition

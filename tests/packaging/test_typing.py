@@ -27,13 +27,14 @@ HEAD = """\
 # pyright: strict
 from __future__ import annotations
 import pykafka4
-from pykafka4 import Client, ClientOptions, Consumer, Delivery, Producer, ProducerOptions, TopicPartition
+from pykafka4 import Client, ClientOptions, Consumer, ConsumerOptions, Delivery, Producer, ProducerOptions, TopicPartition
 KAFKA: ClientOptions = {"bootstrap_servers": "localhost:9092"}
 FAST: ProducerOptions = {"bootstrap_servers": ["localhost:9092"], "linger_ms": 0.5}
 client = Client(**KAFKA)
 producer = Producer(**KAFKA)
 consumer = Consumer(**KAFKA, group_id="g")
 from pykafka4 import aio
+from pykafka4.serializers import str_deserializer
 tasks = aio.Consumer(**KAFKA, group_id="g")
 """
 GOOD = """
@@ -74,6 +75,30 @@ with pykafka4.AdminClient(**KAFKA) as admin:
     admin.set_offsets("g", {("t", 0): 5})
     admin.set_offsets("g", {TopicPartition("t", 0): 5})
     admin.plan_offsets("g", to={TopicPartition("t", 0): 5})
+class Order:
+    def __init__(self, data: bytes) -> None:
+        self.total = len(data)
+def number(topic: str, data: bytes) -> float:
+    return float(data)
+for order in Consumer(**KAFKA, value_deserializer=Order):
+    bytes_as_ever: bytes | None = order.key
+    total: int = order.value.total if order.value else 0
+    raw: bytes | None = order.raw.value
+for both in Consumer(**KAFKA, key_deserializer=str_deserializer, value_deserializer=number).poll():
+    text: str | None = both.key
+    price: float | None = both.value
+named: Consumer[str, dict[str, int]] = Consumer(**KAFKA, key_deserializer="str", value_deserializer="json", on_poison="skip")
+counts: dict[str, int] | None = named.poll()[0].value
+def handle(record: pykafka4.Record[str, dict[str, int]]) -> None:
+    print((record.value or {})["a"])
+named.process(handle)
+for typed in named.streams({"t": 2}):
+    of_stream: str | None = next(typed).key
+full: ConsumerOptions = {"bootstrap_servers": "a:9092", "value_deserializer": {"t": Order, "*": "json"}}
+Consumer(**full).poll()
+async def awaited() -> None:
+    async for record in aio.Consumer(**KAFKA, value_deserializer=Order):
+        print(record.value.total if record.value else 0)
 records = consumer.poll(0.1, 5)
 print(records[0].key, pykafka4.__version__, producer.stats().acked, client.status())
 async def main() -> None:
@@ -89,7 +114,7 @@ async def main() -> None:
         await reads.commit({("t", 0): 5})
         await reads.close(timeout=1)
 """
-# (a line, a word of what each checker says about it)
+# (a line, a word of what each checker says about it). Consumers have overloads: of these, checkers do not say what is wrong with which.
 BAD = [
     ("from pykafka4 import Producr", "Producr"),
     ("pykafka4.Consumr()", "Consumr"),
@@ -105,13 +130,16 @@ BAD = [
     ("Producer(**KAFKA, linger_ms='5')", "linger_ms"),
     ("Producer(**KAFKA, acks=1.5)", "acks"),
     ("Producer(**KAFKA, group_id='g')", "group_id"),
-    ("Consumer(**KAFKA, batch_size=5)", "batch_size"),
-    ("Consumer(**KAFKA, enable_auto_commit='no')", "enable_auto_commit"),
+    ("Consumer(**KAFKA, batch_size=5)", "ption"),
+    ("Consumer(**KAFKA, enable_auto_commit='no')", "overload"),
     ("Client(**KAFKA, acks='all')", "acks"),
     ("Client(bootstrap_servers=5)", "bootstrap_servers"),
     ("A: ClientOptions = {'bootstrap_server': 'a:9092'}", "bootstrap_server"),
     ("B: ProducerOptions = {'linger_ms': '5'}", "float"),
     ("for record in consumer: record.value.decode()", "decode"),
+    ("Consumer(**KAFKA, value_deserializer=5)", "overload"),
+    ("Consumer(**KAFKA, value_deserializer=float).poll()[0].value.decode()", "decode"),
+    ("Consumer(**KAFKA, value_deserializer=float, on_poison=5)", "overload"),
     ("consumer.committed(('t', 0)).offset", "offset"),
     ("consumer.seek('t', 0)", "seek"),
     ("consumer.seek(('t', 0))", "seek"),
@@ -135,7 +163,7 @@ BAD = [
     ("for record in tasks: pass", "iter"),
     ("with tasks: pass", "enter"),
     ("tasks.seek('t', 0)", "seek"),
-    ("aio.Consumer(**KAFKA, batch_size=5)", "batch_size"),
+    ("aio.Consumer(**KAFKA, batch_size=5)", "ption"),
     ("aio.Producer(**KAFKA).transaction(consumer)", "Consumer"),
     ("producer.transaction(tasks)", "Consumer"),
 ]

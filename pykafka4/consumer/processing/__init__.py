@@ -9,7 +9,6 @@ Modules; each line imports only from lines below it:
     run_loop         the loop of handlers and streams: polls, pauses, commits, ends
     pauses           pauses partitions with too many records in hand
     safe             committable offsets: everything before them is finished
-    dead_letters     produces records that failed for good to another topic
     partition_turns  the order in which partitions get a free worker
     progress         finished and unfinished records of one partition
     limits           bounds of a run: records in hand, time-outs

@@ -13,6 +13,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from threading import Thread
+from typing import Any
 
 from pykafka4.core.subscription import Place
 from pykafka4.errors import KafkaError
@@ -81,7 +82,7 @@ class Allotment:
 
     # ---------------------------------------------------------------- threads that iterate
 
-    def next_record(self, stream: StreamState) -> Record:
+    def next_record(self, stream: StreamState) -> Record[Any, Any]:
         """The next record; the one before is finished. Raises StopIteration at the end, and the error that ended the streams."""
         me, begun = system.current_thread(), False
         try:

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from pykafka4.consumer.processing.dead_letters import DeadLetters, Sends
+from pykafka4.consumer.dead_letters import DeadLetters, Sends
 from pykafka4.consumer.processing.limits import Limits, at_least_one, seconds
 from pykafka4.errors import ConfigError, shown, with_article
 from pykafka4.misuse import check_count
@@ -25,8 +25,8 @@ LONGEST_BACKOFF: Final = 30.0  # seconds between two attempts
 MOST_WORKERS: Final = 1_000
 ELSEWHERE: Final = ("ProcessPoolExecutor", "InterpreterPoolExecutor")  # executors that pickle what they run
 
-Handler = Callable[[Record], object]
-Order = Callable[[Record], Hashable]  # records with the same result are handled in order
+Handler = Callable[[Record[Any, Any]], object]
+Order = Callable[[Record[Any, Any]], Hashable]  # records with the same result are handled in order
 
 
 class Stop(Protocol):
@@ -157,7 +157,8 @@ def _by_partition(record: Record) -> Hashable:
 
 def _by_key(record: Record) -> Hashable:
     """Records without a key have no order."""
-    return record.topic, record.partition, record.key, None if record.key is not None else record.offset
+    key = record.raw.key  # bytes: a deserialized key may have no hash
+    return record.topic, record.partition, key, None if key is not None else record.offset
 
 
 def _checked_key(by: Order, record: Record) -> Hashable:

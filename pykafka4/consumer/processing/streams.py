@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, overload
+from typing import Any, Final, Generic, Self, overload
 
 from pykafka4.client.runtime import warn_unclosed
 from pykafka4.consumer.processing.allotment import Allotment, StreamState
@@ -20,7 +20,7 @@ from pykafka4.errors import ConfigError, ForkedClientError, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import api_timeout, check_timeout, refuse_pickling
 from pykafka4.net import logs, system
-from pykafka4.records import TopicPartition
+from pykafka4.records import KeyT, TopicPartition, ValueT
 from pykafka4.wire.records.hot import Record
 
 __all__ = ["MOST_STREAMS", "Counts", "Stream", "Streams", "open_streams", "stream_counts"]
@@ -33,7 +33,7 @@ FORKED: Final = "these streams were opened in the parent process; create a Consu
 Counts = dict[str | None, int]
 
 
-class Stream:
+class Stream(Generic[KeyT, ValueT]):
     """The records of some partitions, for one thread: `for record in stream`. `Consumer.streams` makes it.
 
     A record is finished when the next one is asked for. So the current record of a loop that was left, by `break` or an exception, is not
@@ -42,7 +42,7 @@ class Stream:
 
     __slots__ = ("__weakref__", "_allotment", "_loop", "_state", "_streams")
 
-    def __init__(self, streams: Streams, state: StreamState, allotment: Allotment, loop: Any) -> None:
+    def __init__(self, streams: Streams[KeyT, ValueT], state: StreamState, allotment: Allotment, loop: Any) -> None:
         self._streams = streams  # so that it is not forgotten while a thread iterates
         self._state, self._allotment, self._loop = state, allotment, loop
 
@@ -56,11 +56,11 @@ class Stream:
         """The partitions that it reads now. A partition is on one stream at a time."""
         return set(self._state.queues)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Record[KeyT, ValueT]]:
         """The same stream: a second loop goes on where the first was left, and the record that was current there is finished."""
         return self
 
-    def __next__(self) -> Record:
+    def __next__(self) -> Record[KeyT, ValueT]:
         """The next record; waits for it. The record before is finished.
 
         Raises StopIteration when the streams have ended, KafkaError if another thread reads this stream, and what ended the streams.
@@ -77,7 +77,7 @@ class Stream:
         """The current record is not finished: it is returned again, by the next loop. From then on another thread may read this stream."""
         self._allotment.leave(self._state)
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -90,7 +90,7 @@ class Stream:
         return refuse_pickling("Stream")
 
 
-class Streams(Sequence[Stream]):
+class Streams(Sequence[Stream[KeyT, ValueT]]):
     """The streams of a consumer, each for one thread: a sequence of `Stream`. Leaving a `with` block closes them.
 
     While they are open they use the consumer: other threads may call its `close`, `wakeup`, `assignment`, `committed`, `stats` and
@@ -104,18 +104,18 @@ class Streams(Sequence[Stream]):
         self._finalizer.atexit = False
 
     @overload
-    def __getitem__(self, at: int) -> Stream: ...
+    def __getitem__(self, at: int) -> Stream[KeyT, ValueT]: ...
 
     @overload
-    def __getitem__(self, at: slice) -> list[Stream]: ...
+    def __getitem__(self, at: slice) -> list[Stream[KeyT, ValueT]]: ...
 
-    def __getitem__(self, at: int | slice) -> Stream | list[Stream]:
+    def __getitem__(self, at: int | slice) -> Stream[KeyT, ValueT] | list[Stream[KeyT, ValueT]]:
         return self._streams[at]
 
     def __len__(self) -> int:
         return len(self._streams)
 
-    def of(self, topic: str) -> list[Stream]:
+    def of(self, topic: str) -> list[Stream[KeyT, ValueT]]:
         """The streams of one topic, of a mapping."""
         return [stream for stream in self._streams if stream.topic == topic]
 
@@ -158,7 +158,7 @@ class Streams(Sequence[Stream]):
         if not self._dispatcher.wait_for_end(drain + 10.0 if limit is None else limit):
             log.warning("%s: the streams have not ended within %g s; they end in the background", self._dispatcher.limits.where, drain)
 
-    def __enter__(self) -> Streams:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -195,7 +195,7 @@ def stream_counts(topics: object, count: object) -> tuple[Counts, Any]:
     return {None: at_least_one(count, "count", MOST_STREAMS)}, topics
 
 
-def open_streams(consumer: Consumes, counts: Counts, limits: Limits, session: Any, subscribe: Callable[[], object]) -> Streams:
+def open_streams(consumer: Consumes, counts: Counts, limits: Limits, session: Any, subscribe: Callable[[], object]) -> Streams[Any, Any]:
     """See Consumer.streams. `session` is the consumer's; `subscribe()` subscribes it."""
     states = [
         StreamState(topic, f"stream {n}" if topic is None else f"stream {n} of {topic}")

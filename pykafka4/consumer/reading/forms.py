@@ -7,10 +7,11 @@ all forms have them in common.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pykafka4.consumer.arguments import check_limit
 from pykafka4.consumer.reading.cursors import IN_LOOP, HandedOut
+from pykafka4.consumer.reading.deserializing import Added, Deserializing, Halted
 from pykafka4.core.subscription import Claim, Place
 from pykafka4.wire.records.hot import Chunk, Record, RecordIterator
 
@@ -18,8 +19,6 @@ __all__ = ["Added", "Form", "ListForm", "LoopForm"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-
-Added = tuple[int, int, int]  # of some records of a partition: first offset, last offset, leader epoch of the last
 
 
 class Form(Protocol[T_co]):
@@ -50,7 +49,7 @@ class Form(Protocol[T_co]):
         """Collect the next records of `chunk` until these take `room` bytes (`chunk.decoded`); None if there is none.
 
         Raises an error of the chunk (CorruptRecord, RecordTooLarge, ConfigError) only if it has collected nothing in this call: an error
-        behind records is raised by the next call.
+        behind records is raised by the next call. Raises Halted before a record that a deserializer refuses.
         """
 
     def finish(self, places: Mapping[Claim, Place]) -> tuple[T_co, HandedOut]:
@@ -68,9 +67,9 @@ class _Records(Form[T_co]):
 
     call = "poll"
 
-    def __init__(self, default_limit: int) -> None:
-        self._records: list[Record] = []
-        self._limit, self._default_limit = 0, default_limit
+    def __init__(self, default_limit: int, deserializing: Deserializing | None = None) -> None:
+        self._records: list[Record[Any, Any]] = []
+        self._limit, self._default_limit, self._deserializing = 0, default_limit, deserializing
 
     def limit(self, most: int | None) -> int:
         return check_limit(most, self._default_limit)
@@ -89,29 +88,35 @@ class _Records(Form[T_co]):
         records = self._records
         before = len(records)
         chunk.decode(records, self._limit - before, room)
+        if self._deserializing is not None and (halt := self._deserializing.convert(records, before)) is not None:
+            raise Halted(halt, self._added(before))
+        return self._added(before)
+
+    def _added(self, before: int) -> Added | None:
+        records = self._records
         if len(records) == before:
             return None
         last = records[-1]
         return records[before].offset, last.offset, last.leader_epoch
 
 
-class ListForm(_Records[list[Record]]):
+class ListForm(_Records[list[Record[Any, Any]]]):
     """The list of `poll`."""
 
-    def finish(self, places: Mapping[Claim, Place]) -> tuple[list[Record], HandedOut]:
+    def finish(self, places: Mapping[Claim, Place]) -> tuple[list[Record[Any, Any]], HandedOut]:
         records, self._records = self._records, []  # the application's from now on
         return records, HandedOut(places)
 
-    def go_on(self, handed: HandedOut, limit: int) -> tuple[list[Record], HandedOut] | None:
+    def go_on(self, handed: HandedOut, limit: int) -> tuple[list[Record[Any, Any]], HandedOut] | None:
         rest = _rest_of(handed)
         rest.given = min(limit, len(rest.records))
         return rest.records[:limit], HandedOut(handed.places, rest)
 
-    def nothing(self) -> list[Record]:
+    def nothing(self) -> list[Record[Any, Any]]:
         return []
 
 
-class LoopForm(_Records[Iterator[Record]]):
+class LoopForm(_Records[Iterator[Record[Any, Any]]]):
     """An iterator over a list, for a `for` loop, which has one current record. The loop's next call returns records that it leaves."""
 
     def finish(self, places: Mapping[Claim, Place]) -> tuple[RecordIterator, HandedOut]:
@@ -122,7 +127,7 @@ class LoopForm(_Records[Iterator[Record]]):
         rest = _rest_of(handed)
         return rest, HandedOut(handed.places, rest, IN_LOOP)
 
-    def nothing(self) -> Iterator[Record]:
+    def nothing(self) -> Iterator[Record[Any, Any]]:
         return iter(())
 
 

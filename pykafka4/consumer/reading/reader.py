@@ -15,16 +15,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import wraps
 from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
+from pykafka4.consumer.reading.arrivals import Arrivals
 from pykafka4.consumer.reading.column_forms import ColumnForms
-from pykafka4.consumer.reading.cursors import IN_LOOP, Cursors, HandedOut
+from pykafka4.consumer.reading.cursors import IN_LOOP, HandedOut
 from pykafka4.consumer.reading.delivered import DeliveredOffsets
+from pykafka4.consumer.reading.deserializing import AwaitedLetters, Halted
 from pykafka4.consumer.reading.fetch_buffer import FetchBuffer
 from pykafka4.consumer.reading.forms import Form
-from pykafka4.consumer.reading.notices import Notices, subject_of
+from pykafka4.consumer.reading.steps import step
 from pykafka4.core import INFINITY
 from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Move, Place, Since, Start, Subscribed, Trouble, Truncated
 from pykafka4.errors import ConfigError, CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
@@ -38,27 +39,9 @@ log = get_log("pykafka4.consumer")
 
 T = TypeVar("T")
 NO_ENDS: Mapping[TopicPartition, int] = MappingProxyType({})
-Step = TypeVar("Step", bound=Callable[..., Any])
 
 
-def _step(method: Step) -> Step:
-    """A step: `changing` is set until it returns, or raises a KafkaError, which it expects. After any other exception it stays set."""
-
-    @wraps(method)
-    def run(self: Reader, *args: Any) -> Any:
-        before, self.changing = self.changing, True
-        try:
-            result = method(self, *args)
-        except KafkaError:
-            self.changing = before
-            raise
-        self.changing = before
-        return result
-
-    return cast(Step, run)
-
-
-class Reader(Cursors):
+class Reader(Arrivals):
     """Takes chunks, returns records, and knows which ones are finished."""
 
     def __init__(
@@ -73,20 +56,14 @@ class Reader(Cursors):
 
         A poll ends when the records that it returns take `max_bytes` of memory.
         """
-        super().__init__(clock)
-        self._notify, self._reseek, self._client_id, self._max_bytes = notify, reseek, client_id, max_bytes
-        # written by the loop
-        self.arrivals: deque[Any] = deque()
-        self.resume_at: float = INFINITY
-        self.loop_wanted = False  # the next poll has to wake the loop
-        self._urgent = False  # an event waits: a `for` loop has to handle it before its next record
+        super().__init__(clock, notify)
+        self._reseek, self._client_id, self._max_bytes = reseek, client_id, max_bytes
         # used by the application's thread only
         self.changing = False  # during a step, and after one that was left in the middle
         self.paused: set[TopicPartition] = set()
         self._withheld: set[TopicPartition] = set()  # their topics are no longer subscribed, but they are not revoked yet
         self.delivered = DeliveredOffsets()
         self.events: deque[Assigned | Ended] = deque()
-        self.notices = Notices(clock)
         self.fatal: KafkaError | None = None
         self.columns = ColumnForms()
         self._buffer = FetchBuffer()
@@ -104,35 +81,6 @@ class Reader(Cursors):
     def held(self) -> int:
         """Bytes of columns that the application still has."""
         return self.columns.held_bytes
-
-    def put(self, item: object) -> None:
-        """Pass a chunk or event on, in order; `news` wakes the poll, and an event ends the list of a `for` loop early."""
-        self.arrivals.append(item)
-        if item.__class__ is not Chunk and item.__class__ is not Located:
-            self.interrupt()
-
-    def tell_denied(self, error: KafkaError) -> None:
-        """Have `poll` raise that a right is missing, unless the same waits to be raised."""
-        waiting = {subject_of(item.error) for item in tuple(self.arrivals) if item.__class__ is Trouble and item.claim is None}
-        if subject_of(error) not in waiting | self.notices.subjects():
-            self.put(Trouble(None, error, Lasting.ONCE))
-
-    def tell_refused(self, error: KafkaError) -> None:
-        """Have `poll` raise that a broker refuses this client, unless another error of the whole consumer waits to be raised."""
-        if not self.notices and not any(item.__class__ is Trouble and item.claim is None for item in tuple(self.arrivals)):
-            self.put(Trouble(None, error, Lasting.ONCE))
-            self.news()
-
-    def interrupt(self) -> None:
-        """Have a `for` loop request its next list before its next record. May be called on any thread."""
-        self._urgent = True  # before reading the iterator: `_taken` sets that first and reads this afterwards
-        if (iterator := self.taken.iterator) is not None:
-            iterator.stopped = True
-
-    def news(self) -> None:
-        """Wake the thread that polls, if it waits and something has arrived."""
-        if self.arrivals:
-            self._notify()
 
     # ---------------------------------------------------------------- polling
 
@@ -173,7 +121,7 @@ class Reader(Cursors):
         """Whether something arrived that a poll may take, also if another call has drained it, or if `resume` has brought it back."""
         return bool(self.arrivals) or self._buffer.first is not None
 
-    @_step
+    @step
     def drain(self) -> None:
         """Move arrived data to the buffer and events to `events`; data of ended claims is dropped."""
         self._urgent = False  # first: an event from here on sets it again
@@ -233,6 +181,7 @@ class Reader(Cursors):
         """Have the form collect records of `chunk`; returns whether to continue with the next."""
         claim: Claim = chunk.serial
         epoch = places[claim][1] if claim in places else claim.epoch
+        halted: Halted | None = None
         try:
             added = form.add(chunk, self._room)
         except (CorruptRecord, RecordTooLarge, ConfigError) as error:
@@ -244,6 +193,10 @@ class Reader(Cursors):
             else:
                 self._buffer.block(claim, Trouble(claim, error.again()))
             raise
+        except Halted as stop:
+            halted = stop
+        if halted is not None:  # behind the block: it is no context of the error
+            return self._halt(chunk, halted, form, places, epoch)
         if added is not None:
             first, last, epoch = added
             self.delivered.add(claim.tp, first, last)
@@ -254,6 +207,30 @@ class Reader(Cursors):
         places[claim] = (chunk.position, epoch)
         self._room -= chunk.decoded
         return self._room > 0 and not form.full  # a chunk that stopped before a corrupt batch raises at the next call
+
+    def _halt(self, chunk: Chunk, halted: Halted, form: Form[Any], places: dict[Claim, Place], epoch: int) -> bool:
+        """Read no further in the partition of `chunk`, whose next record was refused; returns whether to continue with another one."""
+        claim, halt = chunk.serial, halted.halt
+        if halted.added is not None:
+            first, last, epoch = halted.added
+            self.delivered.add(claim.tp, first, last)
+        places[claim] = (halt.offset, epoch)
+        if halt.error is not None:
+            self._buffer.block(claim, Trouble(claim, halt.error))
+            if len(form):
+                return False
+            raise halt.error.again()
+        letters = AwaitedLetters(claim, halt.offset, halt.deliveries)
+        self._buffer.block(claim, letters)
+        self._buffer.set_aside((claim,))
+        letters.watch(self._settle)
+        self._room -= chunk.decoded
+        return self._room > 0 and not form.full
+
+    def _settle(self, letters: AwaitedLetters) -> None:
+        """Dead letters have their outcomes. On any thread."""
+        self.put(letters)
+        self._notify()
 
     def next_offset(self, tp: TopicPartition) -> int | None:
         """The offset of the next record of `tp`; None until it is known. Raises the error that prevents that."""
@@ -267,7 +244,7 @@ class Reader(Cursors):
 
     # ---------------------------------------------------------------- partitions
 
-    @_step
+    @step
     def adopt(self, claims: Iterable[Claim]) -> None:
         """Read these from now on, instead of claims of another assignment. If the call is repeated, seeks made meanwhile remain."""
         for claim in claims:
@@ -286,7 +263,7 @@ class Reader(Cursors):
     def _may_read(self, claim: Claim) -> bool:
         return claim.tp not in self.paused and claim.tp not in self._withheld
 
-    @_step
+    @step
     def release(self, claims: Collection[Claim]) -> None:
         """Stop reading these; nothing of them is committed from now on."""
         current = self.current(claims)
@@ -299,7 +276,7 @@ class Reader(Cursors):
             claim.live = False
             del self.claims[claim.tp]
 
-    @_step
+    @step
     def refuse(self, claims: Collection[Claim]) -> None:
         """These ended before they were adopted: drop their data, also what still arrives."""
         self.purge(claims)
@@ -311,13 +288,13 @@ class Reader(Cursors):
         found = [(claim, self.claims.get(claim.tp)) for claim in claims]
         return [now for claim, now in found if now is not None and now.origin is claim.origin]
 
-    @_step
+    @step
     def stop_delivering(self, claims: Collection[Claim]) -> None:
         """Return no more records of these, which the loop has ceased to fetch. What was returned can still be committed."""
         self._reach_start(claims)
         self.purge(claims)
 
-    @_step
+    @step
     def begin(self, tps: Iterable[TopicPartition]) -> None:
         """The offsets that were found for these are their positions from now on, which `commit` commits, and not from the next poll on."""
         self._reach_start([self.claims[tp] for tp in tps if tp in self.claims])
@@ -332,7 +309,7 @@ class Reader(Cursors):
             if first.__class__ is Located:
                 self._reach(first)
 
-    @_step
+    @step
     def purge(self, claims: Iterable[Claim]) -> None:
         """Drop buffered data of `claims`, also from the rest of a loop's list; the iterator continues over the others."""
         gone = tuple(claims)
@@ -352,7 +329,7 @@ class Reader(Cursors):
         """Continue at `start`: buffered records are dropped, and records before an offset count as finished."""
         self.seek_each({tp: start})
 
-    @_step
+    @step
     def seek_each(self, starts: Mapping[TopicPartition, Start | Since | int]) -> None:
         """The same for several partitions, each with its own start; the loop gets one call."""
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()]
@@ -360,7 +337,7 @@ class Reader(Cursors):
             claim.followed = claim.recreated  # the application knows where to read
         self._seek(moves, self._positions([before for before, _, _ in moves]))
 
-    @_step
+    @step
     def read_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> None:
         """The same, each with a start and the offset at which reading ends."""
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, (start, _) in spans.items()]
@@ -368,12 +345,12 @@ class Reader(Cursors):
             claim.followed, claim.until = claim.recreated, spans[claim.tp][1]
         self._seek(moves, self._positions([before for before, _, _ in moves]))
 
-    @_step
+    @step
     def bound_each(self, ends: Mapping[TopicPartition, int]) -> None:
         """Read on, each up to its end (UNBOUNDED: without). What is buffered is fetched again: an end holds for all data of a claim."""
         self._fetch_again([self.claims[tp] for tp in ends], ends)
 
-    @_step
+    @step
     def rewind_each(self, places: Mapping[TopicPartition, Place]) -> None:
         """Read again from these: the application drops the records that polls returned. Unlike a seek, it chooses no other beginning."""
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(*place), place[0]) for tp, place in places.items()]
@@ -383,7 +360,7 @@ class Reader(Cursors):
         self._jump(moves)
         self.delivered.forget()
 
-    @_step
+    @step
     def go_back(self, places: Mapping[TopicPartition, Place]) -> None:
         """Read again from these, where reading stands elsewhere: returned records behind them are not finished."""
         positions = self._positions([self.claims[tp] for tp in places if tp in self.claims])
@@ -435,7 +412,7 @@ class Reader(Cursors):
         if moves:
             self._move(moves, {}, {old: new for old, new, _ in moves})
 
-    @_step
+    @step
     def pause(self, *tps: TopicPartition) -> None:
         """Return no records of these until `resume`. Those in the list of a loop are fetched again then."""
         self.paused.update(tps)
@@ -445,7 +422,7 @@ class Reader(Cursors):
         self._fetch_again(self.handed.left([self.claims[tp] for tp in tps]))
         self._buffer.set_aside([self.claims[tp] for tp in tps])
 
-    @_step
+    @step
     def resume(self, *tps: TopicPartition) -> None:
         """Return records of these again."""
         self.paused.difference_update(tps)
@@ -454,7 +431,7 @@ class Reader(Cursors):
     def _bring_back(self, tps: Iterable[TopicPartition]) -> None:
         self._buffer.bring_back([claim for tp in tps if (claim := self.claims.get(tp)) is not None and self._may_read(claim)])
 
-    @_step
+    @step
     def withhold(self, tps: Collection[TopicPartition]) -> None:
         """Return no records of these, whose topics are no longer subscribed, until they are revoked or a later call leaves them out.
 
@@ -465,7 +442,7 @@ class Reader(Cursors):
         self._set_aside(tps)
         self._bring_back(again)
 
-    @_step
+    @step
     def relieve(self) -> None:
         """If data of paused partitions fills all the room, drop it, so that the others continue."""
         if self.resume_at == INFINITY:
@@ -485,6 +462,12 @@ class Reader(Cursors):
             self._buffer.append(claim, item, aside=waits or not self._may_read(claim))
         else:
             self._buffer.let_go(claim, item)
+
+    def _arrive_letters(self, letters: AwaitedLetters) -> None:
+        """Their records are fetched and judged again."""
+        claim = letters.claim
+        if self.claims.get(claim.tp) is claim and self._buffer.first_of(claim) is letters:
+            self._fetch_again((claim,))
 
     def _arrive_trouble(self, trouble: Trouble) -> None:
         if trouble.claim is not None:
@@ -527,6 +510,11 @@ class Reader(Cursors):
         claim.position, claim.epoch = located.offset, located.epoch
         claim.followed = located.recreated  # last: until here its places may be of the former topic
         self._buffer.pop(claim)
+
+    def _take_letters(self, letters: AwaitedLetters, form: Form[Any], places: dict[Claim, Place]) -> bool:
+        """`resume` has put its claim back into the queue."""
+        self._buffer.set_aside((letters.claim,))
+        return True
 
     def _take_trouble(self, trouble: Trouble, form: Form[Any], places: dict[Claim, Place]) -> bool:
         if len(form):
@@ -571,6 +559,7 @@ ARRIVE: Mapping[type, Callable[[Reader, Any], None]] = {
     Chunk: Reader._arrive,
     Located: Reader._arrive,
     Truncated: Reader._arrive,
+    AwaitedLetters: Reader._arrive_letters,
     Trouble: Reader._arrive_trouble,
     Assigned: Reader._arrive_event,
     Ended: Reader._arrive_event,
@@ -578,6 +567,7 @@ ARRIVE: Mapping[type, Callable[[Reader, Any], None]] = {
 }
 TAKE: Mapping[type, Callable[[Reader, Any, Form[Any], dict[Claim, Place]], bool]] = {
     Chunk: Reader._take_chunk,
+    AwaitedLetters: Reader._take_letters,
     Located: Reader._take_located,
     Trouble: Reader._take_trouble,
     Truncated: Reader._take_truncated,

@@ -8,14 +8,14 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, final
 
 import attrs
 
 from pykafka4.errors import ConfigError, CorruptRecord, DecodeError, RecordTooLarge
 from pykafka4.gil.flag import give_way
 from pykafka4.other_clients.tables import method_hint
-from pykafka4.records import Headers
+from pykafka4.records import Headers, KeyT, ValueT
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.records.decoder import Message, RecordBatch, open_batch, read_header, read_messages, read_records
 from pykafka4.wire.records.layout import (
@@ -37,22 +37,51 @@ from pykafka4.wire.records.layout import (
 __all__ = ["Chunk", "Record", "RecordIterator"]
 
 
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class RawSlot:
+    """A slot of records that is no field: a field would be shown and compared."""
+
+    __slots__ = ("_raw",)
+
+
 @final
 @attrs.frozen
-class Record:
-    """A record as consumed."""
+class Record(RawSlot, Generic[KeyT, ValueT]):
+    """A record as consumed. Without deserializers KeyT and ValueT are bytes."""
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int = -1
     timestamp_type: str = "CREATE_TIME"
-    key: bytes | None = None
-    value: bytes | None = None
+    key: KeyT | None = None
+    value: ValueT | None = None
     headers: Headers = ()
     leader_epoch: int = -1
 
+    @property
+    def raw(self) -> Record[bytes, bytes]:
+        """The record with key and value as bytes: itself, or what it was deserialized from."""
+        raw: Record[bytes, bytes]
+        try:
+            raw = object.__getattribute__(self, "_raw")
+        except AttributeError:
+            raw = cast("Record[bytes, bytes]", self)
+        return raw
+
+    def deserialized(self, key: A | None, value: B | None) -> Record[A, B]:
+        """This record with these objects as key and value; `raw` remains the record with the bytes."""
+        r: Any = self
+        made = Record(r.topic, r.partition, r.offset, r.timestamp_ms, r.timestamp_type, key, value, r.headers, r.leader_epoch)
+        object.__setattr__(made, "_raw", self.raw)
+        return made
+
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.raw is not self:
+            return self.raw.deserialized, (self.key, self.value)
         return Record, tuple(getattr(self, a.name) for a in attrs.fields(Record))
 
     if not TYPE_CHECKING:  # a type checker would accept every name

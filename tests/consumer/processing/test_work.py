@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pykafka4.consumer.processing.dead_letters import DeadLetters
+from pykafka4.consumer.dead_letters import DeadLetters
 from pykafka4.consumer.processing.plan import Retries
 from pykafka4.consumer.processing.work import Processed, Work
 from pykafka4.errors import KafkaError

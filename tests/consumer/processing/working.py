@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from pykafka4.consumer.processing.dead_letters import DeadLetters
+from pykafka4.consumer.dead_letters import DeadLetters
 from pykafka4.consumer.processing.limits import Limits
 from pykafka4.consumer.processing.plan import Plan, Retries, _order
 from pykafka4.consumer.processing.work import Work

@@ -4,7 +4,10 @@
    records then cost nothing per collection. T_OBJECT_EX members let CPython specialise `record.value` to a slot load.
 
    Headers stay encoded until they are asked for: as objects they can take 40 times their bytes, which would pass every bound
-   on what is unpacked, and most applications read them of few records. Their lengths are checked when the record is made. */
+   on what is unpacked, and most applications read them of few records. Their lengths are checked when the record is made.
+
+   A deserialized record has objects of the application as key and value. In place of headers it refers to its raw record, which has
+   the bytes and the headers, so that records have no further field. An object that refers to its own record is never freed. */
 #pragma once
 #include <Python.h>
 #include <structmember.h>
@@ -78,8 +81,15 @@ static PyObject *headers_build(const char *p, const char *end, int64_t count) {
     return all;
 }
 
+/* The record as fetched: `r` itself, or the one that `r` was deserialized from. Borrowed. */
+static inline Record *record_raw(Record *r) {
+    PyObject *headers = r->field[RECORD_HEADERS];
+    return Py_TYPE(headers) == &RecordType ? (Record *)headers : r;
+}
+
 /* The headers of `r` as objects, borrowed; made on the first call. */
 static PyObject *record_headers(Record *r) {
+    r = record_raw(r);
     PyObject *kept = r->field[RECORD_HEADERS];
     if (Py_TYPE(kept) != &EncodedHeadersType) return kept;
     EncodedHeaders *h = (EncodedHeaders *)kept;
@@ -99,6 +109,10 @@ static PyObject *record_get_headers(PyObject *self, void *unused) {
     PyObject *headers = record_headers((Record *)self);
     Py_XINCREF(headers);
     return headers;
+}
+
+static PyObject *record_get_raw(PyObject *self, void *unused) {
+    return Py_NewRef((PyObject *)record_raw((Record *)self));
 }
 
 static void record_dealloc(PyObject *self) {
@@ -137,11 +151,11 @@ static inline PyObject *record_make(PyObject *topic, PyObject *partition, PyObje
 }
 
 static PyObject *record_tuple(PyObject *self) {
-    if (!record_headers((Record *)self)) return NULL;
-    PyObject *t = PyTuple_New(RECORD_FIELDS);
+    PyObject *headers = record_headers((Record *)self);
+    PyObject *t = headers ? PyTuple_New(RECORD_FIELDS) : NULL;
     if (!t) return NULL;
     for (int i = 0; i < RECORD_FIELDS; i++) {
-        PyObject *o = ((Record *)self)->field[i];
+        PyObject *o = i == RECORD_HEADERS ? headers : ((Record *)self)->field[i];
         Py_INCREF(o);
         PyTuple_SET_ITEM(t, i, o);
     }
@@ -170,11 +184,11 @@ static PyObject *record_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 }
 
 static PyObject *record_repr(PyObject *self) {
-    PyObject **f = ((Record *)self)->field;
-    if (!record_headers((Record *)self)) return NULL;
+    PyObject **f = ((Record *)self)->field, *headers = record_headers((Record *)self);
+    if (!headers) return NULL;
     return PyUnicode_FromFormat("Record(topic=%R, partition=%R, offset=%R, timestamp_ms=%R, timestamp_type=%R, key=%R, value=%R, headers=%R, "
                                 "leader_epoch=%R)",
-                                f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8]);
+                                f[0], f[1], f[2], f[3], f[4], f[5], f[6], headers, f[8]);
 }
 
 static PyObject *record_compare(PyObject *a, PyObject *b, int op) {
@@ -192,7 +206,17 @@ static Py_hash_t record_hash(PyObject *self) {
     return hash;
 }
 
+static PyObject *record_deserialized(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    if (count != 2) return PyErr_Format(PyExc_TypeError, "deserialized takes a key and a value");
+    Record *raw = record_raw((Record *)self);
+    PyObject **f = raw->field;
+    PyObject *offset = Py_NewRef(f[2]), *key = Py_NewRef(args[0]), *value = Py_NewRef(args[1]);
+    return record_make(f[0], f[1], offset, f[3], f[4], key, value, Py_NewRef((PyObject *)raw), f[8]);
+}
+
 static PyObject *record_reduce(PyObject *self, PyObject *unused) {
+    Record *r = (Record *)self, *raw = record_raw(r);
+    if (raw != r) return Py_BuildValue("(N(OO))", PyObject_GetAttrString((PyObject *)raw, "deserialized"), r->field[5], r->field[6]);
     PyObject *t = record_tuple(self);
     return t ? Py_BuildValue("(ON)", (PyObject *)Py_TYPE(self), t) : NULL;
 }
@@ -200,10 +224,14 @@ static PyObject *record_reduce(PyObject *self, PyObject *unused) {
 static PyMemberDef record_members[RECORD_FIELDS]; /* all but the headers */
 static PyGetSetDef record_getset[] = {
     {"headers", record_get_headers, NULL, "The headers, in their order: (name, value) pairs.", NULL},
+    {"raw", record_get_raw, NULL, "The record with key and value as bytes: itself, or what it was deserialized from.", NULL},
     {NULL},
 };
 static PyMethodDef record_methods[] = {
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "Record[K, V], for annotations."},
     {"__reduce__", record_reduce, METH_NOARGS, "Pickle as the constructor's arguments."},
+    {"deserialized", (PyCFunction)(void (*)(void))record_deserialized, METH_FASTCALL,
+     "deserialized(key, value): this record with these objects as key and value; `raw` remains the record with the bytes."},
     {NULL},
 };
 /* The name is that of the module that exports it, so that pickles go between the compiled and the plain core. */

@@ -1,4 +1,4 @@
-"""Dead letters. Rule: a dead letter is the record as it was, and headers that say where it comes from and why it is there."""
+"""Sends dead letters. Rule: a dead letter is the record as it was fetched, and headers that say where it comes from and why it is there."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ class DeadLetters:
         self._topic, self._producer, self._group = check_topic(topic), producer, group
 
     def send(self, record: Record, attempts: int, error: BaseException) -> Delivery:
-        """Send `record`, whose handler raised `error` in the last of its `attempts`. May wait for room, and raise what `send` raises."""
+        """Send `record`, whose handler or deserializer raised `error` in the last of its `attempts`.
+
+        May wait for room, and raise what `send` raises.
+        """
         why: list[tuple[str, bytes | str | None]] = [
             ("dead_letter.topic", record.topic),
             ("dead_letter.partition", str(record.partition)),
@@ -51,7 +54,8 @@ class DeadLetters:
             ("dead_letter.exception", f"{type(error).__module__}.{type(error).__qualname__}"),
             ("dead_letter.message", _text(error)),
         ]
-        return self._producer.send(self._topic, record.value, key=record.key, headers=[*record.headers, *why])
+        raw = record.raw  # without what a deserializer made of it
+        return self._producer.send(self._topic, raw.value, key=raw.key, headers=[*record.headers, *why])
 
 
 def _text(error: BaseException) -> str:

@@ -1,0 +1,77 @@
+"""Sends records that a deserializer refuses to a topic. Invariant: a record is passed when its dead letter is acknowledged, not before."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from pykafka4.client.client import Client
+from pykafka4.client.runtime import Runtime
+from pykafka4.consumer.dead_letters import DeadLetters
+from pykafka4.errors import BufferFull, DeserializationError, KafkaError
+from pykafka4.options.config import ClientConfig, ConsumerConfig
+from pykafka4.producer.session import ProducerSession
+from pykafka4.wire.records.hot import Delivery
+
+__all__ = ["PoisonTopic"]
+
+Position = tuple[str, int, int]  # topic, partition, offset
+
+MIB: Final = 1 << 20
+MOST_SENT: Final = 10_000  # dead letters with an outcome whose records are not passed
+LIMITS: Final = {"buffer_memory": 256 * MIB, "max_partition_bytes": 256 * MIB, "max_request_size": 128 * MIB}  # brokers refuse earlier
+
+
+class PoisonTopic:
+    """`on_poison="dead-letter:<topic>"`: a producer on the client of the consumer. Used by the thread that polls only."""
+
+    def __init__(self, topic: str, config: ConsumerConfig, runtime: Runtime) -> None:
+        """Starts the producer. Raises ConfigError for a topic that cannot exist."""
+        client = ClientConfig(**{a.name: getattr(config, a.name) for a in attrs.fields(ClientConfig)})
+        self._topic = topic
+        self._session = ProducerSession(Client.of(runtime, client), None, {**LIMITS, "on_full": "raise"})
+        self._session.open()
+        self._letters = DeadLetters(topic, self._session.acc, config.group_id)
+        self._sent: dict[Position, Delivery] = {}  # dead letters of records that are not passed
+        self.passed = 0
+
+    def judge(self, error: DeserializationError) -> KafkaError | Delivery | None:
+        """See OnPoison.judge."""
+        position = error.topic, error.partition, error.offset
+        delivery = self._sent.get(position)
+        if delivery is None:
+            return self._send(position, error)
+        if not delivery.done():
+            return delivery
+        refused = delivery.exception(0)
+        del self._sent[position]
+        if refused is not None:
+            return _lost(error, refused)
+        self.passed += 1
+        return None
+
+    def _send(self, position: Position, error: DeserializationError) -> KafkaError | Delivery:
+        if error.topic == self._topic:  # a dead letter would be read again, without end
+            return error
+        try:
+            sent = self._letters.send(error.record, 1, error.__cause__ or error)
+        except BufferFull as full:
+            waiting = next((each for each in self._sent.values() if not each.done()), None)
+            return _lost(error, full) if waiting is None else waiting
+        except Exception as refused:
+            return _lost(error, refused)
+        if len(self._sent) >= MOST_SENT:  # of partitions that are not read any more; a record that is read again is sent again
+            self._sent = {at: each for at, each in self._sent.items() if not each.done()}
+        self._sent[position] = sent
+        return sent
+
+    def close(self, timeout: float) -> None:
+        """End the producer."""
+        self._session.close(timeout)
+
+
+def _lost(error: DeserializationError, refused: BaseException) -> DeserializationError:
+    """`error`, with the reason why there is no dead letter."""
+    error.add_note(f"pykafka4: its dead letter was not written ({type(refused).__name__}: {refused}); seek to {error.offset} to try again")
+    return error

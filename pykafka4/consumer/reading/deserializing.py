@@ -1,0 +1,177 @@
+"""Deserializes fetched records. Invariant: a refused record is raised, counted, or acknowledged as a dead letter, before it is passed.
+
+Runs in a step of the reader, on the thread that polls: after Ctrl-C in a deserializer the records are fetched again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import attrs
+
+from pykafka4.core.subscription import Claim
+from pykafka4.errors import DeserializationError, KafkaError
+from pykafka4.logs import get_log
+from pykafka4.options.serializers import Deserialize, deserializer_finder
+from pykafka4.wire.records.hot import Delivery, Record
+
+__all__ = ["Added", "AwaitedLetters", "Deserializing", "Halt", "Halted", "OnPoison", "Raising", "Skipping"]
+
+log = get_log("pykafka4.consumer")
+
+MOST_TOPICS: Final = 10_000  # whose deserializers are kept
+WARN_S: Final = 10.0  # between two warnings of skipped records
+
+
+Added = tuple[int, int, int]  # of some records of a partition: first offset, last offset, leader epoch of the last
+
+
+class OnPoison(Protocol):
+    """The reaction to a record that a deserializer refuses."""
+
+    passed: int  # records that were left out
+
+    def judge(self, error: DeserializationError) -> KafkaError | Delivery | None:
+        """An error: `poll` raises it. A Delivery: its partition waits for the outcome, then judges again. None: the record is passed."""
+
+
+class Raising:
+    """`on_poison="raise"`."""
+
+    passed = 0
+
+    def judge(self, error: DeserializationError) -> KafkaError:
+        """See OnPoison.judge."""
+        return error
+
+
+class Skipping:
+    """`on_poison="skip"`: counts the records, and logs some of them."""
+
+    def __init__(self, client_id: str, clock: Callable[[], float]) -> None:
+        """`clock` is monotonic."""
+        self._client_id, self._clock = client_id, clock
+        self._warn_at = clock()
+        self.passed = 0
+
+    def judge(self, error: DeserializationError) -> None:
+        """See OnPoison.judge."""
+        self.passed += 1
+        now = self._clock()
+        if now >= self._warn_at:
+            self._warn_at = now + WARN_S
+            log.warning("%s: on_poison=skip has left out %d records so far; the last one: %s", self._client_id, self.passed, error)
+
+
+@attrs.frozen
+class Halt:
+    """The first record of a partition that cannot be returned or passed now: for the error, or until the deliveries have outcomes."""
+
+    offset: int
+    error: KafkaError | None
+    deliveries: list[Delivery]
+
+
+class Halted(Exception):
+    """Records were collected up to one that cannot be returned or passed now. For the reader; no application sees it."""
+
+    def __init__(self, halt: Halt, added: Added | None) -> None:
+        super().__init__(halt, added)
+        self.halt, self.added = halt, added
+
+
+@attrs.frozen(eq=False)
+class AwaitedLetters:
+    """A partition waits for the outcomes of dead letters, from this offset on."""
+
+    claim: Claim
+    offset: int
+    left: list[Delivery]  # as many as have no outcome
+
+    def watch(self, done: Callable[[AwaitedLetters], object]) -> None:
+        """Call `done` when all have their outcomes, on any thread; perhaps twice."""
+
+        def settled(_: Delivery) -> None:
+            self.left.pop()
+            if not self.left:
+                done(self)
+
+        for delivery in self.left.copy():
+            delivery.add_done_callback(settled)
+
+
+class Deserializing:
+    """The deserializers of each topic, and what happens to records that they refuse."""
+
+    def __init__(self, keys: Any, values: Any, on_poison: OnPoison) -> None:
+        """`keys` and `values` are the values of the options."""
+        self._keys, self._values = deserializer_finder(keys), deserializer_finder(values)
+        self._topics: dict[str, tuple[Deserialize | None, Deserialize | None]] = {}
+        self.on_poison = on_poison
+
+    def convert(self, out: list[Record], start: int) -> Halt | None:
+        """Deserialize the records of one partition from out[start] on, in place; those from the returned one on are removed.
+
+        Behind the first one that waits for a dead letter, the dead letters of further ones are sent at once, so that they wait together.
+        """
+        if start == len(out):
+            return None
+        of_key, of_value = self._of(out[start].topic)
+        if of_key is None and of_value is None:
+            return None
+        halt: Halt | None = None
+        kept = start
+        for at in range(start, len(out)):
+            record = out[at]
+            try:
+                deserialized = _deserialize(record, of_key, of_value)
+            except DeserializationError as error:
+                verdict = self.on_poison.judge(error)
+                if verdict is None:
+                    continue
+                if isinstance(verdict, KafkaError):
+                    halt = halt or Halt(record.offset, verdict, [])
+                    break
+                halt = halt or Halt(record.offset, None, [])
+                halt.deliveries.append(verdict)
+            else:
+                if halt is None:
+                    out[kept] = deserialized
+                    kept += 1
+        del out[kept:]
+        return halt
+
+    def _of(self, topic: str) -> tuple[Deserialize | None, Deserialize | None]:
+        """(for keys, for values) of that topic."""
+        found = self._topics.get(topic)
+        if found is None:
+            if len(self._topics) >= MOST_TOPICS:
+                self._topics.clear()
+            found = self._topics[topic] = self._keys(topic), self._values(topic)
+        return found
+
+
+def _deserialize(record: Record, of_key: Deserialize | None, of_value: Deserialize | None) -> Record[Any, Any]:
+    """Raises DeserializationError, with the deserializer's exception as its cause."""
+    key: Any = record.key
+    value: Any = record.value
+    part = "key"
+    try:
+        if key is not None and of_key is not None:
+            key = of_key(record.topic, key, record)
+        part = "value"
+        if value is not None and of_value is not None:
+            value = of_value(record.topic, value, record)
+    except Exception as error:
+        trace = error.__traceback__
+        error.__traceback__ = None if trace is None else trace.tb_next  # without this frame, whose caller has all records of the poll
+        raise DeserializationError(record, part, _text(error)) from error
+    return record.deserialized(key, value)
+
+
+def _text(error: Exception) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # of the application's own class
+        return type(error).__name__
