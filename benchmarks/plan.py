@@ -52,10 +52,10 @@ class Case:
         return self.peers + self.ours
 
 
-def produce(title: str, case: str, bar: float | None = None) -> Case:
+def produce(title: str, case: str, bar: float | None = None, ours: str = "") -> Case:
     """confluent-kafka with its default batch.size and with 256 KB: which one is better depends on the place."""
     peers = (Entry("confluent", case), Entry("confluent", case, {"batch.size": 262_144}))
-    return Case(title, peers, (Entry("pykafka4", case),), bar)
+    return Case(title, peers, (Entry("pykafka4", ours or case),), bar)
 
 
 PRODUCE = (
@@ -63,6 +63,8 @@ PRODUCE = (
     produce("produce, callback per record", "produce_callback"),
     produce("produce, keyed", "produce_keyed"),
     produce("produce, 8 threads", "produce_threads"),
+    produce("produce, columns", "produce", bar=FIFTEENTH, ours="produce_columns"),
+    produce("produce, columns, keyed", "produce_keyed", ours="produce_keyed_columns"),
 )
 CONSUME = (
     Case("consume, 1000 a call", (Entry("confluent", "consume"),), (Entry("pykafka4", "consume"),), bar=THIRD),

@@ -13,6 +13,7 @@ from benchmarks.meter import Meter, Spec
 from pykafka4.wire.records.hot import IMPLEMENTATION
 
 FLUSH = 120.0
+COLUMN_ROWS = 50_000  # rows of a batch of columns
 
 
 def producer(spec: Spec, meter: Meter) -> pykafka4.Producer:
@@ -77,6 +78,28 @@ def produce_threads(spec: Spec, meter: Meter) -> None:
     finish(client, meter, spec.records)
 
 
+def produce_columns(spec: Spec, meter: Meter) -> None:
+    send_columns(spec, meter, {"value": list(values(COLUMN_ROWS))})
+
+
+def produce_keyed_columns(spec: Spec, meter: Meter) -> None:
+    cells, keys = zip(*pairs(COLUMN_ROWS), strict=True)
+    send_columns(spec, meter, {"value": list(cells), "key": list(keys)})
+
+
+def send_columns(spec: Spec, meter: Meter, columns: dict[str, list[bytes]]) -> None:
+    """A stream of as many rows as records, in batches of COLUMN_ROWS."""
+    import pyarrow as pa
+
+    batch = pa.record_batch(columns)
+    sizes = [COLUMN_ROWS] * (spec.records // COLUMN_ROWS) + [spec.records % COLUMN_ROWS]
+    stream = pa.RecordBatchReader.from_batches(batch.schema, (batch.slice(0, size) for size in sizes if size))
+    client = producer(spec, meter)
+    meter.start()
+    client.send_arrow(spec.topic, stream)
+    finish(client, meter, spec.records)
+
+
 def consumer(spec: Spec, meter: Meter) -> pykafka4.Consumer:
     meter.extra["implementation"] = IMPLEMENTATION
     client = pykafka4.Consumer(bootstrap_servers=spec.bootstrap, auto_offset_reset="earliest", **spec.options)
@@ -132,6 +155,8 @@ CASES = {
     "produce_callback": produce_callback,
     "produce_keyed": produce_keyed,
     "produce_threads": produce_threads,
+    "produce_columns": produce_columns,
+    "produce_keyed_columns": produce_keyed_columns,
     "consume": consume,
     "consume_columns": consume_columns,
     "iterate": iterate,
