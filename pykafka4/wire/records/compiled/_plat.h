@@ -154,6 +154,8 @@ static inline int64_t get64(const char *p) {
 static inline int varint_size(int64_t value) {
     uint64_t z = ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
     int size = 1;
+    if (z < 128) return 1; /* nearly all are of one or two bytes, and these branches are free */
+    if (z < 16384) return 2;
 #ifdef __GNUC__
     if (z > 127) size = (70 - __builtin_clzll(z)) / 7; /* ceil(bits / 7) */
 #else

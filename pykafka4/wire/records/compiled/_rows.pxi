@@ -20,6 +20,10 @@ cdef extern from "_rows.h" nogil:
 
 
 cdef str NO_UTF8 = "it is not valid UTF-8"
+cdef const char* NEGATIVE = "it is negative"
+
+cdef enum:
+    RUN = 1024                     # rows that share a timestamp; other threads and signal handlers wait for about 50 us
 
 cdef enum:                         # places in rows.ARGUMENTS
     A_KEY = 0
@@ -228,33 +232,44 @@ cdef class ArrowRows:
     cdef object refuse(self, int argument, str reason):
         return wrong_row(self.topic, ARGUMENTS[argument] if argument >= 0 else "", self.position, reason)
 
-    cdef int fill(self, Item* r, int64_t most_partition) except -1:
-        """Set what the row has of `r`: all but the timestamp if there is none, which is -1 then."""
-        cdef const char* wrong
-        cdef int argument = A_VALUE, none
+    cdef const char* read(self, Item* r, int* argument) noexcept:
+        """Set what the row has of `r`, and -1 for a missing timestamp or partition. Returns what is wrong, with `argument`, or NULL."""
+        cdef const char* wrong = NULL
+        cdef int none
+        argument[0] = -1
         if self.valid != NULL and not bit_at(self.valid, self.batch.offset + self.row):
-            raise self.refuse(-1, "the row itself is null")
+            return "the row itself is null"
         r.key, r.key_size, r.value, r.value_size = NULL, -1, NULL, -1
         r.headers, r.headers_size = ZERO_HEADERS, 1
         r.partition, r.timestamp = UNDECIDED, -1
-        wrong = bytes_at(self.columns[<int>A_VALUE], self.row, &r.value, &r.value_size) if self.columns[<int>A_VALUE] != NULL else NULL
+        argument[0] = A_VALUE
+        if self.columns[<int>A_VALUE] != NULL:
+            wrong = bytes_at(self.columns[<int>A_VALUE], self.row, &r.value, &r.value_size)
         if wrong == NULL and self.columns[<int>A_KEY] != NULL:
-            argument = A_KEY
+            argument[0] = A_KEY
             wrong = bytes_at(self.columns[<int>A_KEY], self.row, &r.key, &r.key_size)
         if wrong == NULL and self.columns[<int>A_HEADERS] != NULL:
-            argument = A_HEADERS
+            argument[0] = A_HEADERS
             wrong = headers_at(self.columns[<int>A_HEADERS], self.row, &self.headers)
             r.headers, r.headers_size = self.headers.at, self.headers.used
         if wrong == NULL and self.columns[<int>A_TIMESTAMP] != NULL:
-            argument = A_TIMESTAMP
+            argument[0] = A_TIMESTAMP
             wrong = integer_of(self.columns[<int>A_TIMESTAMP], self.row, &r.timestamp, &none)
             if wrong == NULL and not none and r.timestamp < 0:
                 wrong = "it is before 1970"
         if wrong == NULL and self.columns[<int>A_PARTITION] != NULL:
-            argument = A_PARTITION
+            argument[0] = A_PARTITION
             wrong = integer_of(self.columns[<int>A_PARTITION], self.row, &r.partition, &none)
-            if wrong == NULL and not none and not 0 <= r.partition <= most_partition:
-                raise self.refuse(argument, f"{r.partition} must be from 0 to {most_partition}")
+            if wrong == NULL and not none and r.partition < 0:
+                wrong = NEGATIVE
+        return wrong
+
+    cdef int fill(self, Item* r, int64_t most_partition) except -1:
+        """The same, but it raises the error, also for a partition above `most_partition`."""
+        cdef int argument
+        cdef const char* wrong = self.read(r, &argument)
+        if argument == A_PARTITION and (wrong == NEGATIVE or r.partition > most_partition):
+            raise self.refuse(argument, f"{r.partition} must be from 0 to {most_partition}")
         if wrong != NULL:
             raise self.refuse(argument, (<bytes>wrong).decode())
         return 0
@@ -279,26 +294,28 @@ cdef class BatchRows:
     def __dealloc__(self):
         free(self.runs)
 
-    cdef int add(self, int32_t index, int64_t row) except -1:
-        cdef Run* last
+    cdef inline bint has_room(self) noexcept:
+        """Make room for another run; False if there is no memory."""
         cdef int64_t cap
-        if self.used:
-            last = &self.runs[self.used - 1]
-            if last.index + last.count == index and last.row + last.count == row:
-                last.count += 1
-                self.rows += 1
-                return 0
-        if self.used == self.cap:
-            cap = max(16, self.cap * 2)
-            last = <Run*>realloc(self.runs, cap * sizeof(Run))
-            if last == NULL:
-                raise MemoryError
-            self.runs, self.cap = last, cap
-        last = &self.runs[self.used]
-        last.row, last.index, last.count = row, index, 1
-        self.used += 1
+        cdef Run* larger
+        if self.used < self.cap:
+            return True
+        cap = max(16, self.cap * 2)
+        larger = <Run*>realloc(self.runs, cap * sizeof(Run))
+        if larger == NULL:
+            return False
+        self.runs, self.cap = larger, cap
+        return True
+
+    cdef inline void add(self, int32_t index, int64_t row) noexcept:
+        """There is room for a run."""
+        cdef Run* next = self.runs + self.used
         self.rows += 1
-        return 0
+        if self.used and (next - 1).index + (next - 1).count == index and (next - 1).row + (next - 1).count == row:
+            (next - 1).count += 1
+            return
+        next.row, next.index, next.count = row, index, 1
+        self.used += 1
 
 
 cdef int outcome_of(Batch b):
@@ -358,7 +375,19 @@ cdef class SentRows:
                     self.look()
                     self.enough = max(64, 2 * PyList_GET_SIZE(self.pending))
             self.last = home
-        return home.add(d.index, row)
+        if not home.has_room():
+            raise MemoryError
+        home.add(d.index, row)
+        return 0
+
+    cdef inline PyObject* known(self, PyObject* b) noexcept:
+        """The BatchRows of `b`, borrowed; NULL if there is none. Runs no Python code."""
+        cdef int32_t slot = (<Batch>b).slot
+        cdef PyObject* home
+        if slot < 0 or slot >= PyList_GET_SIZE(self.current):
+            return NULL
+        home = PyList_GET_ITEM(self.current, slot)
+        return home if home != <PyObject*>None and <PyObject*>(<BatchRows>home).batch == b else NULL
 
     def took(self, ArrowRows rows not None, Delivery d not None):
         """`d` is of the next row, which was accepted. Does nothing the second time."""
@@ -540,12 +569,59 @@ cdef int find_first(Delivery d, int64_t row, void* out) except -1:
     return 0
 
 
+cdef int64_t send_run(Accumulator acc, Topic t, ArrowRows rows, SentRows sent, int64_t now, int64_t most):
+    """Write rows into open batches, until one of them needs more than that; returns how many. Runs no Python code.
+
+    What `append` does for a record without a callback whose batch has room.
+    """
+    cdef Item r
+    cdef PyObject* b               # borrowed from Topic.open: to count references takes longer than to read the row
+    cdef PyObject* last = NULL
+    cdef PyObject* home = NULL     # borrowed from SentRows.current
+    cdef int64_t body, partition, n = 0
+    cdef int argument
+    if acc.refusal is not None or acc.unusual or not t.direct or t.dropped or t.limited or t.admit is not None:
+        return 0
+    most = min(most, rows.length - rows.row, <int64_t>RUN)
+    while n < most:
+        if rows.read(&r, &argument) != NULL:
+            break
+        partition = r.partition
+        if partition < 0 and r.key_size >= 0:
+            partition = (murmur2_hash(r.key, r.key_size) & 0x7fffffff) % t.count
+        elif partition < 0:
+            partition = t.sticky
+        if partition >= t.count:
+            break
+        b = PyList_GET_ITEM(t.open, partition)
+        if b == <PyObject*>None:
+            break
+        if r.timestamp < 0:
+            r.timestamp = now
+        body = body_size(&r, r.timestamp - (<Batch>b).base_timestamp if (<Batch>b).count else 0, (<Batch>b).count)
+        if (<Batch>b).used + varint_size(body) + body > (<Batch>b).cap:
+            break
+        if b != last:
+            home = sent.known(b)
+            last = b
+        if home == NULL or not (<BatchRows>home).has_room():
+            break
+        put(<Batch>b, &r, body)
+        (<BatchRows>home).add((<Batch>b).count - 1, rows.position)
+        acc.accepted += 1
+        sent.rows += 1
+        rows.row += 1
+        rows.position += 1
+        n += 1
+    return n
+
+
 cdef SentRows send_rows(Accumulator acc, ArrowRows rows, SentRows sent, int64_t most):
     """Accept a record for each row; see `reference.Accumulator.send_rows`."""
     cdef Item r
     cdef Topic t
     cdef Delivery d = Delivery.__new__(Delivery)
-    cdef int64_t asked, now = 0, n = 0, most_partition = 0xffffffff if acc.wraps else 0x7fffffff
+    cdef int64_t asked, now = 0, n = 0, run, looked = 0, told = 0, most_partition = 0xffffffff if acc.wraps else 0x7fffffff
     if sent is None:
         sent = SentRows.__new__(SentRows)
         sent.hooks, sent.topic = acc.hooks, rows.topic
@@ -559,14 +635,16 @@ cdef SentRows send_rows(Accumulator acc, ArrowRows rows, SentRows sent, int64_t 
     try:
         while n < most and (rows.row < rows.length or rows.next_batch()):
             if wanted: give_way()
-            if n % PAUSE == PAUSE - 1:
+            if n - looked >= PAUSE:
+                looked = n
                 PyErr_CheckSignals()
                 with nogil:
                     pass
             rows.fill(&r, most_partition)
             asked = r.partition
-            if n % SAME_TIME == 0 or r.deadline < INFINITY:
+            if n >= told or r.deadline < INFINITY:
                 now = wall_ms() if acc.wall is None else acc.wall()
+                told = n + SAME_TIME
             n += 1
             if r.timestamp < 0:
                 r.timestamp = now
@@ -583,6 +661,10 @@ cdef SentRows send_rows(Accumulator acc, ArrowRows rows, SentRows sent, int64_t 
                 acc.append_anew(t.name, &r, asked, None, d)
                 t = acc.find(t.name)
             d = taken_row(rows, sent, d)
+            run = send_run(acc, t, rows, sent, now, most - n)
+            if run:
+                n += run
+                told = n
     except BaseException as error:
         if d.batch is not None:    # it was accepted, and then a signal handler raised
             taken_row(rows, sent, d)
