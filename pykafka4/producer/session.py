@@ -516,7 +516,7 @@ class ProducerSession(Attachment[Sender]):
             except IndexError:  # another thread was faster
                 break
         self._unannounced = None
-        if system.get_ident() in self.closers and not self._inside():
+        if not self._inside():
             hooks.on_close()  # tells each hook once, however many threads come here
         else:
             self.runtime.callbacks.post(hooks.on_close)

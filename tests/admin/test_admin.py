@@ -369,6 +369,15 @@ def test_closing_ends_a_call_of_another_thread(server: ModelServer, client: Clie
     assert len(errors) == 1
 
 
+def test_closing_again_does_nothing(server: ModelServer, caplog: pytest.LogCaptureFixture) -> None:
+    with Client(bootstrap_servers=server.bootstrap_servers) as client:
+        admin = AdminClient(client=client)
+        admin.close()
+        admin.close()
+        client.refresh_metadata()  # behind what the second close might have begun
+    assert caplog.messages == []
+
+
 def test_closing_between_two_questions_of_a_call_ends_it(server: ModelServer, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     topic(server, 1)
     for name in ("offsets", "partitions", "find"):

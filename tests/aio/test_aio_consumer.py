@@ -101,6 +101,20 @@ def test_lists_of_poll_and_batches_are_finished_when_the_block_ends(server: Mode
     assert server.committed("g") == {T0: 8}
 
 
+def test_a_member_whose_poll_was_cancelled_and_that_polls_no_more_leaves_the_group(server: ModelServer) -> None:
+    topic(server, 0)
+
+    async def main() -> None:
+        async with await member(server, max_poll_interval_ms=200) as consumer:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(consumer.poll(None), 0.05)
+            await asyncio.to_thread(server.wait_for, lambda cluster: not cluster.group("g").members)
+            with pytest.raises(GroupError, match="max_poll_interval_ms"):
+                await consumer.commit({T0: 1})
+
+    run(main())
+
+
 def test_a_block_that_an_exception_leaves_does_not_finish_the_list_in_hand(server: ModelServer) -> None:
     topic(server, 10)
 

@@ -488,6 +488,7 @@ def test_on_close_comes_after_on_ack_of_what_close_settled_and_does_not_delay_it
         hook.gate.set()
         until(lambda: hook.told and hook.told[-1][0] == "on_close", "on_close after on_ack")
     assert [name for name, _ in hook.told] == ["on_ack"] * 3 + ["on_close"]
+    assert all(thread.startswith("ThreadPoolExecutor") for _, thread in hook.told), "the loop runs no code of an application"
 
 
 def knowing_quietly(producer: Producer, hook: Closing) -> Producer:

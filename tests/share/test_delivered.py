@@ -23,8 +23,9 @@ LOCK = 30.0
 class Harness:
     """Delivered records, and the loop's part."""
 
-    def __init__(self, limit: int = 1 << 20) -> None:
-        """`limit`: bytes of the records that wait."""
+    def __init__(self, limit: int = 1 << 20, lock: float = LOCK) -> None:
+        """`limit`: bytes of the records that wait. `lock` in seconds."""
+        self.lock = lock
         self.now = 100.0
         self.mailbox = Mailbox(lambda: None)
         self.records = DeliveredRecords(self.mailbox, lambda: self.now, limit)
@@ -35,7 +36,7 @@ class Harness:
         records = [WireRecord(timestamp_ms=1, value=b"x") for _ in range(last - first + 1)]
         data = bytes(build_batch(records, base_offset=first, last_offset_delta=last + gaps - first))  # compacted, if it has gaps
         lease = self.lease if topic == "t" else Lease(TopicPartition(topic, 0), UUID(int=8), 1)
-        acquired = Acquired(lease, ((first, last + gaps, 1),), data, self.now + LOCK)
+        acquired = Acquired(lease, ((first, last + gaps, 1),), data, self.now + self.lock)
         lease.deliver(acquired, self.now)
         self.mailbox.put(acquired)
         return acquired
@@ -80,6 +81,16 @@ def test_offsets_of_a_batch_that_was_cut_off_are_released_and_those_without_a_re
     assert harness.records.collect().types[acquired] == {2: RELEASE, 3: RELEASE}
 
 
+def test_only_the_acquired_records_of_a_batch_are_returned_each_with_its_delivery_count() -> None:
+    harness = Harness(limit=1)
+    data = build_batch([WireRecord(timestamp_ms=1, value=b"x")] * 5, base_offset=0)
+    acquired = Acquired(harness.lease, ((0, 0, 1), (2, 3, 2)), bytes(data), harness.now + LOCK)
+    harness.lease.deliver(acquired, harness.now)
+    harness.mailbox.put(acquired)
+    found = [record for _ in range(4) for record in harness.take(1)]
+    assert [(record.offset, record.delivery_count) for record in found] == [(0, 1), (2, 2), (3, 2)]
+
+
 def test_offsets_before_a_damaged_batch_are_gaps_and_only_its_own_are_rejected() -> None:
     """The batch before it has lost all its records to compaction."""
     harness = Harness()
@@ -104,24 +115,25 @@ def test_a_record_that_was_acquired_again_cannot_be_acknowledged_any_more() -> N
     assert harness.records.collect().types == {again: {0: ACCEPT}}
 
 
-def test_the_locks_of_buffered_records_are_renewed_in_time() -> None:
-    harness = Harness()
+@pytest.mark.parametrize("lock", [LOCK, 0.5])
+def test_the_locks_of_buffered_records_are_renewed_in_time(lock: float) -> None:
+    harness = Harness(lock=lock)
     acquired = harness.arrive(0, 3)
     assert harness.offsets(1) == [0]
-    assert harness.records.renewals(LOCK / 2) == {}
-    harness.now += 0.6 * LOCK
-    found = harness.records.renewals(LOCK / 2)
+    assert harness.records.renewals(lock / 2) == {}
+    harness.now += 0.6 * lock
+    found = harness.records.renewals(lock / 2)
     assert {each: list(records) for each, records in found.items()} == {acquired: [1, 2, 3]}
     for record in found[acquired].values():
         record._renewal = Report(lambda _: None)
-    assert harness.records.renewals(LOCK / 2) == {}  # it is under way
+    assert harness.records.renewals(lock / 2) == {}  # it is under way
     for record in found[acquired].values():
-        acquired.renewed[record.offset] = harness.now + LOCK
+        acquired.renewed[record.offset] = harness.now + lock
         assert record._renewal is not None
         record._renewal.close()
-    assert harness.records.renewals(LOCK / 2) == {}
-    harness.now += 0.6 * LOCK
-    assert list(harness.records.renewals(LOCK / 2)[acquired]) == [1, 2, 3]
+    assert harness.records.renewals(lock / 2) == {}
+    harness.now += 0.6 * lock
+    assert list(harness.records.renewals(lock / 2)[acquired]) == [1, 2, 3]
     assert (harness.offsets(2), harness.records.expired) == ([1, 2], 0)
 
 
