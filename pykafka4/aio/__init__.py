@@ -7,6 +7,7 @@ threads of their own. The constructors, `stats`, `status`, `purge` and `group_me
 client's thread.
 
 Modules; each line imports only from lines below it:
+    bounded       `read`: the records between two places of logs, and the end
     client        the handle of a client: stateless calls
     consumer      the handle of a consumer, and its loops: records, batches
     producer      the handle of a producer; waits for room in its buffer
@@ -19,8 +20,9 @@ Modules; each line imports only from lines below it:
     tasks         latches and futures: a task sleeps until another thread wakes it
 """
 
+from pykafka4.aio.bounded import read
 from pykafka4.aio.client import Client
 from pykafka4.aio.consumer import Consumer
 from pykafka4.aio.producer import Producer
 
-__all__ = ["Client", "Consumer", "Producer"]
+__all__ = ["Client", "Consumer", "Producer", "read"]

@@ -21,7 +21,7 @@ from pykafka4.options.typed import ConsumerOptions
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
 
-__all__ = ["OPENING_S", "Read", "read"]
+__all__ = ["CLOSE_S", "OPENING_S", "Read", "forgotten", "read"]
 
 OPENING_S = API_SECONDS  # for the look-up of the ends
 CLOSE_S = 5.0  # for that of a read that is not needed any more
@@ -81,7 +81,7 @@ class Read:
 
     def __init__(self, reading: BoundedRead) -> None:
         self._reading = reading
-        self._finalizer = weakref.finalize(self, _forgotten, reading)
+        self._finalizer = weakref.finalize(self, forgotten, reading)
         self._finalizer.atexit = False  # the client drains at exit
         self._iteration = Iteration()  # of `next`
         self._iteration.follow(self)
@@ -134,7 +134,7 @@ class Read:
         return f"<Read of {', '.join(map(str, self._reading.spans))}: {self._reading.records} records so far>"
 
 
-def _forgotten(reading: BoundedRead) -> None:
+def forgotten(reading: BoundedRead) -> None:
     """The handle of a read was garbage-collected: close on another thread, because the collector must not wait."""
     session = reading.session
     if not session.closed and session.runtime.loop.alive:

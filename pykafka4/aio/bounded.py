@@ -1,0 +1,145 @@
+"""Reads topics from one place of their logs to another, in a task. Rule: a cancelled step loses no record.
+
+The counterpart of `bounded.read`. The ends are looked up by the first step, because a plain call cannot wait.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator
+from types import TracebackType
+from typing import Any, Literal, Self, Unpack
+
+from pykafka4.aio.session import TaskConsumerSession
+from pykafka4.aio.waits import run
+from pykafka4.bounded.progress import progress_for
+from pykafka4.bounded.read import CLOSE_S, OPENING_S, forgotten
+from pykafka4.bounded.reading import BoundedRead, LostRange, read_options
+from pykafka4.bounds import BoundSpec, Span, as_bounds, as_selection, now_ms
+from pykafka4.client.client import Client
+from pykafka4.consumer.guard import Iteration
+from pykafka4.errors import InvalidOffset
+from pykafka4.errors.frames import guarded
+from pykafka4.misuse import check_timeout
+from pykafka4.options.typed import ConsumerOptions
+from pykafka4.records import TopicPartition
+from pykafka4.wire.records.hot import Record
+
+__all__ = ["Read", "read"]
+
+
+@guarded
+def read(
+    topics: str | Iterable[str],
+    *,
+    start: BoundSpec = "earliest",
+    until: BoundSpec = "now",
+    partitions: Iterable[TopicPartition | tuple[str, int] | int] | None = None,
+    progress: bool = False,
+    on_lost: Literal["raise", "warn"] = "raise",
+    timeout: float | None = 60.0,
+    client: Client | None = None,
+    **options: Unpack[ConsumerOptions],
+) -> Read:
+    """All records of `topics` between two places of their logs: `async for record in read("orders", …)` ends.
+
+    As `pykafka4.read`, in a task: a wrong argument raises during the call, but the ends are looked up by the first step of the loop, or by
+    `async with`, which also raise the errors of that look-up.
+    """
+    names = as_selection(topics, partitions)
+    bounds = as_bounds(start, until, names, now_ms())
+    patience = check_timeout(timeout)
+    session = TaskConsumerSession(client, read_options(options, "read"))
+    try:
+        return Read(BoundedRead(session, names, bounds, on_lost, progress_for(progress), patience), session)
+    except BaseException:
+        session.close(0)
+        raise
+
+
+class Read:
+    """The asynchronous iterator that `aio.read` returns, and a context manager. Read `pykafka4.bounded.read.Read` for the rest."""
+
+    def __init__(self, reading: BoundedRead, session: TaskConsumerSession) -> None:
+        self._reading, self._session, self._iteration = reading, session, Iteration()
+        self._iteration.follow(self)
+        self._opened = False
+        self._finalizer = weakref.finalize(self, forgotten, reading)
+        self._finalizer.atexit = False  # the client drains at exit
+        self._begin()
+
+    def _begin(self) -> None:
+        """The next record is of another generator: an exception ends a generator, and must not look like the end of the read."""
+        self._records: Any = _records(self, self._iteration)
+
+    async def open(self) -> None:
+        """Look the ends up, unless that was done."""
+        if not self._opened:
+            self._session.enter()
+            await run(self._reading.opening(OPENING_S))
+            self._opened = True
+
+    def __aiter__(self) -> Self:
+        return self
+
+    def __anext__(self) -> Awaitable[Record]:
+        if self._records.ag_frame is None and not self.is_over:
+            self._begin()
+        return self._records.__anext__()  # type: ignore[no-any-return]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every record was returned."""
+        return self._opened and self._reading.done
+
+    async def next_list(self, iteration: Iteration) -> Iterator[Record]:
+        """The next records, as `BoundedRead.poll`."""
+        reading, session = self._reading, self._session
+        while not reading.done:
+            try:
+                out = await session.next_list(reading.patience, None, session.one_by_one, iteration)
+            except InvalidOffset as error:
+                reading.settle(error)
+                continue
+            if reading.is_answer(out):
+                return out
+        return iter(())
+
+    @property
+    def spans(self) -> dict[TopicPartition, Span]:
+        """The offset range of each partition; empty before the first step."""
+        return dict(self._reading.spans)
+
+    @property
+    def lost(self) -> list[LostRange]:
+        """The ranges that were lost so far, with on_lost="warn"."""
+        return list(self._reading.lost)
+
+    async def close(self) -> None:
+        """Release the connections. May be called twice; iteration raises ClosedError then, unless it has ended."""
+        if self._finalizer.detach() is not None:
+            self._reading.end()
+            await self._session.end(CLOSE_S, failed=True)
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<aio.Read: {self._reading.records} records so far>"
+
+
+async def _records(read: Read, iteration: Iteration) -> AsyncGenerator[Record, None]:
+    """The records. It refers to its `Read` only while it waits, not while the loop has a record: both go when the loop is left."""
+    of: Any = weakref.ref(read)
+    await read.open()
+    while not read.is_over:
+        records = await read.next_list(iteration)
+        del read
+        for record in records:
+            yield record
+        read = of()
+    await read.close()

@@ -1,0 +1,123 @@
+"""`aio.read`, with model brokers: the same records and the same end as in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+
+from pykafka4 import ClosedError, ConfigError, CorruptRecord, OffsetOutOfRange, aio
+from pykafka4.errors import BrokerError
+from pykafka4.testing import ModelServer
+from tests.aio.tasking import eventually, run
+from tests.consumer.consuming import damage, fill, numbers, topic
+
+
+def read(server: ModelServer, topics: Any = "t", **options: Any) -> Any:
+    return aio.read(topics, bootstrap_servers=server.bootstrap_servers, **{"timeout": 20, **options})
+
+
+def test_all_records_of_all_partitions_and_none_that_is_written_later(server: ModelServer) -> None:
+    topic(server, 1_500, 0, 7)
+
+    async def main() -> list[tuple[int, int]]:
+        async with read(server) as records:
+            fill(server, "t", 1, numbers(0, 5))
+            found = [(record.partition, record.offset) async for record in records]
+        assert [record async for record in records] == []
+        return sorted(found)
+
+    assert run(main()) == [(0, n) for n in range(1_500)] + [(2, n) for n in range(7)]
+
+
+def test_a_loop_that_is_left_can_be_continued(server: ModelServer) -> None:
+    topic(server, 100)
+
+    async def main() -> None:
+        records = read(server)
+        async for record in records:
+            if record.offset == 10:
+                break
+        assert (await anext(records)).offset == 11
+        assert [record.offset async for record in records] == list(range(12, 100))
+
+    run(main())
+
+
+def test_an_exception_does_not_look_like_the_end(server: ModelServer) -> None:
+    topic(server, 2)
+    fill(server, "t", 0, numbers(2, 4))
+    damage(server, 1)
+
+    async def main() -> None:
+        async with read(server) as records:
+            assert [(await anext(records)).offset for _ in range(2)] == [0, 1]
+            for _ in range(2):
+                with pytest.raises(CorruptRecord):
+                    await anext(records)
+
+    run(main())
+
+
+def test_errors_of_arguments_of_topics_and_of_lost_records(server: ModelServer) -> None:
+    topic(server, 10)
+    server.do(lambda cluster: cluster.delete_records("t", 0, 4))
+
+    async def main() -> None:
+        with pytest.raises(ConfigError):
+            read(server, start="yesterday")
+        with pytest.raises(BrokerError, match="there is no such topic"):
+            await anext(read(server, "nope"))
+        with pytest.raises(OffsetOutOfRange, match="offsets 2 to 3 were deleted"):
+            await anext(read(server, start={0: 2}))
+        async with read(server, start={0: 2}, on_lost="warn") as records:
+            assert [record.offset async for record in records] == list(range(4, 10))
+            assert [(lost.first, lost.last) for lost in records.lost] == [(2, 3)]
+
+    run(main())
+
+
+def test_a_cancelled_step_loses_no_record(server: ModelServer) -> None:
+    topic(server, 1_000)
+
+    async def main() -> list[int]:
+        found: list[int] = []
+
+        async def take(records: Any) -> None:
+            async for record in records:
+                found.append(record.offset)
+                await asyncio.sleep(0)
+
+        async with read(server) as records:
+            for _ in range(5):
+                task = asyncio.create_task(take(records))
+                await asyncio.sleep(0.01)
+                task.cancel()
+                await asyncio.wait([task])
+            await take(records)
+        return found
+
+    assert run(main()) == list(range(1_000))
+
+
+def test_a_read_that_is_closed_or_forgotten_releases_its_client(server: ModelServer) -> None:
+    topic(server, 100)
+
+    async def main() -> None:
+        records = read(server)
+        async for _ in records:
+            break
+        await records.close()
+        with pytest.raises(ClosedError):
+            await anext(records)
+        records = read(server)
+        runtime = records._session.runtime
+        async for _ in records:
+            break
+        del records
+        gc.collect()
+        await eventually(lambda: not runtime.loop.alive)
+
+    run(main())
