@@ -13,6 +13,7 @@ from pykafka4.errors import BrokerError
 from pykafka4.testing import ModelServer
 from tests.aio.tasking import eventually, run
 from tests.consumer.consuming import damage, fill, numbers, topic
+from tests.inspection import inspect
 
 
 def read(server: ModelServer, topics: Any = "t", **options: Any) -> Any:
@@ -113,7 +114,7 @@ def test_a_read_that_is_closed_or_forgotten_releases_its_client(server: ModelSer
         with pytest.raises(ClosedError):
             await anext(records)
         records = read(server)
-        runtime = records._session.runtime
+        runtime = inspect(records).runtime
         async for _ in records:
             break
         del records
