@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pykafka4.admin.values import PartitionLag as PartitionLag
     from pykafka4.admin.values import PlannedOffset as PlannedOffset
     from pykafka4.bounded.read import read as read
+    from pykafka4.bounded.read_arrow import read_arrow as read_arrow
     from pykafka4.client.client import Client as Client
     from pykafka4.client.targets import ANY as ANY
     from pykafka4.client.targets import CONTROLLER as CONTROLLER
@@ -135,6 +136,7 @@ _HOMES = {  # the public names by module
     "pykafka4.admin": "AdminClient",
     "pykafka4.admin.values": "GroupLag GroupList OffsetPlan PartitionLag PlannedOffset",
     "pykafka4.bounded.read": "read",
+    "pykafka4.bounded.read_arrow": "read_arrow",
     "pykafka4.client.client": "Client",
     "pykafka4.consumer": "Consumer",
     "pykafka4.consumer.processing.streams": "Stream Streams",

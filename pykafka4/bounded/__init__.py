@@ -4,7 +4,8 @@
 its progress. It polls an ordinary consumer session without a group; the ends are in the claims (`core.subscription.Claim.until`).
 
 Modules; each line imports only from lines below it:
-    read      `read`: an iterator over records
-    reading   `BoundedRead`: the offset ranges, the session that reads them, and the end
-    progress  the progress bar: rich if it is installed, otherwise a line on stderr
+    read_arrow  `read_arrow`: a stream of Arrow columns
+    read        `read`: an iterator over records
+    reading     `BoundedRead`: the offset ranges, the session that reads them, and the end
+    progress    the progress bar: rich if it is installed, otherwise a line on stderr
 """

@@ -21,7 +21,7 @@ from pykafka4.options.typed import ConsumerOptions
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
 
-__all__ = ["CLOSE_S", "OPENING_S", "Read", "forgotten", "read"]
+__all__ = ["CLOSE_S", "OPENING_S", "Read", "close_read", "forgotten", "read"]
 
 OPENING_S = API_SECONDS  # for the look-up of the ends
 CLOSE_S = 5.0  # for that of a read that is not needed any more
@@ -122,7 +122,7 @@ class Read:
     def close(self) -> None:
         """Release the connections. May be called twice, and by another thread: iteration raises ClosedError then, unless it has ended."""
         if self._finalizer.detach() is not None:
-            _close(self._reading)
+            close_read(self._reading)
 
     def __enter__(self) -> Self:
         return self
@@ -138,9 +138,10 @@ def forgotten(reading: BoundedRead) -> None:
     """The handle of a read was garbage-collected: close on another thread, because the collector must not wait."""
     session = reading.session
     if not session.closed and session.runtime.loop.alive:
-        session.runtime.callbacks.post(lambda: _close(reading))
+        session.runtime.callbacks.post(lambda: close_read(reading))
 
 
-def _close(reading: BoundedRead) -> None:
+def close_read(reading: BoundedRead) -> None:
+    """The read is over, or is left early."""
     reading.end()
     reading.session.close(CLOSE_S, failed=True)

@@ -25,6 +25,7 @@ class ColumnsForm(Form[RecordColumns]):
     call = "poll_arrow"
 
     def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
         self._builder = ColumnsBuilder(names)
         self._limit = self._room = 0
 

@@ -1,0 +1,147 @@
+"""Reads topics from one place of their logs to another, as Arrow columns. Invariant: no record is left out silently.
+
+`ReadArrow` is the handle. The stream that it exports refers to `Batches` alone, is read on any thread, and outlives the handle:
+`RecordBatchReader.from_stream(read_arrow(…))` keeps nothing else. So the connections are closed with `Batches`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Literal, Self, Unpack
+
+from pykafka4.bounded.progress import progress_for
+from pykafka4.bounded.read import OPENING_S, close_read, forgotten
+from pykafka4.bounded.reading import BoundedRead, LostRange, read_options
+from pykafka4.bounds import BoundSpec, Span, as_bounds, as_selection, now_ms
+from pykafka4.client.client import Client
+from pykafka4.client.steps import at_once
+from pykafka4.consumer.reading.column_forms import ColumnsForm
+from pykafka4.consumer.session import ConsumerSession
+from pykafka4.errors import ClosedError
+from pykafka4.errors.frames import guarded
+from pykafka4.misuse import check_timeout
+from pykafka4.options.typed import ConsumerOptions
+from pykafka4.records import TopicPartition
+from pykafka4.wire.records.hot import ColumnsStream, RecordColumns
+
+__all__ = ["ReadArrow", "read_arrow"]
+
+
+@guarded
+def read_arrow(
+    topics: str | Iterable[str],
+    *,
+    start: BoundSpec = "earliest",
+    until: BoundSpec = "now",
+    partitions: Iterable[TopicPartition | tuple[str, int] | int] | None = None,
+    columns: Iterable[str] | None = None,
+    max_rows: int | None = None,
+    progress: bool = False,
+    on_lost: Literal["raise", "warn"] = "raise",
+    timeout: float | None = 60.0,
+    client: Client | None = None,
+    **options: Unpack[ConsumerOptions],
+) -> ReadArrow:
+    """All records of `topics` between two places of their logs, as a stream of Arrow columns that ends.
+
+    `polars.DataFrame(read_arrow("orders", **KAFKA))`; likewise for pyarrow, pandas, DuckDB and all others that read Arrow streams.
+    Arguments and errors are those of `read`, `columns` are those of `Consumer.poll_arrow`. A batch of the stream has up to `max_rows`
+    rows, and by default up to 8 MiB.
+
+    Both ends are looked up during the call; records become columns when the stream is read. It can be read once. An error in the middle
+    ends an Arrow stream, and its reader raises an exception of its own with the text of ours; iteration raises ours.
+    """
+    names = as_selection(topics, partitions)
+    bounds = as_bounds(start, until, names, now_ms())
+    session = ConsumerSession(client, None, read_options(options, "read_arrow"))
+    try:
+        form = session.reader.columns.form(columns)
+        form.limit(max_rows)  # raises now if it is wrong
+        reading = BoundedRead(session, names, bounds, on_lost, progress_for(progress), check_timeout(timeout))
+        at_once(reading.opening(OPENING_S))
+    except BaseException:
+        session.close(0, failed=True)
+        raise
+    return ReadArrow(Batches(reading, form, max_rows))
+
+
+class Batches:
+    """The batches of a read. Its connections are closed at the end, by `close`, or when nothing refers to it."""
+
+    def __init__(self, reading: BoundedRead, form: ColumnsForm, max_rows: int | None) -> None:
+        self.reading, self.names = reading, form.names
+        self._form, self._max_rows = form, max_rows
+        self._finalizer = weakref.finalize(self, forgotten, reading)
+        self._finalizer.atexit = False  # the client drains at exit
+        self.ended = False
+
+    def next(self) -> RecordColumns | None:
+        """The next batch, of at least one row; None at the end."""
+        if self.ended:
+            return None
+        if self._finalizer.alive and (columns := self.reading.poll(self._form, self._max_rows)):
+            return columns
+        if not self._finalizer.alive:
+            raise ClosedError("this read was closed before its end; call read_arrow again")
+        self.ended = True
+        self.close()
+        return None
+
+    def close(self) -> None:
+        """See ReadArrow.close."""
+        if self._finalizer.detach() is not None:
+            close_read(self.reading)
+
+
+class ReadArrow:
+    """What `read_arrow` returns: a stream for everything that reads Arrow data, an iterator over `RecordColumns`, and a context manager.
+
+    A read that is left early is closed when neither this object nor a stream of it is in use. One thread at a time may read.
+    """
+
+    def __init__(self, batches: Batches) -> None:
+        self._batches = batches
+        self._stream = ColumnsStream(batches.names, batches.next)
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema, in a capsule."""
+        return self._stream.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The stream of all batches that were not returned yet, in a capsule. It is handed out once."""
+        return self._stream.__arrow_c_stream__(requested_schema)
+
+    def __iter__(self) -> Iterator[RecordColumns]:
+        return self
+
+    def __next__(self) -> RecordColumns:
+        columns = self._batches.next()
+        if columns is None:
+            raise StopIteration
+        return columns
+
+    @property
+    def spans(self) -> dict[TopicPartition, Span]:
+        """The offset range of each partition, as it was fixed when the read began."""
+        return dict(self._batches.reading.spans)
+
+    @property
+    def lost(self) -> list[LostRange]:
+        """The ranges that were lost so far, with on_lost="warn"."""
+        return list(self._batches.reading.lost)
+
+    def close(self) -> None:
+        """Release the connections. May be called twice, and by another thread: a stream that has not ended raises ClosedError then."""
+        self._batches.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        reading = self._batches.reading
+        return f"<ReadArrow of {', '.join(map(str, reading.spans))}: {reading.records} records so far>"
