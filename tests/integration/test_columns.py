@@ -6,13 +6,16 @@ import time
 from typing import Any
 
 import confluent_kafka as foreign
+import duckdb
 import nanoarrow
+import pyarrow as pa
 import pytest
 
 from integration.cluster import Cluster
 from integration.java.client import JavaRecord, java_produce
 from integration.security.options import for_librdkafka
-from pykafka4 import Consumer, Record, RecordColumns
+from pykafka4 import Consumer, Record, RecordColumns, read_arrow
+from pykafka4 import read as bounded
 from pykafka4.wire.records.compression import CODECS
 from tests.integration.reading import LONG
 from tests.wire.records.columns.reading import rows_of
@@ -67,7 +70,7 @@ def read(cluster: Cluster, topic: str, columns: bool, **options: Any) -> list[An
 
 
 def as_rows(records: list[Record]) -> list[tuple[Any, ...]]:
-    return sorted((tuple(getattr(r, name) for name in FIELDS) for r in records), key=lambda row: row[1:3])
+    return sorted((tuple(getattr(r, name) for name in FIELDS) for r in records), key=lambda row: row[:3])
 
 
 def rows_of_all(found: list[RecordColumns]) -> list[tuple[Any, ...]]:
@@ -76,7 +79,7 @@ def rows_of_all(found: list[RecordColumns]) -> list[tuple[Any, ...]]:
     for columns in found:
         assert nanoarrow.c_array(columns).view().length == len(columns)
         rows += rows_of(columns)
-    return sorted(rows, key=lambda row: row[1:3])
+    return sorted(rows, key=lambda row: row[:3])
 
 
 @pytest.mark.main_job
@@ -89,3 +92,22 @@ def test_columns_have_the_rows_of_records_whoever_wrote_them(cluster: Cluster, t
         rows = rows_of_all(read(cluster, topic, columns=True, isolation_level=isolation))
         assert len(rows) == count
         assert rows == as_rows(read(cluster, topic, columns=False, isolation_level=isolation))
+
+
+@pytest.mark.main_job
+def test_a_bounded_read_as_a_table_has_the_rows_of_records(cluster: Cluster, topic: str) -> None:
+    other = f"{topic}-other"
+    cluster.create_topic(topic, 3)
+    cluster.create_topic(other, 1)
+    write_with_confluent(cluster, topic, "lz4", 3)
+    write_with_confluent(cluster, other, "zstd", 1)
+    rows = as_rows(list(bounded([topic, other], **cluster.client)))
+    assert len(rows) == 2000
+    assert rows_of_all([*read_arrow([topic, other], **cluster.client)]) == rows
+    table = pa.RecordBatchReader.from_stream(read_arrow([topic, other], max_rows=70, **cluster.client)).read_all()
+    assert sorted(table["value"].to_pylist(), key=str) == sorted((row[6] for row in rows), key=str)
+    o = read_arrow(topic, columns=["partition", "offset"], start=dict.fromkeys(range(3), 10), **cluster.client)  # noqa: F841  (DuckDB's)
+    with duckdb.connect() as connection:
+        found = connection.sql('select partition, count(*), sum("offset") from o group by 1 order by 1').fetchall()
+    offsets = [[row[2] for row in rows if row[0] == topic and row[1] == p and row[2] >= 10] for p in range(3)]
+    assert found == [(p, len(numbers), sum(numbers)) for p, numbers in enumerate(offsets)]
