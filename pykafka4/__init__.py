@@ -16,6 +16,7 @@ Modules; each line imports only from lines below it:
     net/            the loop thread, sockets, TLS, proxies, the application's callables for SASL, locks
     core/           the machines without I/O: connections, metadata, producing, fetching, groups
     wire/           requests, responses and record batches as bytes
+    splits          parts of a bounded read, for several processes
     bounds          the two ends of a bounded read, as one offset range per partition
     misuse          errors for wrong calls, with the correct use
     options/        options: types, checks, defaults
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from pykafka4.admin.values import PlannedOffset as PlannedOffset
     from pykafka4.bounded.read import read as read
     from pykafka4.bounded.read_arrow import read_arrow as read_arrow
+    from pykafka4.bounds import Span as Span
     from pykafka4.client.client import Client as Client
     from pykafka4.client.targets import ANY as ANY
     from pykafka4.client.targets import CONTROLLER as CONTROLLER
@@ -125,6 +127,7 @@ if TYPE_CHECKING:
     from pykafka4.records import Written as Written
     from pykafka4.share import ShareConsumer as ShareConsumer
     from pykafka4.share.record import ShareRecord as ShareRecord
+    from pykafka4.splits import Split as Split
     from pykafka4.wire.records.hot import Delivery as Delivery
     from pykafka4.wire.records.hot import Record as Record
     from pykafka4.wire.records.hot import RecordColumns as RecordColumns
@@ -164,6 +167,8 @@ _HOMES = {  # the public names by module
     "pykafka4.records": (
         "ConsumerGroupMetadata MemberDescription OffsetAndMetadata ProducerRecord RecordMetadata SubscriptionPattern TopicPartition Written"
     ),
+    "pykafka4.bounds": "Span",
+    "pykafka4.splits": "Split",
     "pykafka4.share": "ShareConsumer",
     "pykafka4.share.record": "ShareRecord",
     "pykafka4.wire.records.hot": "Delivery Record RecordColumns SentRows",

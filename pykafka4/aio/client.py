@@ -17,10 +17,14 @@ from pykafka4.net import system
 from pykafka4.options.typed import ClientOptions
 
 if TYPE_CHECKING:
-    from pykafka4.client.calls import FetchOffsets, Offsets, Partitions, Times
+    from collections.abc import Iterable
+
+    from pykafka4.bounds import BoundSpec
+    from pykafka4.client.calls import FetchOffsets, Offsets, Partitions, Times, Topics
     from pykafka4.client.targets import Target
     from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupCoordinator, ListedOffset
     from pykafka4.records import TopicPartition
+    from pykafka4.splits import Split
     from pykafka4.wire.protocol.schema import Request, Response
 
 __all__ = ["Client"]
@@ -86,6 +90,20 @@ class Client(Handle):
     async def commit_offsets(self, group: str, offsets: Offsets, timeout: float | None = None) -> dict[TopicPartition, CommitResult]:
         """See pykafka4.Client.commit_offsets. If it is cancelled, the offsets may be stored or not."""
         return await self._result(self._calls.commit_offsets(group, offsets, timeout))
+
+    async def splits(
+        self,
+        topics: Topics,
+        n: int,
+        start: BoundSpec = "earliest",
+        until: BoundSpec = "now",
+        *,
+        partitions: Iterable[int | TopicPartition | tuple[str, int]] | None = None,
+        isolation_level: Literal["read_uncommitted", "read_committed"] = "read_committed",
+        timeout: float | None = None,
+    ) -> list[Split]:
+        """See pykafka4.Client.splits."""
+        return await self._result(self._calls.splits(topics, n, start, until, partitions, timeout, isolation_level))
 
     async def request(
         self, target: Target | int, message: Request[R], timeout: float | None = None, *, max_version: int | None = None

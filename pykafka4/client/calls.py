@@ -2,41 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
 
+from pykafka4.bounds import LATEST, Bounds, BoundSpec, Span, as_bounds, as_selection
 from pykafka4.client.answers import SHORT, Answers, Futures
 from pykafka4.client.targets import Target, as_target
-from pykafka4.core.admin import calls, stateless
+from pykafka4.core.admin import calls, locating, stateless
 from pykafka4.core.admin.calls import Begin
 from pykafka4.core.admin.fetches import FetchLimits, Wanted
 from pykafka4.core.admin.machine import AdminMachine
 from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupCoordinator, ListedOffset, OffsetSpec
 from pykafka4.core.engine import Engine
-from pykafka4.errors import ConfigError, KafkaError, shown
+from pykafka4.errors import ConfigError, KafkaError, PartialFailure, shown
 from pykafka4.misuse import api_timeout, as_offsets, check_count, check_group, check_group_to_set, topic_partition
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.handoff.workers import Callbacks
 from pykafka4.net.loop import Loop
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.splits import Split, divide
 from pykafka4.wire.protocol.schema import Request, Response
+from pykafka4.wire.records.hot import now_ms
 
-__all__ = ["Calls", "FetchOffsets", "Offsets", "Partitions", "Times"]
+__all__ = ["Calls", "FetchOffsets", "Offsets", "Partitions", "Times", "Topics"]
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Response)
 Partition: TypeAlias = TopicPartition | tuple[str, int]
 FetchOffsets: TypeAlias = "Mapping[Any, int | tuple[int, int]]"  # the keys are partitions
+Topics: TypeAlias = "str | Iterable[str]"
 Times: TypeAlias = "Mapping[Any, OffsetSpec | int | datetime]"
 Offsets: TypeAlias = "Mapping[Any, int | OffsetAndMetadata]"
 Partitions: TypeAlias = "Any"  # an iterable of partitions
 ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MOST_SPLITS: Final = 1_000_000
 MOST_INT32: Final = 2**31 - 1
 DEFAULTS: Final = attrs.fields(ConsumerConfig)
 MAX_BYTES: Final[Any] = DEFAULTS.max_partition_fetch_bytes.default
@@ -131,6 +136,17 @@ class Calls:
         """See Client.commit_offsets."""
         return self.begin(stateless.committing(check_group_to_set(group), as_offsets(offsets)), timeout, dict)
 
+    def splits(
+        self, topics: Topics, n: int, start: BoundSpec, until: BoundSpec, partitions: object, timeout: float | None, isolation_level: str
+    ) -> Answers[list[Split]]:
+        """See Client.splits."""
+        selection, count = as_selection(topics, partitions), check_count(n, "n, the number of splits,", MOST_SPLITS)
+        if not count:
+            raise ConfigError("n, the number of splits, must be at least 1")
+        bounds = as_bounds(start, until, selection, now_ms())
+        begin = locating.located(selection, bounds.timestamps, as_isolation(isolation_level), locating.SIZES_S)
+        return self.begin(begin, timeout, lambda found: divide(spans := _spans(bounds, found), _bytes_per_offset(spans, found), count))
+
     def request(self, target: Target | int, message: Request[R], timeout: float | None, max_version: int | None) -> Answers[R]:
         """See Client.request."""
         to = as_target(target)
@@ -144,6 +160,25 @@ class Calls:
         if max_version is not None and check_count(max_version, "max_version", kind.versions.hi) < kind.versions.lo:
             raise ConfigError(f"max_version={max_version}: the lowest version of {kind.__name__} here is {kind.versions.lo}")
         return self.begin(stateless.sent(message, to.where, to.name, max_version), timeout, only)
+
+
+def _spans(bounds: Bounds, found: Mapping[Any, Any]) -> dict[TopicPartition, Span]:
+    """The range of each partition in the outcome of `locating.located`."""
+    errors = {key: one for key, one in found.items() if isinstance(one, KafkaError) and not isinstance(key, int)}
+    if errors and len(set(map(str, errors.values()))) == 1:
+        raise next(iter(errors.values())).again()
+    if errors:
+        raise PartialFailure.of(f"offsets of {len(errors)} partitions or topics cannot be looked up", errors)
+    return {tp: bounds.span(tp, offsets) for tp, offsets in found.items() if isinstance(tp, TopicPartition)}
+
+
+def _bytes_per_offset(spans: Mapping[TopicPartition, Span], found: Mapping[Any, Any]) -> dict[TopicPartition, float]:
+    """The mean size of an offset in each partition; none if the size of a partition is not known."""
+    sizes = locating.sizes_of(found)
+    counts = {tp: found[tp][LATEST] - span.earliest for tp, span in spans.items()}
+    if not all(sizes.get(tp) for tp, span in spans.items() if not span.is_empty):
+        return {}
+    return {tp: sizes[tp] / max(1, counts[tp]) for tp, span in spans.items() if not span.is_empty}
 
 
 def only(found: Mapping[Any, Any]) -> Any:

@@ -20,10 +20,12 @@ from pykafka4.options.from_properties import Properties, create
 from pykafka4.options.typed import ClientOptions
 
 if TYPE_CHECKING:
-    from pykafka4.client.calls import FetchOffsets, Offsets, Partitions, Times
+    from pykafka4.bounds import BoundSpec
+    from pykafka4.client.calls import FetchOffsets, Offsets, Partitions, Times, Topics
     from pykafka4.client.targets import Target
     from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupCoordinator, ListedOffset
     from pykafka4.records import TopicPartition
+    from pykafka4.splits import Split
     from pykafka4.wire.protocol.schema import Request, Response
 
 __all__ = ["BrokerAdded", "BrokerRemoved", "Client", "MetadataChanged", "PartitionOffline", "PartitionOnline"]
@@ -175,6 +177,28 @@ class Client(Handle):
         stored: GroupNotEmpty with the members if the group has some, AuthorizationError, KafkaTimeoutError: then it may be stored or not.
         """
         return self._runtime.calls.commit_offsets(group, offsets, timeout).wait()
+
+    def splits(
+        self,
+        topics: Topics,
+        n: int,
+        start: BoundSpec = "earliest",
+        until: BoundSpec = "now",
+        *,
+        partitions: Iterable[int | TopicPartition | tuple[str, int]] | None = None,
+        isolation_level: Literal["read_uncommitted", "read_committed"] = "read_committed",
+        timeout: float | None = None,
+    ) -> list[Split]:
+        """A bounded read of `topics`, divided into at most `n` splits for several processes: `read(split=split, …)` reads one.
+
+        `start` and `until` are as for `read`, and fixed by this call: each offset between them is in exactly one split, and no split is
+        empty. Splits have about the same size in bytes if brokers tell sizes (it needs DESCRIBE on the cluster, and Kafka 2.0), otherwise
+        the same number of offsets. `partitions`: only these, (topic, partition) pairs, or numbers if there is one topic. With
+        isolation_level="read_committed", the default here as for `read`, "now" is before the first open transaction.
+
+        `timeout` in seconds (default 60). Raises the error of a topic or partition, PartialFailure for several.
+        """
+        return self._runtime.calls.splits(topics, n, start, until, partitions, timeout, isolation_level).wait()
 
     def request(self, target: Target | int, message: Request[R], timeout: float | None = None, *, max_version: int | None = None) -> R:
         """Send `message`, a request of `pykafka4.messages`, to a broker, and return the response.

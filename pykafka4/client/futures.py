@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from pykafka4.client.runtime import Runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from concurrent.futures import Future
 
-    from pykafka4.client.calls import FetchOffsets, Offsets, Partitions, Times
+    from pykafka4.bounds import BoundSpec
+    from pykafka4.client.calls import FetchOffsets, Offsets, Partitions, Times, Topics
     from pykafka4.client.targets import Target
     from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupCoordinator, ListedOffset
     from pykafka4.records import TopicPartition
+    from pykafka4.splits import Split
     from pykafka4.wire.protocol.schema import Request, Response
 
 __all__ = ["ClientFutures"]
@@ -72,6 +75,21 @@ class ClientFutures:
         """See Client.commit_offsets."""
         calls = self._runtime.calls
         return calls.future(calls.commit_offsets(group, offsets, timeout))
+
+    def splits(
+        self,
+        topics: Topics,
+        n: int,
+        start: BoundSpec = "earliest",
+        until: BoundSpec = "now",
+        *,
+        partitions: Iterable[int | TopicPartition | tuple[str, int]] | None = None,
+        isolation_level: Literal["read_uncommitted", "read_committed"] = "read_committed",
+        timeout: float | None = None,
+    ) -> Future[list[Split]]:
+        """See Client.splits."""
+        calls = self._runtime.calls
+        return calls.future(calls.splits(topics, n, start, until, partitions, timeout, isolation_level))
 
     def request(
         self, target: Target | int, message: Request[R], timeout: float | None = None, *, max_version: int | None = None

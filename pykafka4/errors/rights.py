@@ -57,6 +57,7 @@ _OPERATIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "OffsetFetch": {"group": "DESCRIBE", "topic": "DESCRIBE"},
     "OffsetDelete": {"group": "DELETE", "topic": "READ"},
     "ListGroups": {"cluster": "DESCRIBE"},
+    "DescribeLogDirs": {"cluster": "DESCRIBE"},
     "DescribeGroups": {"group": "DESCRIBE"},
     "ConsumerGroupDescribe": {"group": "DESCRIBE", "topic": "DESCRIBE"},
     "DeleteGroups": {"group": "DELETE"},

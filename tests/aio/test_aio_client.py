@@ -27,6 +27,7 @@ def test_every_call_is_awaited(server: ModelServer) -> None:
             assert (await client.committed_offsets("g"))[T0].offset == 2
             assert (await client.find_coordinator("g")).group_id == "g"
             assert (await client.request(ANY, MetadataRequest(topics=[]))).brokers
+            assert [len(split) for split in await client.splits("t", 3)] == [1, 1, 1]
             assert client.status()["state"] == "connected"
         with pytest.raises(ClosedError):
             await client.fetch({T0: 0})
@@ -66,7 +67,7 @@ def test_a_shared_client_is_not_closed(server: ModelServer, client: Client) -> N
 
 def test_all_three_forms_take_the_same_arguments() -> None:
     names = [name for name, _ in getmembers(ClientFutures, isfunction) if not name.startswith("_")]
-    assert names == ["commit_offsets", "committed_offsets", "fetch", "find_coordinator", "list_offsets", "request"]
+    assert names == ["commit_offsets", "committed_offsets", "fetch", "find_coordinator", "list_offsets", "request", "splits"]
     for name in names:
         arguments = [list(signature(getattr(kind, name)).parameters.values()) for kind in (Client, ClientFutures, aio.Client)]
         assert arguments[0] == arguments[1] == arguments[2], name

@@ -23,6 +23,7 @@ def test_every_call_has_a_future(server: ModelServer, client: Client) -> None:
     assert futures.commit_offsets("g", {T0: 2}).result(LONG)[T0].error is None
     assert futures.committed_offsets("g").result(LONG)[T0].committed == OffsetAndMetadata(2)
     assert futures.find_coordinator("g").result(LONG).group_id == "g"
+    assert len(futures.splits("t", 2).result(LONG)) == 2
     assert futures.request(ANY, MetadataRequest(topics=[])).result(LONG).brokers
 
 

@@ -21,6 +21,7 @@ from pykafka4.wire.protocol.messages_admin import (
     CreateTopicsRequest,
     DeleteGroupsRequest,
     DeleteTopicsRequest,
+    DescribeLogDirsRequest,
     ListGroupsRequest,
     OffsetDeleteRequest,
 )
@@ -204,6 +205,7 @@ def requests() -> dict[str, tuple[Request[Any], int]]:
         "DescribeGroups": (DescribeGroupsRequest(groups=["g"]), 5),
         "DeleteGroups": (DeleteGroupsRequest(groups_names=["g"]), 2),
         "ListGroups": (ListGroupsRequest(), 4),
+        "DescribeLogDirs": (DescribeLogDirsRequest(topics=[]), 4),
         "ConsumerGroupDescribe": (ConsumerGroupDescribeRequest(group_ids=["g"]), 1),
         "OffsetDelete": (OffsetDeleteRequest(group_id="g", topics=[]), 0),
     }

@@ -4,6 +4,7 @@ Rule: every key of a question gets its own outcome, so an error of one never hid
 
 Modules; each line imports only from lines below it:
     stateless  calls of a client: offsets, fetches, commits, single messages
+    locating   look-ups for bounded reads: partitions, offsets, sizes
     calls      calls about many groups: sequences of questions
     machine    the machine of stateless calls: runs questions until each key has its outcome
     requests   a message of the application, to one broker

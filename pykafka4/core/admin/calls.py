@@ -14,7 +14,7 @@ import attrs
 
 from pykafka4.core.admin.groups import DeleteGroups, DescribeClassic, DescribeConsumer, ListGroups, Unknown
 from pykafka4.core.admin.machine import AdminMachine
-from pykafka4.core.admin.offsets import Ends, FetchOffsets, Unstable
+from pykafka4.core.admin.offsets import LATEST, FetchOffsets, ListOffsetsAt, Unstable
 from pykafka4.core.admin.places import Brokers, Leaders
 from pykafka4.core.admin.values import GroupDescription, GroupListing, ListedOffset, Position
 from pykafka4.core.admin.work import DOUBT, Place, Question, Work
@@ -42,16 +42,17 @@ class Call:
 
     def __init__(self, machine: AdminMachine, now: float, seconds: float, done: Done) -> None:
         self.machine = machine
-        self._deadline, self._seconds, self._done = now + seconds, seconds, done
+        self._began, self._seconds, self._done = now, seconds, done
         self._expected: dict[Any, None] = {}
         self._found: dict[Any, Any] = {}
         self._works: list[Work[Any, Any]] = []
         self.topics = Leaders(machine.cluster)  # keeps the metadata of topics until the call ends
         machine.hold(self.topics)
 
-    def question(self, question: Question[K, V], place: Place[K], settled: Settled[K, V]) -> Ask[K]:
-        """A question of this call: returns what asks it about keys."""
-        work = self.machine.work(question, place, settled, self._deadline, self._seconds)
+    def question(self, question: Question[K, V], place: Place[K], settled: Settled[K, V], within: float | None = None) -> Ask[K]:
+        """A question of this call, which ends with it, or `within` so many seconds of its beginning: returns what asks it about keys."""
+        seconds = self._seconds if within is None else within
+        work = self.machine.work(question, place, settled, self._began + seconds, seconds)
         self._works.append(work)
         return partial(self.machine.add, work)
 
@@ -178,7 +179,8 @@ class _Lags:
         self._errors: dict[TopicPartition, KafkaError] = {}  # of partitions that have no end
         self._describe = describing(call, partial(self._found, self._descriptions))
         self._fetch = _fetching(call, partial(self._found, self._committed), stable=False)
-        self._list = call.question(Ends(), Leaders(call.machine.cluster), self._end)
+        # With the records of open transactions: these count for the lag, as for Kafka's tools.
+        self._list = call.question(ListOffsetsAt(LATEST), Leaders(call.machine.cluster), self._end)
 
     def ask(self, groups: Iterable[str]) -> None:
         """The first questions."""

@@ -23,10 +23,10 @@ __all__ = [
     "CommitOffsets",
     "CountPartitions",
     "DeleteOffsets",
-    "Ends",
     "FetchOffsets",
     "FetchOffsetsOfPartitions",
     "ListOffsets",
+    "ListOffsetsAt",
     "Unstable",
     "by_topic",
     "listed_together",
@@ -196,15 +196,16 @@ class ListOffsets(OfPartitions):
         return ListedOffset(tp, row.offset, timestamp, epoch)
 
 
-class Ends(ListOffsets):
-    """The end of each log, with the records of open transactions: these count for the lag, as for Kafka's tools."""
+class ListOffsetsAt(ListOffsets):
+    """The offset of every partition at one timestamp. Partitions may be added while the question is under way."""
 
-    def __init__(self) -> None:
-        super().__init__({})
+    def __init__(self, timestamp: int, isolation: int = UNCOMMITTED) -> None:
+        super().__init__({}, isolation)
+        self._timestamp = timestamp
 
     def timestamp(self, tp: TopicPartition) -> int:
         """The same for all partitions."""
-        return LATEST
+        return self._timestamp
 
 
 def listed_together(timestamps: Mapping[TopicPartition, int]) -> list[dict[TopicPartition, int]]:

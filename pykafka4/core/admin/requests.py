@@ -27,6 +27,7 @@ READERS: Final = frozenset(
         "DescribeCluster",
         "DescribeConfigs",
         "DescribeGroups",
+        "DescribeLogDirs",
         "Fetch",
         "FindCoordinator",
         "ListGroups",

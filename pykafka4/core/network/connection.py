@@ -49,7 +49,7 @@ LONGEST_MUTE = 300.0  # seconds; brokers throttle for less, and a corrupt respon
 # Before these versions (KIP-219, Kafka 2.0) a broker that throttles delays the response itself. APIs that are missing here never did.
 FIRST_TO_MUTE = {
     "AddOffsetsToTxn": 1, "AddPartitionsToTxn": 1, "ApiVersions": 2, "CreatePartitions": 1, "CreateTopics": 3,
-    "DeleteGroups": 1, "DeleteRecords": 1, "DeleteTopics": 2, "DescribeConfigs": 2, "DescribeGroups": 2,
+    "DeleteGroups": 1, "DeleteRecords": 1, "DeleteTopics": 2, "DescribeConfigs": 2, "DescribeGroups": 2, "DescribeLogDirs": 1,
     "EndTxn": 1, "Fetch": 8, "FindCoordinator": 2, "Heartbeat": 2, "InitProducerId": 1, "JoinGroup": 3, "LeaveGroup": 2, "ListGroups": 2,
     "ListOffsets": 3, "Metadata": 6, "OffsetCommit": 4, "OffsetFetch": 4, "Produce": 6, "SyncGroup": 2, "TxnOffsetCommit": 1,
 }  # fmt: skip

@@ -39,13 +39,15 @@ _FROM_4: Final[dict[str, dict[int, tuple[int, int]]]] = {
 }
 # fmt: on
 
-# DescribeGroups, ListGroups, DeleteRecords, DescribeConfigs, CreatePartitions, DeleteGroups; DescribeCluster, ConsumerGroupHeartbeat
+# DescribeGroups, ListGroups, DeleteRecords, DescribeConfigs, CreatePartitions, DeleteGroups; from 4.0 DescribeLogDirs,
+# DescribeCluster, ConsumerGroupHeartbeat
 _MANAGEMENT: Final[dict[int, tuple[int, int]]] = {15: (0, 1), 16: (0, 1), 21: (0, 0), 32: (0, 1), 37: (0, 0), 42: (0, 0)}
 _MANAGEMENT_FROM_4: Final[dict[int, tuple[int, int]]] = {
     15: (0, 6),
     16: (0, 5),
     21: (0, 2),
     32: (1, 4),
+    35: (1, 4),
     37: (0, 3),
     42: (0, 2),
     60: (0, 2),

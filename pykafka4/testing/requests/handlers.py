@@ -25,6 +25,7 @@ _BY_NAME: Final[Mapping[str, Handler]] = {
     "CreatePartitions": topics.create_partitions,
     "DescribeConfigs": topics.describe_configs,
     "DeleteRecords": topics.delete_records,
+    "DescribeLogDirs": topics.describe_log_dirs,
     "FindCoordinator": groups.find_coordinator,
     "DescribeGroups": groups.describe,
     "ListGroups": groups.list_groups,

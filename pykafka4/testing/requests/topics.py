@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics, CreatePartitions, DescribeConfigs, DeleteRecords. Rule: a refused request changes nothing."""
+"""CreateTopics, DeleteTopics, CreatePartitions, DescribeConfigs, DescribeLogDirs, DeleteRecords. Rule: what is refused changes nothing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pykafka4.testing.cluster.settings import MOST_PARTITIONS, configs_of, setti
 from pykafka4.testing.requests.metadata import bad_name
 from pykafka4.testing.requests.partitions import led
 from pykafka4.testing.requests.session import Call, code
+from pykafka4.testing.storage.partition import Partition
 from pykafka4.wire.protocol.messages_admin import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -13,10 +14,11 @@ from pykafka4.wire.protocol.messages_admin import (
     CreateTopicsResponse,
     DeleteRecordsResponse,
     DeleteTopicsResponse,
+    DescribeLogDirsResponse,
 )
 from pykafka4.wire.protocol.messages_configs import DescribeConfigsRequest, DescribeConfigsResponse
 
-__all__ = ["create_partitions", "create_topics", "delete_records", "delete_topics", "describe_configs"]
+__all__ = ["create_partitions", "create_topics", "delete_records", "delete_topics", "describe_configs", "describe_log_dirs"]
 
 TOPIC = 2  # the kind of resource
 
@@ -112,6 +114,29 @@ def _cut(call: Call, topic: str, partition: int, offset: int) -> DeleteRecordsRe
         return kind(partition_index=partition, low_watermark=-1, error_code=code(error))
     call.cluster.delete_records(topic, partition, found.log.high_watermark if offset == -1 else offset)
     return kind(partition_index=partition, low_watermark=found.log.start_offset, error_code=0)
+
+
+def describe_log_dirs(call: Call) -> DescribeLogDirsResponse:
+    """One folder, with the bytes of the broker's replicas."""
+    if refused := call.ordered_error():
+        return DescribeLogDirsResponse(error_code=code(refused), results=[])
+    kind, node, wanted = DescribeLogDirsResponse.Result.Topic, call.broker.node, call.message.topics
+    names = {t.topic: set(t.partitions) for t in wanted} if wanted is not None else dict.fromkeys(call.cluster.topics)
+    topics = []
+    for name, numbers in names.items():
+        found = call.cluster.topics.get(name)
+        rows = [
+            kind.Partition(partition_index=p.tp.partition, partition_size=_size(p, node), offset_lag=0, is_future_key=False)
+            for p in (found.partitions if found else ())
+            if node in p.replicas and (numbers is None or p.tp.partition in numbers)
+        ]
+        topics.append(kind(name=name, partitions=rows))
+    return DescribeLogDirsResponse(results=[DescribeLogDirsResponse.Result(error_code=0, log_dir="/model", topics=topics)])
+
+
+def _size(partition: Partition, node: int) -> int:
+    """The bytes of a replica."""
+    return sum(len(batch.data) for batch in partition.copies[node].log.batches)
 
 
 def describe_configs(call: Call) -> DescribeConfigsResponse:

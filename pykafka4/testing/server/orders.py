@@ -24,7 +24,7 @@ PLACES: Final[dict[str, str]] = {
     **dict.fromkeys(("Metadata", "CreateTopics", "DeleteTopics"), "topic"),
     **dict.fromkeys(("ApiVersions", "FindCoordinator", "InitProducerId", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"), "request"),
     **dict.fromkeys(("ConsumerGroupHeartbeat", "OffsetFetch", "DescribeGroups", "DeleteGroups", "AddOffsetsToTxn", "EndTxn"), "request"),
-    **dict.fromkeys(("ListGroups", "ConsumerGroupDescribe", "OffsetDelete", "ShareGroupHeartbeat"), "request"),
+    **dict.fromkeys(("ListGroups", "ConsumerGroupDescribe", "OffsetDelete", "ShareGroupHeartbeat", "DescribeLogDirs"), "request"),
 }
 # APIs whose ordered error can come after the request was executed.
 AFTER: Final = (

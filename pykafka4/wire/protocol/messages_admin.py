@@ -323,3 +323,45 @@ class OffsetDeleteRequest(Request[OffsetDeleteResponse]):
 
     group_id: str = wire(string)
     topics: list[Topic] = wire(array(Topic))
+
+
+@response(api_key=35, versions="1-5", flexible="2+")
+class DescribeLogDirsResponse(Response):
+    """The folders of a broker's logs, and the size of each replica in them."""
+
+    @struct
+    class Result:
+        @struct
+        class Topic:
+            @struct
+            class Partition:
+                partition_index: int = wire(int32)
+                partition_size: int = wire(int64)
+                offset_lag: int = wire(int64)
+                is_future_key: bool = wire(boolean)
+
+            name: str = wire(string)
+            partitions: list[Partition] = wire(array(Partition))
+
+        error_code: int = wire(int16)
+        log_dir: str = wire(string)
+        topics: list[Topic] = wire(array(Topic))
+        total_bytes: int = wire(int64, "4+", default=-1, ignorable=True)
+        usable_bytes: int = wire(int64, "4+", default=-1, ignorable=True)
+        is_cordoned: bool = wire(boolean, "5+", default=False, ignorable=True)
+
+    throttle_time_ms: int = wire(int32)
+    error_code: int = wire(int16, "3+", ignorable=True)
+    results: list[Result] = wire(array(Result))
+
+
+@request(api_key=35, versions="1-5", flexible="2+")
+class DescribeLogDirsRequest(Request[DescribeLogDirsResponse]):
+    """Ask a broker for the sizes of its replicas; `topics=None` means all."""
+
+    @struct
+    class Topic:
+        topic: str = wire(string)
+        partitions: list[int] = wire(array(int32))
+
+    topics: list[Topic] | None = wire(array(Topic), nullable="0+")

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from pykafka4.core.admin.groups import DescribeConsumer, ListGroups, Unknown
-from pykafka4.core.admin.offsets import CommitOffsets, CountPartitions, Ends, FetchOffsets, Unstable
+from pykafka4.core.admin.offsets import LATEST, CommitOffsets, CountPartitions, FetchOffsets, ListOffsetsAt, Unstable
 from pykafka4.core.admin.places import Brokers, Leaders, OfGroup
 from pykafka4.core.admin.values import ListedOffset
 from pykafka4.core.group.encoding import assignment_bytes
@@ -114,7 +114,7 @@ def test_at_the_deadline_it_is_told_why_a_coordinator_is_not_known(harness: Harn
 def test_at_the_deadline_a_partition_without_a_leader_is_told(harness: Harness) -> None:
     harness.world.metadata = metadata({"t": [(-1, 5), (2, 7)]})
     harness.script["ListOffsets"] = offsets_of
-    outcomes = harness.ask(Ends(), Leaders(harness.world.engine.cluster), [T0, T1], 5.0)
+    outcomes = harness.ask(ListOffsetsAt(LATEST), Leaders(harness.world.engine.cluster), [T0, T1], 5.0)
     harness.run(5.1)
     assert str(outcomes[0][T0]) == "t-0: ListOffsets: no answer within 5 s (t-0 has no leader)"
     assert outcomes[0][T1] == ListedOffset(T1, 20)
@@ -293,7 +293,7 @@ def test_every_broker_is_asked_for_its_groups_and_one_that_left_is_an_error(harn
 
 def test_leaders_are_asked_about_their_partitions_and_topics_are_released(harness: Harness) -> None:
     harness.script["ListOffsets"] = offsets_of
-    outcomes = harness.ask(Ends(), Leaders(harness.world.engine.cluster), [T0, T1])
+    outcomes = harness.ask(ListOffsetsAt(LATEST), Leaders(harness.world.engine.cluster), [T0, T1])
     harness.run()
     assert outcomes == [{T0: ListedOffset(T0, 10), T1: ListedOffset(T1, 20)}]
     assert not harness.world.engine.cluster.wants("t")
@@ -306,7 +306,7 @@ def test_a_new_leader_is_found(harness: Harness) -> None:
         return found
 
     harness.script["ListOffsets"] = refuse
-    outcomes = harness.ask(Ends(), Leaders(harness.world.engine.cluster), [T0])
+    outcomes = harness.ask(ListOffsetsAt(LATEST), Leaders(harness.world.engine.cluster), [T0])
     harness.run(0.05)
     harness.world.metadata = metadata({"t": [(3, 6), (2, 7)]})
     harness.run(2.0)
@@ -315,7 +315,7 @@ def test_a_new_leader_is_found(harness: Harness) -> None:
 
 def test_a_partition_or_topic_that_does_not_exist_is_told_after_a_while(harness: Harness) -> None:
     keys = [TopicPartition("t", 5), TopicPartition("none", 0), TopicPartition("not valid", 0)]
-    outcomes = harness.ask(Ends(), Leaders(harness.world.engine.cluster), keys)
+    outcomes = harness.ask(ListOffsetsAt(LATEST), Leaders(harness.world.engine.cluster), keys)
     harness.run(MISSING_SECONDS - 0.1)
     assert outcomes == []
     harness.run(1.0)
@@ -329,7 +329,7 @@ def test_a_partition_or_topic_that_does_not_exist_is_told_after_a_while(harness:
 def test_a_partition_that_appears_meanwhile_is_found(harness: Harness) -> None:
     harness.script["ListOffsets"] = offsets_of
     new = TopicPartition("t", 2)
-    outcomes = harness.ask(Ends(), Leaders(harness.world.engine.cluster), [new])
+    outcomes = harness.ask(ListOffsetsAt(LATEST), Leaders(harness.world.engine.cluster), [new])
     harness.run(1.0)
     harness.world.metadata = metadata({"t": [(1, 5), (2, 7), (3, 1)]})
     harness.run(1.5)
@@ -367,7 +367,7 @@ def test_the_number_of_partitions_is_that_of_the_topic(harness: Harness) -> None
 
 def test_what_nobody_waits_for_ends_with_the_machine(harness: Harness) -> None:
     harness.script["ListOffsets"] = lambda message, host: None
-    outcomes = harness.ask(Ends(), Leaders(harness.world.engine.cluster), [T0])
+    outcomes = harness.ask(ListOffsetsAt(LATEST), Leaders(harness.world.engine.cluster), [T0])
     harness.run()
     assert harness.world.engine.cluster.wants("t")
     harness.world.engine.remove(harness.machine)

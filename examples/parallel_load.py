@@ -1,0 +1,149 @@
+"""Load a topic into Parquet files with several processes; killed and started again, it goes on where it stopped.
+
+    pip install pyarrow        # and rich, for a better progress bar
+    python examples/parallel_load.py --bootstrap-servers localhost:9092 --topic orders --to /data/orders --processes 4
+
+The first start divides the records that the topic has now into splits, and writes that plan to the folder. A process reads one split into
+one file, which gets its name when it is complete. So after a kill the files that are there are whole, the others are made again, and each
+record is in exactly one file. Delete the folder, or choose another one, to load the topic as it is then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import pickle
+import sys
+import time
+from collections.abc import Iterator
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pykafka4 import Client, Record, Split
+
+PLAN = "plan.pickle"
+SCHEMA = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("ms", "UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+SECONDS = 0.5  # between looks at the progress
+loaded: Synchronized[int]  # records, by all processes
+
+
+def records(client: Client, split: Split) -> Iterator[list[Record]]:
+    """The records of `split`, in lists: a fetch of all its partitions, until each has reached its end."""
+    places = {tp: span.start for tp, span in split.ranges.items()}
+    while places:
+        for tp, found in client.fetch(places, isolation_level="read_committed").items():
+            if found.error is not None:
+                raise found.error
+            until = split.ranges[tp].until
+            yield [record for record in found.records if record.offset < until]
+            places[tp] = found.next_offset
+            if found.next_offset >= until:
+                del places[tp]
+
+
+def table(rows: list[Record]) -> pa.Table:
+    columns = {
+        "partition": [row.partition for row in rows],
+        "offset": [row.offset for row in rows],
+        "timestamp": [row.timestamp_ms for row in rows],
+        "key": [row.key for row in rows],
+        "value": [row.value for row in rows],
+        "headers": [[{"key": key, "value": value} for key, value in row.headers] for row in rows],
+    }
+    return pa.table(columns, schema=SCHEMA)
+
+
+def load(work: tuple[Split, Path, Any, dict[str, Any]]) -> None:
+    """Read one split into one file. Runs in a process of the pool."""
+    split, file, config, own = work
+    unfinished = file.with_suffix(".unfinished")
+    with Client.from_properties(config, **own) as client, pq.ParquetWriter(unfinished, SCHEMA) as writer:
+        for rows in records(client, split):
+            if rows:
+                writer.write_table(table(rows))
+            with loaded.get_lock():
+                loaded.value += len(rows)
+    unfinished.replace(file)
+
+
+def planned(folder: Path, topic: str, count: int, config: Any, own: dict[str, Any]) -> list[Split]:
+    """The splits of the first start: they must be the same after each kill."""
+    plan = folder / PLAN
+    if not plan.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with Client.from_properties(config, **own) as client:
+            splits = client.splits(topic, count, until="now")
+        unfinished = plan.with_suffix(".unfinished")
+        unfinished.write_bytes(pickle.dumps(splits))
+        unfinished.replace(plan)
+    found: list[Split] = pickle.loads(plan.read_bytes())
+    return found
+
+
+def begin(counter: Synchronized[int]) -> None:
+    """The first thing that a process of the pool does."""
+    global loaded
+    loaded = counter
+
+
+def show(total: int, counter: Synchronized[int], result: Any) -> None:
+    """A progress bar, until `result` is there."""
+    try:
+        from rich.console import Console
+        from rich.progress import Progress
+    except ImportError:
+        while not result.ready():
+            result.wait(SECONDS)
+            print(f"\r{counter.value:,} of {total:,} offsets", end="", file=sys.stderr, flush=True)
+        print(file=sys.stderr)
+        return
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task("loading", total=total)
+        while not result.ready():
+            result.wait(SECONDS)
+            progress.update(task, completed=counter.value)
+        progress.update(task, completed=total)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Load a topic into Parquet files with several processes.")
+    parser.add_argument("--bootstrap-servers", default="localhost:9092")
+    parser.add_argument("--topic", default="greetings")
+    parser.add_argument("--to", type=Path, required=True, help="the folder for the files")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("--splits", type=int, help="number of files, by default four for each process")
+    parser.add_argument("--config", default={}, help="a .properties file as Java's clients take it, with security.protocol and so on")
+    options = parser.parse_args()
+
+    own = {"bootstrap_servers": options.bootstrap_servers}
+    splits = planned(options.to, options.topic, options.splits or 4 * options.processes, options.config, own)
+    files = {split.number: options.to / f"part-{split.number:05}.parquet" for split in splits}
+    left = [split for split in splits if not files[split.number].exists()]
+    work = [(split, files[split.number], options.config, own) for split in left]
+    began, total = time.monotonic(), sum(map(len, left))
+    context = multiprocessing.get_context("spawn")  # a client does not survive a fork
+    counter = context.Value("q", 0)
+    with context.Pool(options.processes, begin, (counter,)) as pool:
+        result = pool.map_async(load, work, chunksize=1)
+        show(total, counter, result)
+        result.get()
+    seconds = time.monotonic() - began
+    print(f"{counter.value:,} records in {len(left)} files, {len(splits) - len(left)} were there already; {seconds:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Look-ups for bounded reads: the partitions of topics, offsets at several timestamps, sizes. Rule: sizes are optional, offsets are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from pykafka4.core import Reply
+from pykafka4.core.admin.calls import Begin, Call
+from pykafka4.core.admin.machine import AdminMachine
+from pykafka4.core.admin.offsets import CountPartitions, ListOffsetsAt, by_topic
+from pykafka4.core.admin.places import Brokers, Leaders
+from pykafka4.core.admin.values import ListedOffset
+from pykafka4.core.admin.work import Question, Refusal
+from pykafka4.errors import KafkaError
+from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_admin import DescribeLogDirsRequest
+
+__all__ = ["located", "sizes_of"]
+
+SIZES_S: Final = 5.0
+Selection = Mapping[str, "tuple[int, ...] | None"]  # the partitions of each topic; None: all
+Done = Callable[[dict[Any, Any]], None]
+
+
+class DescribeSizes(Question[int, "dict[TopicPartition, int]"]):
+    """The bytes of the replicas that a broker has; the keys are brokers."""
+
+    api = "DescribeLogDirs"
+    about = "sizes of logs at broker {}"
+    most = 1
+
+    def __init__(self, partitions: Collection[TopicPartition]) -> None:
+        self._partitions = partitions
+
+    def message(self, keys: Sequence[int]) -> DescribeLogDirsRequest:
+        """About the partitions, wherever their leaders are."""
+        kind = DescribeLogDirsRequest.Topic
+        rows = [kind(topic=name, partitions=[tp.partition for tp in tps]) for name, tps in by_topic(self._partitions).items()]
+        return DescribeLogDirsRequest(topics=rows)
+
+    def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, dict[TopicPartition, int] | Refusal]:
+        """The size of each replica; a folder that cannot be read has none."""
+        if reply.message.error_code:
+            return dict.fromkeys(keys, Refusal(reply.message.error_code))
+        rows = ((topic.name, row) for result in reply.message.results for topic in result.topics for row in topic.partitions)
+        return {keys[0]: {TopicPartition(name, row.partition_index): row.partition_size for name, row in rows if not row.is_future_key}}
+
+
+class Locating:
+    """One call: counts partitions, then looks up their offsets, and their sizes beside them.
+
+    The outcomes: of each partition a dict of offsets by timestamp, or its error; of a topic whose partitions cannot be counted an error;
+    of each broker the sizes of its replicas, or an error.
+    """
+
+    def __init__(self, call: Call, timestamps: Collection[int], isolation: int, sizes_s: float) -> None:
+        self._call, self._timestamps, self._sizes_s = call, timestamps, sizes_s
+        self._offsets: dict[TopicPartition, dict[int, int | None]] = {}
+        self._counting: set[str] = set()
+        leaders = {timestamp: Leaders(call.machine.cluster) for timestamp in timestamps}
+        self._list = {
+            timestamp: call.question(ListOffsetsAt(timestamp, isolation), place, partial(self._listed, timestamp))
+            for timestamp, place in leaders.items()
+        }
+
+    def begin(self, selection: Selection) -> Callable[[], None]:
+        """Ask the first questions; returns what ends the call."""
+        self._counting = {topic for topic, chosen in selection.items() if chosen is None}
+        self._call.expect(self._counting)
+        self._locate([TopicPartition(topic, number) for topic, chosen in selection.items() for number in chosen or ()])
+        if self._counting:
+            count = self._call.question(CountPartitions(), self._call.machine.anyone(), self._counted)
+            count(self._counting)
+        return self._call.started()
+
+    def _counted(self, topic: str, found: int | KafkaError) -> None:
+        self._counting.remove(topic)
+        if not isinstance(found, KafkaError):
+            self._locate([TopicPartition(topic, number) for number in range(found)])
+        self._call.settle(topic, found)
+
+    def _locate(self, partitions: list[TopicPartition]) -> None:
+        self._call.expect(partitions)
+        self._call.topics.begin(partitions)  # until the call ends, so that the look-ups of one topic share its metadata
+        self._offsets.update((tp, {}) for tp in partitions)
+        for ask in self._list.values():
+            ask(partitions)
+
+    def _listed(self, timestamp: int, tp: TopicPartition, found: ListedOffset | KafkaError) -> None:
+        if isinstance(found, KafkaError):
+            self._call.settle(tp, found)
+            return
+        self._offsets[tp][timestamp] = found.offset
+        if not self._counting:
+            self._measure()
+        if len(self._offsets[tp]) == len(self._timestamps):
+            self._call.settle(tp, self._offsets[tp])
+
+    def _measure(self) -> None:
+        """Ask every broker for sizes, once: any replica shows the size of a partition."""
+        seconds, self._sizes_s = self._sizes_s, 0.0
+        if seconds:
+            brokers, place = list(self._call.machine.cluster.brokers), Brokers(self._call.machine.cluster)
+            self._call.expect(brokers)
+            self._call.question(DescribeSizes(self._offsets), place, self._call.settle, seconds)(brokers)
+
+
+def located(selection: Selection, timestamps: Collection[int], isolation: int, sizes_s: float = 0.0) -> Begin:
+    """Offsets at `timestamps` of the partitions of `selection`; sizes too, if brokers return them within `sizes_s`. See Locating."""
+
+    def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
+        return Locating(Call(machine, now, seconds, done), timestamps, isolation, min(sizes_s, seconds)).begin(selection)
+
+    return begin
+
+
+def sizes_of(found: Mapping[Any, Any]) -> dict[TopicPartition, int]:
+    """The bytes of each partition in the outcome of `located`: those of its largest replica."""
+    sizes: dict[TopicPartition, int] = {}
+    for key, of_broker in found.items():
+        if isinstance(key, int) and isinstance(of_broker, dict):
+            for tp, size in of_broker.items():
+                sizes[tp] = max(size, sizes.get(tp, 0))
+    return sizes

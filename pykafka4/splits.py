@@ -1,0 +1,71 @@
+"""Splits of a bounded read. Invariant: the splits of a read have each of its offsets exactly once, and no split is empty.
+
+Pure functions: `Client.splits` looks up the offsets and sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from pykafka4.bounds import Span
+from pykafka4.records import TopicPartition
+
+__all__ = ["Split", "divide"]
+
+
+@attrs.frozen
+class Split:
+    """A part of a bounded read: an offset range in each of some partitions. It pickles, so it goes to another process or machine.
+
+    `ranges` maps partitions to their `Span`s: `start`, `until` (not included). `bytes` is the estimated size in the log, 0 if the client
+    may not ask for sizes. `number` counts the splits of one call from 0.
+    """
+
+    number: int
+    ranges: Mapping[TopicPartition, Span]
+    bytes: int = 0
+
+    def __len__(self) -> int:
+        """The number of offsets. Compacted logs have fewer records."""
+        return sum(span.until - span.start for span in self.ranges.values())
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{tp} {span.start} to {span.until}" for tp, span in self.ranges.items())
+        return f"split {self.number}: {shown}"
+
+
+def divide(spans: Mapping[TopicPartition, Span], sizes: Mapping[TopicPartition, float], n: int) -> list[Split]:
+    """At most `n` splits of about equal weight: the ranges stand in one line, which is cut into `n` parts.
+
+    `sizes` has the bytes of one offset of each partition; without them all offsets weigh the same.
+    """
+    whole = {tp: span for tp, span in sorted(spans.items()) if not span.is_empty}
+    weights = {tp: sizes[tp] if sizes else 1.0 for tp in whole}
+    total = sum(weights[tp] * (span.until - span.start) for tp, span in whole.items())
+    parts: list[dict[TopicPartition, Span]] = [{} for _ in range(n)]
+    before = 0.0  # the weight of the line up to a partition
+    for tp, span in whole.items():
+        weight = weights[tp]
+        for number, piece in _pieces(span, weight, before, total / n, n):
+            parts[number][tp] = piece
+        before += weight * (span.until - span.start)
+    filled = [part for part in parts if part]
+    return [Split(number, part, _bytes(part, sizes)) for number, part in enumerate(filled)]
+
+
+def _pieces(span: Span, weight: float, before: float, share: float, n: int) -> Iterator[tuple[int, Span]]:
+    """(number of the part, what it gets of `span`), where `before` is the weight in front of it, and `share` that of a part."""
+    at, number = span.start, min(int(before / share), n - 1)
+    while at < span.until:
+        end = span.until if number == n - 1 else span.start + round((share * (number + 1) - before) / weight)
+        end = min(max(end, at), span.until)
+        if end > at:
+            yield number, attrs.evolve(span, start=at, until=end)
+            at = end
+        number += 1
+
+
+def _bytes(part: Mapping[TopicPartition, Span], sizes: Mapping[TopicPartition, float]) -> int:
+    return round(sum(sizes[tp] * (span.until - span.start) for tp, span in part.items())) if sizes else 0
