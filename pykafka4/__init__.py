@@ -5,6 +5,7 @@ Modules; each line imports only from lines below it:
     testing/        a Kafka cluster in memory, for tests without a broker
     aio/            producer and consumer for asyncio
     cli/            the command line
+    tables/         `table`: a compacted topic as a mapping
     bounded/        `read`: the records between two places of logs, and the end
     share/          ShareConsumer: records of share groups
     messages        Kafka's requests and responses, for `Client.request`
@@ -128,6 +129,8 @@ if TYPE_CHECKING:
     from pykafka4.share import ShareConsumer as ShareConsumer
     from pykafka4.share.record import ShareRecord as ShareRecord
     from pykafka4.splits import Split as Split
+    from pykafka4.tables.table import Table as Table
+    from pykafka4.tables.table import table as table
     from pykafka4.wire.records.hot import Delivery as Delivery
     from pykafka4.wire.records.hot import Record as Record
     from pykafka4.wire.records.hot import RecordColumns as RecordColumns
@@ -171,6 +174,7 @@ _HOMES = {  # the public names by module
     "pykafka4.splits": "Split",
     "pykafka4.share": "ShareConsumer",
     "pykafka4.share.record": "ShareRecord",
+    "pykafka4.tables.table": "Table table",
     "pykafka4.wire.records.hot": "Delivery Record RecordColumns SentRows",
 }
 _PACKAGES = ("aio", "messages", "spark", "testing")  # imported by whoever uses them

@@ -1,0 +1,7 @@
+"""Keeps a compacted topic as a mapping. Invariant: a table is complete up to a known offset of each partition, or each access raises.
+
+Modules; each line imports only from lines below it:
+    table   `table`, and the mapping that it returns
+    reader  the thread that reads the topic, and the rows
+    limits  the bounds of a table
+"""

@@ -1,0 +1,39 @@
+"""Checks the bounds of a table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from pykafka4.errors import ConfigError, shown
+
+__all__ = ["DEFAULT_BYTES", "DEFAULT_KEYS", "Limits"]
+
+DEFAULT_KEYS: Final = 10_000_000
+DEFAULT_BYTES: Final = 1 << 30
+
+
+@attrs.frozen
+class Limits:
+    """How many keys a table holds, and how many bytes of keys and values, as they are in the log."""
+
+    keys: int
+    bytes: int
+
+    @classmethod
+    def of(cls, max_keys: object, max_bytes: object) -> Limits:
+        """Raises ConfigError for anything but positive numbers."""
+        return cls(_positive("max_keys", max_keys), _positive("max_bytes", max_bytes))
+
+    def exceeded(self, keys: int, size: int) -> str | None:
+        """The bound that is exceeded, for a message."""
+        if keys > self.keys:
+            return f"max_keys={self.keys}"
+        return f"max_bytes={self.bytes}" if size > self.bytes else None
+
+
+def _positive(name: str, given: object) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise ConfigError(f"{name}={shown(given)}: must be a whole number, at least 1")
+    return given

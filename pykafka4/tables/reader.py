@@ -1,0 +1,220 @@
+"""Reads a topic into a dict, on a thread of its own. Invariant: the dict has the last value of each key up to `places`, or `error` is set.
+
+That thread alone writes; other threads read single attributes, and copies of the dict, which are atomic. The consumer session has no group,
+and `auto_offset_reset="none"`: whatever would leave out records of the log is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pykafka4.client.steps import at_once
+from pykafka4.consumer.session import ConsumerSession
+from pykafka4.core import INFINITY
+from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError, OffsetOutOfRange
+from pykafka4.logs import get_log
+from pykafka4.net import system
+from pykafka4.net.handoff.waiting import Signal
+from pykafka4.records import TopicPartition
+from pykafka4.tables.limits import Limits
+from pykafka4.wire.records.hot import Record
+
+__all__ = ["TableReader"]
+
+log = get_log("pykafka4.tables")
+
+OnChange = Callable[[Any, Any, Any], object]
+LOOK_S: Final = 1.0  # between looks for new partitions
+HASTE_S: Final = 0.05  # the longest poll while a thread waits for a place: one that moves over a gap returns no records
+MOST_STARTS: Final = 5  # while the log is cut off at its beginning as it is read
+CLOSE_S: Final = 5.0
+
+
+class TableReader:
+    """The rows of a topic, and the thread that keeps them up to date."""
+
+    def __init__(self, session: ConsumerSession, topic: str, limits: Limits, on_change: OnChange | None) -> None:
+        self._session, self.topic, self._limits, self._on_change = session, topic, limits, on_change
+        self.rows: dict[Any, tuple[Any, int]] = {}  # value and size
+        self.size = 0  # bytes of keys and values
+        self.places: Mapping[TopicPartition, int] = {}  # the rows are those of the log up to these offsets
+        self.error: KafkaError | None = None
+        self.complete = False  # it was handed out: changes are told
+        self.changed = Signal()  # after `places` or `error`
+        self._stopping = False
+        self._forgotten = False  # nobody closes the session
+        self._count = 0  # partitions at the start
+        self._starts = 0
+        self._look_at = -INFINITY
+        self._thread = system.Thread(target=self._serve, name=f"pykafka4-table-{topic}", daemon=True)
+
+    # ---------------------------------------------------------------- threads of the application
+
+    def start(self, timeout: float) -> None:
+        """Read up to the end that the log has now. Raises what ended the reading, KafkaTimeoutError after `timeout` seconds."""
+        until = system.monotonic() + timeout
+        ends = self._ends(until)
+        self._count = len(ends)
+        self._thread.start()
+        self._await(ends, until, f"table of {self.topic}: not complete")
+        self.complete = True
+
+    def refresh(self, timeout: float) -> None:
+        """Read up to the end that the log has now."""
+        until = system.monotonic() + timeout
+        self.check()
+        self._await(self._ends(until), until, f"table of {self.topic}: not up to date")
+
+    def wait(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
+        """Wait until `condition()` is true. Raises KafkaTimeoutError after `timeout` seconds, and what ended the reading."""
+        if self._thread is system.current_thread():
+            raise KafkaError(f"{what}: on_change must not wait for its own table")
+        self._session.wakeup()
+        met = self.changed.wait(lambda: self.error is not None or self._stopping or condition(), timeout)
+        self.check()
+        if not met:
+            raise KafkaTimeoutError(f"{what} after {timeout:g} s; status() says why")
+
+    def _await(self, ends: Mapping[TopicPartition, int], until: float, what: str) -> None:
+        def reached() -> bool:
+            places = self.places
+            return all(tp in places and places[tp] >= end for tp, end in ends.items())
+
+        self.wait(reached, max(0.0, until - system.monotonic()), what)
+
+    def _ends(self, until: float) -> dict[TopicPartition, int]:
+        tps = self._partitions(max(0.0, until - system.monotonic()))
+        return at_once(self._session.lookups.ends(tps, max(0.0, until - system.monotonic())))
+
+    def _partitions(self, timeout: float) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, number) for number in self._session.runtime.partitions_of(self.topic, timeout)]
+
+    def check(self) -> None:
+        """Raise the error of each access, if there is one."""
+        if self.error is not None:
+            raise self.error.again()
+        if self._session.runtime.loop.forked:
+            raise ForkedClientError("this table was opened in the parent process; open one in this process")
+        if self._stopping:
+            raise ClosedError(f"this table of {self.topic} is closed; open another one")
+
+    def lag(self) -> int | None:
+        """Offsets between the rows and the ends of the log, as of the last responses; None while one of these is unknown."""
+        places, claims = self.places, self._session.reader.claims.copy()
+        if not places or any(claim.end < 0 for claim in claims.values()):
+            return None
+        return sum(max(0, claim.end - places.get(tp, 0)) for tp, claim in claims.items())
+
+    def status(self) -> dict[str, Any]:
+        """See Table.status."""
+        state = "failed" if self.error is not None else "closed" if self._stopping else "reading"
+        reason = None if self.error is None else str(self.error)
+        own = {"state": state, "reason": reason, "topic": self.topic, "keys": len(self.rows), "bytes": self.size, "lag": self.lag()}
+        return {**own, "consumer": self._session.status()}
+
+    def stop(self, timeout: float) -> None:
+        """End the thread and the session."""
+        self._stopping = True
+        until = system.monotonic() + timeout
+        self._session.wakeup()
+        self.changed.notify()
+        if self._thread.is_alive() and self._thread is not system.current_thread():
+            self._thread.join(timeout)
+        self._session.close(max(0.0, until - system.monotonic()), failed=True)
+
+    def forget(self) -> None:
+        """End both without waiting, on the thread of the table: the collector must not wait."""
+        self._stopping = self._forgotten = True
+        self._session.wakeup()
+
+    # ---------------------------------------------------------------- the thread of the table
+
+    def _serve(self) -> None:
+        try:
+            while not self._stopping:
+                self._step()
+        except BaseException as error:
+            if not self._stopping:
+                self._fail(error)
+        finally:
+            self.changed.notify()
+            if self._forgotten:
+                self._session.close(CLOSE_S, failed=True)
+
+    def _step(self) -> None:
+        now = system.monotonic()
+        if now >= self._look_at:
+            self._take_new_partitions()
+            self._look_at = now + LOOK_S
+        session = self._session
+        try:
+            records = session.poll(HASTE_S if self.changed.waiting else LOOK_S, None, session.records)
+        except OffsetOutOfRange:
+            if self.complete or self._starts >= MOST_STARTS:
+                raise
+            self._start_over()
+            return
+        for record in records:
+            self._apply(record)
+        self.places = session.reader.positions()
+        self.changed.notify()
+
+    def _take_new_partitions(self) -> None:
+        """Partitions that the metadata shows are read from the first record on."""
+        cluster, known = self._session.runtime.engine.cluster, self._session.reader.claims
+        count = max(self._count, self._session.runtime.loop.ask(lambda _: cluster.partitions(self.topic), CLOSE_S))
+        tps = [TopicPartition(self.topic, number) for number in range(count)]
+        if fresh := [tp for tp in tps if tp not in known]:
+            self._session.assignment.assign(tps)
+            self._seek(fresh)
+
+    def _seek(self, tps: list[TopicPartition]) -> None:
+        self._session.seek(at_once(self._session.lookups.beginnings(tps, CLOSE_S * 6)))
+
+    def _start_over(self) -> None:
+        """Records were deleted at the beginning of the log between the look-up and the fetch."""
+        self._starts += 1
+        self.rows, self.size = {}, 0
+        self._seek(list(self._session.reader.claims))
+
+    def _apply(self, record: Record[Any, Any]) -> None:
+        raw, key = record.raw, record.key
+        if raw.key is None:
+            raise KafkaError(f"{self._where(record)} has no key: a table needs a topic whose records have keys")
+        try:
+            before = self.rows.get(key)
+        except TypeError as error:
+            raise KafkaError(f"{self._where(record)}: its key, {type(key).__name__}, cannot be a key of a dict: {error}") from None
+        old: Any = None if before is None else before[0]
+        size = 0 if before is None else before[1]
+        if raw.value is None:
+            self.rows.pop(key, None)
+            self.size -= size
+        else:
+            new = len(raw.key) + len(raw.value)
+            self.rows[key] = record.value, new
+            self.size += new - size
+            if (bound := self._limits.exceeded(len(self.rows), self.size)) is not None:
+                raise KafkaError(f"the table of {self.topic} exceeds {bound} at {self._where(record)}: a larger bound, or another topic")
+        if self.complete and self._on_change is not None and not (before is None and raw.value is None):
+            self._tell(key, old, record.value)
+
+    def _tell(self, key: Any, old: Any, new: Any) -> None:
+        assert self._on_change is not None
+        try:
+            self._on_change(key, old, new)
+        except Exception:
+            log.exception("%s: on_change of the table of %s raised", self._session.config.client_id, self.topic)
+
+    def _where(self, record: Record[Any, Any]) -> str:
+        return f"{record.topic}-{record.partition} at offset {record.offset}"
+
+    def _fail(self, error: BaseException) -> None:
+        known = error if isinstance(error, KafkaError) else KafkaError(f"{type(error).__name__}: {error}")
+        if known is not error:
+            known.__cause__ = error
+        known.add_note(f"pykafka4: this error has ended the table of {self.topic}; open it again")
+        self.error = known
+        self.rows, self.size = {}, 0
+        log.warning("%s: the table of %s has ended: %s", self._session.config.client_id, self.topic, known)

@@ -1,0 +1,213 @@
+"""A compacted topic as a read-only mapping, kept up to date in the background."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Final, Generic, Self, TypeVar, Unpack, overload
+
+from pykafka4.client.client import Client
+from pykafka4.client.runtime import warn_unclosed
+from pykafka4.consumer.session import ConsumerSession
+from pykafka4.errors import ConfigError
+from pykafka4.errors.frames import guarded
+from pykafka4.misuse import api_timeout, check_timeout, check_topic, refuse_pickling
+from pykafka4.options.typed import BytesConsumerOptions, ConsumerOptions
+from pykafka4.records import KeyT, ValueT
+from pykafka4.serializers import Deserializer
+from pykafka4.tables.limits import DEFAULT_BYTES, DEFAULT_KEYS, Limits
+from pykafka4.tables.reader import CLOSE_S, TableReader
+from pykafka4.wire.records.common import checked_callback
+
+__all__ = ["Table", "table"]
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+WITHOUT_GROUP: Final = "a table has no group: it reads the whole topic, and commits nothing"
+REFUSED: Final = {
+    **dict.fromkeys(("group_id", "group_instance_id", "group_protocol", "group_remote_assignor"), WITHOUT_GROUP),
+    "auto_offset_reset": "a table is read from the first record on",
+}
+
+
+class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
+    """The last value of each key of a topic: `table` returns it. Any thread may read it; no access waits.
+
+    Iteration, `keys()`, `items()` and `values()` are over a copy of the rows at the time of the call. Each access raises the error that has
+    ended the reading, ClosedError after `close`, ForkedClientError in a forked child: it never returns rows that are not read on.
+    """
+
+    def __init__(self, reader: TableReader) -> None:
+        self._reader = reader
+        self._finalizer = weakref.finalize(self, _forgotten, reader)
+        self._finalizer.atexit = False  # the client drains at exit
+
+    def __getitem__(self, key: KeyT) -> ValueT:
+        """The last value of `key`. Raises KeyError if there is none, or if it was deleted."""
+        value: ValueT = self._rows()[key][0]
+        return value
+
+    def __iter__(self) -> Iterator[KeyT]:
+        return iter(self._rows().copy())
+
+    def __len__(self) -> int:
+        return len(self._rows())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._rows()
+
+    def copy(self) -> dict[KeyT, ValueT]:
+        """The rows as they are now."""
+        return {key: value for key, (value, _) in self._rows().copy().items()}  # that copy is atomic
+
+    def items(self) -> Any:
+        """(key, value) pairs of a copy of the rows."""
+        return self.copy().items()
+
+    def values(self) -> Any:
+        """The values of a copy of the rows."""
+        return self.copy().values()
+
+    def _rows(self) -> dict[KeyT, tuple[ValueT, int]]:
+        rows = self._reader.rows  # before the check: the rows of a table that has ended are empty
+        self._reader.check()
+        return rows
+
+    def refresh(self, timeout: float | None = None) -> None:
+        """Wait until the table has everything that is in the log now: what this program has written and got acknowledged, too.
+
+        Waits up to `timeout` seconds (default 60). Raises KafkaTimeoutError, and what ended the reading.
+        """
+        self._reader.refresh(api_timeout(timeout))
+
+    def wait_until(self, condition: Callable[[Table[KeyT, ValueT]], object], timeout: float | None = None) -> None:
+        """Wait until `condition(table)` is true, which is called after changes.
+
+        Raises KafkaTimeoutError after `timeout` seconds (default 60), and what ended the reading.
+        """
+        limit = api_timeout(timeout)
+        self._reader.check()
+        self._reader.wait(lambda: bool(condition(self)), limit, "wait_until: the condition is not met")
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets between the rows and the end of the log, as of the last responses; None while an end is unknown."""
+        return self._reader.lag()
+
+    def status(self) -> dict[str, Any]:
+        """`state` (reading, failed, closed), `reason`, `topic`, `keys`, `bytes`, `lag`, and the status of the `consumer`. Never raises."""
+        return self._reader.status()
+
+    def close(self, timeout: float | None = None) -> None:
+        """End the reading; each later access raises ClosedError. Takes at most `timeout` seconds (default 5). Closing twice is allowed."""
+        limit = check_timeout(timeout)
+        self._finalizer.detach()
+        self._reader.stop(CLOSE_S if limit is None else limit)
+
+    def __enter__(self) -> Self:
+        self._reader.check()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        status = "failed" if self._reader.error is not None else f"{len(self._reader.rows)} keys"
+        return f"<Table of {self._reader.topic}: {status}>"
+
+    def __reduce__(self) -> Any:
+        return refuse_pickling("Table")
+
+
+@overload
+def table(
+    topic: str,
+    *,
+    timeout: float | None = None,
+    max_keys: int = DEFAULT_KEYS,
+    max_bytes: int = DEFAULT_BYTES,
+    on_change: Callable[[bytes, bytes | None, bytes | None], object] | None = None,
+    client: Client | None = None,
+    key_deserializer: None = None,
+    value_deserializer: None = None,
+    **options: Unpack[BytesConsumerOptions],
+) -> Table[bytes, bytes]: ...
+
+
+@overload
+def table(
+    topic: str,
+    *,
+    timeout: float | None = None,
+    max_keys: int = DEFAULT_KEYS,
+    max_bytes: int = DEFAULT_BYTES,
+    on_change: Callable[[A, B | None, B | None], object] | None = None,
+    client: Client | None = None,
+    key_deserializer: Deserializer[A],
+    value_deserializer: Deserializer[B],
+    **options: Unpack[BytesConsumerOptions],
+) -> Table[A, B]: ...
+
+
+@overload
+def table(
+    topic: str,
+    *,
+    timeout: float | None = None,
+    max_keys: int = DEFAULT_KEYS,
+    max_bytes: int = DEFAULT_BYTES,
+    on_change: Callable[[Any, Any, Any], object] | None = None,
+    client: Client | None = None,
+    **options: Unpack[ConsumerOptions],
+) -> Table[Any, Any]: ...
+
+
+@guarded
+def table(
+    topic: str,
+    *,
+    timeout: float | None = None,
+    max_keys: int = DEFAULT_KEYS,
+    max_bytes: int = DEFAULT_BYTES,
+    on_change: Callable[[Any, Any, Any], object] | None = None,
+    client: Client | None = None,
+    **options: Unpack[ConsumerOptions],
+) -> Table[Any, Any]:
+    """A compacted topic as a read-only mapping, kept up to date by a thread of its own until `close`.
+
+    It is complete when it is returned: with all records up to the ends that the log has at the call. A record without a value (a tombstone)
+    deletes its key. New partitions are read, too. Waits up to `timeout` seconds (default 60).
+
+    `max_keys` and `max_bytes` (of keys and values as they are in the log) bound it: a topic that has more ends the table.
+    `on_change(key, old, new)` is called for each later record, on the thread of the table, with None for no value: while it runs, the table
+    is not read on. Its exceptions are logged. Other options are those of `Consumer` without its group; isolation_level="read_committed"
+    is the default here. `client` shares a client.
+
+    Whatever could make the table wrong ends it, and each access raises that: records that a deserializer refuses, deleted or truncated
+    records that were not read, a topic that is created anew, a missing right.
+
+    Raises ConfigError for a wrong argument, BrokerError or KafkaTimeoutError for a topic that does not exist, KafkaTimeoutError if the
+    table is not complete in time, and what would end it.
+    """
+    name, limits, limit = check_topic(topic), Limits.of(max_keys, max_bytes), api_timeout(timeout)
+    for option in options:
+        if option in REFUSED:
+            raise ConfigError(f"table has no option {option}: {REFUSED[option]}")
+    if on_change is not None:
+        checked_callback("table", "on_change", on_change)
+    own: dict[str, Any] = {"isolation_level": "read_committed", **options, "auto_offset_reset": "none"}
+    reader = TableReader(ConsumerSession(client, None, own), name, limits, on_change)
+    try:
+        reader.start(limit)
+    except BaseException:
+        reader.stop(0)
+        raise
+    return Table(reader)
+
+
+def _forgotten(reader: TableReader) -> None:
+    """The table was garbage-collected while open."""
+    warn_unclosed("Table")
+    reader.forget()

@@ -1,0 +1,1 @@
+"""Tables of compacted topics, on the model cluster."""
