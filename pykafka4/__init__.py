@@ -72,7 +72,9 @@ if TYPE_CHECKING:
     from pykafka4.core.admin.values import OffsetSpec as OffsetSpec
     from pykafka4.core.metadata.events import BrokerAdded as BrokerAdded
     from pykafka4.core.metadata.events import BrokerRemoved as BrokerRemoved
+    from pykafka4.core.metadata.events import LossReason as LossReason
     from pykafka4.core.metadata.events import MetadataChanged as MetadataChanged
+    from pykafka4.core.metadata.events import OffsetsLost as OffsetsLost
     from pykafka4.core.metadata.recovery import PartitionOffline as PartitionOffline
     from pykafka4.core.metadata.recovery import PartitionOnline as PartitionOnline
     from pykafka4.core.producer.outcomes.ledger import ProducerStats as ProducerStats
@@ -152,7 +154,7 @@ _HOMES = {  # the public names by module
         "CommitResult CommittedOffset EARLIEST EARLIEST_LOCAL FetchedPartition GroupCoordinator GroupDescription GroupListing "
         "LATEST LATEST_TIERED ListedOffset MAX_TIMESTAMP OffsetSpec"
     ),
-    "pykafka4.core.metadata.events": "BrokerAdded BrokerRemoved MetadataChanged",
+    "pykafka4.core.metadata.events": "BrokerAdded BrokerRemoved LossReason MetadataChanged OffsetsLost",
     "pykafka4.core.producer.outcomes.ledger": "ProducerStats",
     "pykafka4.core.metadata.recovery": "PartitionOffline PartitionOnline",
     "pykafka4.core.sasl.oauthbearer": "Token",

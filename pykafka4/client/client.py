@@ -77,9 +77,10 @@ class Client(Handle):
 
     def events(self, listener: Listener) -> Callable[[], None]:
         """Have `listener(event)` called on the callback executor: PartitionOffline(tp, reason), PartitionOnline(tp), BrokerAdded and
-        BrokerRemoved(node, host, port), MetadataChanged(version).
+        BrokerRemoved(node, host, port), MetadataChanged(version), and OffsetsLost(tp, first, until, reason) of the client's consumers.
 
-        A slow listener may miss intermediate states, never the current one: opposite events that occur while it is busy cancel each other.
+        A slow listener may miss intermediate states, never the current one: opposite events that occur while it is busy cancel each other,
+        and of several losses of one partition it gets the last.
         Returns a function that removes the listener: `stop = client.events(listener)`, later `stop()`.
         Raises TypeError if `listener` is not callable.
         """

@@ -23,7 +23,7 @@ from pykafka4.client.status import client_status
 from pykafka4.core import ANY
 from pykafka4.core.engine import Engine
 from pykafka4.core.metadata.cluster import Change, Waiter
-from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved
+from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved, OffsetsLost
 from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline
 from pykafka4.core.network.answered import Answered
 from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError, with_article
@@ -79,6 +79,8 @@ class Events:
                 feed.alternate(event.tp, event)
             elif isinstance(event, (BrokerAdded, BrokerRemoved)):
                 feed.alternate(event.node, event)
+            elif isinstance(event, OffsetsLost):
+                feed.latest((OffsetsLost, event.tp), event)
             else:
                 feed.latest(type(event), event)
 

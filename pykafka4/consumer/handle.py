@@ -136,6 +136,7 @@ class ConsumerHandle(Handle):
     def stats(self) -> dict[str, int]:
         """`fetched_bytes` so far, `buffered_bytes` that wait for `poll`, and the number of assigned `partitions`.
 
+        `lost_offsets` counts offsets that a log lost before they were read (`OffsetsLost`).
         `held_bytes` is the size of the columns of `poll_arrow` that the application has not freed.
         """
         return self._session.stats()

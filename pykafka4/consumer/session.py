@@ -131,7 +131,9 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
 
     def _start(self, now: float) -> ConsumerMachine:
         engine = self.runtime.engine
-        machine = ConsumerMachine(self.config, engine.network, engine.cluster, engine.recovery, engine.random, self.reader)
+        machine = ConsumerMachine(
+            self.config, engine.network, engine.cluster, engine.recovery, engine.random, self.reader, events=self.runtime.events
+        )
         engine.add(machine, "consumer")
         return machine
 
@@ -477,6 +479,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             "held_bytes": self.reader.held,
             "partitions": len(self.reader.claims),
             "poison_records": self._on_poison.passed,
+            "lost_offsets": self.machine.fetcher.losses.count,
         }
 
     def _end_work(self, *, in_hand: bool) -> None:

@@ -316,10 +316,12 @@ class Position:
         "claim",
         "corruption_reported",
         "cut_off",
+        "end_before",
         "epoch",
         "fallback",
         "follower",
         "found_nothing",
+        "gap",
         "limit",
         "offset",
         "otherwise",
@@ -359,6 +361,8 @@ class Position:
         self.asked = 0  # the last Metadata request before this position
         self.by_policy = start is Start.COMMITTED  # the application did not say where to start
         self.search: Any = None  # the offset lookup in progress
+        self.end_before = -1  # the claim's `end`, before a seek
+        self.gap: Any = None  # what is lost when reading continues (`losses.Gap`)
         self.follower: Any = None  # the follower to read from (`Followers`); None: the leader
         self.bound = False  # to the leader: it must not choose a follower
         self.found_nothing = False  # the last response had no bytes, although it is read up to an offset
@@ -378,6 +382,11 @@ class Position:
         """Look up where to continue."""
         self.move(Stage.RESETTING)
         self.target = target
+
+    @property
+    def last_end(self) -> int:
+        """The end of the log in the last response, also before a seek; -1 if there was none."""
+        return self.claim.end if self.claim.end >= 0 else self.end_before
 
     @property
     def fetchable(self) -> bool:

@@ -11,6 +11,7 @@ Modules; each line imports only from lines below it:
     fetch_session  what one broker knows from its fetch session (KIP-227)
     start_offsets  where positions begin: committed offsets, resets, recreated topics
     lookup         offsets of any partitions by timestamp, for the application
+    losses         offsets that the log lost before they were read
     positions      all positions of a consumer, and what is passed on to the application
     searches       earliest and latest offsets of partitions (ListOffsets)
 

@@ -16,6 +16,7 @@ from pykafka4.core import Failed, Outcome
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.consumer.fetch_session import Asked
 from pykafka4.core.consumer.followers import Followers
+from pykafka4.core.consumer.losses import Losses
 from pykafka4.core.consumer.positions import Positions
 from pykafka4.core.consumer.source import Answer, InFlightFetch, Source
 from pykafka4.core.consumer.start_offsets import StartOffsets
@@ -50,13 +51,14 @@ class FetchAnswers:
         positions: Positions,
         start_offsets: StartOffsets,
         followers: Followers,
+        losses: Losses,
         timers: Timers,
         random: Random,
         tails: Tails,
     ) -> None:
         self._config, self._cluster, self._recovery, self._tails = config, cluster, recovery, tails
         self._positions, self._start_offsets, self._timers, self._random = positions, start_offsets, timers, random
-        self._followers = followers
+        self._followers, self._losses = followers, losses
 
     def apply(self, now: float, source: Source, fetch: InFlightFetch, outcome: Outcome) -> None:
         """`fetch`, sent to `source`, has this outcome."""
@@ -170,6 +172,8 @@ class FetchAnswers:
             # An unclean election truncated the log below the position.
             agreed = answer.diverging_epoch
             raises = self._start_offsets.policy is Start.NONE
+            if not raises:
+                self._losses.truncated(position, max(agreed.end_offset, 0))
             self._positions.truncate(position, max(agreed.end_offset, 0), agreed.epoch, raises=raises)
             return
         if answer.preferred_read_replica >= 0:

@@ -21,6 +21,7 @@ from pykafka4.core import INFINITY, Outcome
 from pykafka4.core.consumer.fetch_answers import FetchAnswers
 from pykafka4.core.consumer.followers import Followers
 from pykafka4.core.consumer.lookup import LookedUp, Lookup
+from pykafka4.core.consumer.losses import Losses
 from pykafka4.core.consumer.positions import Intake, Positions
 from pykafka4.core.consumer.searches import Searches
 from pykafka4.core.consumer.source import InFlightFetch, Source
@@ -30,6 +31,7 @@ from pykafka4.core.consumer.tails import Tails
 from pykafka4.core.group.committing.offsets import Offsets
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.metadata.events import EventSink
 from pykafka4.core.metadata.recovery import SLACK, SLACK_PART, Recovery
 from pykafka4.core.outbox import Outbox
 from pykafka4.core.subscription import Claim, Move, Policy, Position, Since, Stage, Start
@@ -57,18 +59,20 @@ class Fetcher:
         random: Random,
         outbox: Outbox,
         wall_ms: Callable[[], int],
+        events: EventSink,
     ) -> None:
         """`lanes` are the connections for Fetch and ListOffsets: a broker without new data holds back everything behind a Fetch."""
         self._config, self._cluster, self._recovery = config, cluster, recovery
         self._intake, self.lanes, self._outbox = intake, lanes, outbox
         self.positions = Positions(intake)
         self._timers = Timers()
+        self.losses = Losses(config, events)
         self._followers = Followers(config, cluster, recovery, self.positions, self._timers)
         self._sources = Sources(config, cluster, recovery, self.positions, self._followers, lanes)
         self.searches = Searches(config, cluster, recovery, self._sources, outbox)
-        self._start_offsets = StartOffsets(config, cluster, offsets, self.searches, self.positions, self._timers, wall_ms)
+        self._start_offsets = StartOffsets(config, cluster, offsets, self.searches, self.positions, self.losses, self._timers, wall_ms)
         tails = Tails(self.positions, self.searches)
-        answers = self._start_offsets, self._followers, self._timers, random, tails
+        answers = self._start_offsets, self._followers, self.losses, self._timers, random, tails
         self.answers = FetchAnswers(config, cluster, recovery, self.positions, *answers)
         self._changes = TopicChanges(cluster, recovery)
         self._new: list[Position] = []  # not yet compared with the metadata of their topics
@@ -90,14 +94,14 @@ class Fetcher:
             self._place(claim, start, self._start_offsets.policy if fallback is None else fallback(claim.tp))
             self._cluster.want(claim.tp.topic, self)
 
-    def drop(self, claims: Collection[Claim]) -> None:
-        """Stop reading the partitions of `claims`, also if a seek has replaced the claim.
+    def drop(self, claims: Collection[Claim], deleted: Collection[str] = ()) -> None:
+        """Stop reading the partitions of `claims`, also if a seek has replaced the claim. `deleted`: topics that no longer exist.
 
         Partitions that another assignment reads by now (another `subscribe`, then `assign`) continue.
         """
         for claim in claims:
             if (position := self.positions.of_assignment(claim)) is not None:
-                self._start_offsets.end(position)
+                self._start_offsets.end(position, deleted)
                 self.positions.remove(claim.tp)
                 self.searches.tidy(claim.tp)
         for topic in dict.fromkeys(claim.tp.topic for claim in claims):
@@ -126,6 +130,7 @@ class Fetcher:
                 continue
             sought = self._place(new, start, fallback)
             sought.paused, sought.rest, sought.follower = position.paused, position.rest, position.follower
+            sought.end_before = position.last_end
             topics[old.tp.topic] = None
             if new.outdated and sought.stage is Stage.FETCHING:
                 self._start_offsets.restart(sought)

@@ -21,6 +21,7 @@ from pykafka4.core.group.reactions import Reaction
 from pykafka4.core.group.topics.discovery import Discovery
 from pykafka4.core.metadata.cluster import MISSING, Cluster
 from pykafka4.core.metadata.coordinators import Coordinator
+from pykafka4.core.metadata.events import NOBODY, EventSink
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
 from pykafka4.core.outbox import Outbox
@@ -63,14 +64,17 @@ class ConsumerMachine:
         random: Random,
         reader: PollingSide,
         wall_ms: Callable[[], int] = now_ms,
+        events: EventSink = NOBODY,
     ) -> None:
-        """`wall_ms` is the time of the day, in ms since 1970."""
+        """`wall_ms` is the time of the day, in ms since 1970; `events` receives the events of this consumer."""
         self._config, self._network, self._cluster, self._reader = config, network, cluster, reader
         self._outbox = outbox = Outbox()
         group_lane, fetch_lane = network.new_lane(), network.new_lane()
         self.coordinator = GroupCoordinator(config, network, cluster, group_lane, random, outbox, self)
         self.offsets = Offsets(config, self.coordinator, random, outbox, self)
-        self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, (fetch_lane, network.new_lane()), random, outbox, wall_ms)
+        self.fetcher = Fetcher(
+            config, cluster, recovery, self.offsets, reader, (fetch_lane, network.new_lane()), random, outbox, wall_ms, events
+        )
         discovery = Discovery(config, network, random, outbox)
         member = self.membership = Membership(config, cluster, reader, self.fetcher, self.offsets, discovery)
         member.protocol = self._new_protocol(member, random)

@@ -6,14 +6,16 @@ starts again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from pykafka4.core import INFINITY
+from pykafka4.core.consumer.losses import Gap, Losses
 from pykafka4.core.consumer.positions import Positions
 from pykafka4.core.consumer.searches import Search, Searches
 from pykafka4.core.group.committing.offsets import Found, Offsets
 from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.metadata.events import LossReason
 from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.core.subscription import Lately, Policy, Position, Since, Stage, Start, of_new_partition, reset_policy
 from pykafka4.core.timers import Timers
@@ -58,9 +60,8 @@ class StartSearch(PositionSearch):
 
     def found(self, now: float, offset: int, epoch: int) -> None:
         """Read from there."""
-        self._position.search = None
         log.info("%s: %s: reading from offset %d, the %s", self._owner.client_id, self.tp, offset, self.target.value)
-        self._owner.positions.locate(self._position, offset, -1)
+        self._owner.continue_at(self._position, offset)
 
 
 class RewindSearch(StartSearch):
@@ -102,8 +103,7 @@ class TimeSearch(StartSearch):
         if self._end < 0:
             self.target = Start.LATEST
         else:
-            self._position.search = None
-            self._owner.positions.locate(self._position, self._end, -1)
+            self._owner.continue_at(self._position, self._end)
         return True
 
 
@@ -125,7 +125,19 @@ class RangeSearch(PositionSearch):
 class StartOffsets:
     """Finds the offset at which each position begins, or continues when its offset is out of range."""
 
-    __slots__ = ("_cluster", "_config", "_offsets", "_timers", "_unasked", "_wall_ms", "client_id", "policy", "positions", "searches")
+    __slots__ = (
+        "_cluster",
+        "_config",
+        "_losses",
+        "_offsets",
+        "_timers",
+        "_unasked",
+        "_wall_ms",
+        "client_id",
+        "policy",
+        "positions",
+        "searches",
+    )
 
     def __init__(
         self,
@@ -134,11 +146,12 @@ class StartOffsets:
         offsets: Offsets,
         searches: Searches,
         positions: Positions,
+        losses: Losses,
         timers: Timers,
         wall_ms: Callable[[], int],
     ) -> None:
         """`wall_ms` is the time of the day, in ms since 1970, for auto_offset_reset=by_duration."""
-        self._wall_ms = wall_ms
+        self._wall_ms, self._losses = wall_ms, losses
         self._config, self._cluster, self._offsets = config, cluster, offsets
         self.searches, self.positions, self._timers = searches, positions, timers
         self.client_id = config.client_id
@@ -167,6 +180,13 @@ class StartOffsets:
         self.positions.touch(position.tp)
         self._search(position, first)
 
+    def continue_at(self, position: Position, offset: int) -> None:
+        """Read from `offset`, the result of a look-up; what was to be read before it is lost."""
+        gap, position.gap, position.search = position.gap, None, None
+        self.positions.locate(position, offset, -1)
+        if gap is not None:
+            self._losses.continued(position, gap, offset)
+
     def out_of_range(self, position: Position) -> None:
         """The leader's log does not have this offset: continue by the reset policy."""
         if self.policy is Start.NONE:
@@ -183,6 +203,7 @@ class StartOffsets:
             position.offset,
             target.value,
         )
+        position.gap = Gap(position.offset, LossReason.REMOVED if target is Start.EARLIEST else LossReason.RESET)
         self.reset(position, target, first)
 
     # ---------------------------------------------------------------- committed offsets
@@ -289,12 +310,21 @@ class StartOffsets:
             return False
         log.warning("%s: %s: the topic was recreated; offset %d is no longer valid", self.client_id, position.tp, position.offset)
         position.claim.recreated += 1
+        first = position.offset if position.gap is None else position.gap.first
+        if first >= 0:
+            position.gap = Gap(first, LossReason.RECREATED, max(first, position.last_end))
+        position.claim.end = position.end_before = -1
         self._offsets.forget(position.tp)
         return True
 
-    def end(self, position: Position) -> None:
-        """It is read no more. The metadata may have news of its topic that no poll has seen."""
-        if not self.notice(position) and self._cluster.was_missing(position.tp.topic, MISSING_SECONDS):
+    def end(self, position: Position, deleted: Collection[str] = ()) -> None:
+        """It is read no more. The metadata may have news of its topic that no poll has seen; `deleted` are topics known to be gone."""
+        if self.notice(position):
+            return
+        missing = self._cluster.was_missing(position.tp.topic, MISSING_SECONDS)
+        if position.offset >= 0 and (missing or position.tp.topic in deleted):
+            self._losses.ended(position, Gap(position.offset, LossReason.DELETED, position.last_end))
+        if missing:
             position.claim.missing = True
             position.claim.recreated += 1  # if the topic exists again when the application commits, it is probably a new one
 

@@ -1,12 +1,15 @@
-"""Events of the metadata. Rule: values only; `Cluster` emits them, and `Client.events` passes them on."""
+"""Events of a client. Rule: values only; machines emit them, and `Client.events` passes them on."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import enum
+from typing import Final, Protocol
 
 import attrs
 
-__all__ = ["BrokerAdded", "BrokerRemoved", "EventSink", "MetadataChanged"]
+from pykafka4.records import TopicPartition
+
+__all__ = ["BrokerAdded", "BrokerRemoved", "NOBODY", "EventSink", "LossReason", "MetadataChanged", "OffsetsLost"]
 
 
 class EventSink(Protocol):
@@ -14,6 +17,16 @@ class EventSink(Protocol):
 
     def emit(self, event: object) -> None:
         """Pass `event` on to `Client.events`. Called on the loop thread; must not block."""
+
+
+class _Nobody:
+    """Drops every event."""
+
+    def emit(self, event: object) -> None:
+        """See `EventSink`."""
+
+
+NOBODY: Final = _Nobody()
 
 
 @attrs.frozen
@@ -39,3 +52,27 @@ class MetadataChanged:
     """Event: leaders, topics or brokers changed."""
 
     version: int
+
+
+class LossReason(enum.Enum):
+    """Why offsets are lost."""
+
+    REMOVED = "the log no longer has them (retention or DeleteRecords)"
+    RESET = "the position was out of range, and auto_offset_reset chose a later one"
+    TRUNCATED = "an unclean leader election truncated the log"
+    RECREATED = "the topic was deleted and created again"
+    DELETED = "the topic was deleted"
+
+
+@attrs.frozen
+class OffsetsLost:
+    """Event: a consumer of the client will not read the offsets of `tp` from `first` up to `until` (not included).
+
+    For TRUNCATED, it has fetched them: the log has other records, or none, at these offsets. For RECREATED and DELETED, `until` is the end
+    of the log in the last response: a record that was written later is lost as well.
+    """
+
+    tp: TopicPartition
+    first: int
+    until: int
+    reason: LossReason

@@ -52,8 +52,8 @@ class Partitions(Protocol):
     def adopt(self, claims: Collection[Claim], start: Start | int, fallback: Callable[[TopicPartition], Policy]) -> None:
         """Start to fetch."""
 
-    def drop(self, claims: Collection[Claim]) -> None:
-        """Stop fetching; data that arrives later is dropped."""
+    def drop(self, claims: Collection[Claim], deleted: Collection[str]) -> None:
+        """Stop fetching; data that arrives later is dropped. `deleted`: topics that no longer exist."""
 
 
 class Membership:
@@ -238,7 +238,7 @@ class Membership:
         for claim in ended.claims:
             claim.ended = True
         self._ending.append(ended)
-        self._partitions.drop(ended.claims)
+        self._partitions.drop(ended.claims, self.subscription.deleted)
         self._application.put(ended)
 
     def refused(self, error: KafkaError) -> None:

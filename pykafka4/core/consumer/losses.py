@@ -1,0 +1,63 @@
+"""Reports offsets that a consumer will never read. Invariant: reading continues behind a gap, unless by compaction, only with a report.
+
+Each loss is a warning in the log, an `OffsetsLost` event of the client, and a count in `stats()`. With auto_offset_reset=none, `poll`
+raises an error instead, and nothing is lost yet.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from pykafka4.core.metadata.events import EventSink, LossReason, OffsetsLost
+from pykafka4.core.subscription import Position
+from pykafka4.logs import get_log
+from pykafka4.options.config import ConsumerConfig
+
+__all__ = ["Gap", "Losses"]
+
+log = get_log("pykafka4.consumer")
+
+
+@attrs.frozen
+class Gap:
+    """A loss whose end is known when reading continues, or now."""
+
+    first: int
+    reason: LossReason
+    until: int | None = None  # None: where reading continues
+
+
+class Losses:
+    """What one consumer has lost."""
+
+    __slots__ = ("_config", "_events", "count")
+
+    def __init__(self, config: ConsumerConfig, events: EventSink) -> None:
+        self._config, self._events = config, events
+        self.count = 0  # offsets, of all partitions
+
+    def continued(self, position: Position, gap: Gap, offset: int) -> None:
+        """Reading continues at `offset`, behind `gap`."""
+        until = offset if gap.until is None else gap.until
+        if until > gap.first or gap.reason is LossReason.RECREATED:
+            self._report(position, OffsetsLost(position.tp, gap.first, until, gap.reason))
+        elif until < gap.first:
+            what = "%s: %s: offset %d is behind the end of the log, which was truncated; reading again from offset %d"
+            log.warning(what, self._config.log_name, position.tp, gap.first, until)
+
+    def ended(self, position: Position, gap: Gap) -> None:
+        """`position` is read no more."""
+        if gap.until is not None and gap.until > gap.first:
+            self._report(position, OffsetsLost(position.tp, gap.first, gap.until, gap.reason))
+
+    def truncated(self, position: Position, offset: int) -> None:
+        """The log was truncated to `offset`. The thread that polls warns: it knows which of the records it has returned."""
+        self.count += max(0, position.offset - offset)
+        self._events.emit(OffsetsLost(position.tp, offset, max(offset, position.offset), LossReason.TRUNCATED))
+
+    def _report(self, position: Position, lost: OffsetsLost) -> None:
+        self.count += lost.until - lost.first
+        what = "%s: %s: offsets %d to %d (%d) are lost: %s"
+        size = lost.until - lost.first
+        log.warning(what, self._config.log_name, position.tp, lost.first, max(lost.first, lost.until - 1), size, lost.reason.value)
+        self._events.emit(lost)
