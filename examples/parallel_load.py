@@ -16,7 +16,6 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Iterator
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import Any
@@ -24,68 +23,33 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pykafka4 import Client, Record, Split
+from pykafka4 import Client, Split, read_arrow
 
 PLAN = "plan.pickle"
-SCHEMA = pa.schema(
-    [
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("ms", "UTC")),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-    ]
-)
 SECONDS = 0.5  # between looks at the progress
 loaded: Synchronized[int]  # records, by all processes
 
 
-def records(client: Client, split: Split) -> Iterator[list[Record]]:
-    """The records of `split`, in lists: a fetch of all its partitions, until each has reached its end."""
-    places = {tp: span.start for tp, span in split.ranges.items()}
-    while places:
-        for tp, found in client.fetch(places, isolation_level="read_committed").items():
-            if found.error is not None:
-                raise found.error
-            until = split.ranges[tp].until
-            yield [record for record in found.records if record.offset < until]
-            places[tp] = found.next_offset
-            if found.next_offset >= until:
-                del places[tp]
-
-
-def table(rows: list[Record]) -> pa.Table:
-    columns = {
-        "partition": [row.partition for row in rows],
-        "offset": [row.offset for row in rows],
-        "timestamp": [row.timestamp_ms for row in rows],
-        "key": [row.key for row in rows],
-        "value": [row.value for row in rows],
-        "headers": [[{"key": key, "value": value} for key, value in row.headers] for row in rows],
-    }
-    return pa.table(columns, schema=SCHEMA)
-
-
-def load(work: tuple[Split, Path, Any, dict[str, Any]]) -> None:
+def load(work: tuple[Split, Path, Any, str]) -> None:
     """Read one split into one file. Runs in a process of the pool."""
-    split, file, config, own = work
+    split, file, config, servers = work
     unfinished = file.with_suffix(".unfinished")
-    with Client.from_properties(config, **own) as client, pq.ParquetWriter(unfinished, SCHEMA) as writer:
-        for rows in records(client, split):
-            if rows:
-                writer.write_table(table(rows))
-            with loaded.get_lock():
-                loaded.value += len(rows)
+    with Client.from_properties(config, bootstrap_servers=servers) as client:
+        reader = pa.RecordBatchReader.from_stream(read_arrow(split=split, client=client))
+        with pq.ParquetWriter(unfinished, reader.schema, compression="zstd") as writer:
+            for batch in reader:
+                writer.write_batch(batch)
+                with loaded.get_lock():
+                    loaded.value += batch.num_rows
     unfinished.replace(file)
 
 
-def planned(folder: Path, topic: str, count: int, config: Any, own: dict[str, Any]) -> list[Split]:
+def planned(folder: Path, topic: str, count: int, config: Any, servers: str) -> list[Split]:
     """The splits of the first start: they must be the same after each kill."""
     plan = folder / PLAN
     if not plan.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        with Client.from_properties(config, **own) as client:
+        with Client.from_properties(config, bootstrap_servers=servers) as client:
             splits = client.splits(topic, count, until="now")
         unfinished = plan.with_suffix(".unfinished")
         unfinished.write_bytes(pickle.dumps(splits))
@@ -129,11 +93,11 @@ def main() -> None:
     parser.add_argument("--config", default={}, help="a .properties file as Java's clients take it, with security.protocol and so on")
     options = parser.parse_args()
 
-    own = {"bootstrap_servers": options.bootstrap_servers}
-    splits = planned(options.to, options.topic, options.splits or 4 * options.processes, options.config, own)
+    where = options.config, options.bootstrap_servers
+    splits = planned(options.to, options.topic, options.splits or 4 * options.processes, *where)
     files = {split.number: options.to / f"part-{split.number:05}.parquet" for split in splits}
     left = [split for split in splits if not files[split.number].exists()]
-    work = [(split, files[split.number], options.config, own) for split in left]
+    work = [(split, files[split.number], *where) for split in left]
     began, total = time.monotonic(), sum(map(len, left))
     context = multiprocessing.get_context("spawn")  # a client does not survive a fork
     counter = context.Value("q", 0)

@@ -12,10 +12,11 @@ from typing import Any, Literal, Self, Unpack
 
 from pykafka4.aio.session import TaskConsumerSession
 from pykafka4.aio.waits import run
+from pykafka4.bounded.extent import as_extent
 from pykafka4.bounded.progress import progress_for
 from pykafka4.bounded.read import CLOSE_S, OPENING_S, forgotten
 from pykafka4.bounded.reading import BoundedRead, LostRange, read_options
-from pykafka4.bounds import BoundSpec, Span, as_bounds, as_selection, now_ms
+from pykafka4.bounds import BoundSpec, Span
 from pykafka4.client.client import Client
 from pykafka4.consumer.guard import Iteration
 from pykafka4.errors import InvalidOffset
@@ -23,6 +24,7 @@ from pykafka4.errors.frames import guarded
 from pykafka4.misuse import check_timeout
 from pykafka4.options.typed import ConsumerOptions
 from pykafka4.records import TopicPartition
+from pykafka4.splits import Split
 from pykafka4.wire.records.hot import Record
 
 __all__ = ["Read", "read"]
@@ -30,11 +32,12 @@ __all__ = ["Read", "read"]
 
 @guarded
 def read(
-    topics: str | Iterable[str],
+    topics: str | Iterable[str] | None = None,
     *,
     start: BoundSpec = "earliest",
     until: BoundSpec = "now",
     partitions: Iterable[TopicPartition | tuple[str, int] | int] | None = None,
+    split: Split | None = None,
     progress: bool = False,
     on_lost: Literal["raise", "warn"] = "raise",
     timeout: float | None = 60.0,
@@ -46,12 +49,11 @@ def read(
     As `pykafka4.read`, in a task: a wrong argument raises during the call, but the ends are looked up by the first step of the loop, or by
     `async with`, which also raise the errors of that look-up.
     """
-    names = as_selection(topics, partitions)
-    bounds = as_bounds(start, until, names, now_ms())
+    extent = as_extent("read", topics, start, until, partitions, split)
     patience = check_timeout(timeout)
     session = TaskConsumerSession(client, read_options(options, "read"))
     try:
-        return Read(BoundedRead(session, names, bounds, on_lost, progress_for(progress), patience), session)
+        return Read(BoundedRead(session, extent, on_lost, progress_for(progress), patience), session)
     except BaseException:
         session.close(0)
         raise

@@ -7,5 +7,6 @@ Modules; each line imports only from lines below it:
     read_arrow  `read_arrow`: a stream of Arrow columns
     read        `read`: an iterator over records
     reading     `BoundedRead`: the offset ranges, the session that reads them, and the end
+    extent      topics and both ends, or a split
     progress    the progress bar: rich if it is installed, otherwise a line on stderr
 """

@@ -8,9 +8,10 @@ from itertools import chain
 from types import TracebackType
 from typing import Literal, Self, Unpack
 
+from pykafka4.bounded.extent import as_extent
 from pykafka4.bounded.progress import progress_for
 from pykafka4.bounded.reading import BoundedRead, LostRange, read_options
-from pykafka4.bounds import BoundSpec, Span, as_bounds, as_selection, now_ms
+from pykafka4.bounds import BoundSpec, Span
 from pykafka4.client.client import Client
 from pykafka4.client.steps import at_once
 from pykafka4.consumer.guard import Iteration
@@ -19,6 +20,7 @@ from pykafka4.errors.frames import guarded
 from pykafka4.misuse import API_SECONDS, check_timeout
 from pykafka4.options.typed import ConsumerOptions
 from pykafka4.records import TopicPartition
+from pykafka4.splits import Split
 from pykafka4.wire.records.hot import Record
 
 __all__ = ["CLOSE_S", "OPENING_S", "Read", "close_read", "forgotten", "read"]
@@ -29,11 +31,12 @@ CLOSE_S = 5.0  # for that of a read that is not needed any more
 
 @guarded
 def read(
-    topics: str | Iterable[str],
+    topics: str | Iterable[str] | None = None,
     *,
     start: BoundSpec = "earliest",
     until: BoundSpec = "now",
     partitions: Iterable[TopicPartition | tuple[str, int] | int] | None = None,
+    split: Split | None = None,
     progress: bool = False,
     on_lost: Literal["raise", "warn"] = "raise",
     timeout: float | None = 60.0,
@@ -46,6 +49,8 @@ def read(
     duration before now ("-1h", "-30m", "-7d", a timedelta), or a mapping of partitions to offsets: {("orders", 0): 5}, or {0: 5} with one
     topic. A time is the first record that is not older. `until` is the first offset that is not read. `partitions`: numbers if there is
     one topic, otherwise (topic, partition) pairs; None: all.
+
+    `split`, one of `Client.splits`, in place of topics, ends and partitions: exactly its ranges.
 
     Both ends are looked up during the call, so what is written later is not returned. The records of one partition are in order. With
     isolation_level="read_committed", the default here, "now" is before the first open transaction (the last stable offset).
@@ -61,11 +66,10 @@ def read(
     Raises ConfigError for a wrong argument and for an offset beyond the end of the log, BrokerError for a topic or partition that does not
     exist, AuthorizationError, KafkaTimeoutError.
     """
-    names = as_selection(topics, partitions)
-    bounds = as_bounds(start, until, names, now_ms())
+    extent = as_extent("read", topics, start, until, partitions, split)
     session = ConsumerSession(client, None, read_options(options, "read"))
     try:
-        reading = BoundedRead(session, names, bounds, on_lost, progress_for(progress), check_timeout(timeout))
+        reading = BoundedRead(session, extent, on_lost, progress_for(progress), check_timeout(timeout))
         at_once(reading.opening(OPENING_S))
     except BaseException:
         session.close(0, failed=True)

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Literal, Self, Unpack
 
+from pykafka4.bounded.extent import as_extent
 from pykafka4.bounded.progress import progress_for
 from pykafka4.bounded.read import OPENING_S, close_read, forgotten
 from pykafka4.bounded.reading import BoundedRead, LostRange, read_options
-from pykafka4.bounds import BoundSpec, Span, as_bounds, as_selection, now_ms
+from pykafka4.bounds import BoundSpec, Span
 from pykafka4.client.client import Client
 from pykafka4.client.steps import at_once
 from pykafka4.consumer.reading.column_forms import ColumnsForm
@@ -24,6 +25,7 @@ from pykafka4.errors.frames import guarded
 from pykafka4.misuse import check_timeout
 from pykafka4.options.typed import ConsumerOptions
 from pykafka4.records import TopicPartition
+from pykafka4.splits import Split
 from pykafka4.wire.records.hot import ColumnsStream, RecordColumns
 
 __all__ = ["ReadArrow", "read_arrow"]
@@ -31,11 +33,12 @@ __all__ = ["ReadArrow", "read_arrow"]
 
 @guarded
 def read_arrow(
-    topics: str | Iterable[str],
+    topics: str | Iterable[str] | None = None,
     *,
     start: BoundSpec = "earliest",
     until: BoundSpec = "now",
     partitions: Iterable[TopicPartition | tuple[str, int] | int] | None = None,
+    split: Split | None = None,
     columns: Iterable[str] | None = None,
     max_rows: int | None = None,
     progress: bool = False,
@@ -53,13 +56,12 @@ def read_arrow(
     Both ends are looked up during the call; records become columns when the stream is read. It can be read once. An error in the middle
     ends an Arrow stream, and its reader raises an exception of its own with the text of ours; iteration raises ours.
     """
-    names = as_selection(topics, partitions)
-    bounds = as_bounds(start, until, names, now_ms())
+    extent = as_extent("read_arrow", topics, start, until, partitions, split)
     session = ConsumerSession(client, None, read_options(options, "read_arrow"))
     try:
         form = session.reader.columns.form(columns)
         form.limit(max_rows)  # raises now if it is wrong
-        reading = BoundedRead(session, names, bounds, on_lost, progress_for(progress), check_timeout(timeout))
+        reading = BoundedRead(session, extent, on_lost, progress_for(progress), check_timeout(timeout))
         at_once(reading.opening(OPENING_S))
     except BaseException:
         session.close(0, failed=True)

@@ -12,8 +12,9 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from pykafka4.bounded.extent import Extent
 from pykafka4.bounded.progress import Progress
-from pykafka4.bounds import Bounds, Selection, Span
+from pykafka4.bounds import Span
 from pykafka4.consumer.guard import Iteration
 from pykafka4.consumer.reading.forms import Form
 from pykafka4.consumer.session import ConsumerSession
@@ -67,9 +68,7 @@ class LostRange:
 class BoundedRead:
     """The ranges of a read, and their records in any form (`consumer.reading.forms`). It has `session` for itself, and never closes it."""
 
-    def __init__(
-        self, session: ConsumerSession, topics: Selection, bounds: Bounds, on_lost: str, progress: Progress, patience: float | None
-    ):
+    def __init__(self, session: ConsumerSession, extent: Extent, on_lost: str, progress: Progress, patience: float | None):
         """`patience`: seconds without progress until `poll` raises KafkaTimeoutError; None: it waits without limit."""
         if on_lost not in ("raise", "warn"):
             raise ConfigError(f'on_lost={shown(on_lost)}: takes "raise" or "warn"')
@@ -77,20 +76,24 @@ class BoundedRead:
         self.spans: dict[TopicPartition, Span] = {}
         self.lost: list[LostRange] = []
         self.records = 0  # returned so far
-        self._topics, self._bounds, self._on_lost, self._progress = topics, bounds, on_lost, progress
+        self._extent, self._on_lost, self._progress = extent, on_lost, progress
         self._open: list[TopicPartition] = []  # that may not have reached their ends
         self._stood: object = None  # the positions after the last poll without records
 
     def opening(self, timeout: float) -> Steps[None]:
         """Fix the ranges, and begin to fetch. Raises what `LogOffsets.looking_up` and `Bounds.span` raise."""
-        found = yield from self.session.log_offsets.looking_up(self._topics, self._bounds.timestamps, timeout)
-        self.begin({tp: self._bounds.span(tp, found[tp]) for tp in sorted(found)})
+        extent, bounds = self._extent, self._extent.bounds
+        if bounds is None:  # a split
+            self.begin(extent.ranges)
+            return
+        found = yield from self.session.log_offsets.looking_up(extent.topics, bounds.timestamps, timeout)
+        self.begin({tp: bounds.span(tp, found[tp]) for tp in sorted(found)})
 
     def begin(self, spans: Mapping[TopicPartition, Span]) -> None:
         """Begin to fetch these ranges."""
         self.spans = dict(spans)
         starts = {tp: self._first_left(tp, span) for tp, span in spans.items() if not span.is_empty}
-        self._progress.begin(", ".join(self._topics), sum(span.until - span.start for span in spans.values() if not span.is_empty))
+        self._progress.begin(", ".join(self._extent.names), sum(span.until - span.start for span in spans.values() if not span.is_empty))
         self._open = [tp for tp, start in starts.items() if start < spans[tp].until][::-1]
         if self._open:
             self.session.ends = self

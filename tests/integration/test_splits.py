@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as parquet
@@ -16,7 +15,7 @@ import pytest
 from integration.cluster import Cluster
 from integration.kafka.settings import write_properties
 from integration.waiting import until
-from pykafka4 import Client, Producer, Split
+from pykafka4 import Client, Producer, read
 from tests.integration.reading import LONG
 
 pytestmark = pytest.mark.cluster
@@ -40,17 +39,6 @@ def fill(cluster: Cluster, topic: str) -> None:
             producer.abort_transaction()
 
 
-def read(client: Client, split: Split) -> Iterator[int]:
-    places = {tp: span.start for tp, span in split.ranges.items()}
-    while places:
-        for tp, found in client.fetch(places, LONG, isolation_level="read_committed").items():
-            assert found.error is None, found.error
-            yield from (int(record.value or b"") for record in found.records if record.offset < split.ranges[tp].until)
-            places[tp] = found.next_offset
-            if found.next_offset >= split.ranges[tp].until:
-                del places[tp]
-
-
 @pytest.mark.main_job
 def test_splits_have_every_record_once_and_about_the_same_size(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic)
@@ -60,7 +48,8 @@ def test_splits_have_every_record_once_and_about_the_same_size(cluster: Cluster,
             assert len(splits) == n
             assert max(split.bytes for split in splits) <= 1.2 * min(split.bytes for split in splits)
             assert min(split.bytes for split in splits) > 0
-            assert Counter(value for split in splits for value in read(client, split)) == Counter(range(RECORDS))
+            found = Counter(int(record.value or b"") for split in splits for record in read(split=split, client=client))
+            assert found == Counter(range(RECORDS))
 
 
 def test_a_load_that_is_killed_goes_on_where_it_stopped(cluster: Cluster, topic: str, tmp_path: Path) -> None:
