@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
+import duckdb
 import pytest
 
 from integration.cluster import Cluster
@@ -60,6 +61,18 @@ def test_what_produce_sends_consume_prints(cluster: Cluster, tmp_path: Path) -> 
     assert len(consumed.stdout.splitlines()) == 51
     assert "b'greeting 49'" in consumed.stdout
     assert "(('lang', b'en'),)" in consumed.stdout
+
+
+@pytest.mark.cluster
+def test_topic_to_duckdb_appends_each_record_once(cluster: Cluster, tmp_path: Path) -> None:
+    where = [*at(cluster, tmp_path), "--topic", "table"]
+    for number in range(2):
+        produced = run("produce.py", *where, "--count", "20")
+        assert produced.returncode == 0, produced.stderr
+        appended = run("topic_to_duckdb.py", *where, "--database", str(tmp_path / "records.duckdb"))
+        assert (appended.returncode, appended.stdout) == (0, "21 records appended\n"), (number, appended.stderr)
+    with duckdb.connect(str(tmp_path / "records.duckdb")) as database:
+        assert database.execute('select count(distinct (partition, "offset")), count(*) from records').fetchall() == [(42, 42)]
 
 
 @pytest.mark.cluster
