@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 import pykafka4
 from benchmarks.clients.load import WARM_UP, Tally, drain, in_threads, pairs, values
 from benchmarks.meter import Meter, Spec
@@ -124,6 +121,9 @@ def consume(spec: Spec, meter: Meter) -> None:
 
 def consume_columns(spec: Spec, meter: Meter) -> None:
     """All columns, as many rows as there are; pyarrow adds up the offsets and the lengths of the values."""
+    import pyarrow as pa  # not at the top: the other cases do without its memory
+    import pyarrow.compute as pc
+
     client = consumer(spec, meter)
 
     def batch(limit: int) -> tuple[int, int]:
