@@ -6,7 +6,7 @@ This is the handle; `aio.session` has the calls that wait, and `consumer.session
 from __future__ import annotations
 
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Never, Self, TypeVar, Unpack, overload
 
@@ -27,6 +27,7 @@ from pykafka4.consumer.handle import ConsumerHandle
 from pykafka4.consumer.processing.plan import Stop, check_commits, plan
 from pykafka4.consumer.processing.work import Processed
 from pykafka4.consumer.transactional import TransactionalReads
+from pykafka4.consumer.until_end import UntilEnd
 from pykafka4.errors import ConfigError
 from pykafka4.errors.frames import guarded
 from pykafka4.misuse import api_timeout, check_timeout, refuse_keywords, topic_partition
@@ -153,6 +154,13 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def __aiter__(self) -> AsyncIterator[Record[KeyT, ValueT]]:
         """An endless loop over single records. Each counts as finished when the next one is requested."""
         return Records(self._session, self)
+
+    def until_end(self) -> AsyncIterator[Record[KeyT, ValueT]]:
+        """A loop over single records that ends: at the ends that the logs of the assigned partitions have when the loop begins.
+
+        See pykafka4.Consumer.until_end. Raises the errors of the look-up in the loop.
+        """
+        return RecordsUntilEnd(self._session, self)
 
     def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> AsyncIterator[list[Record[KeyT, ValueT]]]:
         """An endless loop over the lists that `poll` returns; also empty ones, so that the loop body runs regularly."""
@@ -302,13 +310,18 @@ class Records:
     def __init__(self, session: TaskConsumerSession, consumer: Consumer[Any, Any]) -> None:
         """The loop may have the only reference to `consumer`."""
         self._session, self._consumer, self._iteration = session, consumer, Iteration()
+        self._ends: UntilEnd | None = None
         self._iteration.follow(self)
         self.begin()
 
     def begin(self) -> None:
         """The next record is that of another generator."""
-        self._records: Any = _records(self._session, self._iteration)
+        self._records: Any = self._generator()
         self._next, self.goes_on = self._records.__anext__, False
+
+    def _generator(self) -> AsyncGenerator[Record[Any, Any], None]:
+        session, iteration = self._session, self._iteration
+        return _records(lambda: session.next_list(None, None, session.one_by_one, iteration), iteration)
 
     @property
     def ag_frame(self) -> object:
@@ -326,14 +339,26 @@ class Records:
         await self._records.aclose()
 
 
-async def _records(session: TaskConsumerSession, iteration: Iteration) -> AsyncGenerator[Record[Any, Any], None]:
+class RecordsUntilEnd(Records):
+    """See Consumer.until_end."""
+
+    def _generator(self) -> AsyncGenerator[Record[Any, Any], None]:
+        if self._ends is None:
+            self._ends = UntilEnd(self._session, self._iteration)
+        session, ends = self._session, self._ends
+        return _records(lambda: session.next_until_end(ends), self._iteration)
+
+
+async def _records(
+    next_list: Callable[[], Awaitable[Iterator[Record[Any, Any]] | None]], iteration: Iteration
+) -> AsyncGenerator[Record[Any, Any], None]:
     of: Any = iteration.iterator  # its Records, or None; not kept, as they go with the loop
     if (records := of()) is not None:
         records.goes_on = True
     del records
     try:
-        while True:
-            for record in await session.next_list(None, None, session.one_by_one, iteration):
+        while (records := await next_list()) is not None:
+            for record in records:
                 yield record
     except GeneratorExit:
         raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from operator import length_hint
 from typing import Any, Final, TypeVar
 
@@ -22,11 +22,13 @@ from pykafka4.consumer.guard import Iteration, call
 from pykafka4.consumer.reading.forms import Form
 from pykafka4.consumer.selection import Run
 from pykafka4.consumer.session import ConsumerSession
+from pykafka4.consumer.until_end import UntilEnd
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import CLOSING
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.net import system
 from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.wire.records.hot import Record
 
 __all__ = ["TaskConsumerSession"]
 
@@ -155,6 +157,22 @@ class TaskConsumerSession(ConsumerSession):
                 raise ConfigError("process was called while another process of this consumer runs: end it first")
             self.selection.run = begins
             self.take_over()
+
+    @call
+    async def next_until_end(self, ends: UntilEnd) -> Iterator[Record[Any, Any]] | None:
+        """The next list of a loop that ends; None at the end. See `ConsumerSession.lists_until_end`."""
+        while True:
+            if self._until_end is not ends or ends.lacks_some():
+                await self._find_ends(ends)
+            if length_hint(records := await self.next_list(None, None, self.one_by_one, ends.iteration)):
+                return records
+            if ends.is_over():
+                return None
+
+    async def _find_ends(self, ends: UntilEnd) -> None:
+        self.enter()
+        self.guard.enter("until_end")
+        await run(self.finding_ends(ends))
 
     @call
     async def await_position(self, tp: TopicPartition, timeout: float) -> int:

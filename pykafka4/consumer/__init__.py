@@ -13,6 +13,7 @@ Modules; each line imports only from lines below it:
     polling_session    common calls of consumers and share consumers: events, errors, close
     assignment         assigned, revoked and lost partitions; calls of the rebalance listener
     commits            commits of the application, and the last one before a release; the regular ones: `core.consumer.machine`
+    until_end          the ends of a loop that ends, also of partitions that come later
     log_offsets        offsets of logs, looked up without moving the consumer
     reading/           from fetched data to records, on the thread that polls
     lookups            offsets of the log, looked up without moving
@@ -55,6 +56,7 @@ from pykafka4.consumer.processing.streams import Streams, open_streams, stream_c
 from pykafka4.consumer.processing.work import Processed, Work
 from pykafka4.consumer.session import ConsumerSession
 from pykafka4.consumer.transactional import TransactionalReads
+from pykafka4.consumer.until_end import UntilEnd
 from pykafka4.errors import ConfigError
 from pykafka4.errors.frames import guarded
 from pykafka4.misuse import api_timeout, check_timeout, refuse_keywords, topic_partition
@@ -227,6 +229,21 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         iteration = Iteration()
         return chain.from_iterable(iteration.follow(self._lists(iteration)))
 
+    def until_end(self) -> Iterator[Record[KeyT, ValueT]]:
+        """A loop over single records that ends: at the ends that the logs of the assigned partitions have at the time of the call.
+
+        It commits as the endless loop does; when it ends, all its records are finished. In a group, partitions that a rebalance takes
+        away drop out, and those that it brings are read up to their end at that time; the loop does not end before this member has its
+        partitions. Paused partitions are left out. Any other poll or loop afterwards reads on without ends; in between it ends this one
+        with a KafkaError.
+
+        With isolation_level="read_committed" the end is the last stable offset. Waits up to 60 s for the look-up. Raises ConfigError
+        without partitions or a subscription, KafkaTimeoutError, and in the loop what `poll` raises, which does not end the iterator.
+        """
+        ends = UntilEnd(self._session, Iteration())
+        self._session.find_ends(ends)
+        return chain.from_iterable(ends.iteration.follow(self._lists_until_end(ends)))
+
     def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> Iterator[list[Record[KeyT, ValueT]]]:
         """An endless loop over the lists that `poll` returns; also empty ones, so that the loop body runs regularly."""
         # Not a generator: Ctrl-C between the return of `poll` and the `yield` would lose the list.
@@ -236,6 +253,9 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
     def _lists(self, iteration: Iteration) -> Iterator[Iterator[Record[KeyT, ValueT]]]:
         yield from self._session.lists(iteration)
+
+    def _lists_until_end(self, ends: UntilEnd) -> Iterator[Iterator[Record[KeyT, ValueT]]]:
+        yield from self._session.lists_until_end(ends)
 
     def seek_to_end(self, partitions: Partitions | None = None, timeout: float | None = None) -> None:
         """Continue at the end that the log has now: records that are written after the call are returned. None: of all that are assigned.

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
+from operator import length_hint
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -31,6 +32,7 @@ from pykafka4.consumer.reading.forms import Form, ListForm, LoopForm
 from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.selection import Run, Selection
 from pykafka4.consumer.transactional import TransactionalReads
+from pykafka4.consumer.until_end import LOOK_S, UntilEnd
 from pykafka4.consumer.waits import Steps, ThreadWaits, Waits, at_once
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import CLOSING, ConsumerMachine
@@ -104,6 +106,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         self.transactional = TransactionalReads(self, self.config, self.reader, self.guard, self.selection, self.commits, self.waits)
         self.log_offsets = LogOffsets(self, self.waits)
         self.ends: Ends | None = None  # of a bounded read, while one is in progress
+        self._until_end: UntilEnd | None = None  # `ends`, if a loop of `until_end` has set them
         self._asked_at: float = INFINITY  # the reader's mark at which the loop was last asked to fetch more
         self._moving: PostedMoves | None = None  # the posted call of the last seek, while no other call was posted
         self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the consumer")
@@ -168,6 +171,49 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         while True:
             yield self._next_list(iteration)
 
+    def lists_until_end(self, ends: UntilEnd) -> Iterator[Iterator[Record[Any, Any]]]:
+        """The same up to the ends of the logs. The poll after the last list makes its records finished."""
+        while True:
+            records = self._next_list(ends.iteration) if self._until_end is ends else self._ends_found(ends)
+            if isinstance(records, Failed) or length_hint(records):
+                yield records
+            elif ends.is_over():
+                return
+            else:
+                yield self._ends_found(ends)
+
+    def _ends_found(self, ends: UntilEnd) -> Iterator[Record[Any, Any]]:
+        try:
+            self.find_ends(ends)
+        except BaseException as error:
+            return Failed(error)
+        return iter(())
+
+    @call
+    def find_ends(self, ends: UntilEnd) -> None:
+        """Look up the ends of partitions that have none."""
+        with self.guard.using("until_end"):
+            at_once(self.finding_ends(ends))
+
+    def finding_ends(self, ends: UntilEnd) -> Steps[None]:
+        """Look up the ends of partitions that have none. `ends` are the ends of this consumer from the first call on."""
+        self.check()
+        self.assignment.complete_change()
+        if not self.selection.subscribed and not self.selection.by_hand:
+            raise ConfigError("until_end: no topics or partitions; call subscribe or assign first")
+        if not ends.begun:
+            self._lift_ends()
+            self.ends = self._until_end = ends
+            ends.begun = True
+        elif self._until_end is not ends:
+            raise KafkaError("another poll or loop has read on while a loop of until_end was in progress: call until_end again")
+        yield from ends.finding()
+
+    def _lift_ends(self) -> None:
+        if self._until_end is not None:
+            self._until_end.lift()
+            self.ends = self._until_end = None
+
     def _next_list(self, iteration: Iteration) -> Iterator[Record[Any, Any]]:
         try:
             return self.poll(None, None, self.one_by_one, iteration)
@@ -206,6 +252,8 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         if iteration is not None or self.guard.iterations:
             self.guard.iterate(reads, iteration)
         self.assignment.complete_change()
+        if self._until_end is not None and self._until_end.iteration is not iteration:
+            self._lift_ends()
         if not self.selection.subscribed and not self.selection.by_hand:
             raise ConfigError("poll: no topics or partitions; call subscribe or assign first")
         reader.enter()
@@ -266,6 +314,8 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         """For how many seconds a poll may wait, of those that are left."""
         alone = self.assignment.alone()
         longest = min(left, alone) if alone > 0 else left
+        if self._until_end is not None:
+            longest = min(longest, LOOK_S)
         return None if longest == INFINITY else longest
 
     def _fetch_more(self) -> None:
@@ -338,7 +388,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         """See Consumer.seek_to_end."""
         tps = self._assigned(partitions, "seek_to_end")
         self.reader.seek_each(dict.fromkeys(tps, Start.LATEST))
-        yield from self._find_positions(tps, timeout)
+        yield from self.finding_positions(tps, timeout)
         self.reader.begin(tps)
         self.reader.begin(tps)
 
@@ -351,7 +401,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
     def finding_position(self, tp: TopicPartition, timeout: float) -> Steps[int]:
         """See Consumer.position."""
         self._check_assigned((tp,), "position")
-        yield from self._find_positions([tp], timeout)
+        yield from self.finding_positions([tp], timeout)
         self._check_assigned((tp,), "position")  # another task may have polled, or assigned others
         offset = self.reader.next_offset(tp)
         if offset is not None:
@@ -359,7 +409,8 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         what = "it was taken away from this consumer" if self._is_ending(tp) else "this consumer is being closed"
         raise ConfigError(f"position of {tp}: {what} before its position was known")
 
-    def _find_positions(self, tps: Sequence[TopicPartition], timeout: float) -> Steps[None]:
+    def finding_positions(self, tps: Sequence[TopicPartition], timeout: float) -> Steps[None]:
+        """Wait until the positions of these partitions are known, or never will be."""
         waiting = list(tps)
 
         def all_known() -> bool:

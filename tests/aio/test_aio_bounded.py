@@ -1,4 +1,4 @@
-"""`aio.read`, with model brokers: the same records and the same end as in threads."""
+"""`aio.read` and `aio.Consumer.until_end`, with model brokers: the same records and the same ends as in threads."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import ClosedError, ConfigError, CorruptRecord, OffsetOutOfRange, aio
+from pykafka4 import ClosedError, ConfigError, CorruptRecord, KafkaError, OffsetOutOfRange, aio
 from pykafka4.errors import BrokerError
 from pykafka4.testing import ModelServer
-from tests.aio.tasking import eventually, run
+from tests.aio.tasking import consumer_of, eventually, run
 from tests.consumer.consuming import damage, fill, numbers, topic
 from tests.inspection import inspect
 
@@ -120,5 +120,42 @@ def test_a_read_that_is_closed_or_forgotten_releases_its_client(server: ModelSer
         del records
         gc.collect()
         await eventually(lambda: not runtime.loop.alive)
+
+    run(main())
+
+
+def test_a_loop_of_a_consumer_that_ends(server: ModelServer) -> None:
+    topic(server, 10, 3)
+
+    async def main() -> None:
+        async with consumer_of(server, group_id="g", enable_auto_commit=False) as consumer:
+            consumer.subscribe(["t"])
+            found = [(record.partition, record.offset) async for record in consumer.until_end()]
+            assert sorted(found) == [*((0, n) for n in range(10)), *((1, n) for n in range(3))]
+            await consumer.commit()
+            assert server.committed("g") == {("t", 0): 10, ("t", 1): 3}
+            fill(server, "t", 0, numbers(10, 14))
+            loop = consumer.until_end()
+            assert (await anext(loop)).offset == 10
+            fill(server, "t", 0, numbers(14, 15))
+            assert [record.offset async for record in loop] == [11, 12, 13]
+            assert [record.offset for record in await consumer.poll(5)] == [14]
+            with pytest.raises(StopAsyncIteration):
+                await anext(consumer.until_end())
+
+    run(main())
+
+
+def test_a_poll_in_between_ends_the_loop_with_an_error(server: ModelServer) -> None:
+    topic(server, 10)
+
+    async def main() -> None:
+        async with consumer_of(server) as consumer:
+            consumer.assign([("t", 0)])
+            loop = consumer.until_end()
+            assert (await anext(loop)).offset == 0
+            await consumer.poll(1, max_records=1)
+            with pytest.raises(KafkaError, match="call until_end again"):
+                [record async for record in loop]
 
     run(main())

@@ -780,7 +780,7 @@ def test_without_a_group_all_partitions_of_a_subscription_are_read(server: Model
 
 
 PLAIN = {  # methods of aio.Consumer that are not awaited
-    *("subscribe", "assign", "assignment", "subscription", "wakeup", "batches", "seek", "seek_to_beginning"),
+    *("subscribe", "assign", "assignment", "subscription", "wakeup", "batches", "until_end", "seek", "seek_to_beginning"),
     *("seek_to_time", "lag", "pause", "resume", "paused", "commit_async", "group_metadata", "status", "stats"),
 }
 
@@ -803,7 +803,7 @@ def test_it_has_the_methods_of_the_threaded_consumer_with_the_same_arguments() -
     awaited = {name for name, method in ours.items() if iscoroutinefunction(method)}
     assert ours.keys() - awaited - {"from_properties"} == PLAIN
     returns = {name: signature(method).return_annotation for name, method in ours.items()}
-    for name in ours.keys() - {"batches", "from_properties"}:
+    for name in ours.keys() - {"batches", "until_end", "from_properties"}:
         assert returns[name] == signature(getattr(Consumer, name)).return_annotation, name
 
 

@@ -1,0 +1,90 @@
+"""Ends a loop over a consumer at the ends of the logs. Invariant: every partition that is read has an end before the loop can end.
+
+The ends are looked up when the loop begins, and for partitions that a rebalance brings, when they come. They are in the claims
+(`Claim.until`), as for a bounded read. The first poll outside of the loop lifts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from pykafka4.consumer.guard import Iteration
+from pykafka4.consumer.log_offsets import LogOffsets
+from pykafka4.consumer.reading.reader import Reader
+from pykafka4.consumer.selection import Selection
+from pykafka4.consumer.waits import Steps
+from pykafka4.core.consumer.machine import ConsumerMachine
+from pykafka4.core.consumer.searches import LATEST
+from pykafka4.core.subscription import UNBOUNDED, Claim
+from pykafka4.misuse import API_SECONDS
+from pykafka4.records import TopicPartition
+
+__all__ = ["LOOK_S", "UntilEnd"]
+
+LOOK_S: Final = 0.25  # after this time a poll looks again whether the member has its partitions
+
+
+class Session(Protocol):
+    """The consumer of the loop."""
+
+    reader: Reader
+    selection: Selection
+    log_offsets: LogOffsets
+    machine: ConsumerMachine
+
+    def finding_positions(self, tps: list[TopicPartition], timeout: float) -> Steps[None]:
+        """Wait until the positions of these partitions are known, or never will be."""
+
+
+class UntilEnd:
+    """The ends of one loop."""
+
+    def __init__(self, session: Session, iteration: Iteration) -> None:
+        self._session, self.iteration = session, iteration
+        self.begun = False
+
+    def due(self) -> bool:
+        """See Ends."""
+        return self.lacks_some() or self.is_over()
+
+    def lacks_some(self) -> bool:
+        """Whether partitions have come that have no end yet."""
+        return bool(self._without_end())
+
+    def _without_end(self) -> list[TopicPartition]:
+        reader = self._session.reader
+        return [tp for tp, claim in reader.claims.items() if claim.until == UNBOUNDED and tp not in reader.paused]
+
+    def is_over(self) -> bool:
+        """Whether all partitions are read up to their ends, paused ones aside, and a member of a group has its partitions.
+
+        Never after another poll has lifted the ends: partitions have none then.
+        """
+        session = self._session
+        reader, settled = session.reader, not session.selection.subscribed or session.machine.membership.state.meaning is None
+        # What brought the member into this state arrived before it: read in this order, no new partition is missed.
+        return settled and not reader.ready and all(self._is_done(reader, claim) for claim in reader.claims.values())
+
+    def _is_done(self, reader: Reader, claim: Claim) -> bool:
+        return claim.tp in reader.paused or reader.has_reached_end(claim)
+
+    def finding(self) -> Steps[None]:
+        """Give each partition that has none its end. Raises errors of its position as a poll does."""
+        session, reader = self._session, self._session.reader
+        if not (new := self._without_end()):
+            return
+        yield from session.finding_positions(new, API_SECONDS)
+        topics: dict[str, list[int]] = {}
+        for tp in new:
+            topics.setdefault(tp.topic, []).append(tp.partition)
+        found = yield from session.log_offsets.looking_up(topics, (LATEST,), API_SECONDS)
+        reader.begin(new)
+        ends = {tp: end for tp, offsets in found.items() if tp in reader.claims and (end := offsets[LATEST]) is not None}
+        reader.bound_each(ends)
+
+    def lift(self) -> None:
+        """Read on without end."""
+        reader = self._session.reader
+        ends: Mapping[TopicPartition, int] = {tp: UNBOUNDED for tp, claim in reader.claims.items() if claim.until != UNBOUNDED}
+        reader.bound_each(ends)
