@@ -76,6 +76,21 @@ def test_topic_to_duckdb_appends_each_record_once(cluster: Cluster, tmp_path: Pa
 
 
 @pytest.mark.cluster
+def test_table_prints_its_rows_and_each_change(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("rows", 2, configs={"cleanup.policy": "compact"})
+    where = [*at(cluster, tmp_path), "--topic", "rows"]
+    for lines, shown in (
+        ("a=1\nb=2\na=3\n", ["a: None -> 1", "b: None -> 2", "a: 1 -> 3", "2 keys"]),
+        ("a\n", ["a = 3", "b = 2", "a: 3 -> None", "1 keys"]),
+    ):
+        done = subprocess.run(
+            command("table.py", *where), env=environment(), input=lines, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines() == shown
+
+
+@pytest.mark.cluster
 def test_consume_goes_on_where_ctrl_c_stopped_it(cluster: Cluster, tmp_path: Path) -> None:
     where = [*at(cluster, tmp_path), "--topic", "again"]
     assert run("produce.py", *where, "--count", "20").returncode == 0

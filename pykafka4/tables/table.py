@@ -15,7 +15,7 @@ from pykafka4.errors.frames import guarded
 from pykafka4.misuse import api_timeout, check_timeout, check_topic, refuse_pickling
 from pykafka4.options.typed import BytesConsumerOptions, ConsumerOptions
 from pykafka4.records import KeyT, ValueT
-from pykafka4.serializers import Deserializer
+from pykafka4.serializers import Deserializer, Deserializers
 from pykafka4.tables.limits import DEFAULT_BYTES, DEFAULT_KEYS, Limits
 from pykafka4.tables.reader import CLOSE_S, TableReader
 from pykafka4.wire.records.common import checked_callback
@@ -128,7 +128,7 @@ def table(
     timeout: float | None = None,
     max_keys: int = DEFAULT_KEYS,
     max_bytes: int = DEFAULT_BYTES,
-    on_change: Callable[[bytes, bytes | None, bytes | None], object] | None = None,
+    on_change: Callable[[Any, Any, Any], object] | None = None,
     client: Client | None = None,
     key_deserializer: None = None,
     value_deserializer: None = None,
@@ -143,7 +143,7 @@ def table(
     timeout: float | None = None,
     max_keys: int = DEFAULT_KEYS,
     max_bytes: int = DEFAULT_BYTES,
-    on_change: Callable[[A, B | None, B | None], object] | None = None,
+    on_change: Callable[[Any, Any, Any], object] | None = None,
     client: Client | None = None,
     key_deserializer: Deserializer[A],
     value_deserializer: Deserializer[B],
@@ -160,7 +160,24 @@ def table(
     max_bytes: int = DEFAULT_BYTES,
     on_change: Callable[[Any, Any, Any], object] | None = None,
     client: Client | None = None,
-    **options: Unpack[ConsumerOptions],
+    key_deserializer: Deserializers,
+    value_deserializer: Deserializers | None = None,
+    **options: Unpack[BytesConsumerOptions],
+) -> Table[Any, Any]: ...
+
+
+@overload
+def table(
+    topic: str,
+    *,
+    timeout: float | None = None,
+    max_keys: int = DEFAULT_KEYS,
+    max_bytes: int = DEFAULT_BYTES,
+    on_change: Callable[[Any, Any, Any], object] | None = None,
+    client: Client | None = None,
+    key_deserializer: Deserializers | None = None,
+    value_deserializer: Deserializers,
+    **options: Unpack[BytesConsumerOptions],
 ) -> Table[Any, Any]: ...
 
 

@@ -94,6 +94,13 @@ def handle(record: pykafka4.Record[str, dict[str, int]]) -> None:
 named.process(handle)
 for typed in named.streams({"t": 2}):
     of_stream: str | None = next(typed).key
+with pykafka4.table("t", **KAFKA) as plain:
+    as_bytes: bytes = plain[b"k"]
+with pykafka4.table("t", **KAFKA, key_deserializer=str_deserializer, value_deserializer=Order) as orders:
+    total = orders["k"].total
+    keys: list[str] = list(orders)
+with pykafka4.table("t", **KAFKA, key_deserializer="str", value_deserializer="json", on_change=print) as mixed:
+    print(mixed["k"]["n"])
 full: ConsumerOptions = {"bootstrap_servers": "a:9092", "value_deserializer": {"t": Order, "*": "json"}}
 Consumer(**full).poll()
 async def awaited() -> None:
@@ -140,6 +147,7 @@ BAD = [
     ("Consumer(**KAFKA, value_deserializer=5)", "overload"),
     ("Consumer(**KAFKA, value_deserializer=float).poll()[0].value.decode()", "decode"),
     ("Consumer(**KAFKA, value_deserializer=float, on_poison=5)", "overload"),
+    ("pykafka4.table('t', **KAFKA)['k']", "bytes"),
     ("consumer.committed(('t', 0)).offset", "offset"),
     ("consumer.seek('t', 0)", "seek"),
     ("consumer.seek(('t', 0))", "seek"),
