@@ -51,7 +51,7 @@ def check_count(value: object, what: str, highest: int = 2**63 - 1) -> int:
 def check_topic(topic: object) -> str:
     """`topic` as a plain str if Kafka allows the name; otherwise ConfigError (TypeError if it is not a str)."""
     if not isinstance(topic, str):
-        raise TypeError(f"topic must be a str, not {type(topic).__name__} ({topic!r})")
+        raise TypeError(f"topic must be a str, not {type(topic).__name__} ({shown(topic)})")
     topic = str.__str__(topic)  # the value of a subclass, such as an enum, whatever its own methods return
     if not LEGAL_TOPIC.fullmatch(topic) or topic in (".", ".."):
         raise ConfigError(f"topic {topic!r}: a name has 1 to 249 of the characters a-z A-Z 0-9 . _ - (and is not '.' or '..')")

@@ -113,10 +113,13 @@ def test_no_rows(make: Maker) -> None:
 
 # ---------------------------------------------------------------- what is refused
 
+OldSpark = type("DataFrame", (), {"__module__": "pyspark.sql.dataframe"})
 REFUSED: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "no data": (None, {}, TypeError, "t: NoneType has neither __arrow_c_stream__ nor __arrow_c_array__"),
     "dicts": ([{"value": "a"}], {}, TypeError, r"t: list has neither .*; polars\.DataFrame\(data\) makes columns"),
     "a lazy frame": (pl.LazyFrame({"value": ["a"]}), {}, TypeError, r"t: LazyFrame has neither .*; call collect\(\) first"),
+    "an old PySpark": (OldSpark(), {}, TypeError, "t: this DataFrame has no __arrow_c_stream__; PySpark 4.2 is the first release with it"),
+    "structs": (table({"a": 1}), {}, TypeError, r"is struct<int64>; it must be string or binary; cast it: polars struct\.json_encode\(\)"),
     "numbers": (table(1.5), {}, TypeError, r"t: the column 'value' \(value=\) is float64; it must be string or binary; cast it: pyarrow"),
     "no values": (pa.table({"a": ["b"]}), {}, ConfigError, r"t: there is no column 'value' \(value=\), only a"),
     "a misspelt column": (table("a", user=["b"]), {"key": "usr"}, ConfigError, r"no column 'usr' \(key=\), only .*; did you mean 'user'"),

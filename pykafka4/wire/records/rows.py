@@ -114,6 +114,7 @@ WANTED: Final = {
 }
 CASTS: Final = {  # to what, in the words of whoever made the data
     "string": "pyarrow cast(pa.string()), polars cast(pl.String), SQL CAST(… AS VARCHAR)",
+    "nested": "polars struct.json_encode(), DuckDB to_json(…), Spark to_json(…)",
     "timestamp": 'pyarrow cast(pa.timestamp("ms")), polars cast(pl.Datetime("ms")), SQL CAST(… AS TIMESTAMP)',
     "int32": "pyarrow cast(pa.int32()), polars cast(pl.Int32), SQL CAST(… AS INTEGER)",
 }
@@ -178,6 +179,8 @@ def _shape(topic: str, argument: str, field: Field) -> Shape:
     shape = SHAPES[argument](field)
     if shape is None:
         wanted, cast = WANTED[argument]
+        if cast == "string" and field.format.startswith("+"):
+            cast = "nested"
         hint = f"; cast it: {CASTS[cast]}" if cast else ""
         raise TypeError(f"{topic}: the column {field.name!r} ({argument}=) is {type_name(field)}; it must be {wanted}{hint}")
     return shape
@@ -235,6 +238,8 @@ SHAPES: Final = {"key": _bytes, "value": _bytes, "headers": _headers, "timestamp
 def no_arrow(topic: str, data: object) -> TypeError:
     """The error for `data` that exports no Arrow data."""
     kind = type(data).__name__
+    if type(data).__module__.startswith("pyspark.") and kind == "DataFrame":
+        return TypeError(f"{topic}: this DataFrame has no __arrow_c_stream__; PySpark 4.2 is the first release with it")
     return TypeError(
         f"{topic}: {kind} has neither __arrow_c_stream__ nor __arrow_c_array__, as data of pyarrow, polars, pandas and DuckDB have"
         f"{WAYS_OUT.get(kind, '')}"
