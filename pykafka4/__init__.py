@@ -120,6 +120,8 @@ if TYPE_CHECKING:
     from pykafka4.options.typed import ProducerOptions as ProducerOptions
     from pykafka4.options.typed import ShareConsumerOptions as ShareConsumerOptions
     from pykafka4.producer import Producer as Producer
+    from pykafka4.producer.raw import RawDelivery as RawDelivery
+    from pykafka4.producer.raw import RawMetadata as RawMetadata
     from pykafka4.records import ConsumerGroupMetadata as ConsumerGroupMetadata
     from pykafka4.records import MemberDescription as MemberDescription
     from pykafka4.records import OffsetAndMetadata as OffsetAndMetadata
@@ -137,6 +139,7 @@ if TYPE_CHECKING:
     from pykafka4.wire.records.hot import Record as Record
     from pykafka4.wire.records.hot import RecordColumns as RecordColumns
     from pykafka4.wire.records.hot import SentRows as SentRows
+    from pykafka4.wire.records.raw_batch import RawBatch as RawBatch
 
 __version__ = "0.1.0"
 
@@ -149,6 +152,8 @@ _HOMES = {  # the public names by module
     "pykafka4.consumer": "Consumer",
     "pykafka4.consumer.processing.streams": "Stream Streams",
     "pykafka4.producer": "Producer",
+    "pykafka4.producer.raw": "RawDelivery RawMetadata",
+    "pykafka4.wire.records.raw_batch": "RawBatch",
     "pykafka4.client.targets": "ANY CONTROLLER Target coordinator leader",
     "pykafka4.core.admin.values": (
         "CommitResult CommittedOffset EARLIEST EARLIEST_LOCAL FetchedPartition GroupCoordinator GroupDescription GroupListing "

@@ -37,6 +37,7 @@ from pykafka4.options.typed import BytesConsumerOptions, ConsumerOptions
 from pykafka4.records import KeyT, OffsetAndMetadata, TopicPartition, ValueT
 from pykafka4.serializers import Deserializer
 from pykafka4.wire.records.hot import Record, RecordColumns
+from pykafka4.wire.records.raw_batch import RawBatch
 
 if TYPE_CHECKING:
     from pykafka4.core.admin.values import ListedOffset
@@ -146,6 +147,10 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         if unknown:
             refuse_keywords("aio.Consumer.poll_arrow", unknown)
         return await self._session.next_list(timeout, max_rows, self._session.reader.columns.form(columns))
+
+    async def poll_raw(self, timeout: float | None = 1.0, max_batches: int | None = None, max_bytes: int | None = None) -> list[RawBatch]:
+        """A list of whole record batches, without decompression. See pykafka4.Consumer.poll_raw, and `poll` for cancelling."""
+        return await self._session.next_list(timeout, max_batches, self._session.raw_form(max_bytes))
 
     async def extend_lease(self, seconds: float) -> None:
         """Work on the records in hand beyond max_poll_interval_ms. See pykafka4.Consumer.extend_lease."""

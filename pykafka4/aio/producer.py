@@ -30,11 +30,13 @@ from pykafka4.producer.attempts import For, WouldBlock
 from pykafka4.producer.columns import open_rows
 from pykafka4.producer.forgotten import deliver_forgotten
 from pykafka4.producer.handle import ProducerHandle
+from pykafka4.producer.raw import RawDelivery
 from pykafka4.producer.serializing import More, each_pair, each_record, lasting
 from pykafka4.producer.session import PACE, ProducerSession
 from pykafka4.records import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, ProducerRecord
 from pykafka4.wire.records.common import many_ended
 from pykafka4.wire.records.hot import Delivery, SentRows
+from pykafka4.wire.records.raw_batch import RawBatch
 
 __all__ = ["Producer"]
 
@@ -171,6 +173,16 @@ class Producer(ProducerHandle):
         rows = await self._home.aside(lambda: open_rows(self._session, topic, data, columns), self._session.config.client_id, READING)
         task = RowsTask(self._home, self._session, rows)
         return await (task.run(self._attempt) if self._session.sending is None else task.run_each(self.send))
+
+    async def send_raw(self, topic: str, batch: RawBatch, partition: int | None = None) -> RawDelivery:
+        """Queue a whole record batch; returns its `RawDelivery`, which can be awaited. See pykafka4.Producer.send_raw.
+
+        Waits where that blocks. If it is cancelled while it waits, the batch was not accepted.
+        """
+        self._home.enter()
+        raw = self._session.raw
+        prepared = raw.prepare(topic, batch, partition)
+        return await self._attempt(lambda: raw.accept(*prepared))
 
     async def _offer(self, topic: str, value: Any, key: Any, more: More, on_delivery: Callable[[Delivery], None] | None) -> Delivery:
         """Wait until the serialized record is accepted."""

@@ -68,6 +68,7 @@ from pykafka4.records import KeyT, OffsetAndMetadata, TopicPartition, ValueT
 from pykafka4.serializers import Deserializer
 from pykafka4.wire.records.common import checked_callback
 from pykafka4.wire.records.hot import Record, RecordColumns
+from pykafka4.wire.records.raw_batch import RawBatch
 
 if TYPE_CHECKING:
     from pykafka4.core.admin.values import ListedOffset
@@ -208,6 +209,18 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         if unknown:
             refuse_keywords("Consumer.poll_arrow", unknown)
         return self._session.poll(timeout, max_rows, self._session.reader.columns.form(columns))
+
+    def poll_raw(self, timeout: float | None = 1.0, max_batches: int | None = None, max_bytes: int | None = None) -> list[RawBatch]:
+        """A list of whole record batches, as brokers store them, without decompression; empty if none arrived within `timeout` seconds.
+
+        It ends with `max_batches` batches, or with the batch with which they have `max_bytes` bytes (default: `max_decompressed_bytes` for
+        both together). Checksums are verified. Control batches and, with read_committed, batches of aborted transactions are not handed
+        out. A batch in whose middle reading begins (after a seek, or a `poll` that returned a part of it) is unpacked and packed again
+        without the records before; a message set of formats v0 and v1 becomes batches of format v2.
+
+        Positions, commits, rebalances and errors are as with `poll`; both may be used in turns. `Producer.send_raw` takes the batches.
+        """
+        return self._session.poll(timeout, max_batches, self._session.raw_form(max_bytes))
 
     def extend_lease(self, seconds: float) -> None:
         """Work on the records in hand for up to `seconds` from now, beyond max_poll_interval_ms, without losing the partitions.

@@ -20,7 +20,7 @@ import attrs
 
 from pykafka4.client.attachment import SHORT, read_config
 from pykafka4.client.client import Client
-from pykafka4.consumer.arguments import Partitions, as_partitions, check_timeout
+from pykafka4.consumer.arguments import Partitions, as_partitions, check_limit, check_timeout
 from pykafka4.consumer.assignment import Assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, Iteration, call
@@ -28,7 +28,7 @@ from pykafka4.consumer.log_offsets import LogOffsets
 from pykafka4.consumer.lookups import Lookups
 from pykafka4.consumer.polling_session import PollingSession
 from pykafka4.consumer.reading.deserializing import Deserializing, OnPoison, Raising, Skipping
-from pykafka4.consumer.reading.forms import Form, ListForm, LoopForm
+from pykafka4.consumer.reading.forms import Form, ListForm, LoopForm, RawForm
 from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.selection import Run, Selection
 from pykafka4.consumer.transactional import TransactionalReads
@@ -125,6 +125,11 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
     def _new_deserializing(self) -> Deserializing | None:
         config = self.config
         return Deserializing(config.key_deserializer, config.value_deserializer, self._on_poison) if config.deserializes else None
+
+    def raw_form(self, max_bytes: int | None) -> RawForm:
+        """The form of a `poll_raw` that returns about `max_bytes` bytes."""
+        limit = self.config.max_decompressed_bytes
+        return RawForm(check_limit(max_bytes, limit, "max_bytes", "max_decompressed_bytes"), limit)
 
     def _new_guard(self) -> Guard:
         return Guard(self.reader, self.signal, self.check)

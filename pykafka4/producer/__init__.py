@@ -10,6 +10,7 @@ Modules; each line imports only from lines below it:
     transactions       begin, commit and abort of a transaction; calls whose outcome is not known yet
     topics             the policy of each topic, from the options
     rates              rate limits of topics
+    raw                whole record batches: `send_raw` and its handles
     hooks              calls of hooks, and their errors
     overflow           callbacks of dropped records
     attempts           `send` without a wait: for tasks, and in destructors
@@ -34,11 +35,13 @@ from pykafka4.options.typed import ProducerOptions
 from pykafka4.producer.columns import send_arrow
 from pykafka4.producer.forgotten import deliver_forgotten
 from pykafka4.producer.handle import ProducerHandle
+from pykafka4.producer.raw import RawDelivery
 from pykafka4.producer.serializing import send_records
 from pykafka4.producer.session import ProducerSession
 from pykafka4.producer.transaction_block import ReadingConsumer, TransactionBlock
 from pykafka4.records import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, ProducerRecord
 from pykafka4.wire.records.hot import Delivery, SentRows, send_method
+from pykafka4.wire.records.raw_batch import RawBatch
 
 __all__ = ["Producer"]
 
@@ -180,6 +183,20 @@ class Producer(ProducerHandle):
         """
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         return send_arrow(self._session, topic, data, columns)
+
+    def send_raw(self, topic: str, batch: RawBatch, partition: int | None = None) -> RawDelivery:
+        """Queue a whole record batch, of `Consumer.poll_raw` or `RawBatch.from_bytes`, without decompression; returns its `RawDelivery`.
+
+        Keys, values, headers, timestamps, their order and the compression are kept; the broker assigns new offsets. The batch comes behind
+        all that was sent to the partition before, by default the partition that it is from. Retries, idempotence, transactions,
+        `buffer_memory`, rate limits and `stats` are as for records; serializers and the hooks `on_send` and `on_enqueue` are not called.
+        A batch with compaction gaps or broker timestamps (LOG_APPEND_TIME) is decompressed and rebuilt; with the latter its
+        records get that time as their own. If brokers refuse it as too large, or some of its records, it is decompressed and split.
+
+        Blocks as `send` does, also until the partitions of an unknown topic are known. Raises what `send` raises, RecordTooLarge for a
+        batch over `buffer_memory`, ValueError for a partition that does not exist, and DecodeError if it cannot be rebuilt.
+        """
+        return self._session.raw.accept(*self._session.raw.prepare(topic, batch, partition))
 
     def flush(self, timeout: float | None = None) -> None:
         """Send everything without linger, and wait until each record sent before this call has its outcome and its callbacks have run.

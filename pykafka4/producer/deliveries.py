@@ -82,12 +82,12 @@ class Deliveries(Signal):
         """What `await` of a Delivery or of a SentRows does."""
         if isinstance(handle, SentRows):
             while (delivery := handle.open_delivery()) is not None:
-                yield from self._until_done(delivery)
+                yield from self.until_done(delivery)
         else:
-            yield from self._until_done(handle)
+            yield from self.until_done(handle)
         return handle.result(0)
 
-    def _until_done(self, delivery: Delivery) -> Generator[Any, Any, None]:
+    def until_done(self, delivery: Delivery) -> Generator[Any, Any, None]:
         """Sleep until `delivery` has its outcome: the thread that sets the outcome wakes the task in the running asyncio loop.
 
         An asyncio loop of somebody else's making is called on the callback executor instead, as it may block. Callbacks may themselves wait

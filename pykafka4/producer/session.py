@@ -32,6 +32,7 @@ from pykafka4.producer.deliveries import FORKED, Deliveries
 from pykafka4.producer.hooks import HookCalls
 from pykafka4.producer.overflow import DroppedCalls, Mark
 from pykafka4.producer.rates import RateLimits
+from pykafka4.producer.raw import RawSending
 from pykafka4.producer.serializing import Serializing
 from pykafka4.producer.topics import TopicPolicies, codecs_of
 from pykafka4.producer.transactions import TransactionCalls
@@ -88,7 +89,7 @@ class ProducerSession(Attachment[Sender]):
             max_partition_bytes=config.partition_bytes,
             max_request_size=config.max_request_size,
             compress=compress,
-            policy=TopicPolicies(config, rates),
+            policy=(policies := TopicPolicies(config, rates)),
             clock=system.monotonic,
             wake=self.runtime.loop.wake,
             new_topic=self._new_topic,
@@ -109,6 +110,7 @@ class ProducerSession(Attachment[Sender]):
         if config.transactional_id is not None:
             self.acc.transactional = True
             self.acc.refusal = TransactionError(f"{config.transactional_id}: call init_transactions and begin_transaction first")
+        self.raw = RawSending(self.acc, policies, self.signal)
         self.sending: Serializing | None = None  # where `send` is more than the accumulator's
         if config.key_serializer is not None or config.value_serializer is not None or (self.hooks is not None and self.hooks.on_caller):
             self.sending = Serializing(self.acc, config.key_serializer, config.value_serializer, self.hooks)

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
-from pykafka4.consumer.arguments import check_limit
+from pykafka4.consumer.arguments import MOST_RECORDS, check_limit
 from pykafka4.consumer.reading.cursors import IN_LOOP, HandedOut
 from pykafka4.consumer.reading.deserializing import Added, Deserializing, Halted
 from pykafka4.core.subscription import Claim, Place
 from pykafka4.wire.records.hot import Chunk, Record, RecordIterator
+from pykafka4.wire.records.raw_batch import RawBatch, fetched_batch
 
-__all__ = ["Added", "Form", "ListForm", "LoopForm"]
+__all__ = ["Added", "Form", "ListForm", "LoopForm", "RawForm"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -129,6 +130,53 @@ class LoopForm(_Records[Iterator[Record[Any, Any]]]):
 
     def nothing(self) -> Iterator[Record[Any, Any]]:
         return iter(())
+
+
+class RawForm(Form[list[RawBatch]]):
+    """The list of `poll_raw`: whole batches, without decompression."""
+
+    call = "poll_raw"
+
+    def __init__(self, most_bytes: int, max_decompressed: int) -> None:
+        """A poll ends with the batch with which its batches have `most_bytes`."""
+        self._batches: list[RawBatch] = []
+        self._limit, self._left, self._most_bytes, self._max_decompressed = 0, most_bytes, most_bytes, max_decompressed
+
+    def limit(self, most: int | None) -> int:
+        return check_limit(most, MOST_RECORDS, "max_batches", "no limit")
+
+    def begin(self, limit: int) -> None:
+        self._batches, self._limit, self._left = [], limit, self._most_bytes
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    @property
+    def full(self) -> bool:
+        return len(self._batches) >= self._limit or self._left <= 0
+
+    def add(self, chunk: Chunk, room: int) -> Added | None:
+        """A batch with records before the position (after a seek, or a `poll`), or behind the bound, is cut: unpacked and packed again."""
+        data = chunk.whole_batch()
+        if data is None:
+            return None
+        batch = fetched_batch(data, chunk.topic, chunk.partition, chunk.position, chunk.until - 1, self._max_decompressed)
+        chunk.skip()
+        if batch is None:
+            return None
+        self._batches.append(batch)
+        self._left -= batch.size
+        return batch.base_offset, batch.last_offset, batch.leader_epoch
+
+    def finish(self, places: Mapping[Claim, Place]) -> tuple[list[RawBatch], HandedOut]:
+        batches, self._batches = self._batches, []
+        return batches, HandedOut(places)
+
+    def go_on(self, handed: HandedOut, limit: int) -> tuple[list[RawBatch], HandedOut] | None:
+        return None
+
+    def nothing(self) -> list[RawBatch]:
+        return []
 
 
 def _rest_of(handed: HandedOut) -> RecordIterator:

@@ -503,7 +503,7 @@ class Sender:
             self._ready.remove(queue)
             self._unready.append(queue)
             return None
-        if (refusal := self._obstacles.unreadable(node, queue.tp.topic)) is not None:
+        if (refusal := self._obstacles.unreadable(node, batch)) is not None:
             self._outcomes.fail(queue, batch, short_name(refusal), refusal)
             return None
         return batch

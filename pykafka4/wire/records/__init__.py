@@ -2,11 +2,13 @@
 outcomes and exception types.
 
 Modules; each line imports only from lines below it:
+    raw_batch         RawBatch: a whole batch as a value, and batches whose bytes cannot stay as they are
     hot               chooses which of the two runs; all other code imports from this module
     compiled/         the compiled core
     reference         the plain-Python core, used if nothing is compiled; parts of it:
     _plain_decode     from fetched bytes to records
     _plain_columns    from fetched bytes to columns
+    _plain_raw_batch  whole batches for sending, and parts of batches
     _plain_rows       rows of Arrow data for sending
     _plain_arrow      the Arrow C interface, by ctypes
     _plain_delivery   handles

@@ -196,19 +196,26 @@ class Account:
     def _drop(self, t: Topic, r: Item, code: str, cause: BaseException | None, callback: Callback | None, delivery: Any) -> None:
         """Drop `r`, for the reason `code`. It counts as dropped also if `call_dropped` raises, which may have its callback by then."""
         partition = r.decided if t.direct and 0 <= r.decided < t.count else UNDECIDED
-        known = drops_of(self._drops, t.name, code, self.client_id, cause)
-        found = known.get(partition) or known.setdefault(partition, Dropped(self._dropped_batch(t, partition, code, cause)))
-        with self._lock():
-            self._check_open()
-            delivery._place = found.batch, 0
-            if not found.records:
-                self._fresh_drops.append(found)
-                found.first_ms = found.last_ms = r.timestamp
-            found.first_ms, found.last_ms = min(found.first_ms, r.timestamp), max(found.last_ms, r.timestamp)
-            found.records += 1
-            self.dropped += 1
+        batch = self._count_dropped(t, partition, code, cause, 1, (r.timestamp, r.timestamp))
+        delivery._place = batch, 0
         if callback is not None and self._call_dropped is not None:
             self._call_dropped(callback, delivery)  # last, as it may read the counters
+
+    def _count_dropped(
+        self, t: Topic, partition: int, code: str, cause: BaseException | None, records: int, times: tuple[int, int]
+    ) -> Batch:
+        """Count so many dropped records of that partition, with their `times`; returns the batch that has their outcome."""
+        known = drops_of(self._drops, t.name, code, self.client_id, cause)
+        found: Dropped = known.get(partition) or known.setdefault(partition, Dropped(self._dropped_batch(t, partition, code, cause)))
+        with self._lock():
+            self._check_open()
+            if not found.records:
+                self._fresh_drops.append(found)
+                found.first_ms, found.last_ms = times
+            found.first_ms, found.last_ms = min(found.first_ms, times[0]), max(found.last_ms, times[1])
+            found.records += records
+            self.dropped += records
+        return found.batch
 
     def _dropped_batch(self, t: Topic, partition: int, code: str, cause: BaseException | None) -> Batch:
         batch = Batch(self, t, partition, 0.0)

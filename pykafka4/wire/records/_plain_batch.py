@@ -5,28 +5,30 @@ The counterpart of `_batch.pxi`.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
-from pykafka4.errors import ForkedClientError
+from pykafka4.errors import ConfigError, DecodeError, ForkedClientError, RecordTooLarge
 from pykafka4.gil.flag import step_aside
 from pykafka4.logs import get_log
 from pykafka4.records import ProducerRecord, Written
 from pykafka4.wire.records._plain_arguments import Item
 from pykafka4.wire.records._plain_topic import Topic
-from pykafka4.wire.records.common import fresh, wake_tasks
+from pykafka4.wire.records.common import fresh, not_handed_back, wake_tasks
 from pykafka4.wire.records.compression import decompress, is_interruption
 from pykafka4.wire.records.decoder import RawRecord, read_records
 from pykafka4.wire.records.encoder import encode_header, encode_record
-from pykafka4.wire.records.layout import HEADER_SIZE, TRANSACTIONAL_BIT
+from pykafka4.wire.records.layout import ATTRIBUTES, BASE_TIMESTAMP, CODEC_BITS, COUNT, HEADER_SIZE, TRANSACTIONAL_BIT
 
 __all__ = ["ACKED", "CALLBACK_COST", "FAILED", "NAMES", "OPEN", "SEALED", "SPLIT", "Batch", "Callback", "Callbacks", "call_back"]
 
 Callback: TypeAlias = Callable[[Any], object]  # of `send` or `add_done_callback`: called with the `Delivery`
 Callbacks: TypeAlias = Callable[[], None]
 OPEN, SEALED, ACKED, FAILED, SPLIT = range(5)
+MAX_RAW: Final = 64 * 1024 * 1024  # bytes of a raw batch that is decompressed: to be split, or handed back
 CALLBACK_COST: Final = 24  # bytes reserved for the callback of a record
 NAMES: Final = ("OPEN", "SEALED", "ACKED", "FAILED", "SPLIT")
 MEANINGS: Final = {  # docs/states.md shows them
@@ -59,7 +61,8 @@ class Batch(bytearray):
         self._stamped, self._compressing = False, False
         self._dropped = False  # of records that a policy dropped, which are not kept
         self._held = 0  # bytes reserved
-        self._raw, self._used, self._codec = HEADER_SIZE, HEADER_SIZE, 0
+        self._raw, self._used, self.codec = HEADER_SIZE, HEADER_SIZE, 0
+        self._own_codec = -1  # of a raw batch, which its parts get as well; -1: that of the topic
         self._payload = 0  # bytes of keys and values, where the topic limits them
         self._base_timestamp = self._min_timestamp = self._max_timestamp = -1  # of the first record, the lowest, the highest
         self._callbacks: list[tuple[Any, Callback]] = []  # of send
@@ -110,7 +113,7 @@ class Batch(bytearray):
     @property
     def done(self) -> bool:
         """Whether every record has its outcome."""
-        return all(part.state >= ACKED for part in self._leaves())
+        return all(part.state >= ACKED for part in self.leaves())
 
     @property
     def maybe_repeated(self) -> bool:
@@ -120,17 +123,18 @@ class Batch(bytearray):
     @property
     def settled(self) -> bool:
         """Whether it is done and its callbacks have returned."""
-        return all(part._settled for part in self._leaves())
+        return all(part._settled for part in self.leaves())
 
-    def _leaves(self) -> Iterator[Batch]:
-        """The batches that have its records now, in order. Without recursion: a batch can be split as often as it has records."""
-        left = [self]
-        while left:
+    def leaves(self) -> list[Batch]:
+        """The batches that have its records now, in order: those that splits have made of it, or itself."""
+        left, found = [self], []
+        while left:  # no recursion: a batch can be split as often as it has records
             batch = left.pop()
             if batch.state == SPLIT:
                 left += [part for _, there, part in reversed(batch._parts) if there == 0]
             else:
-                yield batch
+                found.append(batch)
+        return found
 
     # ---- memory
 
@@ -192,11 +196,13 @@ class Batch(bytearray):
     def _squeeze(self) -> None:
         acc, policy, before = self._acc, self._home.policy, self._raw - HEADER_SIZE
         assert acc._compress is not None
-        data = acc._compress(policy.codec, bytes(self[HEADER_SIZE:]), *(() if policy.level is None else (policy.level,)))
+        codec = policy.codec if self._own_codec < 0 else self._own_codec
+        level = () if policy.level is None or codec != policy.codec else (policy.level,)
+        data = acc._compress(codec, bytes(self[HEADER_SIZE:]), *level)
         with acc._lock():
             if self.state == SEALED and len(data) < before and len(data) <= policy.compression_max_ratio * before:
                 self[HEADER_SIZE:] = data
-                self._codec, self._used = policy.codec, HEADER_SIZE + len(data)
+                self.codec, self._used = codec, HEADER_SIZE + len(data)
                 self._hold(len(data) - before)
 
     def finish(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
@@ -206,7 +212,7 @@ class Batch(bytearray):
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
         self[:HEADER_SIZE] = encode_header(
             memoryview(self)[HEADER_SIZE:],
-            attributes=self._codec | TRANSACTIONAL_BIT * self._acc.transactional,
+            attributes=self.codec | TRANSACTIONAL_BIT * self._acc.transactional,
             last_offset_delta=self.count - 1,
             base_timestamp_ms=self._base_timestamp,
             max_timestamp_ms=self._max_timestamp,
@@ -287,7 +293,8 @@ class Batch(bytearray):
         if self.state not in (OPEN, SEALED, FAILED) or isinstance(self._kept, list):
             raise RuntimeError(f"{self!r} no longer has records")
         data = self._kept if self._kept is not None else bytes(self[HEADER_SIZE:])
-        return read_records(memoryview(decompress(self._codec, data, self._raw) if self._codec else data), self.count)
+        most = self._raw if self._own_codec < 0 else MAX_RAW
+        return read_records(memoryview(decompress(self.codec, data, most) if self.codec else data), self.count)
 
     def records(self) -> list[ProducerRecord]:
         """Its records, as passed to `send`; RuntimeError after it was acknowledged or split."""
@@ -301,15 +308,25 @@ class Batch(bytearray):
             for r in self._raws()
         ]
 
-    def _record(self, index: int) -> ProducerRecord:
+    def _record(self, index: int) -> ProducerRecord | None:
         """One of `records()` of a failed batch; decoded once, so that reading each of them is not quadratic."""
         if not isinstance(self._kept, list):
-            self._kept = self.records()
-        return self._kept[index]
+            self._kept = self._handed_back()
+        return self._kept[index] if index < len(self._kept) else None
+
+    def _handed_back(self) -> list[ProducerRecord]:
+        """`records()`. A raw batch whose bytes cannot be decoded has none, and a log line says so."""
+        try:
+            return self.records()
+        except (DecodeError, RecordTooLarge, ConfigError) as error:
+            if self._own_codec < 0:
+                raise
+            not_handed_back(self._acc.client_id, self.topic, self.partition, self.count, error)
+            return []
 
     def lost(self) -> list[ProducerRecord]:
         """Those of its records that failed, through splits."""
-        return [record for part in self._leaves() if part.state == FAILED for record in part.records()]
+        return [record for part in self.leaves() if part.state == FAILED for record in part._handed_back()]
 
     def split(self) -> list[Batch]:  # type: ignore[override]
         """Two batches of half the records each, sealed, not compressed yet, with the records' old sequence numbers.
@@ -374,10 +391,22 @@ class Batch(bytearray):
             part._put(item, part._encoded(item), 0)
         if self._callbacks:
             part._hold(part.count * CALLBACK_COST)
-        part.state, part.ready = SEALED, self._home.stays_plain(part._raw)
+        part.state, part._own_codec = SEALED, self._own_codec
+        part.ready = self._home.stays_plain(part._raw) if self._own_codec < 0 else self._own_codec == 0
         part.attempts, part.last_error = self.attempts, self.last_error
         part.sent_at = self.sent_at
         return part
+
+    def _take_bytes(self, data: bytes) -> None:
+        """Be the batch in `data`, a whole one."""
+        self[:] = data
+        self._hold(len(data) - self._used)
+        self._raw = self._used = len(data)
+        (self.count,) = struct.unpack_from(">i", data, COUNT)
+        self.codec = self._own_codec = int(struct.unpack_from(">h", data, ATTRIBUTES)[0]) & CODEC_BITS
+        self._base_timestamp, self._max_timestamp = struct.unpack_from(">qq", data, BASE_TIMESTAMP)
+        self._min_timestamp = min(self._base_timestamp, self._max_timestamp)
+        self.state, self.ready = SEALED, True
 
     # ---- records
 

@@ -130,7 +130,7 @@ class Chunk:
 
     The constructor reads batch headers only. `next_offset` follows the last whole batch; `position` is the next offset to hand out;
     `incomplete` is the size of the first batch if even that one is incomplete, else 0.
-    `decoded` is the size in memory of the records that the last `decode` appended.
+    `decoded` is the size in memory of what the last `decode` appended, or `whole_batch` returned.
     `high_watermark`: a batch that ends behind it is too new to be compacted, so it has a record for each of its offsets, or is invalid.
     `aborted` has (producer id, first offset) of each aborted transaction: its records are passed over, up to its marker.
     `until`: records from this offset on are left out. A chunk that reaches it ends with `position` exactly there, whatever lies behind.
@@ -158,7 +158,7 @@ class Chunk:
         self._decompress, self._max, self._high_watermark = decompress, max_decompressed, high_watermark
         self.decoded = self._weight = 0  # `_weight`: of the last record read
         self._at = self._end = 0
-        self._until, self._reaches = until, False  # whether what lies behind `_end` is left out
+        self.until, self._reaches = until, False  # whether what lies behind `_end` is left out
         self._broken = False
         self._batch: RecordBatch | None = None  # the batch at `_at`, once it is entered
         self._records: Iterator[Record] | None = None  # its remaining records
@@ -170,12 +170,12 @@ class Chunk:
     def _scan(self, view: memoryview) -> None:
         """Find the end of the complete batches and the offset after them."""
         at = 0
-        while len(view) - at > MAGIC and self.next_offset < self._until:
+        while len(view) - at > MAGIC and self.next_offset < self.until:
             offset, size, epoch, magic = struct.unpack_from(">qiib", view, at)
             size += LOG_OVERHEAD
             self._broken = magic not in LEAST_BATCH or size < LEAST_BATCH[magic] or offset < 0
-            if not self._broken and magic == 2 and self._until <= offset <= 0x7FFFFFFF00000000:
-                self.next_offset = self._until
+            if not self._broken and magic == 2 and self.until <= offset <= 0x7FFFFFFF00000000:
+                self.next_offset = self.until
                 break
             if self._broken or size > len(view) - at:
                 break
@@ -186,7 +186,7 @@ class Chunk:
             self.next_offset = max(self.next_offset, after)
             self.last_leader_epoch = epoch if magic == 2 else self.last_leader_epoch
             at += size
-        self._reaches = self.next_offset >= self._until
+        self._reaches = self.next_offset >= self.until
         if at == 0 and len(view) and not self._broken and not self._reaches:
             self.incomplete = size if len(view) > MAGIC else HEADER_SIZE
         self._end = at
@@ -210,7 +210,7 @@ class Chunk:
 
     def _drop(self) -> None:
         if self._reaches:
-            self.position = self._until
+            self.position = self.until
         self._view = self._batch = self._records = None
 
     @property
@@ -236,12 +236,29 @@ class Chunk:
 
     def _enter(self) -> bool:
         """Check the next batch and enter it, or pass over it; False when there is none."""
+        batch = self._next_batch()
+        if batch is None:
+            return False
+        if not self._inspect(batch):
+            return True
+        if batch.magic == 2:
+            self._records = self._walk(batch, open_batch(batch, self._decompress, self._max))
+        else:
+            self._records = map(self._old_record, read_messages(batch, self._max))
+        return True
+
+    def _next_batch(self) -> RecordBatch | None:
+        """The batch to be entered next; None when there is none."""
         if self._at >= self._end:
             if self._broken:
                 raise DecodeError("a batch header is invalid")
-            return False
+            return None
         assert self._view is not None
-        batch = self._batch = read_header(self._view, self._at)
+        self._batch = read_header(self._view, self._at)
+        return self._batch
+
+    def _inspect(self, batch: RecordBatch) -> bool:
+        """Verify the checksum of `batch`, the next one; False: it has no record to hand out, and was passed over."""
         if batch.magic == 2 or not batch.codec:
             self.position = max(self.position, batch.base_offset)
         batch.check()
@@ -249,11 +266,34 @@ class Chunk:
             if batch.control:
                 self._end_aborted(batch)
             self._leave(batch)
-        elif batch.magic == 2:
-            self._records = self._walk(batch, open_batch(batch, self._decompress, self._max))
-        else:
-            self._records = map(self._old_record, read_messages(batch, self._max))
+            return False
         return True
+
+    def whole_batch(self) -> bytes | None:
+        """The bytes of the batch at `position`, or with `position` in it; None when there is none. `skip` goes on behind it.
+
+        Its checksum is verified, except for formats v0 and v1. Control batches, batches of aborted transactions and batches without records
+        are passed over. Raises CorruptRecord as `decode` does. The batch may have records before `position`.
+        """
+        give_way()
+        self.decoded = 0
+        try:
+            while True:
+                if self._records is None:
+                    batch = self._next_batch()
+                    if batch is None:
+                        return None
+                    if batch.magic == 2 and not self._inspect(batch):
+                        continue
+                else:
+                    assert self._batch is not None
+                    batch = self._batch
+                if batch.magic != 2 or (batch.count != 0 and self.position < batch.next_offset):
+                    self.decoded = len(batch.data)
+                    return bytes(batch.data)
+                self._leave(batch)
+        except DecodeError as error:
+            raise self._located(error, self._batch) from None
 
     def _is_aborted(self, batch: RecordBatch) -> bool:
         self._begin_aborted(batch)
@@ -290,7 +330,7 @@ class Chunk:
             timestamp = (timestamp + 2**63) % 2**64 - 2**63  # wraps around, as in Java
             offset = batch.base_offset + raw.offset_delta
             kind = TIMESTAMP_TYPES[batch.timestamp_type]
-            if self.position <= offset < self._until and raw.header_count > MANY_HEADERS and self._weight > self._max:
+            if self.position <= offset < self.until and raw.header_count > MANY_HEADERS and self._weight > self._max:
                 self.position = offset
                 raise RecordTooLarge(f"its {raw.header_count:,} headers would take more than max_decompressed_bytes={self._max} as objects")
             yield Record(self.topic, self.partition, offset, timestamp, kind, raw.key, raw.value, raw.headers, batch.leader_epoch)
@@ -316,7 +356,7 @@ class Chunk:
                         break
                     continue
                 record = next(self._records, None)
-                if record is None or record.offset >= self._until:
+                if record is None or record.offset >= self.until:
                     assert self._batch is not None
                     self._leave(self._batch)
                 elif record.offset >= self.position:

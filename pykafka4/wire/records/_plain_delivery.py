@@ -100,7 +100,8 @@ class Delivery:
     def lost(self) -> list[ProducerRecord]:
         """The record, if it failed. The failure does not count as seen."""
         b, index = self._found()
-        return [b._record(index)] if b.state == FAILED and not b._dropped else []
+        record = b._record(index) if b.state == FAILED and not b._dropped else None
+        return [] if record is None else [record]
 
     def add_done_callback(self, fn: Callable[[Delivery], object]) -> None:
         """Call `fn(delivery)` once, on the callback executor, when there is an outcome (at once if there already is)."""

@@ -24,6 +24,7 @@ __all__ = [
     "holds_pointers",
     "many_ended",
     "many_values",
+    "not_handed_back",
     "note",
     "partitioner_failed",
     "shares_time",
@@ -185,3 +186,15 @@ def many_ended(error: BaseException, topic: str | None, accepted: list[Any]) -> 
     )
     with contextlib.suppress(AttributeError):  # of a class with slots
         error.accepted = accepted  # type: ignore[attr-defined]
+
+
+def not_handed_back(client_id: str, topic: str, partition: int, count: int, error: Exception) -> None:
+    """Log that the records of a raw batch that was not delivered cannot be decoded."""
+    log.warning(
+        "%s: %s-%s: the %d records of a raw batch were not delivered, and cannot be handed back: %s",
+        client_id,
+        topic,
+        partition,
+        count,
+        error,
+    )

@@ -32,7 +32,9 @@ __all__ = [
     "RecordIterator",
     "SentRows",
     "crc32c",
+    "cut_records",
     "murmur2",
+    "pack_records",
     "send_method",
     "now_ms",
 ]
@@ -97,8 +99,10 @@ if TYPE_CHECKING:  # the plain core has the types of both
         RecordIterator,
         SentRows,
         crc32c,
+        cut_records,
         murmur2,
         now_ms,
+        pack_records,
         send_method,
     )
 else:
@@ -107,4 +111,5 @@ else:
     Chunk, Record, RecordIterator = _module.Chunk, _module.Record, _module.RecordIterator
     ColumnsBuilder, ColumnsStream, RecordColumns = _module.ColumnsBuilder, _module.ColumnsStream, _module.RecordColumns
     ArrowRows, SentRows = _module.ArrowRows, _module.SentRows
+    cut_records, pack_records = _module.cut_records, _module.pack_records
     crc32c, murmur2, now_ms, send_method = _module.crc32c, _module.murmur2, _module.now_ms, _module.send_method

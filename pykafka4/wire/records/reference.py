@@ -24,7 +24,8 @@ from pykafka4.wire.records._plain_batch import ACKED, CALLBACK_COST, FAILED, OPE
 from pykafka4.wire.records._plain_columns import ColumnsBuilder, ColumnsStream, RecordColumns
 from pykafka4.wire.records._plain_decode import Chunk, Record, RecordIterator
 from pykafka4.wire.records._plain_delivery import Delivery
-from pykafka4.wire.records._plain_parking import INFINITY, PARKED_COST, Parking, no_partition
+from pykafka4.wire.records._plain_parking import INFINITY, PARKED_COST, no_partition
+from pykafka4.wire.records._plain_raw_batch import RawBatches, cut_records, pack_records
 from pykafka4.wire.records._plain_rows import ArrowRows, SentRows
 from pykafka4.wire.records._plain_topic import HASHES, Topic, murmur2
 from pykafka4.wire.records.checksum import crc32c
@@ -51,7 +52,9 @@ __all__ = [
     "RecordIterator",
     "SentRows",
     "crc32c",
+    "cut_records",
     "murmur2",
+    "pack_records",
     "send_method",
     "now_ms",
 ]
@@ -67,7 +70,7 @@ def send_method(function: F) -> F:
     return function
 
 
-class Accumulator(Parking):
+class Accumulator(RawBatches):
     """The open batch of every partition, the sealed ones, records whose topic is not known yet, and the memory limits for them.
 
     `send` runs on application threads, everything else on the loop. Callables:
@@ -425,12 +428,15 @@ class Accumulator(Parking):
                 return False
             if batch._acc is not self:
                 raise ValueError(f"{batch!r} belongs to another accumulator")
-            self._close(batch)
+            self._seal_open(batch)
             if not taken:
                 self._sealed.append(batch)
-            if len(batch._home.available) > 1 and batch.partition == batch._home.sticky:
-                self._rotate(batch._home)
             return True
+
+    def _seal_open(self, batch: Batch) -> None:
+        self._close(batch)
+        if len(batch._home.available) > 1 and batch.partition == batch._home.sticky:
+            self._rotate(batch._home)
 
     def limit_batches(self, topic: str, size: int) -> None:
         """Fill no batch of `topic` beyond `size` bytes from now on: brokers refuse larger ones. A larger record has a batch of its own."""

@@ -7,27 +7,23 @@ from pykafka4.core.network.network import Network
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.options.config import ProducerConfig
-from pykafka4.options.policies import Matcher
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
+from pykafka4.wire.records.compression import CODECS
 from pykafka4.wire.records.hot import Batch
 
 __all__ = ["Obstacles"]
 
+ZSTD = CODECS["zstd"]
 ZSTD_FROM = 7  # brokers with this version of Produce support the codec
 
 
 class Obstacles:
     """The reasons in the errors of a producer's records."""
 
-    __slots__ = ("_codec", "_config", "_network", "_recovery", "_zstd")
+    __slots__ = ("_config", "_network", "_recovery")
 
     def __init__(self, config: ProducerConfig, network: Network, recovery: Recovery) -> None:
         self._config, self._network, self._recovery = config, network, recovery
-        codecs = {
-            policy.pattern: dict(policy.settings).get("compression_type", config.compression_type) for policy in config.topic_policies
-        }
-        self._codec = Matcher(codecs)
-        self._zstd = "zstd" in (config.compression_type, *codecs.values())  # whether any topic uses it
 
     def of(self, queue: PartitionQueue, batch: Batch, trouble: KafkaError | None) -> KafkaError:
         """Why `batch` is not acknowledged although no request with it failed. `trouble`: why `queue` has no producer id."""
@@ -36,12 +32,12 @@ class Obstacles:
             return offline.reason
         return trouble or self._late(queue, batch)
 
-    def unreadable(self, node: int, topic: str) -> KafkaError | None:
-        """Why `node` cannot decompress batches of `topic`. (It would respond with UNKNOWN_SERVER_ERROR, which does not show the reason.)"""
-        if not self._zstd:
+    def unreadable(self, node: int, batch: Batch) -> KafkaError | None:
+        """Why `node` cannot decompress `batch`. (It would respond with UNKNOWN_SERVER_ERROR, which does not show the reason.)"""
+        if batch.codec != ZSTD:
             return None
         version = self._network.version(node, ProduceRequest.api_key)
-        if version is None or version >= ZSTD_FROM or (self._codec(topic) or self._config.compression_type) != "zstd":
+        if version is None or version >= ZSTD_FROM:
             return None
         return UnsupportedVersion(
             f"broker {node} is older than Kafka 2.1 and does not support compression_type=zstd; use lz4, or upgrade the broker"

@@ -18,7 +18,16 @@ from pykafka4.core.producer.produce.requests import NO_ID, InFlightProduce
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.core.producer.queues.ready import ReadyQueues
 from pykafka4.core.producer.topics.limits import TopicLimits
-from pykafka4.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error, short_name
+from pykafka4.errors import (
+    BrokerError,
+    ConfigError,
+    DecodeError,
+    KafkaError,
+    KafkaTimeoutError,
+    RecordTooLarge,
+    broker_error,
+    short_name,
+)
 from pykafka4.errors.codes import Produce, Refresh, error_code
 from pykafka4.options.config import ProducerConfig
 from pykafka4.records import Written
@@ -32,6 +41,7 @@ WAYS_OUT = {
     "enable_idempotence=False and without headers",
 }
 
+UNREADABLE = (DecodeError, RecordTooLarge, ConfigError)  # what unpacking a raw batch raises
 PARTED = (Produce.SPLIT, Produce.REFUSED)  # the batch is not written as it is; what is left of it is sent in other batches
 
 PartitionAnswer = ProduceResponse.Topic.Partition
@@ -218,8 +228,12 @@ class Answers:
         if batch.count == 1:
             self._outcomes.fail(queue, batch, short_name(error), error)
             return
+        try:
+            parts = batch.split()
+        except UNREADABLE as why:
+            self._fail_unreadable(queue, batch, error, why)
+            return
         self._acc.limit_batches(queue.tp.topic, batch.raw_size // 2)  # brokers refused twice that size
-        parts = batch.split()
         for part in parts:
             part.attempts = 0  # never sent in this form: `_finish` has to write their headers
             part.written = batch.written  # but their records may be in the log
@@ -272,16 +286,25 @@ class Answers:
         if not reasons or (batch.written and self._config.enable_idempotence):
             self._outcomes.fail(queue, batch, short_name(error), error)
             return
-        rest, refused = batch.set_apart(reasons)
+        try:
+            rest, refused = batch.set_apart(reasons)
+        except UNREADABLE as why:
+            self._fail_unreadable(queue, batch, error, why)
+            return
         queue.withdraw(batch)
         queue.replace(batch, [] if rest is None else [rest])
         written = Written.MAYBE if batch.written else Written.NO
         for index, part in zip(sorted(reasons), refused, strict=True):
-            why = broker_error(answer.error_code, str(queue.tp), reasons[index] or answer.error_message)
-            self._outcomes.lose(part, short_name(why), written, why)
+            cause = broker_error(answer.error_code, str(queue.tp), reasons[index] or answer.error_message)
+            self._outcomes.lose(part, short_name(cause), written, cause)
         if rest is not None:
             rest.attempts, rest.written = 0, batch.written  # never sent in this form, but its records may be in the log
             self._compressor.compress(rest, queue)
+
+    def _fail_unreadable(self, queue: PartitionQueue, batch: Batch, error: KafkaError, why: Exception) -> None:
+        """`batch`, a raw one, would have to be sent in parts, and cannot be unpacked."""
+        error.add_note(f"pykafka4: the raw batch of {batch.size} bytes could not be sent in parts: {why}")
+        self._outcomes.fail(queue, batch, short_name(error), error)
 
     def _failed(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         self._outcomes.fail(queue, batch, short_name(error), error)

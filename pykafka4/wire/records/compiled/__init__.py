@@ -20,4 +20,5 @@ Modules:
     _columns   from fetched bytes to columns, which are exported as Arrow arrays
     _live      a stream of columns that are made while somebody reads it
     _rows      rows of Arrow data into batches
+    _raw_batch  batches of other logs into the queues; parts of batches
 """

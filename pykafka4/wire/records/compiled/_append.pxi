@@ -603,6 +603,14 @@ cdef class Accumulator:
         """Accept a record for each of `rows`; returns the handle of all. See `reference.Accumulator.send_rows`."""
         return send_rows(self, rows, sent, most)
 
+    def send_batch(self, topic, partition, bytes data not None) -> Batch:
+        """Accept a whole record batch. See `reference.Accumulator.send_batch`."""
+        return send_batch(self, topic, partition, data)
+
+    def drop_batch(self, topic, int32_t partition, bytes data not None, str code, cause) -> Batch:
+        """Drop a whole record batch. See `reference.Accumulator.drop_batch`."""
+        return drop_batch(self, exact_name(topic), partition, PyBytes_AS_STRING(checked_batch(data)), code, cause)
+
     cdef int append_anew(self, str name, Item* r, int64_t partition, object callback, Delivery d) except -1:
         """Append `r` although its topic was dropped meanwhile: to the current Topic of that name, or the next one if that is dropped, too."""
         cdef Topic t

@@ -52,7 +52,8 @@ cdef class Batch:
     cdef int64_t payload           # bytes of keys and values, where the topic limits them
     cdef bint _ready, _settled, linked, compressing, stamped
     cdef bint dropped              # of records that a policy dropped, which are not kept
-    cdef int codec
+    cdef readonly int codec        # of its bytes: 0 until it is compressed
+    cdef int own_codec             # of a raw batch, which its parts get as well; -1: that of the topic
     cdef list callbacks            # None, or one entry per record up to the last that has one
     cdef list extras               # None, or (handle, function) pairs of add_done_callback
     cdef Meta* meta
@@ -72,6 +73,7 @@ cdef class Batch:
         self.producer_id = -1
         self.producer_epoch = -1
         self.base_sequence = -1
+        self.own_codec = -1
 
     def __dealloc__(self):
         if self.block != NULL:
@@ -279,9 +281,9 @@ cdef class Batch:
 
     cdef int squeeze(self, Accumulator acc) except -1:
         cdef Block* fresh_block
-        cdef int codec = self.home.codec
+        cdef int codec = self.home.codec if self.own_codec < 0 else self.own_codec
         cdef double most = self.home.compression_ratio * (self.raw - HEADER)
-        cdef object level = self.home.level
+        cdef object level = self.home.level if codec == self.home.codec else None
         cdef Lease lease = Lease.__new__(Lease)
         lease.batch = self
         lease.block = self.block
@@ -419,7 +421,7 @@ cdef class Batch:
         if self.codec:
             from pykafka4.wire.records.compression import decompress
 
-            data = decompress(self.codec, data, self.raw)
+            data = decompress(self.codec, data, self.raw if self.own_codec < 0 else MAX_RAW)
         return data
 
     cdef object record_at(self, const char** p, const char* end):
@@ -465,14 +467,27 @@ cdef class Batch:
             if b.state == S_SPLIT:
                 left.extend([run[2] for run in reversed(b.parts) if run[1] == 0])
             elif b.state == S_FAILED:
-                out.extend(b.records())
+                out.extend(raw_records(b) if b.own_codec >= 0 else b.records())
+        return out
+
+    def leaves(self) -> list:
+        """The batches that have its records now, in order: those that splits have made of it, or itself."""
+        cdef Batch b
+        cdef list left = [self]
+        cdef list out = []
+        while left:
+            b = left.pop()
+            if b.state == S_SPLIT:
+                left.extend([run[2] for run in reversed(b.parts) if run[1] == 0])
+            else:
+                out.append(b)
         return out
 
     cdef object record(self, int index):
         """One of `records()` of a failed batch; decoded once, so that reading each of them is not quadratic."""
         if type(self.kept) is not list:
-            self.kept = self.records()
-        return self.kept[index]
+            self.kept = raw_records(self) if self.own_codec >= 0 else self.records()
+        return self.kept[index] if index < len(self.kept) else None
 
     def split(self) -> list:
         """Two batches of half the records each, sealed, not compressed yet, with the records' old sequence numbers.
@@ -524,7 +539,7 @@ cdef class Batch:
         cdef Accumulator acc = self.acc
         cdef list batches = []
         cdef list parts = []
-        cdef Batch part
+        cdef Batch part = None
         cdef int32_t there
         if at == NULL:
             raise MemoryError
@@ -609,7 +624,8 @@ cdef class Batch:
             raise
         b.state = S_SEALED
         b.raw = b.used
-        b._ready = self.home.stays_plain(b.raw)
+        b.own_codec = self.own_codec
+        b._ready = self.home.stays_plain(b.raw) if self.own_codec < 0 else self.own_codec == 0
         b.attempts, b.last_error = self.attempts, self.last_error
         b.sent_at = self.sent_at
         return b

@@ -132,9 +132,11 @@ cdef class Chunk:
     cdef bint busy                 # in `decode` or `skip`: Python code that they run may call again
     cdef int64_t legacy_size       # of the message set entered
     cdef object legacy             # iterator over the records of a message set (formats v0, v1), while in one
-    cdef int64_t max_decompressed, high_watermark, until
+    cdef int64_t max_decompressed, high_watermark
+    cdef readonly int64_t until
     cdef bint reaches              # `until`: what lies behind `end` is left out
     cdef const char* p             # next batch
+    cdef const char* entered       # the batch entered
     cdef const char* end           # of the whole batches
     cdef const char* broken        # why what follows `end` cannot be read
     cdef const char* at            # next record in the batch entered
@@ -196,6 +198,8 @@ cdef class Chunk:
         self.hold(copy)
         self.p = self.data + (self.p - was)
         self.end = self.data + (self.end - was)
+        if self.left >= 0:
+            self.entered = self.data + (self.entered - was)
         if self.left >= 0 and self.unpacked is None and self.legacy is None:
             self.at = self.data + (self.at - was)
             self.stop = self.data + (self.stop - was)
@@ -273,6 +277,7 @@ cdef class Chunk:
 
     cdef void pass_over(self, const char* batch):
         """Store the extent of `batch`, which is entered."""
+        self.entered = batch
         self.base = get64(batch)
         self.last_delta = get32(batch + 23) if batch[16] == 2 else 0
         self.end_delta = min(self.last_delta, self.until - self.base - 1)
@@ -318,21 +323,40 @@ cdef class Chunk:
 
     cdef int enter(self) except -1:
         """Check the next batch and enter it; 0 when there is none."""
-        cdef const char* batch = self.p
+        cdef const char* batch = self.next_batch()
         cdef int16_t bits
-        cdef int64_t first
-        cdef uint32_t crc
-        cdef size_t size
-        if batch >= self.end:
-            if self.broken != NULL:
-                raise self.corrupt((<bytes>self.broken).decode())
+        if batch == NULL:
             return 0
         if batch[16] != 2:
             return self.enter_legacy()
-        first = get64(batch)
+        if not self.inspect(batch):
+            return 1
+        bits = get16(batch + 21)
+        self.open_payload(batch, bits & CODEC_BITS)
+        self.base_timestamp = get64(batch + 35) if bits & LOG_APPEND_BIT else get64(batch + 27)
+        self.appended = bits & LOG_APPEND_BIT != 0
+        self.adopt(batch)
+        self.previous = -1
+        self.left = get32(batch + 57)
+        self.pass_over(batch)
+        return 1
+
+    cdef const char* next_batch(self) except? NULL:
+        """The batch to be entered next; NULL when there is none."""
+        if self.p < self.end:
+            return self.p
+        if self.broken != NULL:
+            raise self.corrupt((<bytes>self.broken).decode())
+        return NULL
+
+    cdef int inspect(self, const char* batch) except -1:
+        """Verify the checksum of `batch`, the next one, of format v2; 0: it has no record to hand out, and was passed over."""
+        cdef int16_t bits
+        cdef int64_t first = get64(batch)
+        cdef uint32_t crc
+        cdef size_t size = <size_t>(get32(batch + 8) - 9)
         if first > self.position:
             self.position = first
-        size = <size_t>(get32(batch + 8) - 9)
         if size > LONG_CRC:
             with nogil:
                 crc = crc32c_extend(0, batch + 21, size)
@@ -347,22 +371,42 @@ cdef class Chunk:
             self.begin_aborted(batch)
             if bits & CONTROL_BIT:
                 self.end_aborted(batch, bits & CODEC_BITS)
-        if bits & CONTROL_BIT or (bits & TRANSACTIONAL_BIT and self.to_abort is not None and get64(batch + 43) in self.aborting):
+        # The last: compaction has removed all records.
+        if (
+            bits & CONTROL_BIT
+            or (bits & TRANSACTIONAL_BIT and self.to_abort is not None and get64(batch + 43) in self.aborting)
+            or get32(batch + 57) == 0
+        ):
             self.pass_over(batch)
             self.leave()
-            return 1
-        if get32(batch + 57) == 0:     # compaction has removed all records
-            self.pass_over(batch)
-            self.leave()
-            return 1
-        self.open_payload(batch, bits & CODEC_BITS)
-        self.base_timestamp = get64(batch + 35) if bits & LOG_APPEND_BIT else get64(batch + 27)
-        self.appended = bits & LOG_APPEND_BIT != 0
-        self.adopt(batch)
-        self.previous = -1
-        self.left = get32(batch + 57)
-        self.pass_over(batch)
+            return 0
         return 1
+
+    def whole_batch(self):
+        """The bytes of the batch at `position`. See `reference.Chunk.whole_batch`."""
+        cdef const char* batch
+        if wanted:
+            give_way()
+        if self.busy:
+            raise RuntimeError(f"{self.topic}-{self.partition}: whole_batch was called on a chunk that is being decoded")
+        self.busy = True
+        self.decoded = 0
+        try:
+            while True:
+                if self.left == 0 and self.legacy is None:
+                    self.leave()       # all of its records are handed out
+                if self.left >= 0:
+                    batch = self.entered
+                    break
+                batch = self.next_batch()
+                if batch == NULL:
+                    return None
+                if batch[16] != 2 or self.inspect(batch):
+                    break
+        finally:
+            self.busy = False
+        self.decoded = 12 + <int64_t>get32(batch + 8)
+        return PyBytes_FromStringAndSize(batch, self.decoded)
 
     cdef int adopt(self, const char* batch) except -1:
         """Make the objects that the records of `batch` share."""

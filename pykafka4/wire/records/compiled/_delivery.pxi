@@ -205,7 +205,8 @@ cdef class Delivery:
     def lost(self) -> list:
         """The record, if it failed. The failure does not count as seen."""
         cdef Batch b = self.home()
-        return [b.record(self.index)] if b.state == S_FAILED and not b.dropped else []
+        found = b.record(self.index) if b.state == S_FAILED and not b.dropped else None
+        return [] if found is None else [found]
 
     def add_done_callback(self, fn) -> None:
         """Call `fn(delivery)` once, on the callback executor, when there is an outcome (at once if there already is)."""

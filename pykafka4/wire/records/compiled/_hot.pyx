@@ -54,6 +54,7 @@ from pykafka4.wire.records.common import (
     holds_pointers,
     many_ended,
     many_values,
+    not_handed_back,
     partitioner_failed,
     shares_time,
     wake_tasks,
@@ -343,6 +344,7 @@ include "_park.pxi"
 include "_drop.pxi"
 include "_many.pxi"
 include "_rows.pxi"
+include "_raw_batch.pxi"
 include "_method.pxi"
 
 

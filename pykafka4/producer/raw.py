@@ -1,0 +1,194 @@
+"""Sends whole record batches. Rule: a batch is accepted or refused as a whole, and its handle is done when each of its records is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, Final, final
+
+import attrs
+
+from pykafka4.errors import DeliveryFailed, KafkaTimeoutError
+from pykafka4.misuse import check_topic
+from pykafka4.producer.deliveries import Deliveries
+from pykafka4.producer.topics import TopicPolicies
+from pykafka4.wire.records.common import checked_callback
+from pykafka4.wire.records.hot import ACKED, FAILED, Accumulator, Batch, Delivery
+from pykafka4.wire.records.policy import Place
+from pykafka4.wire.records.raw_batch import RawBatch, as_sendable
+
+__all__ = ["RawDelivery", "RawMetadata", "RawSending"]
+
+INFINITY: Final = float("inf")
+
+
+@attrs.frozen
+class RawMetadata:
+    """Where an acknowledged raw batch was written.
+
+    `base_offset` is the offset of its first record, -1 if it is not known (acks=0, or a duplicate). The others follow it, unless the batch
+    had to be split. `log_append_time_ms` is -1 where the records keep their own timestamps. `maybe_repeated` as in `RecordMetadata`.
+    """
+
+    topic: str
+    partition: int
+    base_offset: int
+    count: int
+    log_append_time_ms: int
+    maybe_repeated: bool
+
+
+@final
+class RawDelivery:
+    """What `send_raw` returns: the promise of one outcome for all records of a batch. Keeping it does not keep the batch's memory."""
+
+    __slots__ = ("_batch", "_signal", "count")
+
+    def __init__(self, batch: Batch, count: int, signal: Deliveries) -> None:
+        self._batch, self.count, self._signal = batch, count, signal
+
+    @property
+    def topic(self) -> str:
+        """The topic that the batch is sent to."""
+        return self._batch.topic
+
+    @property
+    def partition(self) -> int:
+        """The partition that the batch is sent to."""
+        return self._batch.partition
+
+    def done(self) -> bool:
+        """Whether each record has its outcome."""
+        return self._batch.done
+
+    def result(self, timeout: float | None = None) -> RawMetadata:
+        """Where the batch was written (`RawMetadata`), once all of its records are acknowledged.
+
+        `timeout` in seconds, None for no limit. Raises KafkaTimeoutError when the time is over. If records failed, raises the
+        DeliveryFailed of the first of them, with a note that has their number.
+        """
+        failure = self.exception(timeout)
+        if failure is not None:
+            raise failure
+        parts = self._batch.leaves()
+        offset, append_time, *_ = parts[0].outcome
+        repeated = any(part.maybe_repeated for part in parts)
+        return RawMetadata(self.topic, self.partition, offset, self.count, append_time, repeated)
+
+    def exception(self, timeout: float | None = None) -> DeliveryFailed | None:
+        """The DeliveryFailed of a batch with failed records, None for an acknowledged one; waits as `result` does."""
+        if not self._batch.done and not self._signal.wait(self.done, timeout):
+            raise KafkaTimeoutError(
+                f"{self.topic}-{self.partition}: not acknowledged within {timeout:g} s; the batch is still being sent, "
+                "and Producer.status() says why"
+            )
+        failures: list[DeliveryFailed] = [part.handle().exception(0) for part in self._batch.leaves() if part.state == FAILED]
+        if not failures:
+            return None
+        failed = sum(part.count for part in self._batch.leaves() if part.state == FAILED) or self.count  # a dropped batch has no count
+        failures[0].add_note(f"pykafka4: {failed} of the {self.count} records of the raw batch failed")
+        return failures[0]
+
+    def add_done_callback(self, fn: Callable[[RawDelivery], object]) -> None:
+        """Call `fn(delivery)` once, on the callback executor, when each record has its outcome (at once if each already has)."""
+        checked_callback(self.topic, "a callback", fn)
+        _WhenDone(self, fn).wait()
+
+    def open_delivery(self) -> Delivery | None:
+        """The handle of a record without an outcome; None if there is none."""
+        part = next((part for part in self._batch.leaves() if part.state < ACKED), None)
+        return None if part is None else part.handle()
+
+    def last_delivery(self) -> Delivery:
+        """The handle of a record of its last part."""
+        delivery: Delivery = self._batch.leaves()[-1].handle()
+        return delivery
+
+    def __await__(self) -> Generator[Any, Any, RawMetadata]:
+        while (delivery := self.open_delivery()) is not None:
+            yield from self._signal.until_done(delivery)
+        return self.result(0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("cannot pickle 'RawDelivery' object")
+
+    def __repr__(self) -> str:
+        state = "done" if self.done() else "waiting"
+        return f"<RawDelivery {self.topic}-{self.partition} {self.count} records, {state}>"
+
+
+class _WhenDone:
+    """Calls back when the last part of a batch is done: it may be split while this waits."""
+
+    __slots__ = ("_delivery", "_fn")
+
+    def __init__(self, delivery: RawDelivery, fn: Callable[[RawDelivery], object]) -> None:
+        self._delivery, self._fn = delivery, fn
+
+    def wait(self) -> None:
+        (self._delivery.open_delivery() or self._delivery.last_delivery()).add_done_callback(self)
+
+    def __call__(self, _: Delivery) -> None:
+        if self._delivery.done():
+            self._fn(self._delivery)
+        else:
+            self.wait()
+
+
+class RawSending:
+    """Accepts whole batches for a producer."""
+
+    __slots__ = ("_acc", "_policies", "_signal")
+
+    def __init__(self, acc: Accumulator, policies: TopicPolicies, signal: Deliveries) -> None:
+        self._acc, self._policies, self._signal = acc, policies, signal
+
+    def prepare(self, topic: str, batch: RawBatch, partition: int | None) -> tuple[str, int, RawBatch]:
+        """The arguments of `accept`: the batch as brokers take it. A producer that takes no records refuses before that work."""
+        topic = check_topic(topic)
+        if not isinstance(batch, RawBatch):
+            raise TypeError(f"{topic}: batch must be a RawBatch, not {type(batch).__name__}; RawBatch.from_bytes makes one of bytes")
+        where = batch.partition if partition is None else partition
+        if where == -1:
+            raise ValueError(f"{topic}: the batch does not name a partition; pass partition=")
+        if (refusal := self._acc.refusal) is not None:
+            raise refusal.again()
+        return topic, where, as_sendable(batch)
+
+    def accept(self, topic: str, partition: int, batch: RawBatch) -> RawDelivery:
+        """Queue `batch`, once its topic's rate limit has places for all of its records."""
+        places = self._places(topic, batch.count)
+        if not isinstance(places, list):
+            return self._handle(self._acc.drop_batch(topic, partition, batch.data, "RATE_LIMITED", places), batch)
+        try:
+            return self._handle(self._acc.send_batch(topic, partition, batch.data), batch)
+        except BaseException:
+            _give_back(places)
+            raise
+
+    def _handle(self, taken: Batch, batch: RawBatch) -> RawDelivery:
+        return RawDelivery(taken, batch.count, self._signal)
+
+    def _places(self, topic: str, count: int) -> list[Place] | Exception:
+        """A place of the rate limit for each record, perhaps after a wait; or the error for which they are dropped."""
+        admit, places, deadline = self._policies(topic).admit, list[Place](), INFINITY
+        if admit is None:
+            return places
+        try:
+            while len(places) < count:
+                place = admit(deadline)
+                if place is None:
+                    break
+                if not isinstance(place, Place):
+                    _give_back(places)
+                    return place
+                places.append(place)
+                deadline = place.deadline
+        except BaseException:
+            _give_back(places)
+            raise
+        return places
+
+
+def _give_back(places: list[Place]) -> None:
+    for place in places:
+        place.give_back()

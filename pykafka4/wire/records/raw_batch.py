@@ -1,0 +1,262 @@
+"""Whole record batches as values. Invariant: a `RawBatch` has records, its lengths fit, and its checksum was verified.
+
+Nothing is decompressed, except where the bytes of a batch cannot stay as they are: `fetched_batch`, `as_sendable`.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final, NamedTuple, final
+
+import attrs
+
+from pykafka4.errors import ConfigError, CorruptRecord, DecodeError, RecordTooLarge
+from pykafka4.wire.buffers import Readable
+from pykafka4.wire.records.compression import CODEC_NAMES, compress, decompress
+from pykafka4.wire.records.decoder import read_header, read_messages
+from pykafka4.wire.records.encoder import encode_content, encode_record
+from pykafka4.wire.records.hot import crc32c, cut_records, pack_records
+from pykafka4.wire.records.layout import (
+    ATTRIBUTES,
+    CODEC_BITS,
+    CONTROL_BIT,
+    CRC,
+    HEADER_SIZE,
+    LEAST_RECORD,
+    LOG_APPEND_BIT,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+)
+
+__all__ = ["RawBatch", "as_sendable", "fetched_batch"]
+
+MOST_BYTES: Final = 64 * 1024 * 1024  # of the records of a batch, decompressed
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_LAST_OFFSET: Final = 2**63 - 2  # the one after it must be an int64 as well
+UNKNOWN: Final = -1  # leader epoch, producer id, its epoch, sequence
+
+
+class _Header(NamedTuple):
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records: int
+
+
+@final
+@attrs.frozen(init=False, repr=False)
+class RawBatch:
+    """A record batch of format v2 as brokers store it: header and records, still compressed. Immutable, can be pickled.
+
+    `topic` and `partition` say where it is from, "" and -1 if that is not known. `data` is the whole batch, header included.
+    """
+
+    data: bytes
+    topic: str
+    partition: int
+    _header: _Header = attrs.field(eq=False)
+
+    def __init__(self, data: Readable, topic: str = "", partition: int = -1) -> None:
+        """See `from_bytes`."""
+        header = check_header(data := bytes(data))
+        if (found := crc32c(memoryview(data)[ATTRIBUTES:])) != header.crc:
+            raise DecodeError(f"{_named(header)} is damaged: its CRC is {found:#010x}, its header says {header.crc:#010x}")
+        self.__attrs_init__(data, topic, partition, header)
+
+    @classmethod
+    def from_bytes(cls, data: Readable, topic: str = "", partition: int = -1) -> RawBatch:
+        """The one batch in `data`, which came from elsewhere: a file, a queue, a segment of a log.
+
+        Lengths, codec and CRC are verified; the records are not decompressed. Raises DecodeError (a ValueError) that says what is wrong: a
+        batch of another format than v2, cut off or followed by other bytes, damaged, a control batch, or one without records.
+        """
+        return cls(data, topic, partition)
+
+    @property
+    def base_offset(self) -> int:
+        """The offset of its first record; less if compaction has removed that."""
+        return self._header.base_offset
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of its last record; more if compaction has removed that."""
+        return self._header.base_offset + self._header.last_offset_delta
+
+    @property
+    def count(self) -> int:
+        """How many records it has; less than offsets if compaction has removed some."""
+        return self._header.records
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes, header included."""
+        return len(self.data)
+
+    @property
+    def codec(self) -> str:
+        """Its compression: `none`, `gzip`, `snappy`, `lz4` or `zstd`."""
+        return CODEC_NAMES[self._header.attributes & CODEC_BITS]
+
+    @property
+    def timestamp_type(self) -> str:
+        """`CREATE_TIME` or `LOG_APPEND_TIME`."""
+        return "LOG_APPEND_TIME" if self._header.attributes & LOG_APPEND_BIT else "CREATE_TIME"
+
+    @property
+    def base_timestamp_ms(self) -> int:
+        """The timestamp of its first record, in milliseconds; of all records with LOG_APPEND_TIME.
+
+        In a batch with tombstones that compaction has seen, when these may be removed.
+        """
+        return self._header.max_timestamp if self._header.attributes & LOG_APPEND_BIT else self._header.base_timestamp
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        """The highest timestamp of its records, in milliseconds."""
+        return self._header.max_timestamp
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the leader that appended it; -1: unknown."""
+        return self._header.leader_epoch
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RawBatch, (self.data, self.topic, self.partition)
+
+    def __repr__(self) -> str:
+        where = f" {self.topic}-{self.partition}" if self.topic else ""
+        return f"<RawBatch{where} offsets {self.base_offset} to {self.last_offset}, {self.count} records, {self.codec}, {self.size} bytes>"
+
+
+def _verified(data: bytes, topic: str, partition: int) -> RawBatch:
+    """A batch whose checksum was verified, or was computed here."""
+    batch = RawBatch.__new__(RawBatch)
+    batch.__attrs_init__(data, topic, partition, check_header(data))
+    return batch
+
+
+def _named(header: _Header) -> str:
+    return f"the batch of offsets {header.base_offset} to {header.base_offset + header.last_offset_delta}"
+
+
+def check_header(data: bytes) -> _Header:
+    """The header of the one batch in `data`; DecodeError if that does not describe `data`."""
+    if len(data) > MAGIC and data[MAGIC] != 2:
+        raise DecodeError(f"format v{data[MAGIC]}: only record batches of format v2 (Kafka 0.11) can be sent; poll_raw converts older ones")
+    if len(data) < HEADER_SIZE:
+        raise DecodeError(f"{len(data)} bytes are too few for a record batch, whose header has {HEADER_SIZE}")
+    header = _Header._make(_HEADER.unpack_from(data))
+    if header.length + LOG_OVERHEAD != len(data):
+        raise DecodeError(f"{_named(header)} has {header.length + LOG_OVERHEAD} bytes by its header, not {len(data)}; give it alone")
+    if not 0 <= header.base_offset <= _LAST_OFFSET - header.last_offset_delta:
+        raise DecodeError(f"the base offset {header.base_offset} of a batch is out of range")
+    codec = header.attributes & CODEC_BITS
+    if codec not in CODEC_NAMES:
+        raise DecodeError(f"{_named(header)} has compression codec {codec}, which is unknown")
+    if header.attributes & CONTROL_BIT:
+        raise DecodeError(f"{_named(header)} is a control batch: brokers write these themselves")
+    if header.records < 1:
+        raise DecodeError(f"{_named(header)} claims {header.records} records")
+    if header.last_offset_delta + 1 < header.records:
+        raise DecodeError(f"{_named(header)} claims {header.records} records, more than it has offsets")
+    most = (MOST_BYTES if codec else len(data) - HEADER_SIZE) // LEAST_RECORD
+    if header.records > most:
+        raise DecodeError(f"{_named(header)} claims {header.records} records, but there is room for {most}")
+    return header
+
+
+# ---- batches whose bytes cannot stay as they are
+
+
+def fetched_batch(data: bytes, topic: str, partition: int, first: int, last: int, max_size: int) -> RawBatch | None:
+    """The batch in `data`, whose checksum was verified, with its records of offsets `first` to `last`; None if it has none of these.
+
+    `data` stays as it is if nothing has to be cut off. Otherwise its records are decompressed, cut, and compressed again; offsets,
+    timestamps and headers are kept. A message set of format v0 or v1 becomes a batch of format v2. Raises CorruptRecord, RecordTooLarge
+    for more than `max_size` bytes decompressed, ConfigError without the codec's library.
+    """
+    try:
+        if data[MAGIC] != 2:
+            return _converted(data, topic, partition, first, last, max_size)
+        return _cut(data, topic, partition, first, last, max_size)
+    except (DecodeError, RecordTooLarge) as error:
+        header = read_header(memoryview(data))
+        reason = f"the batch of offsets {header.base_offset} to {header.last_offset}: {error}"
+        where = topic, partition, first, reason, max(header.next_offset, first)
+        raise (RecordTooLarge.fetched(*where) if isinstance(error, RecordTooLarge) else CorruptRecord(*where)) from None
+    except ConfigError as error:  # the library of its codec is missing
+        raise ConfigError(f"{topic}-{partition} at offset {first}: {error}") from None
+
+
+def _cut(data: bytes, topic: str, partition: int, first: int, last: int, max_size: int) -> RawBatch | None:
+    header = check_header(data)
+    base = header.base_offset
+    if first <= base and base + header.last_offset_delta <= last:
+        return _verified(data, topic, partition)
+    body = _unpacked(data, header, max_size)
+    body, kept, start = cut_records(body, header.records, first - base, last - base)
+    if not kept:
+        return None
+    end = min(last - base, header.last_offset_delta)
+    return _verified(
+        _packed(header._replace(base_offset=base + start, last_offset_delta=end - start, records=kept), body), topic, partition
+    )
+
+
+def as_sendable(batch: RawBatch) -> RawBatch:
+    """`batch` as brokers take it from a producer: consecutive offsets, and timestamps of the type CREATE_TIME.
+
+    Most batches are returned as they are. A batch with compaction gaps, or with LOG_APPEND_TIME, is decompressed, changed, and compressed
+    again: with LOG_APPEND_TIME all of its records get that timestamp as their own. Raises DecodeError, RecordTooLarge, ConfigError.
+    """
+    header = batch._header
+    appended = bool(header.attributes & LOG_APPEND_BIT)
+    if header.last_offset_delta + 1 == header.records and not appended:
+        return batch
+    body = pack_records(_unpacked(batch.data, header, MOST_BYTES), header.records, appended)
+    base = header.max_timestamp if appended else header.base_timestamp
+    plain = header._replace(last_offset_delta=header.records - 1, attributes=header.attributes & CODEC_BITS, base_timestamp=base)
+    return _verified(_packed(plain, body), batch.topic, batch.partition)
+
+
+def _unpacked(data: bytes, header: _Header, max_size: int) -> bytes:
+    codec = header.attributes & CODEC_BITS
+    return decompress(codec, data[HEADER_SIZE:], max_size) if codec else data[HEADER_SIZE:]
+
+
+def _packed(header: _Header, body: bytes) -> bytes:
+    """The batch of these records; `length` and `crc` of the header are computed."""
+    codec = header.attributes & CODEC_BITS
+    packed = compress(codec, body) if codec else body
+    out = bytearray(_HEADER.pack(*header._replace(length=HEADER_SIZE - LOG_OVERHEAD + len(packed), crc=0)))
+    out += packed
+    struct.pack_into(">I", out, CRC, crc32c(memoryview(out)[ATTRIBUTES:]))
+    return bytes(out)
+
+
+def _converted(data: bytes, topic: str, partition: int, first: int, last: int, max_size: int) -> RawBatch | None:
+    """The message of format v0 or v1 in `data`, which may wrap a compressed set, as a batch of format v2."""
+    message = read_header(memoryview(data))
+    records = [record for record in read_messages(message, max_size) if first <= record.offset <= last]
+    if not records:
+        return None
+    base, base_time = records[0].offset, records[0].timestamp_ms
+    rows = [encode_record(r.timestamp_ms - base_time, r.offset - base, encode_content(r.key, r.value, ())) for r in records]
+    appended = LOG_APPEND_BIT if message.timestamp_type == LOG_APPEND_TIME else 0
+    highest = max(record.timestamp_ms for record in records)
+    numbers = records[-1].offset - base, base_time, highest, UNKNOWN, UNKNOWN, UNKNOWN, len(records)
+    header = _Header(base, 0, UNKNOWN, 2, 0, message.codec | appended, *numbers)
+    return _verified(_packed(header, b"".join(rows)), topic, partition)
