@@ -36,6 +36,7 @@ from pykafka4.net.handoff.waiting import Signal
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.records.hot import Record
 from tests.simulation.mutants.consumer_feature_mutants import MUTANTS as FEATURES
+from tests.simulation.mutants.lists import change_lists
 from tests.simulation.plans.consumer_plan import COOPERATIVE, EAGER
 from tests.simulation.plans.schedules import Hunt, Patch, around
 
@@ -143,9 +144,7 @@ def alter_a_value(patch: pytest.MonkeyPatch) -> None:
     def altered(r: Record) -> Record:
         return Record(r.topic, r.partition, r.offset, r.timestamp_ms, r.timestamp_type, r.key, r.value[:-1])
 
-    around(
-        patch, Reader, "take", lambda original, self, form, limit: [altered(record) for record in original(self, form, limit) or ()] or None
-    )
+    change_lists(patch, lambda records: [altered(record) for record in records])
 
 
 def believe_a_coordinator_that_is_behind(patch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from pykafka4.core.producer.transactions.machine import TransactionState as S
 from pykafka4.core.producer.transactions.records import Transacted
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.producer import Producer
+from tests.simulation.mutants.lists import change_lists
 from tests.simulation.plans.schedules import Hunt, Patch, around
 
 __all__ = ["MUTANTS"]
@@ -43,7 +44,7 @@ def aborted_records_are_read(patch: pytest.MonkeyPatch) -> None:
 
 
 def lists_are_turned_round(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Reader, "take", lambda original, self, form, limit: (original(self, form, limit) or [])[::-1] or None)
+    change_lists(patch, lambda records: records[::-1])
 
 
 def records_are_sent_twice(patch: pytest.MonkeyPatch) -> None:
