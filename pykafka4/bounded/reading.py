@@ -81,12 +81,12 @@ class BoundedRead:
         self._stood: object = None  # the positions after the last poll without records
 
     def opening(self, timeout: float) -> Steps[None]:
-        """Fix the ranges, and begin to fetch. Raises what `LogOffsets.looking_up` and `Bounds.span` raise."""
+        """Fix the ranges, and begin to fetch. Raises what `Lookups.located` and `Bounds.span` raise."""
         extent, bounds = self._extent, self._extent.bounds
         if bounds is None:  # a split
             self.begin(extent.ranges)
             return
-        found = yield from self.session.log_offsets.looking_up(extent.topics, bounds.timestamps, timeout)
+        found = yield from self.session.lookups.located(extent.topics, bounds.timestamps, timeout)
         self.begin({tp: bounds.span(tp, found[tp]) for tp in sorted(found)})
 
     def begin(self, spans: Mapping[TopicPartition, Span]) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
 
-from pykafka4.bounds import LATEST, Bounds, BoundSpec, Span, as_bounds, as_selection
+from pykafka4.bounds import LATEST, Bounds, BoundSpec, Selection, Span, as_bounds, as_selection
 from pykafka4.client.answers import SHORT, Answers, Futures
 from pykafka4.client.targets import Target, as_target
 from pykafka4.core.admin import calls, locating, stateless
@@ -136,6 +136,12 @@ class Calls:
         """See Client.commit_offsets."""
         return self.begin(stateless.committing(check_group_to_set(group), as_offsets(offsets)), timeout, dict)
 
+    def locate(
+        self, selection: Selection, timestamps: Collection[int], timeout: float | None, isolation_level: str
+    ) -> Answers[dict[TopicPartition, dict[int, int | None]]]:
+        """The offsets of partitions (of a topic with None: all) for each timestamp; the first error is raised."""
+        return self.begin(locating.located(selection, timestamps, as_isolation(isolation_level)), timeout, _located)
+
     def splits(
         self, topics: Topics, n: int, start: BoundSpec, until: BoundSpec, partitions: object, timeout: float | None, isolation_level: str
     ) -> Answers[list[Split]]:
@@ -164,12 +170,17 @@ class Calls:
 
 def _spans(bounds: Bounds, found: Mapping[Any, Any]) -> dict[TopicPartition, Span]:
     """The range of each partition in the outcome of `locating.located`."""
+    return {tp: bounds.span(tp, offsets) for tp, offsets in _located(found).items()}
+
+
+def _located(found: Mapping[Any, Any]) -> dict[TopicPartition, dict[int, int | None]]:
+    """The offsets of each partition in the outcome of `locating.located`."""
     errors = {key: one for key, one in found.items() if isinstance(one, KafkaError) and not isinstance(key, int)}
     if errors and len(set(map(str, errors.values()))) == 1:
         raise next(iter(errors.values())).again()
     if errors:
         raise PartialFailure.of(f"offsets of {len(errors)} partitions or topics cannot be looked up", errors)
-    return {tp: bounds.span(tp, offsets) for tp, offsets in found.items() if isinstance(tp, TopicPartition)}
+    return {tp: offsets for tp, offsets in found.items() if isinstance(tp, TopicPartition)}
 
 
 def _bytes_per_offset(spans: Mapping[TopicPartition, Span], found: Mapping[Any, Any]) -> dict[TopicPartition, float]:

@@ -14,7 +14,6 @@ Modules; each line imports only from lines below it:
     assignment         assigned, revoked and lost partitions; calls of the rebalance listener
     commits            commits of the application, and the last one before a release; the regular ones: `core.consumer.machine`
     until_end          the ends of a loop that ends, also of partitions that come later
-    log_offsets        offsets of logs, looked up without moving the consumer
     reading/           from fetched data to records, on the thread that polls
     lookups            offsets of the log, looked up without moving
     guard              one thread at a time uses a consumer; Ctrl-C

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pykafka4.bounds import Selection
 from pykafka4.client.attachment import SHORT, Attachment
 from pykafka4.consumer.arguments import Partitions, Times, as_partitions, as_timestamp
 from pykafka4.consumer.waits import Steps, Waits
@@ -36,6 +37,21 @@ class Lookups:
         from pykafka4.core.admin.values import LATEST
 
         return self._ends("end_offsets", partitions, LATEST, timeout)
+
+    def located(
+        self, selection: Selection, timestamps: Collection[int], timeout: float
+    ) -> Steps[dict[TopicPartition, dict[int, int | None]]]:
+        """The offsets of these partitions for each of `timestamps` (EARLIEST, LATEST or milliseconds); None: all records are older.
+
+        Raises BrokerError for a topic or partition that does not exist, AuthorizationError, KafkaTimeoutError; PartialFailure for several.
+        """
+        self._attachment.check()
+        answers = self._attachment.runtime.calls.locate(selection, timestamps, timeout, self._config.isolation_level)
+        try:
+            yield from self._waits.result(answers.promise, timeout + SHORT)
+            return answers.result()
+        finally:
+            answers.end()
 
     def _ends(self, what: str, partitions: Partitions, spec: Any, timeout: float) -> Steps[dict[TopicPartition, int]]:
         found = yield from self._listed(what, dict.fromkeys(as_partitions(partitions), spec), timeout)

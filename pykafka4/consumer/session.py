@@ -24,7 +24,6 @@ from pykafka4.consumer.arguments import Partitions, as_partitions, check_limit, 
 from pykafka4.consumer.assignment import Assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, Iteration, call
-from pykafka4.consumer.log_offsets import LogOffsets
 from pykafka4.consumer.lookups import Lookups
 from pykafka4.consumer.polling_session import PollingSession
 from pykafka4.consumer.reading.deserializing import Deserializing, OnPoison, Raising, Skipping
@@ -104,7 +103,6 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         self.commits = Commits(self, self.config, self.reader, self.guard, self.selection, self.waits)
         self.assignment = Assignment(self, self.config, self.reader, self.signal, self.guard, self.selection, self.commits, self.waits)
         self.transactional = TransactionalReads(self, self.config, self.reader, self.guard, self.selection, self.commits, self.waits)
-        self.log_offsets = LogOffsets(self, self.waits)
         self.ends: Ends | None = None  # of a bounded read, while one is in progress
         self._until_end: UntilEnd | None = None  # `ends`, if a loop of `until_end` has set them
         self._asked_at: float = INFINITY  # the reader's mark at which the loop was last asked to fetch more

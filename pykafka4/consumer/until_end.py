@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from pykafka4.consumer.guard import Iteration
-from pykafka4.consumer.log_offsets import LogOffsets
+from pykafka4.consumer.lookups import Lookups
 from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.selection import Selection
 from pykafka4.consumer.waits import Steps
 from pykafka4.core.consumer.machine import ConsumerMachine
-from pykafka4.core.consumer.searches import LATEST
 from pykafka4.core.subscription import UNBOUNDED, Claim
 from pykafka4.misuse import API_SECONDS
 from pykafka4.records import TopicPartition
@@ -30,7 +29,7 @@ class Session(Protocol):
 
     reader: Reader
     selection: Selection
-    log_offsets: LogOffsets
+    lookups: Lookups
     machine: ConsumerMachine
 
     def finding_positions(self, tps: list[TopicPartition], timeout: float) -> Steps[None]:
@@ -75,13 +74,9 @@ class UntilEnd:
         if not (new := self._without_end()):
             return
         yield from session.finding_positions(new, API_SECONDS)
-        topics: dict[str, list[int]] = {}
-        for tp in new:
-            topics.setdefault(tp.topic, []).append(tp.partition)
-        found = yield from session.log_offsets.looking_up(topics, (LATEST,), API_SECONDS)
+        found = yield from session.lookups.ends(new, API_SECONDS)
         reader.begin(new)
-        ends = {tp: end for tp, offsets in found.items() if tp in reader.claims and (end := offsets[LATEST]) is not None}
-        reader.bound_each(ends)
+        reader.bound_each({tp: end for tp, end in found.items() if tp in reader.claims})
 
     def lift(self) -> None:
         """Read on without end."""

@@ -10,7 +10,6 @@ Modules; each line imports only from lines below it:
     source         one broker: its partitions, its Fetch in flight, requests and responses
     fetch_session  what one broker knows from its fetch session (KIP-227)
     start_offsets  where positions begin: committed offsets, resets, recreated topics
-    lookup         offsets of any partitions by timestamp, for the application
     losses         offsets that the log lost before they were read
     positions      all positions of a consumer, and what is passed on to the application
     searches       earliest and latest offsets of partitions (ListOffsets)

@@ -13,14 +13,13 @@ A turn costs what changed (`Positions.touched`, `TopicChanges`), not what is rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from random import Random
 from typing import Any, Final
 
 from pykafka4.core import INFINITY, Outcome
 from pykafka4.core.consumer.fetch_answers import FetchAnswers
 from pykafka4.core.consumer.followers import Followers
-from pykafka4.core.consumer.lookup import LookedUp, Lookup
 from pykafka4.core.consumer.losses import Losses
 from pykafka4.core.consumer.positions import Intake, Positions
 from pykafka4.core.consumer.searches import Searches
@@ -151,10 +150,6 @@ class Fetcher:
         """The application has read buffered data: there is room."""
         self._intake.resume_at = INFINITY
         self._look_at_all()
-
-    def lookup(self, topics: Mapping[str, Collection[int] | None], timestamps: Collection[int], done: LookedUp) -> Lookup:
-        """A look-up of offsets by timestamp, of any topics; see `Lookup`."""
-        return Lookup(self._cluster, self.searches, self._timers, topics, timestamps, done)
 
     def status(self, position: Position) -> dict[str, Any]:
         """The state of `position`, and what it waits for."""

@@ -19,7 +19,7 @@ from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
 
-__all__ = ["EARLIEST", "LATEST", "Search", "Searches"]
+__all__ = ["Search", "Searches"]
 
 ISOLATION_FROM: Final = 2  # the version of ListOffsets, as old as transactions
 LOCAL_FROM: Final = 8  # the version of ListOffsets that knows EARLIEST_LOCAL (KIP-405)
