@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from types import ModuleType
 from typing import Any
 
@@ -13,7 +14,7 @@ from pykafka4.partitioners import NAMED
 from pykafka4.records import Written
 from pykafka4.wire.records.policy import Place, Policy
 from tests.wire.records.columns.sending import NOW, values
-from tests.wire.records.hot_world import World, compiled, each_core, plain_records, wire_bytes
+from tests.wire.records.hot_world import MIB, World, compiled, each_core, plain_records, wire_bytes
 
 
 def table(*cells: Any, **columns: Any) -> Any:
@@ -250,3 +251,40 @@ def test_only_the_accumulator_makes_handles() -> None:
         pytest.skip("the compiled core is not built")
     with pytest.raises(TypeError, match=r"cannot create .*SentRows' instances"):
         compiled.SentRows()
+
+
+@each_core
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_make_the_batches_that_send_makes(core: ModuleType, seed: int) -> None:
+    """Whether a row goes the short way into an open batch or the long one cannot be told from the batches."""
+    dice = random.Random(seed)
+    count, size = 400, dice.choice([300, 1_000, 16_384])
+    one, other = (World(core, {"t": 3}, batch_size=size, buffer_memory=64 * MIB, max_partition_bytes=64 * MIB) for _ in range(2))
+    rows = [
+        (
+            dice.choice([None, b"", b"k%d" % dice.randrange(50)]),
+            dice.choice([None, b"", b"v" * dice.randrange(40), b"w" * dice.choice([10, size + 50])]),
+            dice.choice([None, NOW + dice.randrange(-(10**9), 10**9)]),
+            dice.choice([None, None, dice.randrange(3)]),
+            [("h", dice.choice([None, b"x" * dice.randrange(90)]))] * dice.randrange(3),
+        )
+        for _ in range(count)
+    ]
+    keys, cells, times, partitions, headers = zip(*rows, strict=True)
+    pairs = pa.array(
+        [[{"key": k, "value": v} for k, v in each] for each in headers], pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
+    )
+    data = {
+        "key": pa.array(keys, pa.binary()),
+        "value": pa.array(cells, pa.binary()),
+        "timestamp": pa.array(times, pa.int64()),
+        "partition": pa.array(partitions, pa.int8()),
+        "headers": pairs,
+    }
+    handle = send(one, core, pa.table(data))
+    for key, cell, timestamp, partition, each in rows:
+        other.send(value=cell, key=key, timestamp_ms=timestamp, partition=partition, headers=each)
+    made, expected = ([(b.partition, plain_records(wire_bytes(b))) for b in world.seal_all()] for world in (one, other))
+    assert made == expected
+    assert (one.acc.accepted, one.acc.reserved) == (count, other.acc.reserved)
+    assert len(handle) == count
