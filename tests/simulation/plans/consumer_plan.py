@@ -142,6 +142,8 @@ def _of_a_kind(plan: ConsumerPlan, r: Random) -> ConsumerPlan:
     kind, options = r.choice(("", "", "aimed", "calm", "calm", "sick", "crash")), dict(plan.options)
     if r.random() < 0.2:
         options["auto_offset_reset"] = "none"
+    if Random(plan.seed ^ 0x4AC5).random() < 0.25:  # followers serve, and each of them fails in its turn
+        options["client_rack"] = "rack-1"
     changes: dict[str, Any] = {"options": options, "replication": r.choice((0.0, 0.0, 0.02, 0.3)), "companion": r.random() < 0.1}
     changes["strategies"] = Random(plan.seed ^ 0xC00B).choice(STRATEGIES)
     changes["fetch_sessions"] = Random(plan.seed ^ 0x5E55).choice((0, 1, 1000, 1000, 1000))

@@ -78,6 +78,8 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         super().__init__(seed, plan or draw_consumers(seed), trace)
         self.policy: str = self.plan.options["auto_offset_reset"]
         self.cluster.replication.delay = self.plan.replication
+        if "client_rack" in self.plan.options:
+            self.cluster.set_racks({node: f"rack-{node}" for node in self.cluster.brokers})
         for sessions in self.cluster.fetch_sessions.values():
             sessions.slots = self.plan.fetch_sessions
         self.knows_epochs = self.cluster.versions[1][1] >= EPOCHS_SINCE
