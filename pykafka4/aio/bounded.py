@@ -84,7 +84,7 @@ class Read:
     def __aiter__(self) -> Self:
         return self
 
-    def __anext__(self) -> Awaitable[Record]:
+    def __anext__(self) -> Awaitable[Record[Any, Any]]:
         if self._records.ag_frame is None and not self.is_over:
             self._begin()
         return self._records.__anext__()  # type: ignore[no-any-return]
@@ -94,7 +94,7 @@ class Read:
         """Whether every record was returned."""
         return self._opened and self._reading.done
 
-    async def next_list(self, iteration: Iteration) -> Iterator[Record]:
+    async def next_list(self, iteration: Iteration) -> Iterator[Record[Any, Any]]:
         """The next records, as `BoundedRead.poll`."""
         reading, session = self._reading, self._session
         while not reading.done:
@@ -134,7 +134,7 @@ class Read:
         return f"<aio.Read: {self._reading.records} records so far>"
 
 
-async def _records(read: Read, iteration: Iteration) -> AsyncGenerator[Record, None]:
+async def _records(read: Read, iteration: Iteration) -> AsyncGenerator[Record[Any, Any], None]:
     """The records. It refers to its `Read` only while it waits, not while the loop has a record: both go when the loop is left."""
     of: Any = weakref.ref(read)
     await read.open()

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from types import TracebackType
-from typing import Literal, Self, Unpack
+from typing import Any, Literal, Self, Unpack
 
 from pykafka4.bounded.extent import as_extent
 from pykafka4.bounded.progress import progress_for
@@ -89,13 +89,13 @@ class Read:
         self._finalizer.atexit = False  # the client drains at exit
         self._iteration = Iteration()  # of `next`
         self._iteration.follow(self)
-        self._list: Iterator[Record] = iter(())
+        self._list: Iterator[Record[Any, Any]] = iter(())
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Record[Any, Any]]:
         iteration = Iteration()
         return chain.from_iterable(iteration.follow(self._lists(iteration)))
 
-    def __next__(self) -> Record:
+    def __next__(self) -> Record[Any, Any]:
         while (record := next(self._list, None)) is None:
             if self._reading.done:
                 self.close()
@@ -103,7 +103,7 @@ class Read:
             self._list = self._reading.poll(self._reading.session.one_by_one, None, self._iteration)
         return record
 
-    def _lists(self, iteration: Iteration) -> Iterator[Iterator[Record]]:
+    def _lists(self, iteration: Iteration) -> Iterator[Iterator[Record[Any, Any]]]:
         reading = self._reading  # the generator refers to the handle: a loop may have the only reference to it
         while not reading.done:
             try:

@@ -138,6 +138,7 @@ class ConsumerHandle(Handle):
 
         `lost_offsets` counts offsets that a log lost before they were read (`OffsetsLost`).
         `held_bytes` is the size of the columns of `poll_arrow` that the application has not freed.
+        `poison_records` counts records that `on_poison` has left out.
         """
         return self._session.stats()
 

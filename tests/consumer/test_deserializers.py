@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import ConfigError, Consumer, DeserializationError, Producer
+from pykafka4 import ConfigError, Consumer, DeserializationError, Producer, aio
+from pykafka4 import read as bounded_read
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import LONG, Maker, fill, numbers, poll_until, read
 
@@ -262,6 +264,30 @@ def test_a_topic_that_is_its_own_dead_letter_topic_raises(poisoned: ModelServer,
     with pytest.raises(DeserializationError):
         consumer.poll(LONG)
     assert len(poisoned.records("t")) == len(POISON)
+
+
+def test_a_bounded_read_ends_behind_its_dead_letters(poisoned: ModelServer) -> None:
+    poisoned.create_topic("dead", 1)
+    fill(poisoned, "t", 0, [b"z"])
+    reading = bounded_read("t", value_deserializer="json", on_poison="dead-letter:dead", bootstrap_servers=poisoned.bootstrap_servers)
+    assert [record.value for record in reading] == [0, 2, 4]
+    assert [letter.value for letter in poisoned.records("dead")] == [b"x", b"y", b"z"]
+
+
+def test_the_consumer_for_asyncio_deserializes_and_waits_for_dead_letters(poisoned: ModelServer) -> None:
+    poisoned.create_topic("dead", 1)
+
+    async def main() -> list[Any]:
+        how = {"value_deserializer": "json", "on_poison": "dead-letter:dead", "group_id": "g", "auto_offset_reset": "earliest"}
+        async with aio.Consumer(bootstrap_servers=poisoned.bootstrap_servers, **how) as consumer:  # type: ignore[call-overload]
+            consumer.assign([("t", 0)])
+            found = [record.value async for record in consumer.until_end()]
+            await consumer.commit()
+            place = await consumer.committed(("t", 0))
+            return [*found, place.offset]
+
+    assert asyncio.run(main()) == [0, 2, 4, 5]
+    assert [letter.value for letter in poisoned.records("dead")] == [b"x", b"y"]
 
 
 # ---- options

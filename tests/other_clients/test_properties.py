@@ -422,6 +422,20 @@ def test_javas_serializers_become_those_that_are_shipped(theirs: str, ours: str)
     assert options(given, ProducerConfig) == {"key_serializer": ours, "value_serializer": ours}
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("org.apache.kafka.common.serialization.StringDeserializer", {"key_deserializer": "str"}),
+        ("org.apache.kafka.common.serialization.ByteArrayDeserializer", {"key_deserializer": "bytes"}),
+        ("io.confluent.kafka.serializers.KafkaJsonDeserializer", {"key_deserializer": "json"}),
+        ("a.B", {}),
+        ("", {}),
+    ],
+)
+def test_javas_deserializers_become_those_that_are_shipped(theirs: str, ours: dict[str, str]) -> None:
+    assert options({"key.deserializer": theirs}, ConsumerConfig) == ours
+
+
 def test_assignors_that_are_left_out_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         options({"partition.assignment.strategy": "range,uniform"}, ConsumerConfig, client_id="billing")
