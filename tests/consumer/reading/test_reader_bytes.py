@@ -26,6 +26,16 @@ def test_polls_return_records_until_their_bytes_reach_the_limit(harness: ReaderH
     assert sorted(record for poll in polls for record in poll) == [(p, o) for p in (0, 1) for o in range(6)]
 
 
+def test_a_poll_ends_with_records_that_take_exactly_the_limit() -> None:
+    measured = ReaderHarness()
+    chunk = measured.put(0, 2)
+    measured.poll()
+    harness = ReaderHarness(max_bytes=chunk.decoded)
+    harness.put(0, 2)
+    harness.put(2, 2)
+    assert offsets(harness.poll()) == [0, 1]
+
+
 def test_a_loop_takes_lists_within_the_limit(harness: ReaderHarness) -> None:
     lists = [list(harness.loop()) for _ in range(4)]
     assert list(map(len, lists)) == [4, 4, 4, 0]

@@ -162,7 +162,9 @@ def test_an_offset_found_while_a_poll_waits_is_finished_at_once(harness: ReaderH
 
 
 @pytest.mark.parametrize(("cut", "back_to"), [(3, 3), (9, 5)])
-def test_a_truncated_log_moves_the_position_back_to_the_cut_and_never_forward(harness: ReaderHarness, cut: int, back_to: int) -> None:
+def test_a_truncated_log_moves_the_position_back_to_the_cut_and_never_forward(
+    harness: ReaderHarness, cut: int, back_to: int, caplog: pytest.LogCaptureFixture
+) -> None:
     harness.put(0, 5)
     harness.reader.put(Truncated(harness.claims[0], cut))
     assert len(harness.poll()) == 5
@@ -170,6 +172,7 @@ def test_a_truncated_log_moves_the_position_back_to_the_cut_and_never_forward(ha
     harness.poll()
     assert [start for _, _, start in harness.seeks] == [back_to]
     assert harness.finished() == back_to
+    assert f"truncated the log to offset {cut}; {5 - back_to} offsets that were already read are lost" in caplog.text
 
 
 @pytest.mark.parametrize(("ours", "theirs", "asked"), [(2, 1, 1), (1, 2, 1), (2, -1, -1)])
