@@ -24,6 +24,7 @@ from pykafka4 import (
     RecordTooLarge,
     SentRows,
     TransactionError,
+    read_arrow,
 )
 from pykafka4.testing import ModelServer
 from tests.inspection import inspect
@@ -37,9 +38,9 @@ def table(*cells: Any, **columns: Any) -> Any:
     return pa.table({"value": list(cells)} | columns)
 
 
-def records(server: ModelServer) -> list[tuple[Any, ...]]:
+def records(server: ModelServer, topic: str = "t") -> list[tuple[Any, ...]]:
     """(partition, timestamp, key, value, headers) of each record."""
-    found = ((partition, server.records("t", partition)) for partition in range(3))
+    found = ((partition, server.records(topic, partition)) for partition in range(3))
     return [(partition, r.timestamp_ms, r.key, r.value, tuple(r.headers)) for partition, logged in found for r in logged]
 
 
@@ -104,6 +105,16 @@ def test_a_frame_a_series_and_a_reader(server: ModelServer, make: Maker) -> None
     for data in (pl.DataFrame({"value": ["a", "a value of more than twelve bytes"]}), pl.Series(["b"]), stream("c", "de")):
         producer.send_arrow("t", data).result(SECONDS)
     assert values(server) == [b"a", b"a value of more than twelve bytes", b"b", b"c", b"d", b"e"]
+
+
+def test_columns_of_a_consumer_are_sent_as_they_are(server: ModelServer, make: Maker) -> None:
+    producer = make()
+    for n in range(30):
+        producer.send("t", None if n % 7 == 0 else b"%d" % n, key=b"k%d" % n, headers=[("h", None), ("h", b"x")][: n % 3], timestamp_ms=n)
+    producer.flush(SECONDS)
+    server.create_topic("copy", 3)
+    producer.send_arrow("copy", read_arrow("t", until="now", bootstrap_servers=server.bootstrap_servers)).result(SECONDS)
+    assert records(server, "copy") == records(server)
 
 
 def test_no_rows(make: Maker) -> None:

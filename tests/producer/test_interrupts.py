@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from pykafka4 import BufferFull, Client, Delivery, KafkaTimeoutError, Producer
@@ -19,6 +20,7 @@ from tests.net.interrupts import PACKAGE, handled, interrupted, interrupts, shar
 from tests.net.net_helpers import SECONDS, until
 from tests.producer.producing import FEW, Maker, Sending, balanced, knowing, start_all, stop_all
 
+ROWS = pa.table({"value": ["a", "b", "c"]})
 FAST: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 1}
 
 
@@ -37,6 +39,10 @@ ACTS: dict[str, Callable[[Producer], object]] = {
     "send to a new topic": lambda p: p.send(f"new-{p.stats().accepted}", b"v"),
     "send with callback": lambda p: p.send("t", b"v", on_delivery=lambda _: None),
     "send to a partition that is not there": lambda p: nowhere(p),
+    "send_arrow": lambda p: p.send_arrow("t", ROWS),
+    "send_arrow to a new topic": lambda p: p.send_arrow(f"new-{p.stats().accepted}", ROWS),
+    "result of rows": lambda p: p.send_arrow("t", ROWS).result(SECONDS),
+    "add_done_callback of rows": lambda p: p.send_arrow("t", ROWS).add_done_callback(lambda _: None),
     "result": lambda p: p.send("t", b"v").result(SECONDS),
     "exception": lambda p: p.send("t", b"v").exception(SECONDS),
     "add_done_callback": lambda p: p.send("t", b"v").add_done_callback(lambda _: None),
