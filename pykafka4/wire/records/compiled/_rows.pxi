@@ -334,7 +334,10 @@ cdef int outcome_of(Batch b):
 
 @cython.final
 cdef class SentRows:
-    """The outcomes of the rows of one call. See `_plain_rows.SentRows` for the plain version."""
+    """What `send_arrow` returns: a promise of the outcomes of all rows that it accepted. `len()` is their number.
+
+    Rows are numbered from 0, in the order of the data.
+    """
 
     cdef list pending              # of BatchRows, and of (row, Delivery) for what was parked
     cdef list failing              # the same, of those with failures
@@ -460,7 +463,10 @@ cdef class SentRows:
         return dict(sorted(out.items()))
 
     def exception(self, timeout=None):
-        """The DeliveryFailed of the first row that has failed, None if none has; waits as `result` does."""
+        """The DeliveryFailed of the first row that has failed, None if none has; waits as `result` does.
+
+        A note has the number of the row, and how many have failed. All of them count as seen.
+        """
         cdef First first
         cdef int64_t failed = 0
         self.await_outcomes(timeout)
@@ -474,7 +480,10 @@ cdef class SentRows:
         return error
 
     def result(self, timeout=None) -> int:
-        """The number of rows, once all are acknowledged."""
+        """The number of rows, once all are acknowledged.
+
+        `timeout` in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, the DeliveryFailed of the first failed row.
+        """
         error = self.exception(timeout)
         if error is not None:
             raise error
