@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "pykafka4"
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
-CLIENT = re.compile(r"(?:^|\.)_?(?:client_id|where)$")  # `where`: what its caller put together, client id first
+CLIENT = re.compile(r"(?:^|\.)_?(?:client_id|log_name|where)$")  # `log_name`, `where`: begin with the client id
 # By module and the beginning of the message: why there is no client to name.
 PROCESS_WIDE = {
     ("net/logs.py", "%d log records were dropped"): "one thread runs the logging handlers for all clients",

@@ -42,8 +42,13 @@ class Losses:
         if until > gap.first or gap.reason is LossReason.RECREATED:
             self._report(position, OffsetsLost(position.tp, gap.first, until, gap.reason))
         elif until < gap.first:
-            what = "%s: %s: offset %d is behind the end of the log, which was truncated; reading again from offset %d"
-            log.warning(what, self._config.log_name, position.tp, gap.first, until)
+            log.warning(
+                "%s: %s: offset %d is behind the end of the log, which was truncated; reading again from offset %d",
+                self._config.log_name,
+                position.tp,
+                gap.first,
+                until,
+            )
 
     def ended(self, position: Position, gap: Gap) -> None:
         """`position` is read no more."""
@@ -57,7 +62,13 @@ class Losses:
 
     def _report(self, position: Position, lost: OffsetsLost) -> None:
         self.count += lost.until - lost.first
-        what = "%s: %s: offsets %d to %d (%d) are lost: %s"
-        size = lost.until - lost.first
-        log.warning(what, self._config.log_name, position.tp, lost.first, max(lost.first, lost.until - 1), size, lost.reason.value)
+        log.warning(
+            "%s: %s: offsets %d to %d (%d) are lost: %s",
+            self._config.log_name,
+            position.tp,
+            lost.first,
+            max(lost.first, lost.until - 1),
+            lost.until - lost.first,
+            lost.reason.value,
+        )
         self._events.emit(lost)
