@@ -211,6 +211,8 @@ def _wanted(offsets: object) -> dict[TopicPartition, Wanted]:
 
 
 def _place(tp: TopicPartition, place: object) -> Wanted:
+    if isinstance(place, OffsetSpec):
+        raise TypeError(f"fetch takes the offset of {tp} as a number, which list_offsets returns for {place.name}")
     offset, max_bytes = place if isinstance(place, tuple) and len(place) == 2 else (place, MAX_BYTES)
     most = check_count(max_bytes, f"max_bytes of {tp}", MOST_INT32)
     if not most:
@@ -233,7 +235,9 @@ def as_timestamp(what: str, time: object) -> int:
         if time.tzinfo is None:
             raise ConfigError(f"{what}: {time!r} has no time zone; add one, such as time.replace(tzinfo=timezone.utc)")
         time = (time - EPOCH) // timedelta(milliseconds=1)
-    return check_count(time, f"{what} (EARLIEST, LATEST, another OffsetSpec, milliseconds since 1970 or a datetime)")
+    if isinstance(time, bool) or not isinstance(time, int):
+        raise TypeError(f"{what}: takes EARLIEST, LATEST or another OffsetSpec, milliseconds since 1970 or a datetime, not {shown(time)}")
+    return check_count(time, f"{what}, in milliseconds,")
 
 
 def as_isolation(level: object) -> int:

@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import AuthorizationError, BrokerError, Client, ConfigError, CorruptRecord, KafkaTimeoutError, Producer, TopicPartition
+from pykafka4 import (
+    EARLIEST,
+    AuthorizationError,
+    BrokerError,
+    Client,
+    ConfigError,
+    CorruptRecord,
+    KafkaTimeoutError,
+    Producer,
+    TopicPartition,
+)
 from pykafka4.testing import ModelServer
 from tests.client.lowlevel import T0, T1, T2, code_of
 from tests.consumer.consuming import damage, fill, numbers, topic
@@ -116,6 +126,7 @@ def test_each_partition_that_is_late_has_a_time_out(server: ModelServer, client:
         ({"t": 0}, {}, r"expected a TopicPartition or a \(topic, partition\) pair, not 't'"),
         ({T0: -1}, {}, r"the offset of t-0 must be from 0 to"),
         ({T0: "0"}, {}, r"the offset of t-0 must be an int, not '0'"),
+        ({T0: EARLIEST}, {}, r"fetch takes the offset of t-0 as a number, which list_offsets returns for EARLIEST"),
         ({T0: (0, 0)}, {}, r"max_bytes of t-0 must be at least 1"),
         ({T0: 0}, {"isolation_level": "committed"}, r"isolation_level='committed': must be read_uncommitted or read_committed"),
         ({T0: 0}, {"max_wait_ms": 5_000, "timeout": 5}, r"max_wait_ms=5000 must be less than timeout=5, which is in seconds"),

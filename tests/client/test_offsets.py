@@ -85,8 +85,8 @@ def test_a_name_that_the_leader_is_too_old_for_is_refused_alone(server: ModelSer
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({T0: "earliest"}, r"the time of t-0 \(EARLIEST, LATEST, .*\) must be an int, not 'earliest'"),
-        ({T0: -5}, r"the time of t-0 .* must be from 0"),
+        ({T0: "earliest"}, r"the time of t-0: takes EARLIEST, LATEST or another OffsetSpec, .*, not 'earliest'"),
+        ({T0: -5}, r"the time of t-0, in milliseconds, must be from 0"),
         ({T0: datetime(2026, 1, 1)}, r"has no time zone"),
         ([T0], r"list_offsets takes a mapping"),
     ],
