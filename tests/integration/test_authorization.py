@@ -19,7 +19,7 @@ from integration.cluster import Cluster
 from integration.local.cluster import LocalCluster
 from integration.security.settings import Security
 from integration.waiting import Deadline, until
-from pykafka4 import AuthorizationError, Client, Consumer, Delivery, DeliveryFailed, Producer, Record, TopicPartition, Written
+from pykafka4 import EARLIEST, AuthorizationError, Client, Consumer, Delivery, DeliveryFailed, Producer, Record, TopicPartition, Written
 from tests.integration.reading import LONG, SECONDS, Notes, poll_until, read, values
 
 pytestmark = [pytest.mark.cluster, pytest.mark.backend("local")]
@@ -575,3 +575,36 @@ def test_each_use_of_a_topic_that_was_refused_to_another_user_of_the_client_asks
             consumer.subscribe([topic])
             poll_until(consumer, consumer.assignment, SECONDS)
         assert time.monotonic() - began < SECONDS
+
+
+def committed(client: Client, group: str, topic: str, secret: str) -> dict[TopicPartition, Any]:
+    """The outcome of a commit for both topics, once the group is allowed."""
+    found: dict[TopicPartition, Any] = client.commit_offsets(group, {(topic, 0): 5, (secret, 0): 5}, LONG)
+    if (error := found[TopicPartition(topic, 0)].error) is not None:
+        raise error
+    return found
+
+
+def test_stateless_calls_name_the_right_that_is_missing_for_each_item(cluster: Cluster, user: User, topic: str) -> None:
+    secret, group = f"{topic}-secret", f"{topic}-group"
+    for name in (topic, secret):
+        cluster.create_topic(name, 1)
+    user.grant("read", "describe", topic=topic)
+    with Client(**user.options) as client:
+        fetched = client.fetch({(topic, 0): 0, (secret, 0): 0}, LONG)
+        listed = client.list_offsets({(topic, 0): EARLIEST, (secret, 0): EARLIEST}, LONG)
+        assert [
+            fetched[TopicPartition(topic, 0)].error,
+            listed[TopicPartition(topic, 0)].error,
+            listed[TopicPartition(topic, 0)].offset,
+        ] == [None, None, 0]
+        assert denied(listed[TopicPartition(secret, 0)].error, "DESCRIBE", secret)
+        assert isinstance(fetched[TopicPartition(secret, 0)].error, AuthorizationError)
+        with pytest.raises(AuthorizationError) as caught:
+            client.find_coordinator(group)
+        assert denied(caught.value, "DESCRIBE", group)
+        user.grant("read", group=group)
+        stored = works_soon(lambda: committed(client, group, topic, secret))
+        assert denied(stored[TopicPartition(secret, 0)].error, "READ", secret)
+        assert client.committed_offsets(group, [(topic, 0)])[TopicPartition(topic, 0)].offset == 5
+        assert [split.bytes for split in client.splits(topic, 3)] == []
