@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,18 +24,25 @@ from tests.integration.reading import LONG
 pytestmark = pytest.mark.cluster
 
 Row = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]  # partition, timestamp, key, value, headers
+BEGIN = time.time_ns() // 1_000_000 - 60_000  # brokers delete records of long ago
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 ROWS: list[Row] = [
-    (0, 1_700_000_000_000, None, None, []),
-    (0, 1_700_000_000_001, b"", b"", [("a", None), ("a", b""), ("ü", "ß".encode())]),
-    (0, 1_700_000_000_002, "schlüssel".encode(), b"a value of more than twelve bytes", []),
-    *[(n % 3, 1_700_000_000_003 + n, b"%d" % n, b"value %d " % n * (n % 9), [("n", b"%d" % n)] * (n % 3)) for n in range(300)],
+    (0, BEGIN, None, None, []),
+    (0, BEGIN + 1, b"", b"", [("a", None), ("a", b""), ("ü", "ß".encode())]),
+    (0, BEGIN + 2, "schlüssel".encode(), b"a value of more than twelve bytes", []),
+    *[(n % 3, BEGIN + 3 + n, b"%d" % n, b"value %d " % n * (n % 9), [("n", b"%d" % n)] * (n % 3)) for n in range(300)],
 ]
 
 
 def foreign(cluster: Cluster, topic: str, count: int) -> list[Row]:
     """What confluent-kafka reads: `count` committed records, partition by partition."""
-    options = {**for_librdkafka(cluster.client), "group.id": topic, "auto.offset.reset": "earliest", "log_level": 0}
+    options = {
+        **for_librdkafka(cluster.client),
+        "group.id": topic,
+        "auto.offset.reset": "earliest",
+        "topic.metadata.refresh.interval.ms": 1_000,  # it may have asked a broker that did not know all leaders yet
+        "log_level": 0,
+    }
     consumer = confluent_kafka.Consumer(options)
     rows: list[Row] = []
     deadline = Deadline(LONG)
@@ -172,7 +180,7 @@ def test_a_transaction_is_committed_and_one_aborted(cluster: Cluster, topic: str
     with Producer(**cluster.client, transactional_id=topic) as producer:
         producer.init_transactions(LONG)
         with contextlib.suppress(ZeroDivisionError), producer.transaction():
-            producer.send_arrow(topic, arrow([(n % 3, n, None, b"aborted", []) for n in range(100)])).result(LONG)
+            producer.send_arrow(topic, arrow([(n % 3, BEGIN + n, None, b"aborted", []) for n in range(100)])).result(LONG)
             raise ZeroDivisionError
         with producer.transaction():
             rows = producer.send_arrow(topic, frame())
@@ -188,7 +196,7 @@ def test_a_broker_is_killed_in_the_middle(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 3)
     victim = cluster.leader(topic, 0)
     follower = next(node for node in cluster.nodes if node != victim)
-    rows = [(n % 3, 1_700_000_000_000 + n, b"%d" % n, b"%d" % n * 20, []) for n in range(30_000)]
+    rows = [(n % 3, BEGIN + n, b"%d" % n, b"%d" % n * 20, []) for n in range(30_000)]
     schema = arrow(rows[:1]).schema
 
     def kill() -> None:

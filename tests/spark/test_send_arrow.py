@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -9,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from integration.cluster import Cluster
 from pykafka4 import Producer
 
+BEGIN = time.time_ns() // 1_000_000 - 60_000  # brokers delete records of long ago
 pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.filterwarnings("ignore::FutureWarning:pyspark")]
 
 
@@ -19,7 +22,7 @@ def test_a_dataframe_is_sent_on_the_driver(spark: SparkSession, cluster: Cluster
         F.when(F.col("number") % 5 > 0, F.concat(F.lit("key "), F.col("number"))).alias("id"),
         F.when(F.col("number") % 7 > 0, F.col("number").cast("string").cast("binary")).alias("value"),
         F.array(F.struct(F.lit("n").alias("key"), F.col("number").cast("string").cast("binary").alias("value"))).alias("headers"),
-        (F.col("number") + 1_700_000_000_000).alias("timestamp"),
+        (F.col("number") + BEGIN).alias("timestamp"),
         (F.col("number") % 3).cast("int").alias("partition"),
     )
     with Producer(**cluster.client) as producer:
@@ -32,7 +35,7 @@ def test_a_dataframe_is_sent_on_the_driver(spark: SparkSession, cluster: Cluster
                 b"key %d" % n if n % 5 else None,
                 b"%d" % n if n % 7 else None,
                 [("n", b"%d" % n)],
-                1_700_000_000_000 + n,
+                BEGIN + n,
             )
             for n in range(p, 300, 3)
         ]
