@@ -311,7 +311,8 @@ def test_names_units_and_values_are_converted(kind: Any, properties: dict[str, A
         (ProducerConfig, {"compression.type": "brotli"}, "compression.type='brotli': must be one of none, gzip"),
         (ClientConfig, {"bootstrap.servers": "a:99999"}, "bootstrap.servers='a:99999': must be host:port"),
         (ClientConfig, {"bootstrap.servers": ["a:1"]}, "must be text, not a list"),
-        (ConsumerConfig, {"auto.offset.reset": "by_duration:PT1H"}, "must be one of earliest, latest, none"),
+        (ConsumerConfig, {"auto.offset.reset": "by_duration:1h"}, "ISO 8601"),
+        (ConsumerConfig, {"auto.offset.reset": "newest"}, "must be one of earliest, latest, none, by_duration:PT1H"),
         (ConsumerConfig, {"isolation.level": "snapshot"}, "isolation.level='snapshot': must be one of read_uncommitted, read_committed"),
         (ConsumerConfig, {"partition.assignment.strategy": "x.OurAssignor"}, "this version has only range"),
         (
