@@ -38,6 +38,12 @@ class Lookups:
 
         return self._ends("end_offsets", partitions, LATEST, timeout)
 
+    def high_watermarks(self, partitions: Partitions, timeout: float) -> Steps[dict[TopicPartition, int]]:
+        """The ends of the log for every isolation level: behind records of open transactions, too."""
+        from pykafka4.core.admin.values import LATEST
+
+        return self._ends("high_watermarks", partitions, LATEST, timeout, "read_uncommitted")
+
     def located(
         self, selection: Selection, timestamps: Collection[int], timeout: float
     ) -> Steps[dict[TopicPartition, dict[int, int | None]]]:
@@ -53,8 +59,10 @@ class Lookups:
         finally:
             answers.end()
 
-    def _ends(self, what: str, partitions: Partitions, spec: Any, timeout: float) -> Steps[dict[TopicPartition, int]]:
-        found = yield from self._listed(what, dict.fromkeys(as_partitions(partitions), spec), timeout)
+    def _ends(
+        self, what: str, partitions: Partitions, spec: Any, timeout: float, isolation_level: str | None = None
+    ) -> Steps[dict[TopicPartition, int]]:
+        found = yield from self._listed(what, dict.fromkeys(as_partitions(partitions), spec), timeout, isolation_level)
         return {tp: one.offset for tp, one in found.items() if one.offset is not None}  # every log has both ends
 
     def for_times(self, times: Times, timeout: float) -> Steps[dict[TopicPartition, ListedOffset | None]]:
@@ -65,9 +73,12 @@ class Lookups:
         found = yield from self._listed("offsets_for_times", wanted, timeout)
         return {tp: None if one.offset is None else one for tp, one in found.items()}
 
-    def _listed(self, what: str, times: dict[TopicPartition, Any], timeout: float) -> Steps[dict[TopicPartition, ListedOffset]]:
+    def _listed(
+        self, what: str, times: dict[TopicPartition, Any], timeout: float, isolation_level: str | None = None
+    ) -> Steps[dict[TopicPartition, ListedOffset]]:
+        """`isolation_level`: None for the one of the consumer."""
         self._attachment.check()
-        answers = self._attachment.runtime.calls.list_offsets(times, timeout, self._config.isolation_level)
+        answers = self._attachment.runtime.calls.list_offsets(times, timeout, isolation_level or self._config.isolation_level)
         try:
             yield from self._waits.result(answers.promise, timeout + SHORT)
             found = answers.result()

@@ -12,7 +12,9 @@ from typing import Any, Final
 from pykafka4.client.steps import at_once
 from pykafka4.consumer.session import ConsumerSession
 from pykafka4.core import INFINITY
-from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError, OffsetOutOfRange
+from pykafka4.core.metadata.topic import MISSING_SECONDS
+from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError, OffsetOutOfRange, broker_error
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.logs import get_log
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal
@@ -25,10 +27,11 @@ __all__ = ["TableReader"]
 log = get_log("pykafka4.tables")
 
 OnChange = Callable[[Any, Any, Any], object]
-LOOK_S: Final = 1.0  # between looks for new partitions
-HASTE_S: Final = 0.05  # the longest poll while a thread waits for a place: one that moves over a gap returns no records
+LOOK_S: Final = 1.0  # between looks for new partitions, and the longest poll
+HASTE_S: Final = 0.05  # both while a thread waits for a place: a poll that moves over a gap returns no records
 MOST_STARTS: Final = 5  # while the log is cut off at its beginning as it is read
 CLOSE_S: Final = 5.0
+NO_TOPIC: Final = BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code
 
 
 class TableReader:
@@ -46,7 +49,7 @@ class TableReader:
         self._forgotten = False  # nobody closes the session
         self._count = 0  # partitions at the start
         self._starts = 0
-        self._look_at = -INFINITY
+        self._looked_at = -INFINITY
         self._thread = system.Thread(target=self._serve, name=f"pykafka4-table-{topic}", daemon=True)
 
     # ---------------------------------------------------------------- threads of the application
@@ -54,17 +57,23 @@ class TableReader:
     def start(self, timeout: float) -> None:
         """Read up to the end that the log has now. Raises what ended the reading, KafkaTimeoutError after `timeout` seconds."""
         until = system.monotonic() + timeout
-        ends = self._ends(until)
+        tps = self._partitions(_left(until))
+        ends = at_once(self._session.lookups.ends(tps, _left(until)))
         self._count = len(ends)
         self._thread.start()
         self._await(ends, until, f"table of {self.topic}: not complete")
         self.complete = True
 
     def refresh(self, timeout: float) -> None:
-        """Read up to the end that the log has now."""
+        """Read up to the end that the log has now, records behind open transactions included.
+
+        The metadata may be older than a partition that somebody has written to, so it is requested first.
+        """
         until = system.monotonic() + timeout
         self.check()
-        self._await(self._ends(until), until, f"table of {self.topic}: not up to date")
+        self._session.runtime.refresh_metadata([self.topic], timeout)
+        tps = self._partitions(_left(until))
+        self._await(at_once(self._session.lookups.high_watermarks(tps, _left(until))), until, f"table of {self.topic}: not up to date")
 
     def wait(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
         """Wait until `condition()` is true. Raises KafkaTimeoutError after `timeout` seconds, and what ended the reading."""
@@ -81,11 +90,7 @@ class TableReader:
             places = self.places
             return all(tp in places and places[tp] >= end for tp, end in ends.items())
 
-        self.wait(reached, max(0.0, until - system.monotonic()), what)
-
-    def _ends(self, until: float) -> dict[TopicPartition, int]:
-        tps = self._partitions(max(0.0, until - system.monotonic()))
-        return at_once(self._session.lookups.ends(tps, max(0.0, until - system.monotonic())))
+        self.wait(reached, _left(until), what)
 
     def _partitions(self, timeout: float) -> list[TopicPartition]:
         return [TopicPartition(self.topic, number) for number in self._session.runtime.partitions_of(self.topic, timeout)]
@@ -121,7 +126,7 @@ class TableReader:
         self.changed.notify()
         if self._thread.is_alive() and self._thread is not system.current_thread():
             self._thread.join(timeout)
-        self._session.close(max(0.0, until - system.monotonic()), failed=True)
+        self._session.close(_left(until), failed=True)
 
     def forget(self) -> None:
         """End both without waiting, on the thread of the table: the collector must not wait."""
@@ -143,13 +148,13 @@ class TableReader:
                 self._session.close(CLOSE_S, failed=True)
 
     def _step(self) -> None:
-        now = system.monotonic()
-        if now >= self._look_at:
-            self._take_new_partitions()
-            self._look_at = now + LOOK_S
+        now, pause = system.monotonic(), HASTE_S if self.changed.waiting else LOOK_S
+        if now >= self._looked_at + pause:
+            self._look()
+            self._looked_at = now
         session = self._session
         try:
-            records = session.poll(HASTE_S if self.changed.waiting else LOOK_S, None, session.records)
+            records = session.poll(pause, None, session.records)
         except OffsetOutOfRange:
             if self.complete or self._starts >= MOST_STARTS:
                 raise
@@ -160,11 +165,17 @@ class TableReader:
         self.places = session.reader.positions()
         self.changed.notify()
 
-    def _take_new_partitions(self) -> None:
-        """Partitions that the metadata shows are read from the first record on."""
+    def _look(self) -> None:
+        """Read partitions that the metadata shows from the first record on. Raises BrokerError for a deleted topic."""
         cluster, known = self._session.runtime.engine.cluster, self._session.reader.claims
-        count = max(self._count, self._session.runtime.loop.ask(lambda _: cluster.partitions(self.topic), CLOSE_S))
-        tps = [TopicPartition(self.topic, number) for number in range(count)]
+
+        def look(_: float) -> tuple[int, bool]:
+            return cluster.partitions(self.topic), cluster.was_missing(self.topic, MISSING_SECONDS)
+
+        found, deleted = self._session.runtime.loop.ask(look, CLOSE_S)
+        if deleted:
+            raise broker_error(NO_TOPIC, f"topic {self.topic}", "it was deleted", topic=self.topic)
+        tps = [TopicPartition(self.topic, number) for number in range(max(self._count, found))]
         if fresh := [tp for tp in tps if tp not in known]:
             self._session.assignment.assign(tps)
             self._seek(fresh)
@@ -218,3 +229,7 @@ class TableReader:
         self.error = known
         self.rows, self.size = {}, 0
         log.warning("%s: the table of %s has ended: %s", self._session.config.client_id, self.topic, known)
+
+
+def _left(until: float) -> float:
+    return max(0.0, until - system.monotonic())

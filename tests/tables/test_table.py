@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pykafka4 import (
+    BrokerError,
     ClosedError,
     ConfigError,
     DeserializationError,
@@ -143,6 +144,29 @@ def test_new_partitions_are_read(settings: Settings) -> None:
     assert made["new"] == 7
 
 
+def test_refresh_sees_a_record_in_a_partition_that_its_metadata_lacks(settings: Settings) -> None:
+    made = settings.table()
+    settings.server.do(lambda cluster: cluster.add_partitions("t", 4))
+    with Producer(**settings.where, value_serializer="json") as producer:  # type: ignore[arg-type]
+        producer.send("t", 7, key="new", partition=3).result(SECONDS)
+    made.refresh(SECONDS)
+    assert made["new"] == 7
+
+
+def test_refresh_waits_for_records_behind_an_open_transaction(settings: Settings) -> None:
+    made = settings.table()
+    with Producer(**settings.where, transactional_id="x", value_serializer="json") as other:  # type: ignore[arg-type]
+        other.init_transactions(SECONDS)
+        other.begin_transaction()
+        other.send("t", 1, key="a", partition=0).result(SECONDS)
+        settings.producer.send("t", 2, key="own", partition=0).result(SECONDS)
+        with pytest.raises(KafkaTimeoutError, match="table of t: not up to date"):
+            made.refresh(0.2)
+        other.commit_transaction()
+    made.refresh(SECONDS)
+    assert dict(made) == {"a": 1, "own": 2}
+
+
 @pytest.mark.parametrize(("bound", "text"), [({"max_keys": 2}, "max_keys=2"), ({"max_bytes": 8}, "max_bytes=8")])
 def test_a_topic_over_a_bound_ends_the_table(settings: Settings, bound: dict[str, int], text: str) -> None:
     settings.put(a=1, b=2)
@@ -190,6 +214,15 @@ def test_a_recreated_topic_ends_the_table(settings: Settings) -> None:
     made = settings.table(metadata_max_age_ms=100)
     settings.server.do(lambda cluster: cluster.recreate_topic("t"))
     assert isinstance(failure(made), InvalidOffset)
+
+
+def test_a_deleted_topic_ends_the_table(settings: Settings) -> None:
+    settings.put(a=1)
+    made = settings.table(metadata_max_age_ms=100)
+    settings.server.do(lambda cluster: cluster.delete_topic("t"))
+    error = failure(made)
+    assert isinstance(error, BrokerError)
+    assert "topic t: UNKNOWN_TOPIC_OR_PARTITION (it was deleted)" in str(error)
 
 
 def test_a_truncated_log_ends_the_table(settings: Settings) -> None:
