@@ -206,9 +206,9 @@ class Client(Handle):
 
         `target` is the number of a broker, ANY, CONTROLLER, `coordinator(group)` or `leader(partition)`. The version is the highest that
         both sides have, and at most `max_version`. Requests that only read (the reference lists them) are repeated after a lost
-        connection, and sent to the new leader or coordinator when the old one refuses all of their items. All others are written once:
-        their response is returned as it is, error codes included, and after ConnectionLost or KafkaTimeoutError a note says that the
-        request may have been carried out.
+        connection, and sent to the new leader or coordinator when the old one refuses all of their items. (A broker that is named by its
+        number is never replaced.) All others are written once: their response is returned as it is, error codes included, and after
+        ConnectionLost or KafkaTimeoutError a note says that the request may have been carried out.
 
         `timeout` in seconds (default 60). Raises UnsupportedVersion if the broker lacks the request, or a field that is set;
         ConfigError for a value that does not fit its field.

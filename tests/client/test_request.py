@@ -26,6 +26,7 @@ from pykafka4.messages import (
     CreateTopicsRequest,
     DeleteRecordsRequest,
     DescribeClusterRequest,
+    DescribeGroupsRequest,
     ListOffsetsRequest,
     MetadataRequest,
     OffsetCommitRequest,
@@ -38,6 +39,8 @@ from pykafka4.wire.protocol.schema import REQUESTS
 from tests.client.lowlevel import T0
 from tests.consumer.consuming import LONG, topic
 from tests.net.net_helpers import until
+
+SHORT = 2.0
 
 
 def offsets(*partitions: int) -> ListOffsetsRequest:
@@ -84,6 +87,15 @@ def test_a_coordinator_that_moved_is_followed_by_a_reader(server: ModelServer, c
     assert client.request(coordinator("g"), message, max_version=9).groups[0].error_code == 0
     server.do(lambda cluster: cluster.move_coordinator("g"))
     assert client.request(coordinator("g"), message, max_version=9).groups[0].error_code == 0
+
+
+def test_the_response_of_a_numbered_broker_is_returned_though_another_one_leads_or_coordinates(server: ModelServer, client: Client) -> None:
+    topic(server, 3)
+    leading = client.request(ANY, MetadataRequest(topics=[MetadataRequest.Topic(name="t")])).topics[0].partitions[0].leader_id
+    refused = client.request(1 + leading % 3, offsets(0), SHORT).topics[0].partitions[0]
+    assert refused.error_code == 6  # NOT_LEADER_OR_FOLLOWER
+    coordinating = client.find_coordinator("g").node
+    assert client.request(1 + coordinating % 3, DescribeGroupsRequest(groups=["g"]), SHORT).groups[0].error_code == 16  # NOT_COORDINATOR
 
 
 def test_a_change_is_not_repeated_at_the_new_leader_which_later_ones_find(server: ModelServer, client: Client) -> None:

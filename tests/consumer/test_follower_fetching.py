@@ -8,7 +8,8 @@ import pytest
 
 from pykafka4 import Consumer
 from pykafka4.core.consumer import followers
-from pykafka4.testing import ModelServer
+from pykafka4.messages import FetchResponse
+from pykafka4.testing import LATER, Call, ModelServer
 from tests.consumer.consuming import Maker, fill, numbers, poll_until, read
 
 FOLLOWER = 2
@@ -138,3 +139,38 @@ def test_old_brokers_serve_from_the_leader(make: Maker) -> None:
         with Consumer(bootstrap_servers=server.bootstrap_servers, client_rack="b", auto_offset_reset="earliest") as consumer:
             consumer.assign([("t", 0)])
             assert offsets(read(consumer, 5)) == list(range(5))
+
+
+DIVERGING = FetchResponse.Topic.Partition.EpochEndOffset(epoch=0, end_offset=2)
+
+
+@pytest.mark.parametrize("late", [{"error_code": 1}, {"diverging_epoch": DIVERGING}], ids=["out of range", "diverging"])
+def test_an_error_of_a_follower_that_serves_no_more_is_ignored(led: ModelServer, make: Maker, late: dict[str, Any]) -> None:
+    """Its choice expired while its Fetch was held back: the error says as little about the log as before."""
+    consumer = make.assigned(0, client_rack="b", auto_offset_reset="none", metadata_max_age_ms=400)
+    consumer.seek(("t", 0), 0)
+    records = read(consumer, 5) + follow(consumer)
+    held = list[Call]()
+
+    def hold(call: Call) -> Any:
+        if call.broker.node != FOLLOWER:
+            return None
+        held.append(call)
+        return LATER
+
+    led.do(lambda cluster: cluster.control("Fetch", hold, keep=True))
+    led.do(lambda cluster: cluster.set_racks({1: "b", 2: "a"}))
+    records += follow(consumer, 1)
+    led.do(lambda cluster: [call.answer(answer(call, **late)) for call in held])
+    fill(led, "t", 0, numbers(5, 8))
+    records += read(consumer, 3)
+    assert offsets(records) == list(range(8))
+    assert consumer.stats()["lost_offsets"] == 0
+
+
+def answer(call: Call, **fields: Any) -> FetchResponse:
+    """A response to the Fetch of `t-0`."""
+    kind = FetchResponse.Topic
+    row = kind.Partition(partition_index=0, high_watermark=-1, aborted_transactions=None, records=None, **fields)
+    topic_id = call.cluster.topics["t"].topic_id
+    return FetchResponse(session_id=call.message.session_id, responses=[kind(topic_id=topic_id, partitions=[row])])

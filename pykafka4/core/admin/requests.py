@@ -1,7 +1,8 @@
 """A message of the application to one broker. Rule: a message that changes something is written once; only readers are written again.
 
-A response that refuses everything because another broker is the right one is not passed on for a reader: the broker is looked up again.
-For any other message it is passed on, since a leader or coordinator may have carried the request out before it lost its place.
+A response that refuses everything because another broker is the right one is not passed on for a reader whose broker was looked up: it is
+looked up again. A broker that the application named by its number stays the right one, so its response is passed on. So is the response to
+any other message, since a leader or coordinator may have carried the request out before it lost its place.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.errors import KafkaError, broker_error, listed
 from pykafka4.errors.codes import BY_NAME, Refresh
 
-__all__ = ["READERS", "Controller", "OneBroker", "OneMessage", "OneReader", "reads"]
+__all__ = ["READERS", "Controller", "FollowingReader", "OneBroker", "OneMessage", "OneReader", "reads"]
 
 READERS: Final = frozenset(
     {
@@ -88,6 +89,10 @@ class OneReader(OneMessage):
     """A message that changes nothing."""
 
     repeatable = True
+
+
+class FollowingReader(OneReader):
+    """The same for a broker that is looked up: a leader, a coordinator, the controller or any."""
 
     def read(self, keys: Sequence[Any], reply: Reply) -> Mapping[Any, Any]:
         """The response, unless it refuses everything because of the broker that was asked."""

@@ -15,7 +15,7 @@ from pykafka4.core.admin.fetches import Fetch, FetchLimits, Undecoded, Wanted, d
 from pykafka4.core.admin.machine import AdminMachine
 from pykafka4.core.admin.offsets import CommitOffsets, FetchOffsetsOfPartitions, ListOffsets, listed_together
 from pykafka4.core.admin.places import FindCoordinators, Leaders, OfGroup
-from pykafka4.core.admin.requests import Controller, OneBroker, OneMessage, OneReader, reads
+from pykafka4.core.admin.requests import Controller, FollowingReader, OneBroker, OneMessage, OneReader, reads
 from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupDescription, ListedOffset
 from pykafka4.core.admin.work import Place
 from pykafka4.errors import GroupNotEmpty, KafkaError
@@ -126,8 +126,9 @@ def sent(message: Any, target: object, where: str, max_version: int | None) -> B
     """The response to `message`, or its error; the only key is anything. `target` is a node, ANY, CONTROLLER, a group or a partition."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
-        kind = OneReader if reads(message) else OneMessage
-        question, place = kind(message, where, max_version, seconds), _place(machine, target)
+        place = _place(machine, target)
+        reader = OneReader if isinstance(place, OneBroker) else FollowingReader
+        question = (reader if reads(message) else OneMessage)(message, where, max_version, seconds)
         return machine.begin(now, question, place, [target], seconds, done)
 
     return begin
