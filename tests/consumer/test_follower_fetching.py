@@ -172,5 +172,5 @@ def answer(call: Call, **fields: Any) -> FetchResponse:
     """A response to the Fetch of `t-0`."""
     kind = FetchResponse.Topic
     row = kind.Partition(partition_index=0, high_watermark=-1, aborted_transactions=None, records=None, **fields)
-    topic_id = call.cluster.topics["t"].topic_id
+    topic_id = call.cluster.topics["t"].id
     return FetchResponse(session_id=call.message.session_id, responses=[kind(topic_id=topic_id, partitions=[row])])

@@ -161,6 +161,8 @@ class FetchAnswers:
             reason = broker_error(row.code, what, None, "Fetch") if row.code else KafkaError(f"{what}: its log diverges")
             self._followers.leave(now, position, reason)
             return
+        if (row.name == "OFFSET_OUT_OF_RANGE" or answer.diverging_epoch.epoch >= 0) and not self._followers.leads(position, node):
+            return
         if row.code:
             ERRORS.get(row.name, FetchAnswers._by_error_table)(self, now, node, position, row)
             return

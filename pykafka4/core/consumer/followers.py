@@ -2,7 +2,7 @@
 
 With `client_rack`, a leader may answer a Fetch with the follower to read from, and without records. The partition is then read from that
 follower for `metadata_max_age_ms`. After any error of the follower, the leader is read: a follower lags behind, so neither an offset out of
-range nor a diverging epoch says anything about the log. A leader that would choose a follower returns no records to this rack.
+range nor a diverging epoch says anything about the log, nor does one in a late response, after the choice has ended. A leader that would choose a follower returns no records to this rack.
 Therefore the Fetches to a leader name no rack while one of their partitions is bound to it (`Position.bound`).
 """
 
@@ -87,6 +87,11 @@ class Followers:
     def serves(self, position: Position, node: int) -> bool:
         """Whether `node` is the follower that `position` is read from."""
         return position.follower is not None and position.follower.node == node
+
+    def leads(self, position: Position, node: int) -> bool:
+        """Whether `node` is the leader. A follower lags behind as much when its choice has expired and its Fetch is still in flight."""
+        leader = self._cluster.leader(position.tp)
+        return leader is not None and leader.node == node
 
     def leave(self, now: float, position: Position, reason: KafkaError) -> None:
         """The follower failed: read from the leader."""
