@@ -2,8 +2,9 @@
 
 With `client_rack`, a leader may answer a Fetch with the follower to read from, and without records. The partition is then read from that
 follower for `metadata_max_age_ms`. After any error of the follower, the leader is read: a follower lags behind, so neither an offset out of
-range nor a diverging epoch says anything about the log, nor does one in a late response, after the choice has ended. A leader that would choose a follower returns no records to this rack.
-Therefore the Fetches to a leader name no rack while one of their partitions is bound to it (`Position.bound`).
+range nor a diverging epoch says anything about the log, nor does one in a late response, after the choice has ended. A leader that would
+choose a follower returns no records to this rack. Therefore the Fetches to a leader name no rack while one of their partitions is bound to
+it (`Position.bound`).
 """
 
 from __future__ import annotations
