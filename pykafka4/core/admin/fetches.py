@@ -74,6 +74,7 @@ class Fetch(OfPartitions):
     def __init__(self, wanted: Mapping[TopicPartition, Wanted], limits: FetchLimits) -> None:
         super().__init__()
         self._wanted, self._limits = dict(wanted), limits
+        self._grew = False  # whether a partition asks for more bytes since the last response
         self.lane = Lane.FETCH if limits.max_wait_ms else Lane.PROMPT
         self.wait_s = limits.max_wait_ms / 1000
 
@@ -100,6 +101,7 @@ class Fetch(OfPartitions):
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code))
         found: dict[TopicPartition, Undecoded | Refusal] = {}
+        self._grew = False
         for topic in reply.message.responses:
             for row in topic.partitions:
                 tp = TopicPartition(topic.topic, row.partition_index)
@@ -111,7 +113,14 @@ class Fetch(OfPartitions):
             for tp, one in found.items():
                 if isinstance(one, Undecoded) and one.lacks_room(self._limits.isolation):
                     found[tp] = AGAIN
+        if not self._grew and found and all(one is AGAIN for one in found.values()):
+            # A first batch is returned whole (KIP-74). A broker that never does so would be asked at once, again and again.
+            found.update((tp, self._broken(tp, "the broker returns only a part of the next batch, again and again")) for tp in found)
         return found
+
+    def _broken(self, tp: TopicPartition, reason: str) -> Undecoded:
+        offset = self._wanted[tp].offset
+        return Undecoded(FetchedPartition(tp, offset, error=CorruptRecord(*tp, offset, reason)))
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
         """With the offset, and how to find the offsets that the log has."""
@@ -140,7 +149,8 @@ class Fetch(OfPartitions):
             reason = f"the next batch has {chunk.incomplete:,} bytes, too many for {limit}; raise that option to read it"
             return Undecoded(attrs.evolve(fetched, error=RecordTooLarge.fetched(*tp, wanted.offset, reason)))
         if chunk.incomplete:
-            self._wanted[tp] = attrs.evolve(wanted, max_bytes=max(wanted.max_bytes, chunk.incomplete))
+            if wanted.max_bytes < chunk.incomplete:
+                self._wanted[tp], self._grew = attrs.evolve(wanted, max_bytes=chunk.incomplete), True
             return AGAIN
         return Undecoded(fetched, chunk)
 

@@ -187,7 +187,8 @@ class ListOffsets(OfPartitions):
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, ListedOffset | Refusal]:
         """The offset of each."""
         rows = {TopicPartition(topic.name, row.partition_index): row for topic in reply.message.topics for row in topic.partitions}
-        return {tp: Refusal(row.error_code) if row.error_code else self._found(tp, row) for tp, row in rows.items() if tp in keys}
+        asked = {tp: rows[tp] for tp in keys if tp in rows}
+        return {tp: Refusal(row.error_code) if row.error_code else self._found(tp, row) for tp, row in asked.items()}
 
     def _found(self, tp: TopicPartition, row: Any) -> ListedOffset | Refusal:
         if row.offset < 0:

@@ -99,7 +99,9 @@ class TimeSearch(StartSearch):
             super().found(now, offset, epoch)
 
     def absent(self) -> bool:
-        """All records are older."""
+        """All records are older; the end of a log is never absent."""
+        if self.target is Start.LATEST:
+            return False
         if self._end < 0:
             self.target = Start.LATEST
         else:

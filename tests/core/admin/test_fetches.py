@@ -54,6 +54,20 @@ def test_a_first_batch_that_is_cut_off_is_asked_for_again_with_room(harness: Har
     assert ([record.offset for record in found.records], found.next_offset) == ([0, 1], 2)
 
 
+def test_a_broker_that_returns_parts_of_a_batch_only_is_not_asked_for_ever(harness: Harness) -> None:
+    asked: list[int] = []
+
+    def answer(message: Any, host: str) -> FetchResponse:
+        asked.append(message.topics[0].partitions[0].partition_max_bytes)
+        return response(batch(0, b"x" * 500)[:100])
+
+    harness.script["Fetch"] = answer
+    found = fetched(harness, Wanted(0, 100))
+    assert isinstance(found.error, CorruptRecord)
+    assert "only a part of the next batch" in str(found.error)
+    assert len(asked) == 2
+
+
 def test_a_batch_that_no_response_has_room_for_is_too_large(harness: Harness) -> None:
     harness.script["Fetch"] = lambda message, host: response(batch(0, b"x" * 9_000)[:100])
     found = fetched(harness, Wanted(0, 100), FetchLimits(0, 1, 0, 8_192, 1 << 20))

@@ -298,6 +298,15 @@ def test_a_record_that_is_written_while_the_end_is_looked_up_is_not_skipped(harn
     assert harness.reader.positions() == {tp(0): 41}
 
 
+def test_a_leader_that_returns_no_end_is_asked_again_after_a_back_off(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), start=5)
+    harness.reader.seek(tp(0), Since(1_000))
+    harness.run()
+    for _ in range(2):
+        harness.ends(-1)
+    assert not harness.pending(ListOffsetsRequest)
+
+
 def test_without_a_record_since_the_time_reading_continues_at_the_end(harness: ConsumerHarness) -> None:
     harness.assign(tp(0), start=5)
     harness.reader.seek(tp(0), Since(1_000))
