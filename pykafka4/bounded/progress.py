@@ -6,6 +6,7 @@ In a terminal: a bar of rich, if it is installed, or one line that is drawn agai
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any, Final, Protocol, TextIO
 
@@ -113,10 +114,11 @@ class RichBar:
         from rich.progress import Progress as Bars
 
         columns = TextColumn("{task.fields[records]:,} records"), TextColumn("{task.fields[rate]}"), TimeRemainingColumn()
-        console = Console(file=out)
-        self._bars: Any = Bars(
-            TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), *columns, console=console, auto_refresh=False
-        )
+        # rich prints stdout above the bar, thus to `out`: right if both are the terminal, but a file or pipe must get its data.
+        in_terminal = sys.stdout is not None and sys.stdout.isatty()
+        how: dict[str, Any] = {"console": Console(file=out), "auto_refresh": False, "redirect_stdout": in_terminal}
+        self._bars: Any = Bars(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), *columns, **how)
+        self._stop = weakref.finalize(self, self._bars.stop)  # also at exit: without it the terminal has no cursor afterwards
         self._clock = clock
         self._began = self._drawn_at = clock()
         self._task: Any = None
@@ -145,7 +147,7 @@ class RichBar:
         if self._task is not None:
             self.show(records, offsets)
             self._task = None
-            self._bars.stop()
+            self._stop()
 
 
 def progress_for(wanted: object) -> Progress:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 
-from pykafka4.bounded.progress import Lines, RichBar, Silence, duration, progress_for, rate
+from pykafka4.bounded.progress import Lines, Progress, RichBar, Silence, duration, progress_for, rate
 from pykafka4.testing import ModelServer
 from tests.bounded.conftest import Reads
 from tests.consumer.consuming import topic
+
+CURSOR = "\x1b[?25h"  # shows the cursor
 
 
 class Terminal(io.StringIO):
@@ -98,3 +101,41 @@ def test_rate_has_three_digits(count: int, seconds: float, text: str) -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(0.2, "0:00"), (61, "1:01"), (3_723, "1:02:03")])
 def test_duration(seconds: float, text: Any) -> None:
     assert duration(seconds) == text
+
+
+def bar_in(terminal: Terminal, stdout: TextIO, monkeypatch: pytest.MonkeyPatch) -> Progress:
+    """The bar of rich, with `terminal` as stderr. Called by the test itself: pytest replaces both streams after each fixture."""
+    pytest.importorskip("rich")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(sys, "stdout", stdout)
+    monkeypatch.setenv("TERM", "xterm")
+    return progress_for(True)
+
+
+def test_a_bar_leaves_stdout_to_a_file_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, file = Terminal(), io.StringIO()
+    bar = bar_in(terminal, file, monkeypatch)
+    bar.begin("t", 10)
+    print("data")
+    bar.end(10, 10)
+    assert file.getvalue() == "data\n"
+    assert "data" not in terminal.getvalue()
+
+
+def test_lines_of_stdout_in_the_same_terminal_are_printed_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    bar = bar_in(terminal, Terminal(), monkeypatch)
+    bar.begin("t", 10)
+    print("data")
+    bar.end(10, 10)
+    assert "\x1b[2Kdata\n" in terminal.getvalue()
+
+
+def test_a_bar_that_nobody_ends_gives_the_cursor_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    bar = bar_in(terminal, io.StringIO(), monkeypatch)
+    bar.begin("t", 10)
+    assert CURSOR not in terminal.getvalue()
+    del bar
+    gc.collect()
+    assert CURSOR in terminal.getvalue()
