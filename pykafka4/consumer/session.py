@@ -177,13 +177,14 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
     def lists_until_end(self, ends: UntilEnd) -> Iterator[Iterator[Record[Any, Any]]]:
         """The same up to the ends of the logs. The poll after the last list makes its records finished."""
         while True:
-            records = self._next_list(ends.iteration) if self._until_end is ends else self._ends_found(ends)
+            if self._until_end is not ends or ends.lacks_some():  # before a poll: records of a busy partition might never run out
+                yield self._ends_found(ends)
+                continue
+            records = self._next_list(ends.iteration)
             if isinstance(records, Failed) or length_hint(records):
                 yield records
             elif ends.is_over():
                 return
-            else:
-                yield self._ends_found(ends)
 
     def _ends_found(self, ends: UntilEnd) -> Iterator[Record[Any, Any]]:
         try:

@@ -6,7 +6,7 @@ The ends are looked up when the loop begins, and for partitions that a rebalance
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
 from pykafka4.consumer.guard import Iteration
@@ -49,11 +49,11 @@ class UntilEnd:
 
     def lacks_some(self) -> bool:
         """Whether partitions have come that have no end yet."""
-        return bool(self._without_end())
+        return any(True for _ in self._without_end())
 
-    def _without_end(self) -> list[TopicPartition]:
+    def _without_end(self) -> Iterator[TopicPartition]:
         reader = self._session.reader
-        return [tp for tp, claim in reader.claims.items() if claim.until == UNBOUNDED and tp not in reader.paused]
+        return (tp for tp, claim in reader.claims.items() if claim.until == UNBOUNDED and tp not in reader.paused)
 
     def is_over(self) -> bool:
         """Whether all partitions are read up to their ends, paused ones aside, and a member of a group has its partitions.
@@ -71,7 +71,7 @@ class UntilEnd:
     def finding(self) -> Steps[None]:
         """Give each partition that has none its end. Raises errors of its position as a poll does."""
         session, reader = self._session, self._session.reader
-        if not (new := self._without_end()):
+        if not (new := list(self._without_end())):
             return
         yield from session.finding_positions(new, API_SECONDS)
         found = yield from session.lookups.ends(new, API_SECONDS)

@@ -391,7 +391,13 @@ class Position:
     @property
     def fetchable(self) -> bool:
         """Whether to fetch the partition, if its leader is available."""
-        return self.stage is Stage.FETCHING and not self.paused and self.refusal is None and self.offset < self.claim.until
+        wanted = self.offset < self.claim.until or self.is_unconfirmed
+        return wanted and self.stage is Stage.FETCHING and not self.paused and self.refusal is None
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """Whether it lies behind its bound, and no response has said yet that the log has this offset: it may be out of range."""
+        return self.offset > self.claim.until and self.claim.end < 0
 
     @property
     def refusal(self) -> KafkaError | None:

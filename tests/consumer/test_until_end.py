@@ -158,3 +158,38 @@ def test_a_poll_in_between_ends_the_loop_with_an_error(make: Maker, server: Mode
 def test_without_partitions(make: Maker) -> None:
     with pytest.raises(ConfigError, match="until_end: no topics or partitions; call subscribe or assign first"):
         make().until_end()
+
+
+def test_a_partition_that_comes_later_gets_its_end_before_its_records(make: Maker, server: ModelServer) -> None:
+    topic(server, 100, 5)
+    consumer = make.assigned(0, 1, max_poll_records=1)
+    consumer.pause([("t", 1)])
+    loop = consumer.until_end()
+    found = [next(loop)]
+    consumer.resume([("t", 1)])
+    found += islice(loop, 40)
+    fill(server, "t", 1, numbers(5, 300))  # no poll comes back empty before these are read
+    found += loop
+    assert sum(record.partition == 1 for record in found) == 5
+
+
+def truncate(server: ModelServer, offset: int) -> None:
+    def change(cluster: Any) -> None:
+        log = cluster.log("t", 0)
+        log.truncate(offset)
+        log.high_watermark = min(log.high_watermark, offset)
+
+    server.do(change)
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_a_committed_offset_behind_the_end_of_the_log_is_reset(make: Maker, server: ModelServer, isolation: str) -> None:
+    topic(server, 3)
+    fill(server, "t", 0, numbers(3, 5))
+    before = make.member(enable_auto_commit=False)
+    poll_until(before, before.assignment)
+    before.commit({T0: 5})
+    before.close(LONG)
+    truncate(server, 3)
+    consumer = make.member(isolation_level=isolation)
+    assert [r.offset for r in consumer.until_end()] == [0, 1, 2]

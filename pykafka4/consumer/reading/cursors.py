@@ -148,11 +148,11 @@ class Cursors:
         return all(self.has_reached_end(claim) for claim in self.claims.values())
 
     def has_reached_end(self, claim: Claim) -> bool:
-        """Whether `claim` is read up to an offset, and reading stands there."""
+        """Whether `claim` is read up to an offset, and reading stands there, or behind it at an offset that the log has."""
         if claim.until == UNBOUNDED:
             return False
         place = self.handed.place(claim)
-        return place is not None and place[0] >= claim.until
+        return place is not None and (place[0] == claim.until or (place[0] > claim.until and claim.end >= 0))
 
     def _positions(self, claims: Collection[Claim]) -> dict[Claim, int | None]:
         places = self.handed.places_of(claims)

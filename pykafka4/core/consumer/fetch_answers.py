@@ -90,6 +90,8 @@ class FetchAnswers:
 
     def _note_end(self, position: Position, answer: Answer) -> None:
         """Note up to where the isolation level reads. Kafka up to 0.10 has no last stable offset, and no transactions."""
+        if position.is_unconfirmed:
+            self._positions.touch(position.tp)
         stable = answer.last_stable_offset
         if not self._config.reads_committed or stable < 0:
             position.claim.end = answer.high_watermark
@@ -180,7 +182,7 @@ class FetchAnswers:
             return
         if answer.preferred_read_replica >= 0:
             self._followers.choose(now, position, answer.preferred_read_replica)
-        if answer.records:
+        if answer.records and position.offset < position.claim.until:
             self._take(fetch, position, answer)
 
     def _take(self, fetch: InFlightFetch, position: Position, answer: Answer) -> None:
