@@ -91,6 +91,13 @@ def test_what_is_no_deserializer_is_refused_by_name(wrong: Any) -> None:
         parse_value_deserializers(wrong)
 
 
+def test_the_class_str_is_refused_because_it_does_not_decode() -> None:
+    with pytest.raises(ConfigError, match=r'value_deserializer=str: .*; pass the name: value_deserializer="str"'):
+        parse_value_deserializers(str)
+    with pytest.raises(ConfigError, match=r"value_deserializer\['t'\]=str"):
+        parse_value_deserializers({"t": str})
+
+
 def test_a_deserializer_that_needs_more_arguments_is_refused_at_construction() -> None:
     with pytest.raises(ConfigError, match="needs 4 arguments; a deserializer gets topic and data, topic, data and headers, or only the"):
         parse_value_deserializers(lambda topic, data, headers, schema: data)

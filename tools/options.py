@@ -88,6 +88,9 @@ def typed(cls: type[SecurityConfig]) -> list[tuple[str, str]]:
         "allowed_hosts": "str | Iterable[str] | None",
         "acks": "str | int",
         "partitioner": "str | PartitionFunction",
+        # `object`, not Any: an argument with Any in its type makes checkers give up the choice between overloads
+        "ssl_context": "object",
+        "sasl_oauth_token": "Callable[[], object] | None",
         "hooks": "Any",
         "auto_offset_reset": "str | timedelta",
         "partition_assignment_strategy": "str | Assignor | Iterable[str | Assignor]",

@@ -14,7 +14,7 @@ from pykafka4.aio.session import TaskConsumerSession
 from pykafka4.aio.waits import run
 from pykafka4.bounded.extent import as_extent
 from pykafka4.bounded.progress import progress_for
-from pykafka4.bounded.read import CLOSE_S, OPENING_S, forgotten
+from pykafka4.bounded.read import CLOSE_S, forgotten
 from pykafka4.bounded.reading import BoundedRead, LostRange, read_options
 from pykafka4.bounds import BoundSpec, Span
 from pykafka4.client.client import Client
@@ -78,7 +78,7 @@ class Read:
         """Look the ends up, unless that was done."""
         if not self._opened:
             self._session.enter()
-            await run(self._reading.opening(OPENING_S))
+            await run(self._reading.opening())
             self._opened = True
 
     def __aiter__(self) -> Self:

@@ -17,16 +17,15 @@ from pykafka4.client.steps import at_once
 from pykafka4.consumer.guard import Iteration
 from pykafka4.consumer.session import ConsumerSession, Failed
 from pykafka4.errors.frames import guarded
-from pykafka4.misuse import API_SECONDS, check_timeout
+from pykafka4.misuse import check_timeout
 from pykafka4.options.typed import ConsumerOptions
 from pykafka4.records import TopicPartition
 from pykafka4.splits import Split
 from pykafka4.wire.records.hot import Record
 
-__all__ = ["CLOSE_S", "OPENING_S", "Read", "close_read", "forgotten", "read"]
+__all__ = ["CLOSE_S", "Read", "close_read", "forgotten", "read"]
 
-OPENING_S = API_SECONDS  # for the look-up of the ends
-CLOSE_S = 5.0  # for that of a read that is not needed any more
+CLOSE_S = 5.0  # for the connections of a read that is not needed any more
 
 
 @guarded
@@ -60,8 +59,8 @@ def read(
     as a warning, are in `lost` of the result, and the read goes on. Compacted records are not lost.
 
     `timeout`: seconds without progress until iteration raises KafkaTimeoutError, for example because a partition has no leader; None: no
-    limit. `progress`: a bar on stderr (with rich, if it is installed). Other options are those of `Consumer` without its group;
-    `client` shares a client.
+    limit. The look-up of the ends has the same limit, with None 60 s. `progress`: a bar on stderr (with rich, if it is installed). Other
+    options are those of `Consumer` without its group; `client` shares a client.
 
     Raises ConfigError for a wrong argument and for an offset beyond the end of the log, BrokerError for a topic or partition that does not
     exist, AuthorizationError, KafkaTimeoutError.
@@ -70,7 +69,7 @@ def read(
     session = ConsumerSession(client, None, read_options(options, "read"))
     try:
         reading = BoundedRead(session, extent, on_lost, progress_for(progress), check_timeout(timeout))
-        at_once(reading.opening(OPENING_S))
+        at_once(reading.opening())
     except BaseException:
         session.close(0, failed=True)
         raise

@@ -13,8 +13,8 @@ from typing import Literal, Self, Unpack
 
 from pykafka4.bounded.extent import as_extent
 from pykafka4.bounded.progress import progress_for
-from pykafka4.bounded.read import OPENING_S, close_read, forgotten
-from pykafka4.bounded.reading import BoundedRead, LostRange, read_options
+from pykafka4.bounded.read import close_read, forgotten
+from pykafka4.bounded.reading import REFUSED_BY_COLUMNS, BoundedRead, LostRange, read_options
 from pykafka4.bounds import BoundSpec, Span
 from pykafka4.client.client import Client
 from pykafka4.client.steps import at_once
@@ -54,15 +54,16 @@ def read_arrow(
     rows, and by default up to 8 MiB.
 
     Both ends are looked up during the call; records become columns when the stream is read. It can be read once. An error in the middle
-    ends an Arrow stream, and its reader raises an exception of its own with the text of ours; iteration raises ours.
+    ends an Arrow stream, and its reader raises an exception of its own with the text of ours; iteration raises ours. Keys and values are
+    bytes, so deserializers are a ConfigError.
     """
     extent = as_extent("read_arrow", topics, start, until, partitions, split)
-    session = ConsumerSession(client, None, read_options(options, "read_arrow"))
+    session = ConsumerSession(client, None, read_options(options, "read_arrow", REFUSED_BY_COLUMNS))
     try:
         form = session.reader.columns.form(columns)
         form.limit(max_rows)  # raises now if it is wrong
         reading = BoundedRead(session, extent, on_lost, progress_for(progress), check_timeout(timeout))
-        at_once(reading.opening(OPENING_S))
+        at_once(reading.opening())
     except BaseException:
         session.close(0, failed=True)
         raise

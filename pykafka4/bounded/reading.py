@@ -6,6 +6,7 @@ on_lost="warn" a warning, after which the read goes on.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping
 from operator import length_hint
 from typing import Any, Final, TypeVar
@@ -21,9 +22,11 @@ from pykafka4.consumer.session import ConsumerSession
 from pykafka4.consumer.waits import Steps
 from pykafka4.errors import ConfigError, InvalidOffset, KafkaTimeoutError, LogTruncated, OffsetOutOfRange, shown
 from pykafka4.logs import get_log
+from pykafka4.misuse import api_timeout
+from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 
-__all__ = ["BoundedRead", "LostRange", "read_options"]
+__all__ = ["REFUSED_BY_COLUMNS", "BoundedRead", "LostRange", "read_options"]
 
 log = get_log("pykafka4.consumer")
 
@@ -40,14 +43,28 @@ REFUSED: Final = {
     ),
     "auto_offset_reset": "start= says where a bounded read begins, and on_lost= what happens if the log has changed",
     "exclude_internal_topics": "a bounded read has no subscription by pattern",
+    **dict.fromkeys(("begin", "since"), "start= says where it begins"),
+    **dict.fromkeys(("end", "stop", "to"), "until= says where it ends"),
 }
+BYTES: Final = dict.fromkeys(
+    ("key_deserializer", "value_deserializer", "on_poison"),
+    "keys and values of columns are bytes; read has deserializers, and cast(polars.String) makes text of a column",
+)
+REFUSED_BY_COLUMNS: Final = {**REFUSED, **BYTES}
+CONSUMER_OPTIONS: Final = attrs.fields_dict(ConsumerConfig).keys()
+ARGUMENTS: Final = ("topics", "start", "until", "partitions", "split", "columns", "max_rows", "progress", "on_lost", "timeout", "client")
 
 
-def read_options(options: Mapping[str, Any], call: str) -> dict[str, Any]:
-    """The options of the consumer of a bounded read. read_committed is the default: an aborted record is no part of a snapshot."""
+def read_options(options: Mapping[str, Any], call: str, refused: Mapping[str, str] = REFUSED) -> dict[str, Any]:
+    """The options of the consumer of a bounded read. read_committed is the default: an aborted record is no part of a snapshot.
+
+    Raises ConfigError for an option of `refused`, and for a misspelt argument of the call.
+    """
     for name in options:
-        if name in REFUSED:
-            raise ConfigError(f"{call} has no option {name}: {REFUSED[name]}")
+        if name in refused:
+            raise ConfigError(f"{call} has no option {name}: {refused[name]}")
+        if name not in CONSUMER_OPTIONS and (near := difflib.get_close_matches(name, ARGUMENTS, n=1, cutoff=0.75)):
+            raise ConfigError(f"{call} has no option {name}; did you mean {near[0]!r}?")
     return {"isolation_level": "read_committed", **options, "auto_offset_reset": "none"}
 
 
@@ -80,13 +97,16 @@ class BoundedRead:
         self._open: list[TopicPartition] = []  # that may not have reached their ends
         self._stood: object = None  # the positions after the last poll without records
 
-    def opening(self, timeout: float) -> Steps[None]:
-        """Fix the ranges, and begin to fetch. Raises what `Lookups.located` and `Bounds.span` raise."""
+    def opening(self) -> Steps[None]:
+        """Fix the ranges, and begin to fetch. Raises what `Lookups.located` and `Bounds.span` raise.
+
+        The look-up of the ends has the deadline of `patience`, but 60 s if that is None: a call without a deadline would hang.
+        """
         extent, bounds = self._extent, self._extent.bounds
         if bounds is None:  # a split
             self.begin(extent.ranges)
             return
-        found = yield from self.session.lookups.located(extent.topics, bounds.timestamps, timeout)
+        found = yield from self.session.lookups.located(extent.topics, bounds.timestamps, api_timeout(self.patience))
         self.begin({tp: bounds.span(tp, found[tp]) for tp in sorted(found)})
 
     def begin(self, spans: Mapping[TopicPartition, Span]) -> None:

@@ -224,7 +224,8 @@ class DeserializationError(KafkaError):
 
     def __init__(self, record: Any, part: str, reason: str) -> None:
         where = record.topic, record.partition, record.offset
-        super().__init__(_place(*where, f"the {part} could not be deserialized: {reason}", record.offset + 1))
+        place = _place(*where, f"the {part} could not be deserialized: {reason}", record.offset + 1)
+        super().__init__(f'{place}, or leave such records out with on_poison="skip"')
         self.record, self.part, self.reason = record, part, reason
         self.topic, self.partition, self.offset, self.next_offset = *where, record.offset + 1
 

@@ -87,6 +87,8 @@ def _parse(option: str, kind: Kind, given: object) -> str | Callable[..., Any] |
 def _parse_one(option: str, kind: Kind, given: object) -> str | Callable[..., Any]:
     if isinstance(given, str) and given in kind.named:
         return str.__str__(given)
+    if given is str:  # str(b"x") is "b'x'", and str(topic, data) an error of decoding
+        raise ConfigError(f'{option}=str: the class does not decode bytes; pass the name: {option}="str"')
     if callable(given):
         if (needed := _needed(given)) > kind.most:
             raise ConfigError(f"{option}={shown(given)}: needs {needed} arguments; a {kind.noun} gets {kind.arguments}")

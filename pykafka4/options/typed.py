@@ -41,11 +41,11 @@ class SecurityOptions(TypedDict, total=False):
     ssl_key_pem: Secret
     ssl_check_hostname: bool
     ssl_ciphers: str | None
-    ssl_context: Any
+    ssl_context: object
     sasl_mechanism: str | None
     sasl_username: str | Callable[[], str] | None
     sasl_password: Secret
-    sasl_oauth_token: Callable[[], Any] | None
+    sasl_oauth_token: Callable[[], object] | None
     sasl_kerberos_service_name: str
     sasl_kerberos_principal: str | None
     sasl_kerberos_keytab: str | None

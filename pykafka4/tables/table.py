@@ -87,6 +87,7 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
 
         Raises KafkaTimeoutError after `timeout` seconds (default 60), and what ended the reading.
         """
+        checked_callback("table", "the condition of wait_until", condition)
         limit = api_timeout(timeout)
         self._reader.check()
         self._reader.wait(lambda: bool(condition(self)), limit, "wait_until: the condition is not met")

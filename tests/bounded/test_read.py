@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 import time
 from typing import Any
 
 import pytest
 
-from pykafka4 import ClosedError, ConfigError, CorruptRecord, LogTruncated, OffsetOutOfRange, TopicPartition, read
+from pykafka4 import ClosedError, ConfigError, CorruptRecord, DeserializationError, LogTruncated, OffsetOutOfRange, TopicPartition, read
 from pykafka4.errors import BrokerError, InvalidOffset, KafkaTimeoutError
 from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.messages_fetch import FetchResponse, ListOffsetsResponse
@@ -277,10 +278,40 @@ def test_recreated_topic(server: ModelServer, reads: Reads) -> None:
 # ---- the iterator
 
 
+def test_the_look_up_of_the_ends_has_the_timeout_of_the_read() -> None:
+    began = time.monotonic()
+    with pytest.raises(KafkaTimeoutError, match=r"no answer within 0.2 s .*127.0.0.1:1"):
+        read("t", bootstrap_servers="127.0.0.1:1", timeout=0.2)
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("end", "until= says where it ends"),
+        ("since", "start= says where it begins"),
+        ("unitl", "did you mean 'until'?"),
+        ("partition", "did you mean 'partitions'?"),
+        ("valu_deserializer", "did you mean 'value_deserializer'?"),
+    ],
+)
+def test_a_misspelt_argument_names_the_right_one(reads: Reads, name: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match=rf"'?{name}'?[:;] {re.escape(hint)}"):
+        reads(**{name: "now"})
+
+
+def test_a_record_that_cannot_be_deserialized_names_the_option_that_leaves_it_out(server: ModelServer, reads: Reads) -> None:
+    topic(server, 1)
+    server.produce("t", "no number")
+    with pytest.raises(DeserializationError, match='on_poison="skip"'):
+        list(reads(value_deserializer=float))
+    assert values(reads(value_deserializer=float, on_poison="skip")) == [0.0]
+
+
 def test_a_partition_without_leader_is_a_timeout_that_names_it(server: ModelServer, reads: Reads) -> None:
-    records = reading_in_small_steps(server, reads, timeout=0.3)
+    records = reading_in_small_steps(server, reads, timeout=1)
     server.do(lambda cluster: cluster.orphan("t", 0, 60.0))
-    with pytest.raises(KafkaTimeoutError, match=r"t-0 is read up to offset \d of 10, and no further for 0.3 s"):
+    with pytest.raises(KafkaTimeoutError, match=r"t-0 is read up to offset \d of 10, and no further for 1 s"):
         offsets(records)
     with pytest.raises(KafkaTimeoutError):
         next(records)

@@ -82,6 +82,12 @@ def test_options_of_a_group_are_refused(reads: Reads) -> None:
         reads(group_id="g")
 
 
+@pytest.mark.parametrize("option", [{"value_deserializer": "json"}, {"key_deserializer": str}, {"on_poison": "skip"}])
+def test_deserializers_are_refused_because_columns_have_bytes(reads: Reads, option: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"read_arrow has no option {next(iter(option))}: keys and values of columns are bytes"):
+        reads(**option)
+
+
 def test_iteration_returns_batches_and_a_stream_the_rest(server: ModelServer, reads: Reads) -> None:
     topic(server, 50)
     batches = reads(max_rows=20)
@@ -102,7 +108,7 @@ def test_foreign_threads_read_and_release_the_stream(server: ModelServer, reads:
 
 def test_a_wrong_argument_is_an_error_of_the_call(reads: Reads) -> None:
     with pytest.raises(BrokerError):
-        reads("no-such-topic", timeout=1)
+        reads("no-such-topic")
     with pytest.raises(ConfigError, match="did you mean 'value'"):
         reads(columns=["values"])
     with pytest.raises(ConfigError, match="max_rows=0"):

@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 HEAD = """\
 # pyright: strict
 from __future__ import annotations
+from typing import assert_type
 import pykafka4
 from pykafka4 import Client, ClientOptions, Consumer, ConsumerOptions, Delivery, Producer, ProducerOptions, TopicPartition
 KAFKA: ClientOptions = {"bootstrap_servers": "localhost:9092"}
@@ -87,6 +88,9 @@ for order in Consumer(**KAFKA, value_deserializer=Order):
 for both in Consumer(**KAFKA, key_deserializer=str_deserializer, value_deserializer=number).poll():
     text: str | None = both.key
     price: float | None = both.value
+exact = Consumer(**KAFKA, value_deserializer=Order)
+assert_type(exact, Consumer[bytes, Order])
+assert_type(Consumer(**KAFKA), Consumer[bytes, bytes])
 named: Consumer[str, dict[str, int]] = Consumer(**KAFKA, key_deserializer="str", value_deserializer="json", on_poison="skip")
 counts: dict[str, int] | None = named.poll()[0].value
 def handle(record: pykafka4.Record[str, dict[str, int]]) -> None:

@@ -106,6 +106,8 @@ def test_wait_until_waits_for_a_change(settings: Settings) -> None:
     made.wait_until(lambda rows: rows.get("a") == 1, SECONDS)
     with pytest.raises(KafkaTimeoutError, match="wait_until: the condition is not met after"):
         made.wait_until(lambda rows: "b" in rows, 0.01)
+    with pytest.raises(TypeError, match="the condition of wait_until must be callable, not str"):
+        made.wait_until("a", SECONDS)  # type: ignore[arg-type]
 
 
 def test_iteration_is_over_a_copy(settings: Settings) -> None:

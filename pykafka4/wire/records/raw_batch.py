@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, final
 
 import attrs
 
-from pykafka4.errors import ConfigError, CorruptRecord, DecodeError, RecordTooLarge
+from pykafka4.errors import ConfigError, CorruptRecord, DecodeError, RecordTooLarge, shown
 from pykafka4.wire.buffers import Readable
 from pykafka4.wire.records.compression import CODEC_NAMES, compress, decompress
 from pykafka4.wire.records.decoder import read_header, read_messages
@@ -68,6 +68,8 @@ class RawBatch:
 
     def __init__(self, data: Readable, topic: str = "", partition: int = -1) -> None:
         """See `from_bytes`."""
+        if isinstance(data, str):
+            raise TypeError(f"a raw batch is made of bytes, not of the str {shown(data)}")
         header = check_header(data := bytes(data))
         if (found := crc32c(memoryview(data)[ATTRIBUTES:])) != header.crc:
             raise DecodeError(f"{_named(header)} is damaged: its CRC is {found:#010x}, its header says {header.crc:#010x}")

@@ -106,6 +106,11 @@ def test_bytes_that_are_not_one_whole_batch_are_refused_with_the_reason(data: by
     assert isinstance(caught.value, ValueError)
 
 
+def test_a_str_is_no_batch() -> None:
+    with pytest.raises(TypeError, match="a raw batch is made of bytes, not of the str 'abc'"):
+        RawBatch.from_bytes("abc")  # type: ignore[arg-type]
+
+
 SAMPLES = [build_batch(rows(), base_offset=10, codec=codec, timestamp_type=codec % 2) for codec in range(5)]
 
 
