@@ -99,7 +99,7 @@ class Read:
         reading, session = self._reading, self._session
         while not reading.done:
             try:
-                out = await session.next_list(reading.patience, None, session.one_by_one, iteration)
+                out = await session.next_list(reading.step, None, session.one_by_one, iteration)
             except InvalidOffset as error:
                 reading.settle(error)
                 continue

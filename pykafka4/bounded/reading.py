@@ -32,6 +32,7 @@ log = get_log("pykafka4.consumer")
 
 T = TypeVar("T")
 GO_ON: Final = 'on_lost="warn" logs that, and goes on'
+LOOKS: Final = 10  # at the positions, while `timeout` passes: an error comes at most one tenth of it too late
 WITHOUT_GROUP: Final = "a bounded read has no group, and commits nothing"
 REFUSED: Final = {
     **dict.fromkeys(
@@ -90,12 +91,14 @@ class BoundedRead:
         if on_lost not in ("raise", "warn"):
             raise ConfigError(f'on_lost={shown(on_lost)}: takes "raise" or "warn"')
         self.session, self.patience = session, patience
+        self.step = None if patience is None else patience / LOOKS  # how long one poll waits
         self.spans: dict[TopicPartition, Span] = {}
         self.lost: list[LostRange] = []
         self.records = 0  # returned so far
         self._extent, self._on_lost, self._progress = extent, on_lost, progress
         self._open: list[TopicPartition] = []  # that may not have reached their ends
         self._stood: object = None  # the positions after the last poll without records
+        self._still = 0  # polls in a row that left them where they were
 
     def opening(self) -> Steps[None]:
         """Fix the ranges, and begin to fetch. Raises what `Lookups.located` and `Bounds.span` raise.
@@ -151,7 +154,7 @@ class BoundedRead:
         """
         while not self.done:
             try:
-                out = self.session.poll(self.patience, most, form, iteration)
+                out = self.session.poll(self.step, most, form, iteration)
             except InvalidOffset as error:
                 self.settle(error)
                 continue
@@ -160,13 +163,13 @@ class BoundedRead:
         return form.nothing()
 
     def is_answer(self, out: Any) -> bool:
-        """Whether a poll has ended with records or at the end; if not, it has waited for `patience`, or was woken."""
+        """Whether a poll has ended with records or at the end; if not, it has waited for `step`, or was woken."""
         count = length_hint(out)
         if not count and not self.done:
             self._check_patience()
             return False
         self.records += count
-        self._stood = None
+        self._stood, self._still = None, 0
         if self._progress.due():
             self._progress.show(self.records, self.offsets_done)
         return True
@@ -174,14 +177,16 @@ class BoundedRead:
     def _check_patience(self) -> None:
         """Positions that move without records (over aborted transactions, for example) are progress, too."""
         stands = self.session.reader.positions()
-        if self.patience is not None and stands == self._stood:
+        self._still = self._still + 1 if stands == self._stood else 0
+        self._stood = stands
+        if self.patience is not None and self._still >= LOOKS:
+            self._still = 0
             tp = self._open[-1]
             waits = self.session.status().get("partitions", {}).get(str(tp), {}).get("waits_for")
             raise KafkaTimeoutError(
                 f"{tp} is read up to offset {stands.get(tp, self.spans[tp].start)} of {self.spans[tp].until}, and no further for "
                 f"{self.patience:g} s{f' (it waits for: {waits})' if waits else ''}; timeout= is the longest time without progress"
             )
-        self._stood = stands
 
     # ---------------------------------------------------------------- progress
 

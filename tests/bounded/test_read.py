@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pykafka4 import ClosedError, ConfigError, CorruptRecord, DeserializationError, LogTruncated, OffsetOutOfRange, TopicPartition, read
+from pykafka4.consumer.session import ConsumerSession
 from pykafka4.errors import BrokerError, InvalidOffset, KafkaTimeoutError
 from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.messages_fetch import FetchResponse, ListOffsetsResponse
@@ -315,6 +316,23 @@ def test_a_partition_without_leader_is_a_timeout_that_names_it(server: ModelServ
         offsets(records)
     with pytest.raises(KafkaTimeoutError):
         next(records)
+
+
+def test_the_timeout_passes_once(server: ModelServer, reads: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic(server, 10)
+    records = reads(timeout=40)
+    waited: list[float] = []
+
+    def poll(self: ConsumerSession, timeout: float, most: int | None, form: Any, iteration: Any) -> Any:
+        waited.append(timeout)
+        return form.nothing()
+
+    monkeypatch.setattr(ConsumerSession, "poll", poll)
+    for _ in range(2):
+        with pytest.raises(KafkaTimeoutError, match="for 40 s"):
+            next(records)
+        assert 40 <= sum(waited) <= 44.01
+        waited.clear()
 
 
 def test_an_exception_does_not_look_like_the_end(server: ModelServer, reads: Reads) -> None:
