@@ -19,7 +19,7 @@ from pykafka4.bounded.reading import BoundedRead, LostRange, read_options
 from pykafka4.bounds import BoundSpec, Span
 from pykafka4.client.client import Client
 from pykafka4.consumer.guard import Iteration
-from pykafka4.errors import InvalidOffset
+from pykafka4.errors import ClosedError, InvalidOffset
 from pykafka4.errors.frames import guarded
 from pykafka4.misuse import check_timeout
 from pykafka4.options.typed import ConsumerOptions
@@ -103,6 +103,8 @@ class Read:
             except InvalidOffset as error:
                 reading.settle(error)
                 continue
+            except ClosedError as error:
+                raise reading.named(error) from None
             if reading.is_answer(out):
                 return out
         return iter(())

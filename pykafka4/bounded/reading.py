@@ -20,7 +20,7 @@ from pykafka4.consumer.guard import Iteration
 from pykafka4.consumer.reading.forms import Form
 from pykafka4.consumer.session import ConsumerSession
 from pykafka4.consumer.waits import Steps
-from pykafka4.errors import ConfigError, InvalidOffset, KafkaTimeoutError, LogTruncated, OffsetOutOfRange, shown
+from pykafka4.errors import ClosedError, ConfigError, InvalidOffset, KafkaTimeoutError, LogTruncated, OffsetOutOfRange, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import api_timeout
 from pykafka4.options.config import ConsumerConfig
@@ -99,6 +99,7 @@ class BoundedRead:
         self._open: list[TopicPartition] = []  # that may not have reached their ends
         self._stood: object = None  # the positions after the last poll without records
         self._still = 0  # polls in a row that left them where they were
+        self._over = False  # `end` was called
 
     def opening(self) -> Steps[None]:
         """Fix the ranges, and begin to fetch. Raises what `Lookups.located` and `Bounds.span` raise.
@@ -158,9 +159,15 @@ class BoundedRead:
             except InvalidOffset as error:
                 self.settle(error)
                 continue
+            except ClosedError as error:
+                raise self.named(error) from None
             if self.is_answer(out):
                 return out
         return form.nothing()
+
+    def named(self, error: ClosedError) -> ClosedError:
+        """The error for a poll after `end`: applications know the read, not its consumer or client."""
+        return ClosedError("this read was closed before its end; begin another one") if self._over else error
 
     def is_answer(self, out: Any) -> bool:
         """Whether a poll has ended with records or at the end; if not, it has waited for `step`, or was woken."""
@@ -199,6 +206,7 @@ class BoundedRead:
 
     def end(self) -> None:
         """The read is over, or is left early. May be called twice."""
+        self._over = True
         if self.session.ends is self:
             self.session.ends = None
         self._progress.end(self.records, self.offsets_done)

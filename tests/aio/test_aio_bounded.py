@@ -111,7 +111,7 @@ def test_a_read_that_is_closed_or_forgotten_releases_its_client(server: ModelSer
         async for _ in records:
             break
         await records.close()
-        with pytest.raises(ClosedError):
+        with pytest.raises(ClosedError, match="this read was closed before its end"):
             await anext(records)
         records = read(server)
         runtime = inspect(records).runtime

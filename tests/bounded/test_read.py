@@ -366,7 +366,7 @@ def test_a_read_is_closed_at_its_end_and_when_it_is_left(server: ModelServer, re
     assert session.closed
     with reads() as records:
         next(records)
-    with pytest.raises(ClosedError):
+    with pytest.raises(ClosedError, match="this read was closed before its end"):
         next(records)
 
 

@@ -137,7 +137,7 @@ def test_a_closed_read_ends_with_an_error(server: ModelServer, reads: Reads) -> 
         assert reader.read_next_batch().num_rows == 20
     with pytest.raises(Exception, match="ClosedError"):
         reader.read_all()
-    with pytest.raises(ClosedError):
+    with pytest.raises(ClosedError, match="this read was closed before its end"):
         next(batches)
 
 
