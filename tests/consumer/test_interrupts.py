@@ -22,7 +22,7 @@ from pykafka4.testing import ModelServer
 from pykafka4.wire.records.batch import WireRecord, build_batch
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import IMPLEMENTATION, Chunk, RecordColumns
-from tests.consumer.consuming import LONG, Listener, Maker, poll_until, read, topic
+from tests.consumer.consuming import LONG, Listener, Maker, fill, poll_until, read, topic
 from tests.consumer.reader_harness import ReaderHarness
 from tests.core.consumer_harness import Polling
 from tests.inspection import inspect
@@ -559,3 +559,22 @@ def test_an_interrupted_close_is_completed_by_the_next(server: ModelServer, make
             break
         assert at < 2_000, "no end of places"
     assert at > 50
+
+
+@pytest.mark.parametrize("on_poison", ["skip", "dead-letter:dead"])
+def test_poison_is_passed_and_every_other_record_returned_once_wherever_ctrl_c_arrives(
+    server: ModelServer, make: Maker, on_poison: str
+) -> None:
+    server.create_topic("dead", 1)
+    values = [b"no number" if n % 3 == 1 else b"%d" % n for n in range(1_500)]
+    topic(server, 0)
+    fill(server, "t", 0, values)
+    consumer, got = make.assigned(0, value_deserializer=int, on_poison=on_poison), list[int]()
+    places = sum(1 for _ in interrupts(lambda: got.extend(record.value for record in consumer.poll(LONG, max_records=3)), step=3))
+    assert places > 30
+    assert got[-1] < 1_400, "the last place had records"
+    while got[-1] < 1_499:
+        got += [record.value for record in consumer.poll(LONG)]
+    assert got == [n for n in range(1_500) if n % 3 != 1]
+    letters = {dict(record.headers)["dead_letter.offset"] for record in server.records("dead")}
+    assert letters == ({b"%d" % n for n in range(1_500) if n % 3 == 1} if on_poison != "skip" else set())

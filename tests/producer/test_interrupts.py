@@ -12,15 +12,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pykafka4 import BufferFull, Client, Delivery, KafkaTimeoutError, Producer
+from pykafka4 import BufferFull, Client, Delivery, KafkaTimeoutError, Producer, RawBatch
 from pykafka4.core import INFINITY
 from pykafka4.testing import ModelServer
+from pykafka4.wire.records.batch import WireRecord, build_batch
 from tests.inspection import inspect
 from tests.net.interrupts import PACKAGE, handled, interrupted, interrupts, share, undisturbed
 from tests.net.net_helpers import SECONDS, until
 from tests.producer.producing import FEW, Maker, Sending, balanced, knowing, start_all, stop_all
 
 ROWS = pa.table({"value": ["a", "b", "c"]})
+RAW = RawBatch.from_bytes(build_batch([WireRecord(value=b"a"), WireRecord(value=b"b")], codec=1), partition=0)
+GAPPY = RawBatch.from_bytes(build_batch([WireRecord(value=b"a"), WireRecord(value=b"b", offset=2)], last_offset_delta=2), partition=0)
 FAST: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 1}
 
 
@@ -43,6 +46,11 @@ ACTS: dict[str, Callable[[Producer], object]] = {
     "send_arrow to a new topic": lambda p: p.send_arrow(f"new-{p.stats().accepted}", ROWS),
     "result of rows": lambda p: p.send_arrow("t", ROWS).result(SECONDS),
     "add_done_callback of rows": lambda p: p.send_arrow("t", ROWS).add_done_callback(lambda _: None),
+    "send_raw": lambda p: p.send_raw("t", RAW),
+    "send_raw to a new topic": lambda p: p.send_raw(f"new-{p.stats().accepted}", RAW),
+    "send_raw of a batch with a gap": lambda p: p.send_raw("t", GAPPY),
+    "result of a raw batch": lambda p: p.send_raw("t", RAW).result(SECONDS),
+    "add_done_callback of a raw batch": lambda p: p.send_raw("t", RAW).add_done_callback(lambda _: None),
     "result": lambda p: p.send("t", b"v").result(SECONDS),
     "exception": lambda p: p.send("t", b"v").exception(SECONDS),
     "add_done_callback": lambda p: p.send("t", b"v").add_done_callback(lambda _: None),
