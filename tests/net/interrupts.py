@@ -42,6 +42,7 @@ PLAIN_CORE = (
     "_plain_batch.py",
     "_plain_delivery.py",
     "_plain_parking.py",
+    "_plain_raw_batch.py",
     "_plain_topic.py",
     "common.py",
     "encoder.py",
