@@ -15,11 +15,13 @@ from pykafka4 import (
     CorruptRecord,
     KafkaTimeoutError,
     Producer,
+    RecordTooLarge,
     TopicPartition,
 )
 from pykafka4.testing import ModelServer
+from pykafka4.wire.records.batch import WireRecord
 from tests.client.lowlevel import T0, T1, T2, code_of
-from tests.consumer.consuming import damage, fill, numbers, topic
+from tests.consumer.consuming import LONG, damage, fill, numbers, topic
 
 LATE = 0.3  # seconds, until a call ends that nobody answers
 
@@ -150,3 +152,19 @@ def test_an_old_broker_is_read_from(server: ModelServer, client: Client) -> None
     assert [record.offset for record in found.records] == [1, 2]
     assert isinstance(client.fetch({T0: 9})[T0].error, BrokerError)
     assert TopicPartition(*T0) in client.fetch({T0: 0})
+
+
+def test_a_batch_that_exceeds_the_limit_of_responses_does_not_hide_the_others(server: ModelServer) -> None:
+    """Brokers return a first batch whole, whatever the limit."""
+    server.do(lambda cluster: cluster.create_topic("t", 5, leaders=[1] * 5))
+    for partition in range(5):
+        value = b"x" * (200_000 if partition in {1, 4} else 5)
+        server.do(lambda cluster, p=partition, v=value: cluster.append("t", p, [WireRecord(timestamp_ms=1, value=v)]))
+    with Client(bootstrap_servers=server.bootstrap_servers, receive_message_max_bytes=100_000) as client:
+        futures = [client.futures.fetch({("t", partition): 0 for partition in range(first, 5)}, LONG) for first in (0, 2)]
+        for found in (outcome for future in futures for outcome in future.result(LONG).values()):
+            if found.partition.partition in {1, 4}:
+                assert isinstance(found.error, RecordTooLarge)
+                assert "receive_message_max_bytes=100000" in str(found.error)
+            else:
+                assert [record.value for record in found.records] == [b"xxxxx"]

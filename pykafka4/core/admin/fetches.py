@@ -17,6 +17,7 @@ from pykafka4.core.admin.work import AGAIN, Lane, Refusal
 from pykafka4.errors import BrokerError, CorruptRecord, DecodeError, KafkaError, RecordTooLarge
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.frame import FrameTooLarge
 from pykafka4.wire.protocol.messages_fetch import FetchRequest
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk, Record
@@ -122,6 +123,18 @@ class Fetch(OfPartitions):
         offset = self._wanted[tp].offset
         return Undecoded(FetchedPartition(tp, offset, error=CorruptRecord(*tp, offset, reason)))
 
+    def failed(self, keys: Sequence[TopicPartition], reason: KafkaError) -> Mapping[TopicPartition, Undecoded] | None:
+        """A response over the limit has one batch of that size, as less was requested: smaller and smaller requests find it."""
+        cause = reason.__cause__
+        if not isinstance(cause, FrameTooLarge):
+            return None
+        return {tp: self._too_large(tp, f"needs a response of {cause.size:,} bytes") for tp in keys if len(keys) == 1}
+
+    def _too_large(self, tp: TopicPartition, size: str) -> Undecoded:
+        offset, limit = self._wanted[tp].offset, f"receive_message_max_bytes={self._limits.max_response}"
+        error = RecordTooLarge.fetched(*tp, offset, f"the next batch {size}, too many for {limit}; raise that option to read it")
+        return Undecoded(FetchedPartition(tp, offset, error=error))
+
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
         """With the offset, and how to find the offsets that the log has."""
         detail = f"offset {self._wanted[key].offset} is not in the log; list_offsets returns its ends, EARLIEST and LATEST"
@@ -145,9 +158,7 @@ class Fetch(OfPartitions):
         except DecodeError as error:
             return Undecoded(attrs.evolve(fetched, error=CorruptRecord(*tp, wanted.offset, str(error))))
         if chunk.incomplete > self._limits.max_response - FRAME - PER_PARTITION:
-            limit = f"receive_message_max_bytes={self._limits.max_response}"
-            reason = f"the next batch has {chunk.incomplete:,} bytes, too many for {limit}; raise that option to read it"
-            return Undecoded(attrs.evolve(fetched, error=RecordTooLarge.fetched(*tp, wanted.offset, reason)))
+            return self._too_large(tp, f"has {chunk.incomplete:,} bytes")
         if chunk.incomplete:
             if wanted.max_bytes < chunk.incomplete:
                 self._wanted[tp], self._grew = attrs.evolve(wanted, max_bytes=chunk.incomplete), True

@@ -85,6 +85,13 @@ class Question(ABC, Generic[K, V]):
     def read(self, keys: Sequence[K], reply: Reply) -> Mapping[K, V | Refusal]:
         """What the response says of each of `keys`; a key that it does not contain is asked for again."""
 
+    def failed(self, keys: Sequence[K], reason: KafkaError) -> Mapping[K, V] | None:
+        """Outcomes of keys whose request is in vain for `reason`, however often; smaller requests follow for the other keys.
+
+        None: the request may be repeated.
+        """
+        return None
+
     def repeated(self, found: V | Refusal) -> V | Refusal:
         """What `found` means for a key about which a request was sent before whose response was lost."""
         return found
@@ -316,6 +323,9 @@ class Work(Generic[K, V]):
         keys = [key for key in keys if key in self._entries]
         self._changed.update(dict.fromkeys(keys))
         if isinstance(outcome, Failed):
+            if keys and (settled := self._question.failed(keys, outcome.reason)) is not None:
+                self._divide(now, keys, settled)
+                return
             for key in keys:
                 if outcome.written is Written.NO:
                     self._entries[key].is_sent = False
@@ -339,6 +349,14 @@ class Work(Generic[K, V]):
                 self._entries[key].due = now
             else:
                 self._retry(now, key, KafkaError(f"{self._question.what(key)}: missing in the response to {self._question.api}"))
+
+    def _divide(self, now: float, keys: list[K], found: Mapping[K, V]) -> None:
+        self._most = max(1, min(self._most, len(keys) // 2))
+        for key in keys:
+            if key in found:
+                self._settle(key, found[key])
+            else:
+                self._entries[key].due = now
 
     def _take(self, now: float, node: int, key: K, found: V | Refusal) -> None:
         if found is AGAIN:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from enum import Enum
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pykafka4.core import INFINITY, Failed, Outcome, Reply, Request, Transitions
 from pykafka4.core.network.answered import Answered
-from pykafka4.core.network.flight import Flight
+from pykafka4.core.network.flight import Flight, of_others
 from pykafka4.core.network.secret_filter import SecretFilter
 from pykafka4.errors import (
     AuthenticationError,
@@ -311,7 +312,8 @@ class Connection:
         self._authentication = None
         handed_out = [request for request in handed_out if not isinstance(request, HandshakeRequest)]
         outcome = reason if fact is None else fact
-        self.answers += [(request, Failed(outcome, Written.MAYBE)) for request in handed_out]
+        reasons = chain([outcome], repeat(of_others(outcome)))
+        self.answers += [(request, Failed(why, Written.MAYBE)) for request, why in zip(handed_out, reasons)]
         self.answers += [(request, Failed(outcome, Written.NO)) for request in queued]
         self.wake_at = INFINITY
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pykafka4.core import Request
+from pykafka4.errors import ConnectionLost, KafkaError
+from pykafka4.wire.protocol.frame import FrameTooLarge
 
-__all__ = ["Flight"]
+__all__ = ["Flight", "of_others"]
 
 NEARLY_LATE = 0.75  # of its time-out: a broker that waited for its replicas without success took 80 %, as it would for the next requests
 
@@ -27,3 +29,8 @@ class Flight:
     def restart_time(self, now: float) -> None:
         """The broker has responded to an earlier request: only now it processes the next one, however long ago that was written."""
         self.deadline = max(self.deadline, now + self.patience)
+
+
+def of_others(reason: KafkaError) -> KafkaError:
+    """`reason`, for which a connection ended, for all its requests but the first. A response that was too large is that of the first."""
+    return ConnectionLost(str(reason)) if isinstance(reason.__cause__, FrameTooLarge) else reason
