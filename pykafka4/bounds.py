@@ -100,6 +100,8 @@ class Bounds:
 
 def as_selection(topics: object, partitions: object) -> Selection:
     """The topics and partitions of a read: a name or a list of names, and (topic, partition) pairs, or numbers if there is one topic."""
+    if isinstance(topics, Mapping):  # its values would be ignored
+        raise TypeError(f"topics={shown(topics)}: takes names; partitions=[(topic, partition), …] chooses partitions")
     if isinstance(topics, (bytes, TopicPartition)) or not isinstance(topics, (str, Iterable)):
         raise TypeError(f"topics={shown(topics)}: takes the name of a topic, or a list of names")
     names = [check_topic(topics)] if isinstance(topics, str) else [check_topic(topic) for topic in topics]

@@ -120,6 +120,7 @@ def test_selection(topics: Any, partitions: Any, expected: Any) -> None:
         ([], None, ConfigError, "no topics"),
         (b"t", None, TypeError, "name of a topic"),
         (5, None, TypeError, "name of a topic"),
+        ({"t": [0]}, None, TypeError, "partitions=[(topic, partition), …]"),
         (["t", "t"], None, ConfigError, "twice"),
         ("a b", None, ConfigError, "a-z"),
         (["t", "u"], [0], ConfigError, "needs its topic"),

@@ -278,7 +278,8 @@ METHODS: Final = {
 }
 KEYWORDS: Final = _each({  # arguments of methods
     "timeout_ms": "timeout, in seconds",
-    "num_messages max_messages": "max_records",
+    "num_messages max_messages max_rows": "max_records",
+    "max_records": "max_rows",
     "update_offsets": "nothing: commits cover the records that earlier polls have returned",
     "pattern": "topics: a text or an re.Pattern is a pattern",
     "on_assign": "listener, an object with on_partitions_assigned",

@@ -104,6 +104,8 @@ CALLS = {  # calls of other clients' users on `producer`, `consumer`, `record` a
     "consumer.subscribe(['a'], on_assign=print)": r"use listener, an object with on_partitions_assigned",
     "consumer.commit(message=record)": r"use offsets=\{\(record\.topic, record\.partition\): record\.offset \+ 1\}",
     "consumer.commit(asynchronous=True)": r"use commit, which waits, or commit_async",
+    "consumer.poll(max_rows=5)": r"Consumer\.poll\(\) has no argument 'max_rows'; use max_records",
+    "consumer.poll_arrow(max_records=5)": r"Consumer\.poll_arrow\(\) has no argument 'max_records'; use max_rows",
     "consumer.poll(qwertyuiop=5)": r"Consumer\.poll\(\) has no argument 'qwertyuiop'$",
     "consumer.highwater([])": r"Consumer has no 'highwater'; use 'end_offsets'",
     "consumer.get_watermark_offsets([])": r"use 'beginning_offsets and end_offsets'",
