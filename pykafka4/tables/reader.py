@@ -97,12 +97,16 @@ class TableReader:
 
     def check(self) -> None:
         """Raise the error of each access, if there is one."""
+        if (end := self._end()) is not None:
+            raise end.again()
+
+    def _end(self) -> KafkaError | None:
+        """What has ended the table for this process."""
         if self.error is not None:
-            raise self.error.again()
+            return self.error
         if self._session.runtime.loop.forked:
-            raise ForkedClientError("this table was opened in the parent process; open one in this process")
-        if self._stopping:
-            raise ClosedError(f"this table of {self.topic} is closed; open another one")
+            return ForkedClientError("this table was opened in the parent process; open one in this process")
+        return ClosedError(f"this table of {self.topic} is closed; open another one") if self._stopping else None
 
     def lag(self) -> int | None:
         """Offsets between the rows and the ends of the log, as of the last responses; None while one of these is unknown."""
@@ -113,8 +117,9 @@ class TableReader:
 
     def status(self) -> dict[str, Any]:
         """See Table.status."""
-        state = "failed" if self.error is not None else "closed" if self._stopping else "reading"
-        reason = None if self.error is None else str(self.error)
+        end = self._end()
+        state = "reading" if end is None else "closed" if isinstance(end, ClosedError) and end is not self.error else "failed"
+        reason = None if end is None or state == "closed" else str(end)
         own = {"state": state, "reason": reason, "topic": self.topic, "keys": len(self.rows), "bytes": self.size, "lag": self.lag()}
         return {**own, "consumer": self._session.status()}
 

@@ -12,6 +12,7 @@ import pytest
 
 from pykafka4 import (
     BrokerError,
+    Client,
     ClosedError,
     ConfigError,
     DeserializationError,
@@ -23,7 +24,7 @@ from pykafka4 import (
     table,
 )
 from pykafka4.testing import ModelServer
-from tests.net.net_helpers import SECONDS, until
+from tests.net.net_helpers import SECONDS, in_child, until
 
 NAMES: dict[str, Any] = {"key_deserializer": "str", "value_deserializer": "json"}
 
@@ -44,7 +45,7 @@ class Settings:
         self.producer.flush(SECONDS)
 
     def table(self, **options: Any) -> Any:
-        made = table("t", **{**NAMES, **self.where, **options})
+        made = table("t", **{**NAMES, **({} if "client" in options else self.where), **options})
         self.open.append(made)
         return made
 
@@ -264,6 +265,25 @@ def test_after_close_each_access_raises_and_the_thread_has_ended(settings: Setti
     assert made.status()["state"] == "closed"
     assert not [thread for thread in threading.enumerate() if thread.name == "pykafka4-table-t"]
     made.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_has_no_table(settings: Settings) -> None:
+    settings.put(a=1)
+    made = settings.table()
+    for access in (lambda: made["a"], made.refresh, lambda: made.wait_until(len)):
+        assert in_child(lambda access=access: str(access())).startswith("ForkedClientError: this table was opened in the parent process")  # type: ignore[misc]
+    assert in_child(lambda: made.status()["state"]) == "failed"
+    assert in_child(lambda: str(made.close())) == "None"
+    assert made["a"] == 1
+
+
+def test_a_client_that_is_closed_ends_its_tables(settings: Settings) -> None:
+    client = Client(**settings.where)
+    made = settings.table(client=client)
+    client.close(SECONDS)
+    assert isinstance(failure(made), ClosedError)
+    assert (made.status()["state"], "closed" in made.status()["reason"]) == ("failed", True)
 
 
 def test_on_change_may_not_wait_for_its_own_table_and_may_close_it(settings: Settings) -> None:
