@@ -217,7 +217,8 @@ class BoundedRead:
         """Raise `error` with the lost range, or note the range and go on behind it."""
         tp = TopicPartition(error.topic, error.partition)
         first, end, goes_on_at, shown_error = SETTLE.get(type(error), _recreated)(error, self.spans[tp].until)
-        self._lose(tp, first, end, shown_error)
+        if first < end:  # not if the topic of a finished partition was recreated
+            self._lose(tp, first, end, shown_error)
         if goes_on_at < self.spans[tp].until and tp not in self._open:
             self._open.append(tp)
         self.session.read_spans({tp: (goes_on_at, self.spans[tp].until)})

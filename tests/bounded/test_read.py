@@ -234,10 +234,17 @@ def test_records_deleted_during_the_read_are_a_warning_by_choice(server: ModelSe
 
 def test_everything_deleted_during_the_read_ends_it(server: ModelServer, reads: Reads) -> None:
     records = reading_in_small_steps(server, reads, on_lost="warn")
-    delete_before(server, 10)
     fill(server, "t", 0, numbers(10, 12))
+    delete_before(server, 11)
     assert all(record.offset < 10 for record in records)
     assert records.lost[-1].last == 9
+
+
+def test_progress_counts_lost_offsets_as_done(server: ModelServer, reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+    topic(server, 12)
+    delete_before(server, 10)
+    assert offsets(reads(start={0: 2}, until={0: 5}, on_lost="warn", progress=True)) == []
+    assert "t: 100 %, 0 records" in capsys.readouterr().err
 
 
 def truncate(server: ModelServer, offset: int) -> None:
@@ -274,6 +281,26 @@ def test_recreated_topic(server: ModelServer, reads: Reads) -> None:
     server.do(again)
     with pytest.raises(InvalidOffset):
         offsets(records)
+
+
+def test_a_topic_that_is_recreated_when_its_records_were_returned_loses_none(server: ModelServer, reads: Reads) -> None:
+    topic(server, 3)
+    server.create_topic("u", 1)
+    for first in range(0, 10, 2):
+        fill(server, "u", 0, numbers(first, first + 2))
+    records = reads(["t", "u"], metadata_max_age_ms=100, max_partition_fetch_bytes=1, prefetch_bytes=1, max_poll_records=1)
+    begun = list[Any]()
+    while sum(record.topic == "t" for record in begun) < 3:
+        begun.append(next(records))
+
+    def again(cluster: Any) -> None:
+        cluster.orphan("u", 0, 0.5)  # meanwhile the metadata show the new topic
+        cluster.recreate_topic("t")
+
+    server.do(again)
+    rest = list(records)
+    assert [record.offset for record in [*begun, *rest] if record.topic == "u"] == list(range(10))
+    assert all(record.topic == "u" for record in rest)
 
 
 # ---- the iterator
