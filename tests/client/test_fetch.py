@@ -111,6 +111,13 @@ def test_a_fetch_waits_for_records_only_if_it_may(server: ModelServer, client: C
     assert [record.value for record in waiting.result(10)[T0].records] == [b"new"]
 
 
+def test_a_fetch_may_wait_for_longer_than_request_timeout_ms(server: ModelServer) -> None:
+    topic(server, 1)
+    with Client(bootstrap_servers=server.bootstrap_servers, request_timeout_ms=100) as client:
+        found = client.fetch({T0: 1}, 5, max_wait_ms=300)[T0]
+    assert (found.records, found.error) == ((), None)
+
+
 def test_each_partition_that_is_late_has_a_time_out(server: ModelServer, client: Client) -> None:
     topic(server, 1, 1)
     client.fetch({T0: 0, T1: 0})

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import CancelledError, wait
+from typing import Any
 
 import pytest
 
 from pykafka4 import ANY, LATEST, Client, ClosedError, ConfigError, KafkaError, OffsetAndMetadata
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.messages import MetadataRequest
 from pykafka4.testing import ModelServer
+from pykafka4.wire.protocol.messages_group import OffsetCommitResponse
 from tests.client.lowlevel import T0
 from tests.consumer.consuming import LONG, topic
+from tests.net.net_helpers import until
 
 
 def test_every_call_has_a_future(server: ModelServer, client: Client) -> None:
@@ -61,6 +65,24 @@ def test_a_cancelled_call_ends(server: ModelServer, client: Client) -> None:
     with pytest.raises(CancelledError):
         future.result(LONG)
     assert len(client.fetch({T0: 0})[T0].records) == 1
+
+
+def test_a_cancelled_call_is_not_tried_again(server: ModelServer, client: Client) -> None:
+    topic(server, 1)
+    kind, seen = OffsetCommitResponse.Topic, list[int]()
+
+    def loading(call: Any) -> OffsetCommitResponse:
+        seen.append(1)
+        row = kind.Partition(partition_index=0, error_code=BY_NAME["COORDINATOR_LOAD_IN_PROGRESS"].code)
+        return OffsetCommitResponse(topics=[kind(name="t", partitions=[row])])
+
+    server.do(lambda cluster: cluster.control("OffsetCommit", loading))
+    future = client.futures.commit_offsets("g", {T0: 1})
+    until(lambda: seen)
+    assert future.cancel()
+    server.fail("ListOffsets", "NOT_LEADER_OR_FOLLOWER", topic="t", partition=0, times=3)
+    assert client.list_offsets({T0: LATEST})[T0].offset == 1, "after three back-offs"
+    assert client.committed_offsets("g") == {}
 
 
 def test_futures_fail_when_the_client_is_closed(server: ModelServer) -> None:

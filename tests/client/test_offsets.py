@@ -22,7 +22,9 @@ from pykafka4 import (
     Producer,
     UnsupportedVersion,
 )
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.testing import ModelServer
+from pykafka4.wire.protocol.messages_group import OffsetFetchResponse
 from tests.admin.administering import joined
 from tests.client.lowlevel import T0, T1, T2, code_of
 from tests.consumer.consuming import Maker, topic
@@ -126,6 +128,23 @@ def test_offsets_of_a_group_without_members(server: ModelServer, client: Client)
 
 
 @pytest.mark.model(release="2.8")
+def test_committed_offsets_do_not_wait_for_an_open_transaction(server: ModelServer, client: Client) -> None:
+    kind = OffsetFetchResponse.Topic
+
+    def unstable(call: Any) -> OffsetFetchResponse | None:
+        if not call.message.require_stable:
+            return None
+        error = BY_NAME["UNSTABLE_OFFSET_COMMIT"].code
+        row = kind.Partition(partition_index=0, committed_offset=-1, metadata="", error_code=error)
+        return OffsetFetchResponse(topics=[kind(name="t", partitions=[row])])
+
+    topic(server, 3)
+    client.commit_offsets("g", {T0: 1})
+    server.do(lambda cluster: cluster.control("OffsetFetch", unstable, keep=True))
+    for partitions in (None, [T0]):
+        assert client.committed_offsets("g", partitions, 5)[T0].committed == OffsetAndMetadata(1)
+
+
 def test_committed_offsets_of_partitions_with_an_old_coordinator(server: ModelServer, client: Client) -> None:
     topic(server, 3, 3)
     client.commit_offsets("g", {T0: 1})

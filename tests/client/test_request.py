@@ -27,6 +27,7 @@ from pykafka4.messages import (
     DeleteRecordsRequest,
     DescribeClusterRequest,
     DescribeGroupsRequest,
+    FetchRequest,
     ListOffsetsRequest,
     MetadataRequest,
     OffsetCommitRequest,
@@ -128,6 +129,17 @@ def test_a_reader_is_repeated_after_a_lost_connection_and_a_change_is_not(server
     assert "it may have been carried out" in caught.value.__notes__[0]
     assert server.committed("g") == {T0: 2}
     server.assert_all_met()
+
+
+def test_a_fetch_of_a_session_is_not_repeated(server: ModelServer, client: Client) -> None:
+    """It moves the session on: a broker refuses the same epoch the second time."""
+    topic(server, 1)
+    kind = FetchRequest.Topic
+    rows = [kind.Partition(partition=0, fetch_offset=0, partition_max_bytes=1_000)]
+    message = FetchRequest(session_id=0, session_epoch=0, topics=[kind(topic="t", partitions=rows)])
+    server.disconnect("Fetch")
+    with pytest.raises(ConnectionLost):
+        client.request(leader(T0), message, max_version=12)
 
 
 def test_a_change_that_is_late_says_that_it_was_sent(server: ModelServer, client: Client) -> None:

@@ -32,6 +32,22 @@ def test_a_topic_is_divided_by_size(server: ModelServer, client: Client) -> None
     assert ranges(splits)[T1][-1][1] == 10
 
 
+def test_the_size_of_a_split_is_its_part_of_the_log(server: ModelServer, client: Client) -> None:
+    topic(server, 100)
+    (whole,), (part,) = client.splits("t", 1), client.splits("t", 1, start={0: 90})
+    assert part.bytes == pytest.approx(whole.bytes / 10, abs=1)
+
+
+def test_sizes_are_those_of_all_topics_also_of_one_that_is_counted_late(server: ModelServer, client: Client) -> None:
+    topic(server, 10)
+    server.create_topic("u", 1)
+    fill(server, "u", 0, [b"x" * 1_000] * 10)
+    client.splits("t", 1)
+    server.fail("Metadata", "LEADER_NOT_AVAILABLE", topic="u")
+    (split,) = client.splits(["t", "u"], 1)
+    assert split.bytes > 10_000
+
+
 def test_offsets_are_divided_if_sizes_are_denied(server: ModelServer, client: Client) -> None:
     topic(server, 30, 30)
     server.fail("DescribeLogDirs", "CLUSTER_AUTHORIZATION_FAILED", times=3)

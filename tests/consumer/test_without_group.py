@@ -9,6 +9,7 @@ from pykafka4.errors import ConfigError, NoOffsetForPartition
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
+from tests.net.net_helpers import until
 
 SOON = {"metadata_max_age_ms": 200}
 
@@ -111,6 +112,20 @@ def test_a_later_subscription_keeps_the_positions_of_its_topics(server: ModelSer
     assert consumer.assignment() == set()
     consumer.subscribe(["t"], told)
     assert len(read(consumer, 4)) == 4
+
+
+def test_a_topic_that_is_subscribed_again_before_its_partitions_are_released_is_read(server: ModelServer, make: Maker) -> None:
+    topic(server, 4)
+    server.create_topic("u", 1)
+    consumer = make()
+    consumer.subscribe(["t"])
+    read(consumer, 4)
+    consumer.subscribe(["u"])
+    until(lambda: consumer.status()["consumer"]["state"] == "revoking")
+    consumer.subscribe(["t"])
+    consumer.end_offsets(tps(0))  # the loop goes on meanwhile
+    fill(server, "t", 0, [b"new"])
+    until(lambda: b"new" in [record.value for record in consumer.poll(0.05)])
 
 
 def test_seek_pause_and_assign_work_beside_a_subscription(server: ModelServer, make: Maker) -> None:

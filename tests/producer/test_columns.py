@@ -316,6 +316,19 @@ def test_failed_rows_have_their_numbers(server: ModelServer, make: Maker) -> Non
     assert caught.value.__notes__ == ["pykafka4: send_arrow: row 1, counted from 0, is the first of 3 failed rows of 9; see failures()"]
 
 
+def test_the_first_failed_row_is_raised_whichever_fails_first(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make(delivery_timeout_ms=20_000))
+    server.do(lambda cluster: cluster.orphan("t", 0, 1_000.0))
+    server.fail("Produce", "INVALID_RECORD", topic="t", partition=1)
+    rows = producer.send_arrow("t", table("a", "b", partition=[0, 1]))
+    until(lambda: producer.stats().lost == 1)
+    assert not rows.done()
+    producer.purge(in_flight=True)
+    assert isinstance(error := rows.exception(SECONDS), DeliveryFailed)
+    assert error.partition == 0
+    assert "row 0, counted from 0, is the first of 2 failed rows of 2" in error.__notes__[0]
+
+
 def test_a_with_block_raises_failures_that_nobody_has_seen(server: ModelServer, make: Maker) -> None:
     def fail(look: bool) -> None:
         with make(close_timeout_ms=100) as producer:

@@ -18,6 +18,7 @@ from pykafka4 import (
     RawBatch,
     RawMetadata,
     RecordTooLarge,
+    TransactionAborted,
     TransactionError,
     Written,
 )
@@ -132,6 +133,18 @@ def test_transactions_hold_for_raw_batches(server: ModelServer, make: Maker) -> 
         producer.flush()
         raise RuntimeError("stop")
     assert committed(server) == [b"kept"]
+
+
+def test_a_raw_batch_that_was_dropped_prevents_the_commit(server: ModelServer, make: Maker) -> None:
+    producer = make(transactional_id="x", on_full="drop", buffer_memory=65_536, max_partition_bytes=65_536)
+    producer.init_transactions(SECONDS)
+    with producer.transaction():
+        producer.send_raw("t", raw(b"known"))
+    server.delay("Produce", 0.3)
+    with pytest.raises(TransactionAborted, match="2 of its records were dropped"), producer.transaction():
+        for _ in range(2):
+            producer.send_raw("t", raw(b"x" * 40_000, b"y"))
+    assert committed(server) == [b"known"]
 
 
 @pytest.mark.parametrize("codec", [0, 4])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -183,6 +184,13 @@ def test_a_topic_over_a_bound_ends_the_table(settings: Settings, bound: dict[str
     assert made.status()["state"] == "failed"
 
 
+def test_deleted_and_replaced_values_do_not_count(settings: Settings) -> None:
+    settings.put(a=1, b=10)
+    settings.put(a=None, b=2)
+    made = settings.table(max_keys=2, max_bytes=5)
+    assert (dict(made), made.status()["bytes"]) == ({"b": 2}, 2)
+
+
 @pytest.mark.parametrize("bound", [{"max_keys": 0}, {"max_bytes": "8"}, {"max_keys": True}])
 def test_a_wrong_bound_is_refused(settings: Settings, bound: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"{next(iter(bound))}=.*must be a whole number, at least 1"):
@@ -198,6 +206,19 @@ def test_a_record_that_cannot_be_deserialized_ends_the_table(settings: Settings)
     with pytest.raises(DeserializationError):
         settings.table()
     assert settings.table(on_poison="skip")["a"] == 1
+
+
+def test_a_table_that_ends_wakes_those_who_wait(settings: Settings) -> None:
+    made, sent, began = settings.table(), list[Any](), time.monotonic()
+
+    def end(rows: Any) -> bool:
+        if not sent:
+            sent.append(settings.producer.send("t", 1, partition=0))
+        return False
+
+    with pytest.raises(KafkaError, match="has no key"):
+        made.wait_until(end, 2 * SECONDS)
+    assert time.monotonic() - began < SECONDS
 
 
 def test_a_record_without_a_key_ends_the_table(settings: Settings) -> None:

@@ -47,10 +47,14 @@ def test_all_batches_come_in_order_and_move_the_position(core: ModuleType) -> No
 def test_a_batch_that_decode_has_begun_comes_whole(core: ModuleType) -> None:
     for codec in (0, 4):
         parts = [batch(0, codec=codec), batch(3, codec=codec)]
-        chunk = made(core, b"".join(parts))
+        data = b"".join(parts)
+        response = bytearray(data + bytes(10 * len(data)))
+        chunk = made(core, memoryview(response)[: len(data)])
         out: list[Any] = []
         chunk.decode(out, 2)
-        chunk.own()
+        chunk.own()  # as `pause` does
+        if not core.__name__.endswith("reference"):  # the plain core reads a batch that it has entered from where it lies
+            response[:] = bytes(len(response))
         assert chunk.whole_batch() == parts[0]
         assert chunk.position == 2
         chunk.skip()
