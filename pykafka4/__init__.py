@@ -45,8 +45,11 @@ if TYPE_CHECKING:
     from pykafka4.admin.values import OffsetPlan as OffsetPlan
     from pykafka4.admin.values import PartitionLag as PartitionLag
     from pykafka4.admin.values import PlannedOffset as PlannedOffset
+    from pykafka4.bounded.read import Read as Read
     from pykafka4.bounded.read import read as read
+    from pykafka4.bounded.read_arrow import ReadArrow as ReadArrow
     from pykafka4.bounded.read_arrow import read_arrow as read_arrow
+    from pykafka4.bounded.reading import LostRange as LostRange
     from pykafka4.bounds import Span as Span
     from pykafka4.client.client import Client as Client
     from pykafka4.client.targets import ANY as ANY
@@ -146,8 +149,9 @@ __version__ = "0.1.0"
 _HOMES = {  # the public names by module
     "pykafka4.admin": "AdminClient",
     "pykafka4.admin.values": "GroupLag GroupList OffsetPlan PartitionLag PlannedOffset",
-    "pykafka4.bounded.read": "read",
-    "pykafka4.bounded.read_arrow": "read_arrow",
+    "pykafka4.bounded.read": "Read read",
+    "pykafka4.bounded.read_arrow": "ReadArrow read_arrow",
+    "pykafka4.bounded.reading": "LostRange",
     "pykafka4.client.client": "Client",
     "pykafka4.consumer": "Consumer",
     "pykafka4.consumer.processing.streams": "Stream Streams",

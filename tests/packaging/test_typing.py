@@ -81,6 +81,10 @@ class Order:
         self.total = len(data)
 def number(topic: str, data: bytes) -> float:
     return float(data)
+def losses(records: pykafka4.Read) -> list[pykafka4.LostRange]:
+    return records.lost
+losses(pykafka4.read("t", on_lost="warn", **KAFKA))
+in_columns: pykafka4.ReadArrow = pykafka4.read_arrow("t", **KAFKA)
 for order in Consumer(**KAFKA, value_deserializer=Order):
     bytes_as_ever: bytes | None = order.key
     total: int = order.value.total if order.value else 0
