@@ -104,13 +104,19 @@ class Read:
 
     def _lists(self, iteration: Iteration) -> Iterator[Iterator[Record[Any, Any]]]:
         reading = self._reading  # the generator refers to the handle: a loop may have the only reference to it
-        while not reading.done:
+        records: Iterator[Record[Any, Any]] = iter(())
+        while True:
             try:
-                records = reading.poll(reading.session.one_by_one, None, iteration)
-            except BaseException as error:
+                while True:  # inside of the block: Ctrl-C can come at the jump back
+                    yield records
+                    if reading.done:
+                        self.close()
+                        return
+                    records = reading.poll(reading.session.one_by_one, None, iteration)
+            except GeneratorExit:
+                raise
+            except BaseException as error:  # a generator that raises has ended, which would look like the end of the read
                 records = Failed(error)
-            yield records
-        self.close()
 
     @property
     def spans(self) -> dict[TopicPartition, Span]:

@@ -176,15 +176,21 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
 
     def lists_until_end(self, ends: UntilEnd) -> Iterator[Iterator[Record[Any, Any]]]:
         """The same up to the ends of the logs. The poll after the last list makes its records finished."""
+        records: Iterator[Record[Any, Any]] = iter(())
         while True:
-            if self._until_end is not ends or ends.lacks_some():  # before a poll: records of a busy partition might never run out
-                yield self._ends_found(ends)
-                continue
-            records = self._next_list(ends.iteration)
-            if isinstance(records, Failed) or length_hint(records):
-                yield records
-            elif ends.is_over():
-                return
+            try:
+                while True:  # inside of the block: Ctrl-C can come at the jump back
+                    yield records
+                    if self._until_end is not ends or ends.lacks_some():  # before a poll: a busy partition might never run out of records
+                        records = self._ends_found(ends)
+                        continue
+                    records = self._next_list(ends.iteration)
+                    if not isinstance(records, Failed) and not length_hint(records) and ends.is_over():
+                        return
+            except GeneratorExit:
+                raise
+            except BaseException as error:  # a generator that raises has ended, which would look like the end of the logs
+                records = Failed(error)
 
     def _ends_found(self, ends: UntilEnd) -> Iterator[Record[Any, Any]]:
         try:
