@@ -30,6 +30,7 @@ GUARDED: dict[str, tuple[Any, ...]] = {  # arguments of each
     "assign": ([T0],),
     "poll": (0,),
     "poll_arrow": (0,),
+    "poll_raw": (0,),
     "until_end": (),
     "seek": (T0, 0),
     "seek_to_beginning": ([T0],),
@@ -91,7 +92,8 @@ def test_calls_are_recognized_on_a_stack(name: str) -> None:
     source = getsource(getattr(Consumer, name))
     found = re.findall(r"self\.(?:_session|_visit\(\))\.(assignment\.|commits\.|)(\w+)\(", source)
     assert found
-    assert all(getattr(OWNERS[owner], method).__code__ in CALLS for owner, method in found)
+    calls = [(owner, method) for owner, method in found if method != "raw_form"]  # which only makes a value
+    assert all(getattr(OWNERS[owner], method).__code__ in CALLS for owner, method in calls)
 
 
 def test_a_call_that_begins_while_another_thread_closes_is_told_that_the_consumer_is_closed(
