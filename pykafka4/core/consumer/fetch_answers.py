@@ -86,6 +86,7 @@ class FetchAnswers:
             if self._awaits(position, offset):
                 self._answered(now, fetch, position, answer, endpoints)
         if source.bounded:
+            self._confirm(fetch)
             self._tails.answered(fetch, response)
 
     def _note_end(self, position: Position, answer: Answer) -> None:
@@ -98,6 +99,14 @@ class FetchAnswers:
         else:
             position.claim.end = stable
             position.behind_open = max(0, answer.high_watermark - stable)
+
+    def _confirm(self, fetch: InFlightFetch) -> None:
+        """Within a session, a response names neither partitions that are as before, nor offsets that the log has: only errors."""
+        for asked in fetch.asked.values():
+            position = asked.position
+            if position.is_unconfirmed and not position.reported and self._awaits(position, asked.offset):
+                position.claim.end = max(0, position.end_before)
+                self._positions.touch(position.tp)
 
     def _awaits(self, position: Position, offset: int) -> bool:
         """Whether a response for `offset` still counts."""

@@ -298,7 +298,8 @@ class Source:
         for tp, position in positions.items():
             now = None if position is None else self._wish(position)
             before = session.note(tp, now)
-            if before is not None and now is not None and now.position.claim.end < 0:  # after a seek: the broker returns only what changed
+            known = now is None or now.position.is_unconfirmed or now.position.claim.end >= 0
+            if before is not None and now is not None and not known:  # after a seek: the broker returns only what changed
                 now.position.claim.end = before.position.claim.end
             if before is not None and (now is None or (session.by_id and now.topic_id != before.topic_id)):
                 forgotten.append(before)
