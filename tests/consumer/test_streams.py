@@ -482,8 +482,6 @@ def test_what_the_consumer_must_be_like_is_said(server: ModelServer, make: Maker
     topic(server, 1, 1)
     with pytest.raises(ConfigError, match="enable_auto_commit=False"):
         make(group_id="g").streams({"t": 1})
-    with pytest.raises(ConfigError, match="group_id"):
-        make(enable_auto_commit=False).streams({"t": 1})
     by_hand = member(make)
     by_hand.assign([("t", 0)])
     with pytest.raises(ConfigError, match="t-0, which is for no stream"):
