@@ -106,6 +106,11 @@ class Batch(bytearray):
         return self._raw
 
     @property
+    def wanted_codec(self) -> int:
+        """The codec that its bytes have, or will have if that makes them smaller."""
+        return self._home.policy.codec if self._own_codec < 0 else self._own_codec
+
+    @property
     def times(self) -> tuple[int, int]:
         """The lowest and the highest timestamp of its records, in milliseconds."""
         return self._min_timestamp, self._max_timestamp
@@ -196,7 +201,7 @@ class Batch(bytearray):
     def _squeeze(self) -> None:
         acc, policy, before = self._acc, self._home.policy, self._raw - HEADER_SIZE
         assert acc._compress is not None
-        codec = policy.codec if self._own_codec < 0 else self._own_codec
+        codec = self.wanted_codec
         level = () if policy.level is None or codec != policy.codec else (policy.level,)
         data = acc._compress(codec, bytes(self[HEADER_SIZE:]), *level)
         with acc._lock():

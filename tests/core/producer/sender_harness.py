@@ -19,6 +19,8 @@ from pykafka4.errors import ConnectionLost, KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME, ErrorCode
 from pykafka4.options.config import ProducerConfig
 from pykafka4.partitioners import partitioner
+from pykafka4.producer.rates import RateLimits
+from pykafka4.producer.topics import TopicPolicies
 from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.protocol.messages_configs import DescribeConfigsRequest
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
@@ -174,7 +176,9 @@ class SenderHarness:
         self.now = 1000.0
         self.config = ProducerConfig.parse({"bootstrap_servers": "b", "linger_ms": 0, "retry_backoff_ms": 100, **options})
         self.network, self.cluster, self.recovery = FakeNetwork(), FakeCluster(), FakeRecovery()
+        limits = RateLimits((), lambda: 0.0, lambda: self.now, contextlib.nullcontext(), lambda seconds: None)
         self.acc = Accumulator(
+            policy=TopicPolicies(self.config, limits) if self.config.topic_policies else None,
             batch_size=self.config.batch_size,
             linger=self.config.linger_ms / 1000,
             buffer_memory=self.config.buffer_memory,

@@ -33,8 +33,11 @@ class Obstacles:
         return trouble or self._late(queue, batch)
 
     def unreadable(self, node: int, batch: Batch) -> KafkaError | None:
-        """Why `node` cannot decompress `batch`. (It would respond with UNKNOWN_SERVER_ERROR, which does not show the reason.)"""
-        if batch.codec != ZSTD:
+        """Why `node` cannot decompress `batch`. (It would respond with UNKNOWN_SERVER_ERROR, which does not show the reason.)
+
+        Also of a batch that was too small to be compressed: otherwise some records of a topic would be sent, and some not.
+        """
+        if batch.wanted_codec != ZSTD:
             return None
         version = self._network.version(node, ProduceRequest.api_key)
         if version is None or version >= ZSTD_FROM:

@@ -97,6 +97,11 @@ cdef class Batch:
         return self.raw
 
     @property
+    def wanted_codec(self) -> int:
+        """The codec that its bytes have, or will have if that makes them smaller."""
+        return self.home.codec if self.own_codec < 0 else self.own_codec
+
+    @property
     def times(self) -> tuple:
         """The lowest and the highest timestamp of its records, in milliseconds."""
         return self.min_timestamp, self.max_timestamp
@@ -281,7 +286,7 @@ cdef class Batch:
 
     cdef int squeeze(self, Accumulator acc) except -1:
         cdef Block* fresh_block
-        cdef int codec = self.home.codec if self.own_codec < 0 else self.own_codec
+        cdef int codec = self.wanted_codec
         cdef double most = self.home.compression_ratio * (self.raw - HEADER)
         cdef object level = self.home.level if codec == self.home.codec else None
         cdef Lease lease = Lease.__new__(Lease)
