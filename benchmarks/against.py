@@ -111,10 +111,16 @@ def one_round(result: Comparison, case: Case, runner: Runner, records: int, old:
         result.peer.append(min(runner(peer, records, None)["cpu"] for peer in case.peers))
 
 
+def is_known(old: Path, case: Case) -> bool:
+    """Whether the other commit can run `case`: a case may be newer."""
+    return f'"{case.ours[0].case}":' in (old / "benchmarks" / "clients" / "ours.py").read_text()
+
+
 def compare(old: Path, rounds: int, records: int, chosen: str, limit: float = LIMIT, *, peers: bool = False) -> list[Comparison]:
-    """Every case whose title has `chosen` in it, for so many rounds; prints each row when it is complete."""
+    """Every case whose title has `chosen` in it and that both commits have, for so many rounds; prints each row when it is complete."""
     groups: tuple[tuple[tuple[Case, ...], Runner], ...] = ((PRODUCE, produce), (CONSUME, consume))
-    results = [(Comparison(case.title, limit), case, runner) for cases, runner in groups for case in cases if chosen in case.title]
+    both = [(case, runner) for cases, runner in groups for case in cases if chosen in case.title and is_known(old, case)]
+    results = [(Comparison(case.title, limit), case, runner) for case, runner in both]
     for result, case, runner in results:
         for _ in range(rounds):
             one_round(result, case, runner, records, old, peers=peers)

@@ -27,7 +27,22 @@ def test_a_row_with_a_peer_shows_both_ratios_to_it() -> None:
     assert str(row).split() == ["x", "1.000", "1.200", "4.000", "0.250", "0.300", "1.200", "more", "than", "1.05"]
 
 
-def test_all_three_have_their_turn_in_every_round_and_the_better_peer_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def commit_with(root: Path, *cases: str) -> Path:
+    clients = root / "benchmarks" / "clients"
+    clients.mkdir(parents=True)
+    (clients / "ours.py").write_text("".join(f'"{case}": {case},\n' for case in cases))
+    return root
+
+
+def test_a_case_that_the_other_commit_lacks_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(against, "produce", lambda entry, records, place: {"cpu": 1.0})
+    monkeypatch.setattr(against, "consume", lambda entry, records, place: {"cpu": 1.0})
+    rows = against.compare(commit_with(tmp_path, "produce", "consume"), 1, 1_000, "", 1.05)
+    assert "produce, send and forget" in {row.title for row in rows}
+    assert "produce, columns" not in {row.title for row in rows}
+
+
+def test_all_three_have_their_turn_in_every_round_and_the_better_peer_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     turns: list[str] = []
 
     def run(entry: Entry, records: int, place: Path | None) -> dict[str, Any]:
@@ -36,7 +51,7 @@ def test_all_three_have_their_turn_in_every_round_and_the_better_peer_counts(mon
 
     monkeypatch.setattr(against, "produce", run)
     monkeypatch.setattr(against, "consume", run)
-    (row,) = against.compare(Path("old"), 2, 1_000, "send and forget", 1.05, peers=True)
+    (row,) = against.compare(commit_with(tmp_path, "produce"), 2, 1_000, "send and forget", 1.05, peers=True)
     assert turns == ["after", "before", "peer", "peer", "before", "after", "peer", "peer"]
     assert (row.before, row.after, row.peer) == ([1.0, 1.0], [2.0, 2.0], [4.0, 4.0])
 
