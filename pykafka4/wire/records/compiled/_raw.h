@@ -2,14 +2,6 @@
 #pragma once
 #include "_plat.h"
 
-#ifdef __GNUC__
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-#define PREFETCH(p) __builtin_prefetch(p)
-#else
-#define ALWAYS_INLINE static inline
-#define PREFETCH(p) ((void)(p))
-#endif
-
 typedef struct {
     int64_t timestamp, offset; /* deltas */
     int64_t key_size, value_size, headers;
