@@ -19,7 +19,7 @@ from integration.admin import Admin, Partition
 from integration.judge import reader
 from integration.judge.reader import Committed, LogRecord
 from integration.seam import READY, Brokers, PortTaken, State, Unsupported, died
-from integration.security.options import for_java
+from integration.security.options import for_java, for_librdkafka
 from integration.security.settings import Mechanism
 from integration.waiting import Deadline, until
 from pykafka4.errors import KafkaError
@@ -64,6 +64,11 @@ class Cluster(Brokers):
     def client(self) -> dict[str, Any]:
         """The options of a pykafka4 client: `Producer(**cluster.client)`."""
         return {"bootstrap_servers": self.bootstrap, **self.client_security()}
+
+    @property
+    def librdkafka(self) -> dict[str, Any]:
+        """The options of a confluent-kafka client: `confluent_kafka.Producer(cluster.librdkafka)`."""
+        return for_librdkafka(self.client)
 
     @property
     def java(self) -> dict[str, str]:

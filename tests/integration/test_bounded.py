@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as ForeignPartition
 
 from integration.cluster import Cluster
 from integration.waiting import until
-from pykafka4 import OffsetOutOfRange, Producer, read
+from pykafka4 import Consumer, OffsetOutOfRange, Producer, read
 from pykafka4.wire.protocol.messages_admin import DeleteRecordsRequest
 from tests.conformance.worlds import RealPlace, World
 from tests.integration.reading import LONG, SECONDS, produce
@@ -41,7 +41,7 @@ def places(records: Any) -> list[tuple[int, int, bytes]]:
 
 def foreign_places(cluster: Cluster, topic: str, ends: dict[int, int], **options: Any) -> list[tuple[int, int, bytes]]:
     """What confluent-kafka reads of the same ranges, from the beginning."""
-    config = {"bootstrap.servers": cluster.bootstrap, "group.id": topic, "auto.offset.reset": "earliest", "enable.partition.eof": True}
+    config = {**cluster.librdkafka, "group.id": topic, "auto.offset.reset": "earliest", "enable.partition.eof": True}
     consumer = Foreign({**config, "enable.auto.commit": False, **options})
     consumer.assign([ForeignPartition(topic, partition, 0) for partition in ends])
     found, open_ends, deadline = [], set(ends), time.monotonic() + LONG
@@ -128,6 +128,20 @@ def test_records_deleted_while_they_are_read_are_named(cluster: Cluster, topic: 
     delete_records(cluster, topic, 0, 1_950)
     with pytest.raises(OffsetOutOfRange, match="offsets 1900 to 1949 were deleted before they were read"):
         read(topic, start={0: 1_900}, **cluster.client)
+
+
+@pytest.mark.main_job
+def test_a_group_reads_up_to_the_present_ends_and_its_next_run_goes_on_there(cluster: Cluster, topic: str) -> None:
+    cluster.create_topic(topic, 3)
+    produce(cluster, topic, 0, 300)
+    for first, last in ((0, 300), (300, 350)):
+        with Consumer(**cluster.client, group_id=topic, auto_offset_reset="earliest") as consumer:
+            consumer.subscribe([topic])
+            loop = consumer.until_end()
+            found = [next(loop)]
+            produce(cluster, topic, last, last + 50)  # not in this loop, but in the next
+            found += loop
+        assert sorted(int(record.value or b"") for record in found) == list(range(first, last))
 
 
 def read_while_leaders_are_killed(cluster: Cluster, topic: str) -> None:

@@ -74,7 +74,7 @@ def delete_before(cluster: Cluster, topic: str, offset: int) -> None:
 
 def read_by_confluent(cluster: Cluster, topic: str, first: int, count: int) -> list[int]:
     """The offsets that confluent-kafka returns from `first` on."""
-    consumer = foreign.Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": f"{topic}-f", "auto.offset.reset": "earliest"})
+    consumer = foreign.Consumer({**cluster.librdkafka, "group.id": f"{topic}-f", "auto.offset.reset": "earliest"})
     consumer.assign([foreign.TopicPartition(topic, 0, first)])
     found, deadline = list[int](), Deadline(LONG)
     while len(found) < count and not deadline.passed():

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 
 from integration.cluster import Cluster
-from integration.security.options import for_librdkafka
 from integration.waiting import Deadline, until
 from pykafka4 import Producer, SentRows, TransactionError
 from pykafka4.wire.records.compression import CODECS
@@ -37,7 +36,7 @@ ROWS: list[Row] = [
 def foreign(cluster: Cluster, topic: str, count: int) -> list[Row]:
     """What confluent-kafka reads: `count` committed records, partition by partition."""
     options = {
-        **for_librdkafka(cluster.client),
+        **cluster.librdkafka,
         "group.id": topic,
         "auto.offset.reset": "earliest",
         "topic.metadata.refresh.interval.ms": 1_000,  # it may have asked a broker that did not know all leaders yet

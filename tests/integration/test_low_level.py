@@ -123,7 +123,7 @@ def test_a_group_without_members_beside_other_clients(cluster: Cluster, client: 
     first, second = filled[:2]
     stored = client.commit_offsets(topic, {first: 7, second: OffsetAndMetadata(8, 0, "why")})
     assert [one.error for one in stored.values()] == [None, None]
-    other = Foreign({"bootstrap.servers": cluster.bootstrap, "group.id": topic})
+    other = Foreign({**cluster.librdkafka, "group.id": topic})
     try:
         theirs = other.committed([ForeignPartition(*first), ForeignPartition(*second)], timeout=LONG)
         assert [one.offset for one in theirs] == [7, 8]

@@ -18,6 +18,7 @@ from confluent_kafka import TopicPartition as ForeignPartition
 
 from integration.cluster import Cluster
 from integration.local.cluster import LocalCluster
+from integration.security.options import for_librdkafka
 from integration.waiting import Deadline, until
 from pykafka4 import Consumer, Producer, RawBatch, RawDelivery
 from tests.integration.reading import LONG
@@ -31,7 +32,7 @@ ODD = [("h", b"1"), ("h", b"2"), ("null", None), ("empty", b""), ("größe", "gr
 
 def write(cluster: Cluster, topic: str, rows: list[dict[str, Any]], *ends: str, **settings: Any) -> None:
     """Have confluent-kafka write the rows, once for each of `ends`, each in a transaction that ends like that; without ends just once."""
-    producer = ForeignProducer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 50, **settings})
+    producer = ForeignProducer({**cluster.librdkafka, "linger.ms": 50, **settings})
     if ends:
         producer.init_transactions(LONG)
     for end in ends or ("",):
@@ -56,7 +57,7 @@ def rows(codec: str, partition: int) -> list[dict[str, Any]]:
 
 def foreign_read(cluster: Cluster, topic: str, partitions: int) -> dict[int, list[Any]]:
     """Everything but the offsets of all committed records, as confluent-kafka reads it."""
-    reader = ForeignConsumer({"bootstrap.servers": cluster.bootstrap, "group.id": "judge", "enable.partition.eof": True})
+    reader = ForeignConsumer({**cluster.librdkafka, "group.id": "judge", "enable.partition.eof": True})
     reader.assign([ForeignPartition(topic, p, 0) for p in range(partitions)])
     found: dict[int, list[Any]] = {p: [] for p in range(partitions)}
     ended, deadline = set[int](), Deadline(LONG)
@@ -169,25 +170,17 @@ def test_nothing_is_written_twice_when_the_leader_of_the_copy_is_killed(cluster:
     cluster.heal()
 
 
-def start(source: str, copy: str, topic: str, *more: str) -> subprocess.Popen[str]:
-    command = [
-        sys.executable,
-        str(EXAMPLE),
-        "--from",
-        source,
-        "--to",
-        copy,
-        "--topics",
-        topic,
-        "--suffix=-copy",
-        "--group",
-        topic,
-        *more,
-    ]
+def start(source: Cluster, copy: Cluster, topic: str, folder: Path, *more: str) -> subprocess.Popen[str]:
+    clusters: list[str] = []
+    for name, cluster in {"from": source, "to": copy}.items():
+        config = folder / f"{name}.properties"
+        config.write_text("".join(f"{option}={value}\n" for option, value in for_librdkafka(cluster.client_security()).items()))
+        clusters += [f"--{name}", cluster.bootstrap, f"--{name}-config", str(config)]
+    command = [sys.executable, str(EXAMPLE), *clusters, "--topics", topic, "--suffix=-copy", "--group", topic, *more]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
 
 
-def killed_and_resumed(source: Cluster, copy: Cluster, topic: str) -> None:
+def killed_and_resumed(source: Cluster, copy: Cluster, topic: str, folder: Path) -> None:
     """The example is killed in the middle; the next run completes the copy."""
     source.create_topic(topic, 2)
     copy.create_topic(f"{topic}-copy", 2)
@@ -198,13 +191,13 @@ def killed_and_resumed(source: Cluster, copy: Cluster, topic: str) -> None:
     def copied() -> int:
         return sum(end for _, end in copy.offsets(f"{topic}-copy").values())
 
-    with start(source.bootstrap, copy.bootstrap, topic) as first:
+    with start(source, copy, topic, folder) as first:
         try:
             until(lambda: copied() > 1_000, LONG, "a part of the copy")
         finally:
             first.send_signal(signal.SIGKILL)
     assert copied() < count, "it was killed in the middle"
-    with start(source.bootstrap, copy.bootstrap, topic, "--until-end") as second:
+    with start(source, copy, topic, folder, "--until-end") as second:
         try:
             shown, _ = second.communicate(timeout=LONG)
         finally:
@@ -215,11 +208,11 @@ def killed_and_resumed(source: Cluster, copy: Cluster, topic: str) -> None:
         assert list(dict.fromkeys(values)) == list(range(partition, count, 2)), "each record, and first copies in order"
 
 
-def test_the_example_goes_on_after_sigkill_without_loss(cluster: Cluster, topic: str) -> None:
-    killed_and_resumed(cluster, cluster, topic)
+def test_the_example_goes_on_after_sigkill_without_loss(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+    killed_and_resumed(cluster, cluster, topic, tmp_path)
 
 
 @pytest.mark.lengthy
-def test_the_example_copies_to_another_cluster(cluster: Cluster, topic: str) -> None:
+def test_the_example_copies_to_another_cluster(cluster: Cluster, topic: str, tmp_path: Path) -> None:
     with LocalCluster(brokers=1) as other:
-        killed_and_resumed(cluster, other, topic)
+        killed_and_resumed(cluster, other, topic, tmp_path)

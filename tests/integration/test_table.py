@@ -24,7 +24,7 @@ JSON: dict[str, Any] = {"key_deserializer": "str", "value_deserializer": "json"}
 
 def foreign_rows(cluster: Cluster, topic: str, partitions: int) -> dict[str, Any]:
     """The last value of each key, as confluent-kafka reads them."""
-    config = {"bootstrap.servers": cluster.bootstrap, "group.id": topic, "enable.partition.eof": True, "enable.auto.commit": False}
+    config = {**cluster.librdkafka, "group.id": topic, "enable.partition.eof": True, "enable.auto.commit": False}
     consumer = Foreign(config)
     consumer.assign([ForeignPartition(topic, partition, 0) for partition in range(partitions)])
     rows: dict[str, Any] = {}
@@ -48,7 +48,7 @@ def foreign_rows(cluster: Cluster, topic: str, partitions: int) -> dict[str, Any
 def test_a_table_of_a_compacted_topic_has_the_rows_that_confluent_kafka_reads(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 3, configs=COMPACTED)
     chance = random.Random(topic)
-    producer = ForeignProducer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 20})
+    producer = ForeignProducer({**cluster.librdkafka, "linger.ms": 20})
 
     def write(count: int) -> None:
         for number in range(count):
