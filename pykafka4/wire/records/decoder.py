@@ -42,6 +42,7 @@ __all__ = [
     "RawRecord",
     "RecordBatch",
     "open_batch",
+    "read_batch_header",
     "read_header",
     "read_headers",
     "read_messages",
@@ -138,10 +139,11 @@ def read_header(buffer: Readable, pos: int = 0) -> RecordBatch:
     size = size_at(view, 0)
     if size > len(view):
         raise DecodeError(f"a record batch of {size} bytes, truncated after {len(view)}")
-    return _header_v2(view[:size]) if view[MAGIC] == 2 else _header_v01(view[:size])
+    return read_batch_header(view[:size]) if view[MAGIC] == 2 else _header_v01(view[:size])
 
 
-def _header_v2(data: memoryview) -> RecordBatch:
+def read_batch_header(data: memoryview) -> RecordBatch:
+    """The batch of magic 2 in `data`, with only its header decoded, and nothing checked."""
     base_offset, _, *fields = _HEADER.unpack_from(data)
     return RecordBatch(data, base_offset, *fields)
 

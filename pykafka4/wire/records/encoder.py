@@ -6,10 +6,10 @@ No other plain-Python code writes them; `decoder` reads them.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from pykafka4.wire.buffers import Buffer
+from pykafka4.wire.buffers import Buffer, Readable
 from pykafka4.wire.records.checksum import crc32c
 from pykafka4.wire.records.layout import HEADER_SIZE, LOG_OVERHEAD
 
@@ -66,9 +66,10 @@ def encode_header(
     producer_epoch: int,
     base_sequence: int,
     count: int,
+    checksum: Callable[[Readable, int], int] = crc32c,
 ) -> bytes:
     """The header of a batch of magic 2, with its checksum. `records` are the bytes after it, compressed or not."""
     times = base_timestamp_ms, max_timestamp_ms
     checked = _CHECKED.pack(attributes, last_offset_delta, *times, producer_id, producer_epoch, base_sequence, count)
-    crc = crc32c(records, crc32c(checked))
+    crc = checksum(records, checksum(checked, 0))
     return _UNCHECKED.pack(base_offset, HEADER_SIZE + len(records) - LOG_OVERHEAD, leader_epoch, 2, crc) + checked

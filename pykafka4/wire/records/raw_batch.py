@@ -5,24 +5,21 @@ Nothing is decompressed, except where the bytes of a batch cannot stay as they a
 
 from __future__ import annotations
 
-import struct
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, final
 
 import attrs
 
 from pykafka4.errors import ConfigError, CorruptRecord, DecodeError, RecordTooLarge, shown
 from pykafka4.wire.buffers import Readable
 from pykafka4.wire.records.compression import CODEC_NAMES, compress, decompress
-from pykafka4.wire.records.decoder import read_header, read_messages
-from pykafka4.wire.records.encoder import encode_content, encode_record
+from pykafka4.wire.records.decoder import RecordBatch, read_batch_header, read_header, read_messages
+from pykafka4.wire.records.encoder import encode_content, encode_header, encode_record
 from pykafka4.wire.records.hot import crc32c, cut_records, pack_records
 from pykafka4.wire.records.layout import (
     ATTRIBUTES,
-    CODEC_BITS,
-    CONTROL_BIT,
-    CRC,
     HEADER_SIZE,
     LEAST_RECORD,
+    LENGTH,
     LOG_APPEND_BIT,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
@@ -32,25 +29,9 @@ from pykafka4.wire.records.layout import (
 __all__ = ["RawBatch", "as_sendable", "fetched_batch"]
 
 MOST_BYTES: Final = 64 * 1024 * 1024  # of the records of a batch, decompressed
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _LAST_OFFSET: Final = 2**63 - 2  # the one after it must be an int64 as well
 UNKNOWN: Final = -1  # leader epoch, producer id, its epoch, sequence
-
-
-class _Header(NamedTuple):
-    base_offset: int
-    length: int
-    leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    base_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    records: int
+ENCODED: Final = [name for name in attrs.fields_dict(RecordBatch) if name not in ("data", "magic", "crc")]
 
 
 @final
@@ -64,7 +45,7 @@ class RawBatch:
     data: bytes
     topic: str
     partition: int
-    _header: _Header = attrs.field(eq=False)
+    _header: RecordBatch = attrs.field(eq=False)
 
     def __init__(self, data: Readable, topic: str = "", partition: int = -1) -> None:
         """See `from_bytes`."""
@@ -92,12 +73,12 @@ class RawBatch:
     @property
     def last_offset(self) -> int:
         """The offset of its last record; more if compaction has removed that."""
-        return self._header.base_offset + self._header.last_offset_delta
+        return self._header.last_offset
 
     @property
     def count(self) -> int:
         """How many records it has; less than offsets if compaction has removed some."""
-        return self._header.records
+        return self._header.count
 
     @property
     def size(self) -> int:
@@ -107,7 +88,7 @@ class RawBatch:
     @property
     def codec(self) -> str:
         """Its compression: `none`, `gzip`, `snappy`, `lz4` or `zstd`."""
-        return CODEC_NAMES[self._header.attributes & CODEC_BITS]
+        return CODEC_NAMES[self._header.codec]
 
     @property
     def timestamp_type(self) -> str:
@@ -120,12 +101,12 @@ class RawBatch:
 
         In a batch with tombstones that compaction has seen, when these may be removed.
         """
-        return self._header.max_timestamp if self._header.attributes & LOG_APPEND_BIT else self._header.base_timestamp
+        return self._header.max_timestamp_ms if self._header.attributes & LOG_APPEND_BIT else self._header.base_timestamp_ms
 
     @property
     def max_timestamp_ms(self) -> int:
         """The highest timestamp of its records, in milliseconds."""
-        return self._header.max_timestamp
+        return self._header.max_timestamp_ms
 
     @property
     def leader_epoch(self) -> int:
@@ -150,33 +131,33 @@ def _verified(data: bytes, topic: str, partition: int) -> RawBatch:
     return batch
 
 
-def _named(header: _Header) -> str:
-    return f"the batch of offsets {header.base_offset} to {header.base_offset + header.last_offset_delta}"
+def _named(header: RecordBatch) -> str:
+    return f"the batch of offsets {header.base_offset} to {header.last_offset}"
 
 
-def check_header(data: bytes) -> _Header:
+def check_header(data: bytes) -> RecordBatch:
     """The header of the one batch in `data`; DecodeError if that does not describe `data`."""
     if len(data) > MAGIC and data[MAGIC] != 2:
         raise DecodeError(f"format v{data[MAGIC]}: only record batches of format v2 (Kafka 0.11) can be sent; poll_raw converts older ones")
     if len(data) < HEADER_SIZE:
         raise DecodeError(f"{len(data)} bytes are too few for a record batch, whose header has {HEADER_SIZE}")
-    header = _Header._make(_HEADER.unpack_from(data))
-    if header.length + LOG_OVERHEAD != len(data):
-        raise DecodeError(f"{_named(header)} has {header.length + LOG_OVERHEAD} bytes by its header, not {len(data)}; give it alone")
+    header = read_batch_header(memoryview(data))
+    if (size := int.from_bytes(data[LENGTH : LENGTH + 4], "big", signed=True) + LOG_OVERHEAD) != len(data):
+        raise DecodeError(f"{_named(header)} has {size} bytes by its header, not {len(data)}; give it alone")
     if not 0 <= header.base_offset <= _LAST_OFFSET - header.last_offset_delta:
         raise DecodeError(f"the base offset {header.base_offset} of a batch is out of range")
-    codec = header.attributes & CODEC_BITS
+    codec = header.codec
     if codec not in CODEC_NAMES:
         raise DecodeError(f"{_named(header)} has compression codec {codec}, which is unknown")
-    if header.attributes & CONTROL_BIT:
+    if header.control:
         raise DecodeError(f"{_named(header)} is a control batch: brokers write these themselves")
-    if header.records < 1:
-        raise DecodeError(f"{_named(header)} claims {header.records} records")
-    if header.last_offset_delta + 1 < header.records:
-        raise DecodeError(f"{_named(header)} claims {header.records} records, more than it has offsets")
+    if header.count < 1:
+        raise DecodeError(f"{_named(header)} claims {header.count} records")
+    if header.last_offset_delta + 1 < header.count:
+        raise DecodeError(f"{_named(header)} claims {header.count} records, more than it has offsets")
     most = (MOST_BYTES if codec else len(data) - HEADER_SIZE) // LEAST_RECORD
-    if header.records > most:
-        raise DecodeError(f"{_named(header)} claims {header.records} records, but there is room for {most}")
+    if header.count > most:
+        raise DecodeError(f"{_named(header)} claims {header.count} records, but there is room for {most}")
     return header
 
 
@@ -209,12 +190,12 @@ def _cut(data: bytes, topic: str, partition: int, first: int, last: int, max_siz
     if first <= base and base + header.last_offset_delta <= last:
         return _verified(data, topic, partition)
     body = _unpacked(data, header, max_size)
-    body, kept, start = cut_records(body, header.records, first - base, last - base)
+    body, kept, start = cut_records(body, header.count, first - base, last - base)
     if not kept:
         return None
     end = min(last - base, header.last_offset_delta)
     return _verified(
-        _packed(header._replace(base_offset=base + start, last_offset_delta=end - start, records=kept), body), topic, partition
+        _packed(attrs.evolve(header, base_offset=base + start, last_offset_delta=end - start, count=kept), body), topic, partition
     )
 
 
@@ -226,27 +207,24 @@ def as_sendable(batch: RawBatch) -> RawBatch:
     """
     header = batch._header
     appended = bool(header.attributes & LOG_APPEND_BIT)
-    if header.last_offset_delta + 1 == header.records and not appended:
+    if header.last_offset_delta + 1 == header.count and not appended:
         return batch
-    body = pack_records(_unpacked(batch.data, header, MOST_BYTES), header.records, appended)
-    base = header.max_timestamp if appended else header.base_timestamp
-    plain = header._replace(last_offset_delta=header.records - 1, attributes=header.attributes & CODEC_BITS, base_timestamp=base)
+    body = pack_records(_unpacked(batch.data, header, MOST_BYTES), header.count, appended)
+    base = header.max_timestamp_ms if appended else header.base_timestamp_ms
+    plain = attrs.evolve(header, last_offset_delta=header.count - 1, attributes=header.codec, base_timestamp_ms=base)
     return _verified(_packed(plain, body), batch.topic, batch.partition)
 
 
-def _unpacked(data: bytes, header: _Header, max_size: int) -> bytes:
-    codec = header.attributes & CODEC_BITS
+def _unpacked(data: bytes, header: RecordBatch, max_size: int) -> bytes:
+    codec = header.codec
     return decompress(codec, data[HEADER_SIZE:], max_size) if codec else data[HEADER_SIZE:]
 
 
-def _packed(header: _Header, body: bytes) -> bytes:
-    """The batch of these records; `length` and `crc` of the header are computed."""
-    codec = header.attributes & CODEC_BITS
-    packed = compress(codec, body) if codec else body
-    out = bytearray(_HEADER.pack(*header._replace(length=HEADER_SIZE - LOG_OVERHEAD + len(packed), crc=0)))
-    out += packed
-    struct.pack_into(">I", out, CRC, crc32c(memoryview(out)[ATTRIBUTES:]))
-    return bytes(out)
+def _packed(header: RecordBatch, body: bytes) -> bytes:
+    """The batch of these records: its header is `header`, with the size and the checksum of these records."""
+    packed = compress(header.codec, body) if header.codec else body
+    rows = {name: getattr(header, name) for name in ENCODED}
+    return encode_header(packed, checksum=crc32c, **rows) + packed
 
 
 def _converted(data: bytes, topic: str, partition: int, first: int, last: int, max_size: int) -> RawBatch | None:
@@ -260,5 +238,5 @@ def _converted(data: bytes, topic: str, partition: int, first: int, last: int, m
     appended = LOG_APPEND_BIT if message.timestamp_type == LOG_APPEND_TIME else 0
     highest = max(record.timestamp_ms for record in records)
     numbers = records[-1].offset - base, base_time, highest, UNKNOWN, UNKNOWN, UNKNOWN, len(records)
-    header = _Header(base, 0, UNKNOWN, 2, 0, message.codec | appended, *numbers)
+    header = RecordBatch(message.data, base, UNKNOWN, 2, 0, message.codec | appended, *numbers)
     return _verified(_packed(header, b"".join(rows)), topic, partition)
