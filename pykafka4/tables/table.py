@@ -122,18 +122,23 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
         return refuse_pickling("Table")
 
 
+class TableOptions(BytesConsumerOptions, total=False):
+    """The keywords of `table` that do not decide the types of its keys and values."""
+
+    timeout: float | None
+    max_keys: int
+    max_bytes: int
+    on_change: Callable[[Any, Any, Any], object] | None
+    client: Client | None
+
+
 @overload
 def table(
     topic: str,
     *,
-    timeout: float | None = None,
-    max_keys: int = DEFAULT_KEYS,
-    max_bytes: int = DEFAULT_BYTES,
-    on_change: Callable[[Any, Any, Any], object] | None = None,
-    client: Client | None = None,
     key_deserializer: None = None,
     value_deserializer: None = None,
-    **options: Unpack[BytesConsumerOptions],
+    **options: Unpack[TableOptions],
 ) -> Table[bytes, bytes]: ...
 
 
@@ -141,14 +146,9 @@ def table(
 def table(
     topic: str,
     *,
-    timeout: float | None = None,
-    max_keys: int = DEFAULT_KEYS,
-    max_bytes: int = DEFAULT_BYTES,
-    on_change: Callable[[Any, Any, Any], object] | None = None,
-    client: Client | None = None,
     key_deserializer: Deserializer[A],
     value_deserializer: Deserializer[B],
-    **options: Unpack[BytesConsumerOptions],
+    **options: Unpack[TableOptions],
 ) -> Table[A, B]: ...
 
 
@@ -156,14 +156,9 @@ def table(
 def table(
     topic: str,
     *,
-    timeout: float | None = None,
-    max_keys: int = DEFAULT_KEYS,
-    max_bytes: int = DEFAULT_BYTES,
-    on_change: Callable[[Any, Any, Any], object] | None = None,
-    client: Client | None = None,
     key_deserializer: Deserializers,
     value_deserializer: Deserializers | None = None,
-    **options: Unpack[BytesConsumerOptions],
+    **options: Unpack[TableOptions],
 ) -> Table[Any, Any]: ...
 
 
@@ -171,14 +166,9 @@ def table(
 def table(
     topic: str,
     *,
-    timeout: float | None = None,
-    max_keys: int = DEFAULT_KEYS,
-    max_bytes: int = DEFAULT_BYTES,
-    on_change: Callable[[Any, Any, Any], object] | None = None,
-    client: Client | None = None,
     key_deserializer: Deserializers | None = None,
     value_deserializer: Deserializers,
-    **options: Unpack[BytesConsumerOptions],
+    **options: Unpack[TableOptions],
 ) -> Table[Any, Any]: ...
 
 
