@@ -33,7 +33,13 @@ HERE = Path(__file__).resolve().parent
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark_settings() -> dict[str, str]:
+    """Settings of a module's own session beside those below; a module that needs some has a fixture by this name."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory, spark_settings: dict[str, str]) -> Iterator[SparkSession]:
     """Two threads, four attempts for each task."""
     from pyspark.sql import SparkSession  # only here: without pyspark this folder's tests are left out, and pytest must still start
 
@@ -56,7 +62,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.default.parallelism": "2",
     }
     builder = SparkSession.builder.master("local[2,4]").appName("tests")
-    for name, value in settings.items():
+    for name, value in (settings | spark_settings).items():
         builder = builder.config(name, value)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
