@@ -1,9 +1,10 @@
 """Spark. Rule: only configuration crosses process boundaries; each Python worker creates its own producer.
 
 Modules; each line imports only from lines below it:
-    writer   partition_writer: produces the rows of a partition, and waits for their acknowledgements
-    columns  columns of a row as arguments of `send`
-    _pool    the producers of a Python worker, by configuration
+    writer    partition_writer: produces the rows of a partition, and waits for their acknowledgements
+    columns   columns of a row as arguments of `send`
+    outcomes  waits until the records of a task are acknowledged
+    workers   what a Python worker keeps for its next tasks: producers and clients, by configuration
 """
 
 from __future__ import annotations

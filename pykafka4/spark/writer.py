@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import attrs
 
 from pykafka4.core.producer.outcomes.ledger import ProducerStats
-from pykafka4.errors import BufferFull, ConfigError, KafkaTimeoutError
+from pykafka4.errors import BufferFull, ConfigError
 from pykafka4.errors.frames import guarded
 from pykafka4.misuse import check_topic
 from pykafka4.options.config import ProducerConfig, hide_secrets
 from pykafka4.producer import Producer
-from pykafka4.spark._pool import pool
 from pykafka4.spark.columns import Column, columns, send_rows
+from pykafka4.spark.outcomes import LOOK, check, trouble, wait
+from pykafka4.spark.workers import pool
 
 __all__ = ["PartitionWriter", "partition_writer", "worker_stats"]
-
-
-LOOK = 0.25  # seconds between checks for failures
 
 
 @attrs.frozen
@@ -59,36 +57,6 @@ def send_all(producer: Producer, topic: str, wanted: tuple[Column, ...], rows: I
     except BufferFull as error:
         error.add_note(trouble(producer))
         raise
-
-
-def wait(producer: Producer, failed: int, patience: float) -> None:
-    """Wait until everything is acknowledged, up to `patience` seconds; then the flush of `delivery_scope` decides."""
-    deadline = time.monotonic() + patience
-    while not flushed(producer) and time.monotonic() < deadline:
-        check(producer, failed)
-
-
-def check(producer: Producer, failed: int) -> None:
-    """Raise the first failure at once: waiting for the other records would only make the task fail later."""
-    if producer.stats().lost > failed:
-        producer.raise_failures(failed)
-
-
-def flushed(producer: Producer) -> bool:
-    """Wait shortly for all outcomes; `delivery_timeout_ms` limits how long they can take."""
-    try:
-        producer.flush(timeout=LOOK)
-    except KafkaTimeoutError:
-        return False
-    return True
-
-
-def trouble(producer: Producer) -> str:
-    """Why nothing is flowing, to add to an error that only says that the buffer is full."""
-    status = producer.status()
-    lines = [f"the cluster is {status['state']}", status["reason"]]
-    lines += [f"{partition} is offline: {entry['reason']}" for partition, entry in islice(status["offline"].items(), 5)]
-    return "; ".join(line for line in lines if line)
 
 
 def worker_stats() -> list[ProducerStats]:

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from pykafka4.errors import BufferFull, DeliveryFailed
-from pykafka4.spark import _pool, partition_writer, worker_stats
+from pykafka4.spark import partition_writer, worker_stats, workers
 from pykafka4.testing import ModelServer
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
     """Three brokers, a topic of two partitions, and an empty pool that is closed in the end."""
-    monkeypatch.setattr(_pool, "_pools", {})
+    monkeypatch.setattr(workers, "_pools", {})
     with ModelServer() as brokers:
         brokers.create_topic("t", 2)
         yield brokers
-        _pool.close()
+        workers.close()
 
 
 def config(server: ModelServer, **options: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 
 from pykafka4.errors import ConfigError, DeliveryFailed, KafkaTimeoutError
 from pykafka4.records import Written
-from pykafka4.spark import _pool, partition_writer, worker_stats, writer
+from pykafka4.spark import outcomes, partition_writer, worker_stats, workers, writer
 
 CONFIG = {"bootstrap_servers": "a:1"}
 
@@ -70,9 +70,11 @@ class Clock:
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch):
     kind = type("Fake", (FakeProducer,), {"made": []})
-    monkeypatch.setattr(_pool, "Producer", kind)
-    monkeypatch.setattr(_pool, "_pools", {})
-    monkeypatch.setattr(writer, "time", Clock(step=0.1))
+    monkeypatch.setattr(workers, "Producer", kind)
+    monkeypatch.setattr(workers, "_pools", {})
+    clock = Clock(step=0.1)
+    monkeypatch.setattr(writer, "time", clock)
+    monkeypatch.setattr(outcomes, "time", clock)
     return kind
 
 

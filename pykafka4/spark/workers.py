@@ -1,4 +1,5 @@
-"""Pool. Rule: a producer belongs to one task at a time, and only a task that delivered everything returns it.
+"""Keeps the producers and clients of a Python worker for its next tasks. Invariant: a producer belongs to one task at a time, and only a
+task that delivered everything returns it; a client belongs to all tasks, which leave nothing in it.
 
 A separate module, because Spark ships functions by value: a producer in a notebook's globals would be created for every task, one in
 an importable module lives as long as the Python worker. A worker is forked, ends without notice (SIGKILL, `os._exit`) and is reaped
@@ -15,23 +16,26 @@ from typing import Any
 
 import attrs
 
+from pykafka4.client.client import Client
 from pykafka4.errors import KafkaError
-from pykafka4.errors.frames import empty_frames
-from pykafka4.options.config import ProducerConfig
+from pykafka4.errors.frames import empty_frames, guarded
+from pykafka4.options.config import ClientConfig, ProducerConfig
 from pykafka4.producer import Producer
 
-__all__ = ["Pool", "close", "pool"]
+__all__ = ["Pool", "client_for", "close", "pool"]
 
-LIMIT = 8  # idle producers kept: each has a thread and its connections
+GONE = {"closed", "crashed", "unresponsive"}  # states of a client that serves no further task
+LIMIT = 8  # idle producers kept, and clients: each has a thread and its connections
 CHECK_SECONDS = 1.0  # for a flush of nothing, which raises at once if the loop has crashed or a fatal error has ended the producer
 
 
 @attrs.define(eq=False)
 class Pool:
-    """The producers of this process, by configuration."""
+    """The producers and clients of this process, by configuration."""
 
     idle: dict[ProducerConfig, Producer] = attrs.Factory(dict)
     leased: list[Producer] = attrs.Factory(list)
+    clients: dict[ClientConfig, Client] = attrs.Factory(dict)  # the one used last is the last one
 
     @contextlib.contextmanager
     def lease(self, options: Mapping[str, Any]) -> Iterator[Producer]:
@@ -73,10 +77,23 @@ class Pool:
         for other in surplus:
             discard(other)
 
+    def client(self, options: Mapping[str, Any]) -> Client:
+        """The client with these options; a new one if it was closed or has crashed. More than `LIMIT`: the one unused for longest goes."""
+        config = ClientConfig.parse(options)
+        found = self.clients.pop(config, None)
+        if found is None or found.status()["state"] in GONE:
+            found = Client(**options)
+        self.clients[config] = found
+        if len(self.clients) > LIMIT:
+            self.clients.pop(next(iter(self.clients))).close()
+        return found
+
     def close(self) -> None:
-        """Close the idle producers."""
+        """Close the clients and the idle producers."""
         while self.idle:
             discard(self.idle.popitem()[1])
+        while self.clients:
+            self.clients.popitem()[1].close()
 
 
 def _can_be_hashed(config: ProducerConfig) -> bool:
@@ -110,7 +127,13 @@ def pool() -> Pool:
     return _pools.setdefault(os.getpid(), Pool())
 
 
+@guarded
+def client_for(options: Mapping[str, Any]) -> Client:
+    """This process's client with these options of `ClientConfig`, for reads and look-ups. Do not close it: later tasks use it, too."""
+    return pool().client(options)
+
+
 @atexit.register
 def close() -> None:
-    """Close this process's idle producers. Spark's workers end without it: between tasks they have nothing to deliver."""
+    """Close this process's clients and idle producers. Spark's workers end without it: between tasks they have nothing to deliver."""
     pool().close()

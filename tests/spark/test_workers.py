@@ -1,4 +1,4 @@
-"""A producer belongs to one task at a time, and a failed task never gives one back."""
+"""A producer belongs to one task at a time, and a failed task never gives one back; a client serves all tasks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,23 @@ import os
 import pytest
 
 from pykafka4.errors import ClosedError, ConfigError
-from pykafka4.spark import _pool
-from pykafka4.spark._pool import LIMIT, Pool
+from pykafka4.spark import workers
+from pykafka4.spark.workers import LIMIT, Pool
 
 CONFIG = {"bootstrap_servers": "a:1"}
+
+
+class FakeClient:
+    """Counts how often it was closed; `state` is what its status says."""
+
+    def __init__(self, **options):
+        self.options, self.closed, self.state = options, 0, "connected"
+
+    def status(self):
+        return {"state": self.state}
+
+    def close(self):
+        self.closed += 1
 
 
 class FakeProducer:
@@ -31,7 +44,8 @@ class FakeProducer:
 
 @pytest.fixture
 def pool(monkeypatch):
-    monkeypatch.setattr(_pool, "Producer", FakeProducer)
+    monkeypatch.setattr(workers, "Producer", FakeProducer)
+    monkeypatch.setattr(workers, "Client", FakeClient)
     return Pool()
 
 
@@ -110,15 +124,46 @@ def test_a_wrong_option_makes_no_producer(pool):
 
 def test_close_closes_what_is_idle(pool):
     producers = [lease(pool, {**CONFIG, "linger_ms": n}) for n in range(3)]
+    client = pool.client(CONFIG)
     pool.close()
     assert [producer.closed for producer in producers] == [1, 1, 1]
+    assert client.closed == 1
+
+
+def test_all_tasks_share_the_client_of_a_configuration(pool):
+    first = pool.client({"bootstrap_servers": "a:1,b:2"})
+    assert pool.client({"bootstrap_servers": ["a:1", "b:2"]}) is first
+    assert pool.client({"bootstrap_servers": "a:1"}) is not first
+
+
+@pytest.mark.parametrize("state", ["closed", "crashed", "unresponsive"])
+def test_a_client_that_is_gone_is_replaced(pool, state):
+    first = pool.client(CONFIG)
+    first.state = state
+    assert pool.client(CONFIG) is not first
+
+
+def test_no_more_clients_than_the_limit_and_the_one_unused_for_longest_goes(pool):
+    clients = [pool.client({**CONFIG, "request_timeout_ms": 1000 + n}) for n in range(LIMIT)]
+    pool.client({**CONFIG, "request_timeout_ms": 1000})
+    pool.client({**CONFIG, "request_timeout_ms": 1})
+    assert [client.closed for client in clients] == [0, 1] + [0] * (LIMIT - 2)
+
+
+def test_a_forked_worker_has_clients_of_its_own(pool, monkeypatch):
+    monkeypatch.setattr(workers, "_pools", {})
+    inherited = workers.client_for(CONFIG)
+    parent = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: parent + 1)
+    assert workers.client_for(CONFIG) is not inherited
+    assert inherited.closed == 0
 
 
 def test_a_forked_worker_starts_with_a_pool_of_its_own(pool, monkeypatch):
-    monkeypatch.setattr(_pool, "_pools", {})
-    inherited = lease(_pool.pool())
+    monkeypatch.setattr(workers, "_pools", {})
+    inherited = lease(workers.pool())
     parent = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: parent + 1)
-    assert lease(_pool.pool()) is not inherited
-    _pool.close()
+    assert lease(workers.pool()) is not inherited
+    workers.close()
     assert inherited.closed == 0
