@@ -82,10 +82,10 @@ class Client(Handle):
         return await self._result(self._calls.find_coordinator(group, timeout))
 
     async def committed_offsets(
-        self, group: str, partitions: Partitions | None = None, timeout: float | None = None
+        self, group: str, partitions: Partitions | None = None, timeout: float | None = None, *, require_stable: bool = False
     ) -> dict[TopicPartition, CommittedOffset]:
         """See pykafka4.Client.committed_offsets."""
-        return await self._result(self._calls.committed_offsets(group, partitions, timeout))
+        return await self._result(self._calls.committed_offsets(group, partitions, timeout, require_stable))
 
     async def commit_offsets(self, group: str, offsets: Offsets, timeout: float | None = None) -> dict[TopicPartition, CommitResult]:
         """See pykafka4.Client.commit_offsets. If it is cancelled, the offsets may be stored or not."""

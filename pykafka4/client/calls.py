@@ -124,13 +124,13 @@ class Calls:
         return self.begin(stateless.found_coordinator(check_group(group)), timeout, only)
 
     def committed_offsets(
-        self, group: str, partitions: Partitions | None, timeout: float | None
+        self, group: str, partitions: Partitions | None, timeout: float | None, require_stable: bool
     ) -> Answers[dict[TopicPartition, CommittedOffset]]:
         """See Client.committed_offsets."""
         name = check_group(group)
         if partitions is None:
-            return self.begin(calls.committed([name], stable=False), timeout, _of_all)
-        return self.begin(stateless.committed_of(name, as_partitions(partitions)), timeout, dict)
+            return self.begin(calls.committed([name], stable=require_stable), timeout, _of_all)
+        return self.begin(stateless.committed_of(name, as_partitions(partitions), stable=require_stable), timeout, dict)
 
     def commit_offsets(self, group: str, offsets: Offsets, timeout: float | None) -> Answers[dict[TopicPartition, CommitResult]]:
         """See Client.commit_offsets."""

@@ -162,14 +162,15 @@ class Client(Handle):
         return self._runtime.calls.find_coordinator(group, timeout).wait()
 
     def committed_offsets(
-        self, group: str, partitions: Partitions | None = None, timeout: float | None = None
+        self, group: str, partitions: Partitions | None = None, timeout: float | None = None, *, require_stable: bool = False
     ) -> dict[TopicPartition, CommittedOffset]:
         """The committed offsets of `group`: of `partitions`, each with an offset, None or an error; None: of all partitions that have one.
 
-        An offset in a transaction that has not ended is left out: the one before is returned. `timeout` in seconds (default 60).
-        Without `partitions`, an error of the group is raised.
+        An offset in a transaction that has not ended is left out: the one before is returned, and just after a coordinator has moved it
+        may be even older. With `require_stable` the call waits until the transaction has ended, and returns the newest offset (KIP-447;
+        brokers before Kafka 2.5 do not know it). `timeout` in seconds (default 60). Without `partitions`, an error of the group is raised.
         """
-        return self._runtime.calls.committed_offsets(group, partitions, timeout).wait()
+        return self._runtime.calls.committed_offsets(group, partitions, timeout, require_stable).wait()
 
     def commit_offsets(self, group: str, offsets: Offsets, timeout: float | None = None) -> dict[TopicPartition, CommitResult]:
         """Commit `offsets`, a mapping of partitions to an offset or OffsetAndMetadata, for a group that has no members.

@@ -65,11 +65,11 @@ class ClientFutures:
         return calls.future(calls.find_coordinator(group, timeout))
 
     def committed_offsets(
-        self, group: str, partitions: Partitions | None = None, timeout: float | None = None
+        self, group: str, partitions: Partitions | None = None, timeout: float | None = None, *, require_stable: bool = False
     ) -> Future[dict[TopicPartition, CommittedOffset]]:
         """See Client.committed_offsets."""
         calls = self._runtime.calls
-        return calls.future(calls.committed_offsets(group, partitions, timeout))
+        return calls.future(calls.committed_offsets(group, partitions, timeout, require_stable))
 
     def commit_offsets(self, group: str, offsets: Offsets, timeout: float | None = None) -> Future[dict[TopicPartition, CommitResult]]:
         """See Client.commit_offsets."""

@@ -17,6 +17,7 @@ from pykafka4 import (
     Client,
     CommittedOffset,
     ConfigError,
+    ConsumerGroupMetadata,
     GroupNotEmpty,
     OffsetAndMetadata,
     Producer,
@@ -143,6 +144,28 @@ def test_committed_offsets_do_not_wait_for_an_open_transaction(server: ModelServ
     server.do(lambda cluster: cluster.control("OffsetFetch", unstable, keep=True))
     for partitions in (None, [T0]):
         assert client.committed_offsets("g", partitions, 5)[T0].committed == OffsetAndMetadata(1)
+
+
+def test_require_stable_waits_for_an_open_transaction(server: ModelServer, client: Client) -> None:
+    topic(server, 3)
+    client.commit_offsets("g", {T0: 1})
+    with Producer(client, transactional_id="tx") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction({T0: OffsetAndMetadata(3)}, ConsumerGroupMetadata("g"))
+        waiting = [client.futures.committed_offsets("g", partitions, 30, require_stable=True) for partitions in (None, [T0])]
+        assert client.committed_offsets("g", [T0])[T0].offset == 1
+        assert not any(one.done() for one in waiting)
+        producer.commit_transaction()
+    assert [one.result(30)[T0].offset for one in waiting] == [3, 3]
+
+
+@pytest.mark.model(release="2.4")
+def test_a_coordinator_that_does_not_know_require_stable_is_asked_without_it(server: ModelServer, client: Client) -> None:
+    topic(server, 3)
+    client.commit_offsets("g", {T0: 1})
+    for partitions in (None, [T0]):
+        assert client.committed_offsets("g", partitions, 5, require_stable=True)[T0].offset == 1
 
 
 def test_committed_offsets_of_partitions_with_an_old_coordinator(server: ModelServer, client: Client) -> None:

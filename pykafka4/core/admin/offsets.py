@@ -44,6 +44,7 @@ UNCOMMITTED: Final = 0  # the isolation level with which records of open transac
 ISOLATION_FROM: Final = 2  # the version of ListOffsets, as old as transactions
 CLIENT: Final = -1  # the replica id of clients
 MOST: Final = 1_000  # partitions in a request
+STABLE_FROM: Final = 7  # the first version of OffsetFetch with `require_stable`
 TOPIC_NAMES: Final = 9  # the last version of OffsetCommit and OffsetFetch with names of topics; later ones have ids
 NOT_FOUND: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
 COORDINATION: Final = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
@@ -91,7 +92,7 @@ class FetchOffsets(Question[str, "Committed | Unstable"]):
         """About the first; without `require_stable` for brokers that do not know it."""
         if version < self.many_from:
             message.group_id, message.topics, message.groups = message.groups[0].group_id, None, []
-        if version < 7:
+        if version < STABLE_FROM:
             message.require_stable = False
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, Committed | Unstable | Refusal]:
@@ -218,20 +219,25 @@ def listed_together(timestamps: Mapping[TopicPartition, int]) -> list[dict[Topic
 
 
 class FetchOffsetsOfPartitions(OfPartitions):
-    """The committed offsets of some partitions of a group: those before an open transaction."""
+    """The committed offsets of some partitions of a group. `stable`: an open transaction is waited for, otherwise those before it count."""
 
     api = "OffsetFetch"
     max_version = TOPIC_NAMES
+
+    def __init__(self, group: str, stable: bool) -> None:
+        super().__init__(group)
+        self._stable = stable
 
     def message(self, keys: Sequence[TopicPartition]) -> OffsetFetchRequest:
         """In the form that names one group."""
         topics = [
             OffsetFetchRequest.Topic(name=name, partition_indexes=[tp.partition for tp in tps]) for name, tps in by_topic(keys).items()
         ]
-        return OffsetFetchRequest(group_id=self._group, topics=topics)
+        return OffsetFetchRequest(group_id=self._group, topics=topics, require_stable=self._stable)
 
     def fit(self, message: OffsetFetchRequest, version: int) -> None:
-        """In the form that names many groups, for brokers that have it."""
+        """In the form that names many groups, for brokers that have it; without `require_stable` for those that do not know it."""
+        message.require_stable = self._stable and version >= STABLE_FROM
         if version >= FetchOffsets.many_from:
             kind = OffsetFetchRequest.Group
             topics = [kind.Topic(name=topic.name, partition_indexes=topic.partition_indexes) for topic in message.topics or ()]

@@ -72,8 +72,8 @@ def found_coordinator(group: str) -> Begin:
     return begin
 
 
-def committed_of(group: str, partitions: list[TopicPartition]) -> Begin:
-    """A `CommittedOffset` for each of `partitions`."""
+def committed_of(group: str, partitions: list[TopicPartition], *, stable: bool) -> Begin:
+    """A `CommittedOffset` for each of `partitions`. `stable`: as for `calls.committed`."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         call = Call(machine, now, seconds, done)
@@ -81,7 +81,7 @@ def committed_of(group: str, partitions: list[TopicPartition]) -> Begin:
         def settled(tp: TopicPartition, found: CommittedOffset | KafkaError) -> None:
             call.settle(tp, CommittedOffset(tp, error=found) if isinstance(found, KafkaError) else found)
 
-        return call.begin(partitions, call.question(FetchOffsetsOfPartitions(group), OfGroup(machine.coordinators, group), settled))
+        return call.begin(partitions, call.question(FetchOffsetsOfPartitions(group, stable), OfGroup(machine.coordinators, group), settled))
 
     return begin
 
