@@ -1,14 +1,14 @@
 """Spark. Rule: only configuration crosses process boundaries; each Python worker creates its own producer.
 
 Modules; each line imports only from lines below it:
-    writer    partition_writer: produces the rows of a partition, and waits for their acknowledgements
-    columns   columns of a row as arguments of `send`
+    rows      partition_writer: produces the rows of a partition
     outcomes  waits until the records of a task are acknowledged
     workers   what a Python worker keeps for its next tasks: producers and clients, by configuration
 """
 
 from __future__ import annotations
 
-from pykafka4.spark.writer import PartitionWriter, partition_writer, worker_stats
+from pykafka4.spark.rows.writer import PartitionWriter, partition_writer
+from pykafka4.spark.workers import worker_stats
 
 __all__ = ["PartitionWriter", "partition_writer", "worker_stats"]

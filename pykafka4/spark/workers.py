@@ -17,12 +17,13 @@ from typing import Any
 import attrs
 
 from pykafka4.client.client import Client
+from pykafka4.core.producer.outcomes.ledger import ProducerStats
 from pykafka4.errors import KafkaError
 from pykafka4.errors.frames import empty_frames, guarded
 from pykafka4.options.config import ClientConfig, ProducerConfig
 from pykafka4.producer import Producer
 
-__all__ = ["Pool", "client_for", "close", "pool"]
+__all__ = ["Pool", "client_for", "close", "pool", "worker_stats"]
 
 GONE = {"closed", "crashed", "unresponsive"}  # states of a client that serves no further task
 LIMIT = 8  # idle producers kept, and clients: each has a thread and its connections
@@ -131,6 +132,15 @@ def pool() -> Pool:
 def client_for(options: Mapping[str, Any]) -> Client:
     """This process's client with these options of `ClientConfig`, for reads and look-ups. Do not close it: later tasks use it, too."""
     return pool().client(options)
+
+
+def worker_stats() -> list[ProducerStats]:
+    """The stats of this Python worker's producers; call it inside a task.
+
+    A producer whose task failed is closed, and its numbers are gone.
+    """
+    mine = pool()
+    return [producer.stats() for producer in (*mine.leased, *mine.idle.values())]
 
 
 @atexit.register

@@ -11,7 +11,7 @@ from pyspark.sql import Row
 from pyspark.sql.types import _create_row
 
 from pykafka4.errors import ConfigError
-from pykafka4.spark.columns import columns, send_rows
+from pykafka4.spark.rows.columns import columns, send_rows
 
 
 def call(row, **names):

@@ -11,7 +11,8 @@ import pytest
 
 from pykafka4.errors import ConfigError, DeliveryFailed, KafkaTimeoutError
 from pykafka4.records import Written
-from pykafka4.spark import outcomes, partition_writer, worker_stats, workers, writer
+from pykafka4.spark import outcomes, partition_writer, worker_stats, workers
+from pykafka4.spark.rows import writer
 
 CONFIG = {"bootstrap_servers": "a:1"}
 

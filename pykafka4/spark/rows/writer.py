@@ -9,17 +9,16 @@ from typing import Any
 
 import attrs
 
-from pykafka4.core.producer.outcomes.ledger import ProducerStats
 from pykafka4.errors import BufferFull, ConfigError
 from pykafka4.errors.frames import guarded
 from pykafka4.misuse import check_topic
 from pykafka4.options.config import ProducerConfig, hide_secrets
 from pykafka4.producer import Producer
-from pykafka4.spark.columns import Column, columns, send_rows
+from pykafka4.spark.rows.columns import Column, columns, send_rows
 from pykafka4.spark.outcomes import LOOK, check, trouble, wait
 from pykafka4.spark.workers import pool
 
-__all__ = ["PartitionWriter", "partition_writer", "worker_stats"]
+__all__ = ["PartitionWriter", "partition_writer"]
 
 
 @attrs.frozen
@@ -57,15 +56,6 @@ def send_all(producer: Producer, topic: str, wanted: tuple[Column, ...], rows: I
     except BufferFull as error:
         error.add_note(trouble(producer))
         raise
-
-
-def worker_stats() -> list[ProducerStats]:
-    """The stats of this Python worker's producers; call it inside a task.
-
-    A producer whose task failed is closed, and its numbers are gone.
-    """
-    mine = pool()
-    return [producer.stats() for producer in (*mine.leased, *mine.idle.values())]
 
 
 @guarded
