@@ -3,7 +3,7 @@
     cluster.py                  what tests use; `seam.py` is what a backend has to give
     local/ docker/ vagrant/     the backends; `backends.py` has their names
     kafka/                      what a broker is made of: release, jars, settings
-    spark/                      Spark beside the brokers: the jars of its own Kafka connector
+    spark/                      Spark beside the brokers: a standalone cluster, the jars of its own Kafka connector
     security/ access.py         brokers that demand TLS and users; who may do what
     faults/ workload/ java/     what tests do to brokers, and with them
     admin.py judge/             questions and orders to brokers; what their logs hold

@@ -1,5 +1,6 @@
 """Spark beside the clusters: what tests and benchmarks need of it beyond pyspark.
 
 Modules:
-    jars  the jars of Spark's own Kafka connector, to compare with
+    cluster  a standalone Spark cluster of this machine: a master, workers, their executors
+    jars     the jars of Spark's own Kafka connector, to compare with
 """

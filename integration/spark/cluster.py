@@ -1,0 +1,254 @@
+"""Starts a standalone Spark cluster on this machine: a master and workers, as processes from the jars that pyspark ships.
+
+Invariant: no process outlives its owner. Master and workers are children of a guardian; an executor ends when the connection to its worker
+does, a Python worker when its executor does. Each worker has a host of its own (127.0.0.1, 127.0.0.2, …), because Spark never starts a
+speculative copy of a task on the host of the first attempt.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import attrs
+
+from integration.host import prerequisites
+from integration.host.ports import HOST, Ports
+from integration.host.ward import Ward, guard, tail
+from integration.waiting import until
+
+__all__ = ["Executor", "StandaloneSpark"]
+
+HOSTS = ("127.0.0.1", "127.0.0.2")
+DAEMON_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+WORKER_MEMORY = "1g"  # what a worker has to give to executors
+EXECUTOR_MEMORY = "640m"
+JOB_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # tests of seconds are over before the optimizing compiler pays off
+READY = 120.0  # seconds: the JVMs of a machine that does other things as well
+ANSWER = 10.0  # seconds for one answer of the master
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@attrs.frozen
+class Executor:
+    """An executor that runs: its host, the number that Spark gave it, its process."""
+
+    host: str
+    number: str
+    pid: int
+
+
+class StandaloneSpark:
+    """A master and one worker for each of `hosts`, up inside a `with` block. Each worker has one core, so each executor runs one task."""
+
+    def __init__(self, hosts: tuple[str, ...] = HOSTS, scratch: Path | str | None = None) -> None:
+        self.hosts = hosts
+        self.parent = Path(scratch) if scratch else Path(tempfile.gettempdir())
+        self.ward: Ward | None = None
+        self.ports: Ports | None = None
+        self.master = ""  # the URL for `SparkSession.builder.master`
+        self.page = 0  # the port of the master's web page
+
+    # -- life --------------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        prerequisites.require(*filter(None, [prerequisites.missing_java()]))
+        self.ward, self.ports = guard(self.parent), Ports()
+        try:
+            self.launch_master()
+            for host in self.hosts:
+                self.launch_worker(host)
+            self.wait_workers()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, Exception):
+            error.add_note(f"logs of Spark's processes are kept in {self.keep_logs(Path(tempfile.mkdtemp(prefix='pykafka4-spark-')))}")
+        ward, self.ward = self.ward, None
+        if ward is not None:
+            ward.close()
+        ports, self.ports = self.ports, None
+        if ports is not None:
+            ports.close()
+
+    def launch_master(self) -> None:
+        assert self.ports is not None
+        port, self.page = self.ports.take(), self.ports.take()
+        self.ports.release(port, self.page)
+        self.master = f"spark://{HOST}:{port}"
+        self.launch("master", HOST, "master.Master", "--host", HOST, "--port", str(port), "--webui-port", str(self.page))
+
+    def launch_worker(self, host: str) -> None:
+        """Start a worker process; also one that was killed."""
+        room = ["--cores", "1", "--memory", WORKER_MEMORY, "--work-dir", str(self.folder(host))]
+        self.launch(host, host, "worker.Worker", "--host", host, "--webui-port", "0", *room, self.master)
+
+    def launch(self, name: str, host: str, kind: str, *arguments: str) -> None:
+        scratch = self.guarded().scratch
+        here = [f"SPARK_LOCAL_IP={host}", f"SPARK_LOCAL_DIRS={scratch / 'local'}"]
+        environment = [f"SPARK_HOME={spark_home()}", f"SPARK_SCALA_VERSION={scala()}", *here]
+        java = [prerequisites.java(), *DAEMON_JVM, "-cp", f"{spark_home()}/jars/*", f"org.apache.spark.deploy.{kind}"]
+        self.guarded().start(name, ["env", *environment, *java, *arguments], self.log(name), scratch)
+
+    # -- for a job ---------------------------------------------------------------------------------------------------------
+
+    def settings(self) -> dict[str, str]:
+        """What the session of a small job on this cluster needs beside a driver's own settings."""
+        return {
+            "spark.master": self.master,
+            "spark.driver.host": HOST,
+            "spark.driver.bindAddress": HOST,
+            "spark.executor.memory": EXECUTOR_MEMORY,
+            "spark.executor.cores": "1",
+            "spark.executor.extraJavaOptions": JOB_JVM,
+            **{f"spark.executorEnv.{name}": value for name, value in environment().items()},
+        }
+
+    def wait_executors(self, count: int | None = None, other_than: tuple[Executor, ...] = ()) -> list[Executor]:
+        """The executors, once so many of them run (default: one for each host) that are not `other_than`."""
+        wanted = len(self.hosts) if count is None else count
+
+        def enough() -> list[Executor] | None:
+            found = [executor for executor in self.executors() if executor not in other_than]
+            return found if len(found) >= wanted else None
+
+        return until(enough, READY, f"{wanted} executors")
+
+    def executors(self) -> list[Executor]:
+        """The executors that run now."""
+        return [executor for host in self.hosts for executor in executors(host, self.pid(host))]
+
+    def python_workers(self, executor: Executor) -> list[int]:
+        """The processes that run Python code of an executor's tasks: the children of its daemon."""
+        return [worker.pid for daemon in children(executor.pid) for worker in children(daemon.pid) if alive(worker.pid)]
+
+    def kill(self, executor: Executor) -> None:
+        """SIGKILL for the JVM of an executor; its Python workers notice and end a moment later, after which this returns."""
+        python = self.python_workers(executor)
+        os.kill(executor.pid, signal.SIGKILL)
+        until(lambda: not any(map(alive, [executor.pid, *python])), READY, f"{executor} and its Python workers to end")
+
+    def kill_python(self, executor: Executor) -> int:
+        """SIGKILL for all Python workers of an executor; returns how many there were."""
+        found = self.python_workers(executor)
+        for pid in found:
+            os.kill(pid, signal.SIGKILL)
+        return len(found)
+
+    def kill_worker(self, host: str) -> None:
+        """SIGKILL for a worker, whose executors end with it."""
+        before = executors(host, self.pid(host))
+        self.guarded().signal(host, signal.SIGKILL)
+        until(lambda: not any(alive(executor.pid) for executor in before), READY, f"the executors of {host} to end with their worker")
+
+    # -- what the cluster says ---------------------------------------------------------------------------------------------
+
+    def wait_workers(self, count: int | None = None) -> None:
+        """Until so many workers (default: all) are registered with the master."""
+        wanted = len(self.hosts) if count is None else count
+        until(lambda: self.report().get("aliveworkers") == wanted, READY, f"{wanted} workers of Spark to register", forgive=(OSError,))
+
+    def report(self) -> dict[str, Any]:
+        """What the master's page says: workers, applications."""
+        dead = [name for name, child in self.guarded().status().items() if child.returncode is not None]
+        if "master" in dead:
+            raise RuntimeError(f"Spark's master ended: {tail(self.log('master'))}")
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(f"http://{HOST}:{self.page}/json/", timeout=ANSWER) as answer:
+            found: dict[str, Any] = json.load(answer)
+        return found
+
+    def keep_logs(self, to: Path | str) -> Path:
+        """Copy what master, workers and executors printed into the folder `to`, which outlives the cluster."""
+        folder = Path(to)
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.ward is not None:
+            for log in self.ward.scratch.glob("*.log"):
+                shutil.copy(log, folder)
+            for log in self.ward.scratch.glob("work-*/app-*/*/std*"):
+                shutil.copy(log, folder / "-".join(log.relative_to(self.ward.scratch).parts))
+        return folder
+
+    def log(self, name: str) -> Path:
+        return self.guarded().scratch / f"{name}.log"
+
+    def folder(self, host: str) -> Path:
+        """Where a worker keeps the folders of its executors."""
+        return self.guarded().scratch / f"work-{host}"
+
+    def pid(self, name: str) -> int:
+        """The process of the master, or of the worker on a host."""
+        return self.guarded().status()[name].pid
+
+    def guarded(self) -> Ward:
+        if self.ward is None:
+            raise RuntimeError("this Spark cluster is not up: use it in a with statement")
+        return self.ward
+
+
+def spark_home() -> Path:
+    """The folder of pyspark, which has the jars."""
+    import pyspark  # only here: offline tests import this package and do without
+
+    return Path(pyspark.__file__).parent
+
+
+def scala() -> str:
+    """The Scala version of the jars; a worker asks for it when it starts an executor, and looks for build folders otherwise."""
+    core = next((spark_home() / "jars").glob("spark-core_*.jar"))
+    return core.name.split("_")[1].split("-")[0]
+
+
+def environment() -> Mapping[str, str]:
+    """What Python workers need to find this checkout, and the packages that this process finds."""
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    return {"PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
+
+
+def executors(host: str, worker: int) -> Iterator[Executor]:
+    """The executors that are children of a worker."""
+    for child in children(worker):
+        words = command(child)
+        if EXECUTOR in words and "--executor-id" in words:
+            yield Executor(host, words[words.index("--executor-id") + 1], child.pid)
+
+
+def children(pid: int) -> list[Any]:
+    import psutil  # only here: offline tests import this package and do without
+
+    try:
+        return list(psutil.Process(pid).children())
+    except psutil.NoSuchProcess:
+        return []
+
+
+def command(process: Any) -> list[str]:
+    import psutil  # only here: offline tests import this package and do without
+
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
+
+
+def alive(pid: int) -> bool:
+    """Whether the process is there and is no zombie."""
+    import psutil  # only here: offline tests import this package and do without
+
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
