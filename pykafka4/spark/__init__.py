@@ -1,6 +1,10 @@
 """Spark. Rule: only configuration crosses process boundaries; each Python worker creates its own producer.
 
 Modules; each line imports only from lines below it:
+    data_source  format("pykafka4"): its readers and writers
+    source    reading
+    sink      writing
+    options   the options of the data source
     rows      partition_writer: produces the rows of a partition
     outcomes  waits until the records of a task are acknowledged
     workers   what a Python worker keeps for its next tasks: producers and clients, by configuration

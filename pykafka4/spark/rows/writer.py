@@ -14,8 +14,8 @@ from pykafka4.errors.frames import guarded
 from pykafka4.misuse import check_topic
 from pykafka4.options.config import ProducerConfig, hide_secrets
 from pykafka4.producer import Producer
-from pykafka4.spark.rows.columns import Column, columns, send_rows
 from pykafka4.spark.outcomes import LOOK, check, trouble, wait
+from pykafka4.spark.rows.columns import Column, columns, send_rows
 from pykafka4.spark.workers import pool
 
 __all__ = ["PartitionWriter", "partition_writer"]

@@ -1,0 +1,51 @@
+"""Makes the readers and writers of `format("pykafka4")`. Each function imports the one module that it needs: a write imports no reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pykafka4.spark.options import Use
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
+    from pyspark.sql.types import StructType
+
+__all__ = ["batch_reader", "batch_writer", "schema", "stream_reader", "stream_writer"]
+
+
+def schema(options: Mapping[str, str]) -> StructType:
+    """The columns of a read. Spark calls this for batches and streams, and does not say which."""
+    from pykafka4.spark.source.schema import schema_of
+
+    return schema_of(options)
+
+
+def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
+    """Of `spark.read`."""
+    from pykafka4.spark.source.batch import batch_reader
+    from pykafka4.spark.source.options import SourceOptions
+
+    return batch_reader(SourceOptions.parse(options, Use.BATCH_READ), schema)
+
+
+def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
+    """Of `spark.readStream`."""
+    from pykafka4.spark.source.options import SourceOptions
+    from pykafka4.spark.source.stream import KafkaStreamReader
+
+    return KafkaStreamReader(SourceOptions.parse(options, Use.STREAM_READ), schema)
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
+    """Of `df.write`. `overwrite`: the save mode is overwrite, which is refused."""
+    from pykafka4.spark.sink.batch import KafkaBatchWriter
+
+    return KafkaBatchWriter(options, schema, overwrite)
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+    """Of `df.writeStream`. `overwrite`: the output mode is complete."""
+    from pykafka4.spark.sink.stream import KafkaStreamWriter
+
+    return KafkaStreamWriter(options, schema, overwrite)

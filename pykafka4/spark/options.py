@@ -1,0 +1,202 @@
+"""Options of `format("pykafka4")`: which there are, their values out of text, and `kafka.*` as options of pykafka4.
+
+Invariant: an option that would have no effect is refused with the place where it belongs, or logged if the JVM connector has it; no value
+of `kafka.*` is in an error or a `repr` unless it is known not to be a secret. Names are case-insensitive, as in Spark.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Collection, Mapping
+from enum import Enum
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.errors import ConfigError, shown
+from pykafka4.logs import get_log
+from pykafka4.options.config import ClientConfig
+from pykafka4.options.from_properties import translate
+
+__all__ = ["KAFKA", "OPTIONS", "Given", "Use"]
+
+log = get_log("pykafka4.spark")
+
+KAFKA: Final = "kafka."
+NO_EFFECT: Final = "has no effect here"
+
+
+class Use(Enum):
+    """What a set of options is for."""
+
+    BATCH_READ = "batch reads (spark.read)"
+    STREAM_READ = "streams (spark.readStream)"
+    BATCH_WRITE = "batch writes (df.write)"
+    STREAM_WRITE = "stream writes (df.writeStream)"
+
+
+READS: Final = frozenset({Use.BATCH_READ, Use.STREAM_READ})
+WRITES: Final = frozenset({Use.BATCH_WRITE, Use.STREAM_WRITE})
+BATCH_READS: Final = frozenset({Use.BATCH_READ})
+STREAM_READS: Final = frozenset({Use.STREAM_READ})
+STREAM_WRITES: Final = frozenset({Use.STREAM_WRITE})
+
+OPTIONS: Final[Mapping[str, frozenset[Use]]] = {
+    "subscribe": READS,
+    "subscribePattern": READS,
+    "assign": READS,
+    "startingOffsets": READS,
+    "startingTimestamp": READS,
+    "startingOffsetsByTimestamp": READS,
+    "startingOffsetsByTimestampStrategy": READS,
+    "endingOffsets": BATCH_READS,
+    "endingTimestamp": BATCH_READS,
+    "endingOffsetsByTimestamp": BATCH_READS,
+    "minPartitions": READS,
+    "maxRecordsPerPartition": READS,
+    "failOnDataLoss": READS,
+    "includeHeaders": READS,
+    "columns": READS,
+    "isolationLevel": READS,
+    "filterPushdown": BATCH_READS,
+    "kafkaConsumer.pollTimeoutMs": READS,
+    "maxOffsetsPerTrigger": STREAM_READS,
+    "minOffsetsPerTrigger": STREAM_READS,
+    "maxTriggerDelay": STREAM_READS,
+    "commitOffsetsToGroup": STREAM_READS,
+    "topic": WRITES,
+    "delivery": WRITES,
+    "idempotencyKey": WRITES,
+    "transactionalIdPrefix": WRITES,
+}
+# Of the JVM connector, without effect here: a job that is moved need not be changed.
+WITHOUT_EFFECT: Final = {
+    "groupidprefix": "reads are no members of a group",
+    "fetchoffset.numretries": "offsets are looked up until kafkaConsumer.pollTimeoutMs is over",
+    "fetchoffset.retryintervalms": "offsets are looked up until kafkaConsumer.pollTimeoutMs is over",
+}
+SPARKS_OWN: Final = {"checkpointlocation", "queryname", "outputmode", "path"}  # Spark passes them on to sources and sinks
+NAMES: Final = {name.lower(): name for name in OPTIONS}
+FLAGS: Final = {"true": True, "false": False}
+DURATION: Final = re.compile(r"(\d{1,15})\s*(ms|s|m|min|h|d)?")
+UNITS: Final = {"ms": 0.001, None: 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+@attrs.frozen
+class Given:
+    """The options of one read or write, of which the values are text. Methods return None for an option that is not given."""
+
+    use: Use
+    values: Mapping[str, str] = attrs.field(repr=False)  # by name in lower case
+    kafka: Mapping[str, str] = attrs.field(repr=False)  # those of kafka.*, without that prefix
+
+    @classmethod
+    def of(cls, use: Use, options: Mapping[str, str]) -> Given:
+        """The options of Spark. Raises ConfigError for an unknown one, and for one that belongs elsewhere."""
+        lower = {name.lower(): value for name, value in options.items()}
+        values = {name: value.strip() for name, value in lower.items() if not name.startswith(KAFKA)}
+        for name in values:
+            _check_use(use, name)
+        return cls(use, values, {name.removeprefix(KAFKA): value for name, value in lower.items() if name.startswith(KAFKA)})
+
+    def text(self, name: str) -> str | None:
+        """The value."""
+        return self.values.get(name.lower())
+
+    def has(self, *names: str) -> list[str]:
+        """Which of these are given."""
+        return [name for name in names if name.lower() in self.values]
+
+    def flag(self, name: str, default: bool) -> bool:
+        """True or false."""
+        if (text := self.text(name)) is None:
+            return default
+        if (value := FLAGS.get(text.lower())) is None:
+            raise wrong(name, text, "takes true or false")
+        return value
+
+    def choice(self, name: str, choices: Collection[str]) -> str | None:
+        """One of some words, in lower case."""
+        if (text := self.text(name)) is None:
+            return None
+        if text.lower() not in choices:
+            raise wrong(name, text, f"takes {' or '.join(choices)}")
+        return text.lower()
+
+    def count(self, name: str, least: int = 1) -> int | None:
+        """A whole number."""
+        if (text := self.text(name)) is None:
+            return None
+        if re.fullmatch(r"\d{1,18}", text) is None or int(text) < least:
+            raise wrong(name, text, f"takes a whole number, at least {least}")
+        return int(text)
+
+    def seconds(self, name: str) -> float | None:
+        """A duration as Spark writes it ("15m", "30s", "500ms"); a number alone is milliseconds."""
+        if (text := self.text(name)) is None:
+            return None
+        if (found := DURATION.fullmatch(text.lower())) is None:
+            raise wrong(name, text, 'takes a duration such as "15m", "30s" or "500ms"')
+        return int(found[1]) * UNITS[found[2]]
+
+    def parsed(self, name: str, form: str) -> Any:
+        """A value in JSON; `form` is an example of what is allowed."""
+        if (text := self.text(name)) is None:
+            return None
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise wrong(name, text, f"is no JSON ({error}); takes {form}") from None
+
+    def names(self, name: str) -> list[str] | None:
+        """A list of names, separated by commas."""
+        text = self.text(name)
+        return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+    def client_options(self, kind: type[ClientConfig], refused: Mapping[str, str]) -> dict[str, Any]:
+        """`kafka.*` as options of pykafka4. `refused` has the reasons for names that are not allowed.
+
+        Raises ConfigError for one that is unknown, wrong, refused, or missing.
+        """
+        for name, why in refused.items():
+            if name in self.kafka:
+                raise ConfigError(f"option {KAFKA}{name} is not supported: {why}")
+        if not self.kafka.get("bootstrap.servers", "").strip():
+            raise ConfigError(f'option {KAFKA}bootstrap.servers is missing: add .option("{KAFKA}bootstrap.servers", "host:9092,…")')
+        try:
+            return translate(kind, self.kafka, {}).options
+        except ConfigError as error:
+            text = str(error).replace("the mapping: ", "")
+        raise ConfigError(f"options {KAFKA}*: {text}")  # here: the context of an error might show more than its text
+
+
+def wrong(name: str, text: str, why: str) -> ConfigError:
+    """The error for the value of an option."""
+    return ConfigError(f"option {name}={shown(text)}: {why}")
+
+
+def _check_use(use: Use, name: str) -> None:
+    if name in SPARKS_OWN:
+        return
+    if name in WITHOUT_EFFECT:
+        log.info("option %s %s: %s", name, NO_EFFECT, WITHOUT_EFFECT[name])
+    elif name not in NAMES:
+        raise _unknown(use, name)
+    elif use not in OPTIONS[NAMES[name]]:
+        places = " and ".join(each.value for each in Use if each in OPTIONS[NAMES[name]])
+        raise ConfigError(f"option {NAMES[name]} is for {places}, and this is for {use.value}: remove it")
+
+
+def _unknown(use: Use, name: str) -> ConfigError:
+    """Without the value, which may be a secret whose name is misspelt."""
+    known = [option for option, uses in OPTIONS.items() if use in uses]
+    near = difflib.get_close_matches(name, [option.lower() for option in known], n=1, cutoff=0.75)
+    if near:
+        hint = f"did you mean {NAMES[near[0]]}?"
+    elif "." in name:
+        hint = f"options of the Kafka client begin with {KAFKA}: {KAFKA}{name}"
+    else:
+        hint = f"{use.value} have {', '.join(known)}, and {KAFKA}*"
+    return ConfigError(f"unknown option {name}; {hint}")

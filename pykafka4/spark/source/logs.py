@@ -1,0 +1,147 @@
+"""Look-ups of the driver: the partitions of a subscription, and their offsets. Each is made anew: nothing is remembered."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Mapping
+from typing import Final, Literal, cast
+
+import attrs
+
+from pykafka4.bounds import EARLIEST, LATEST
+from pykafka4.client.client import Client
+from pykafka4.client.targets import ANY
+from pykafka4.core.admin.values import OffsetSpec
+from pykafka4.errors import ConfigError, broker_error, listed
+from pykafka4.errors.codes import error_code
+from pykafka4.records import TopicPartition
+from pykafka4.spark.source.options import SourceOptions
+from pykafka4.spark.source.subscription import Place, Subscription
+from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataResponse
+
+__all__ = ["Logs", "Topic"]
+
+SPECS: Final = {EARLIEST: OffsetSpec.EARLIEST, LATEST: OffsetSpec.LATEST}
+PAUSE_S: Final = 0.2  # between two questions for a topic that has no leaders yet
+
+
+@attrs.frozen
+class Topic:
+    """A topic of the subscription. The id changes when a topic is deleted and created again; zeros before Kafka 2.8."""
+
+    name: str
+    id: str
+    partitions: tuple[int, ...]
+
+
+@attrs.frozen
+class Logs:
+    """The logs of a cluster as a client sees them."""
+
+    client: Client
+    isolation_level: Literal["read_uncommitted", "read_committed"]
+    timeout: float  # seconds, of each look-up
+
+    @classmethod
+    def of(cls, client: Client, options: SourceOptions) -> Logs:
+        """With the isolation level and the timeout of the options."""
+        return cls(client, cast("Literal['read_uncommitted', 'read_committed']", options.isolation_level), options.poll_timeout)
+
+    def topics(self, subscription: Subscription) -> dict[str, Topic]:
+        """The topics of the subscription by name; of `assign`, with the assigned partitions.
+
+        Raises ConfigError for a topic or partition that does not exist.
+        """
+        if subscription.pattern is not None:
+            matches = re.compile(subscription.pattern).fullmatch
+            return {topic.name: topic for topic in self._metadata(None) if matches(topic.name)}
+        names = subscription.topics or sorted({tp.topic for tp in subscription.partitions or ()})
+        found = {topic.name: topic for topic in self._metadata(names)}
+        if missing := [name for name in names if name not in found]:
+            raise ConfigError(f"option {subscription.option}: topic {listed(missing)} does not exist in the cluster")
+        if subscription.partitions is None:
+            return found
+        return {name: _assigned(topic, subscription) for name, topic in found.items()}
+
+    def partitions(self, subscription: Subscription) -> list[TopicPartition]:
+        """The partitions of the subscription, sorted."""
+        return sorted(TopicPartition(topic.name, number) for topic in self.topics(subscription).values() for number in topic.partitions)
+
+    def _metadata(self, names: Collection[str] | None) -> list[Topic]:
+        """These topics as far as they exist, or all topics that are not internal."""
+        wanted = None if names is None else [MetadataRequest.Topic(name=name) for name in names]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        deadline = time.monotonic() + self.timeout
+        while True:
+            topics = self.client.request(ANY, request, self.timeout).topics
+            unready = [topic for topic in topics if error_code(topic.error_code).name == "LEADER_NOT_AVAILABLE"]
+            if not unready or time.monotonic() > deadline:
+                return [_topic(topic) for topic in topics if _exists(topic) and (names is not None or not topic.is_internal)]
+            time.sleep(PAUSE_S)
+
+    def offsets(self, at: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """The offset of each partition at EARLIEST, LATEST or a time in milliseconds; None: no record is as late as the time.
+
+        Raises the error of a partition.
+        """
+        listed_offsets = self.client.list_offsets(
+            {tp: SPECS.get(time, time) for tp, time in at.items()}, self.timeout, isolation_level=self.isolation_level
+        )
+        for found in listed_offsets.values():
+            if found.error is not None:
+                raise found.error
+        return {tp: found.offset for tp, found in listed_offsets.items()}
+
+    def earliest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset of each log."""
+        return _known(self.offsets(dict.fromkeys(partitions, EARLIEST)))
+
+    def latest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The end of each log; with read_committed the last stable offset."""
+        return _known(self.offsets(dict.fromkeys(partitions, LATEST)))
+
+    def resolve(self, place: Place, partitions: Collection[TopicPartition], latest_if_no_such_time: bool) -> dict[TopicPartition, int]:
+        """The offset of each partition at `place`. An offset that the option names is taken as it is.
+
+        Raises ConfigError if `place` does not name exactly these partitions, or, unless that means latest, if a log has no record as late
+        as a time.
+        """
+        place.check_names(partitions)
+        if place.offsets is not None:
+            words = {tp: offset for tp, offset in place.offsets.items() if offset < 0}
+            return {**place.offsets, **_known(self.offsets(words))} if words else dict(place.offsets)
+        times = dict.fromkeys(partitions, place.timestamp) if place.times is None else dict(place.times)
+        found = self.offsets(times) if times else {}
+        late = sorted(tp for tp, offset in found.items() if offset is None)
+        if late and not latest_if_no_such_time:
+            raise ConfigError(
+                f"option {place.option}: {listed(late)} has no record at {times[late[0]]} ms or later; "
+                "startingOffsetsByTimestampStrategy=latest would begin at the end of the log"
+            )
+        return {**_known(found), **(self.latest(late) if late else {})}
+
+
+def _known(found: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, int]:
+    return {tp: offset for tp, offset in found.items() if offset is not None}
+
+
+def _exists(topic: MetadataResponse.Topic) -> bool:
+    """Whether it exists. Raises the error of a topic that cannot be read."""
+    code = error_code(topic.error_code)
+    if code.name == "UNKNOWN_TOPIC_OR_PARTITION":
+        return False
+    if topic.error_code:
+        raise broker_error(topic.error_code, topic.name or "")
+    return True
+
+
+def _topic(topic: MetadataResponse.Topic) -> Topic:
+    return Topic(topic.name or "", str(topic.topic_id), tuple(sorted(each.partition_index for each in topic.partitions)))
+
+
+def _assigned(topic: Topic, subscription: Subscription) -> Topic:
+    wanted = tuple(tp.partition for tp in subscription.partitions or () if tp.topic == topic.name)
+    if missing := [number for number in wanted if number not in topic.partitions]:
+        raise ConfigError(f"option {subscription.option}: {topic.name} has no partition {missing[0]}; it has {len(topic.partitions)}")
+    return attrs.evolve(topic, partitions=wanted)

@@ -1,0 +1,133 @@
+"""Parses the options of a read. They have the names and meanings of the JVM connector's; those of our own are in the guide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.bounded.reading import REFUSED
+from pykafka4.bounds import EARLIEST, LATEST
+from pykafka4.errors import ConfigError
+from pykafka4.options.config import ClientConfig, ConsumerConfig
+from pykafka4.spark.options import KAFKA, NO_EFFECT, Given, Use, log, wrong
+from pykafka4.spark.source.subscription import Place, Subscription, parse_place, parse_subscription
+
+__all__ = ["SourceOptions"]
+
+POLL_TIMEOUT_S: Final = 120.0  # spark.network.timeout, which is the JVM connector's default
+MAX_TRIGGER_DELAY_S: Final = 15 * 60.0
+LEVELS: Final = ("read_uncommitted", "read_committed")
+BYTES: Final = "keys and values are always bytes: cast them with Spark, col('value').cast('string')"
+REFUSED_PROPERTIES: Final = {
+    "auto.offset.reset": "startingOffsets says where a read begins",
+    "key.deserializer": BYTES,
+    "value.deserializer": BYTES,
+    "enable.auto.commit": "Spark keeps the offsets; commitOffsetsToGroup commits those of a stream for tools that show lag",
+    "interceptor.classes": "classes of Java cannot be loaded",
+}
+NOT_OF_A_GROUP: Final = REFUSED.keys() - {"auto_offset_reset"}  # options of consumers that a read without a group refuses
+CLIENT_OPTIONS: Final = attrs.fields_dict(ClientConfig).keys()
+
+
+@attrs.frozen
+class SourceOptions:
+    """The options of a batch read or a stream. It travels to Spark's workers."""
+
+    use: Use
+    kafka: Mapping[str, Any] = attrs.field(repr=False)  # options of a consumer, those of its client among them
+    subscription: Subscription
+    starting: Place
+    ending: Place
+    latest_if_no_such_time: bool  # startingOffsetsByTimestampStrategy
+    isolation_level: str
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    fail_on_data_loss: bool
+    include_headers: bool
+    columns: tuple[str, ...] | None
+    filter_pushdown: bool
+    poll_timeout: float  # seconds
+    max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay: float  # seconds
+    commit_group: str | None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], use: Use) -> SourceOptions:
+        """The options of Spark as values. Raises ConfigError with the option that is wrong and what is allowed."""
+        given = Given.of(use, options)
+        kafka = _kafka(given)
+        delay, timeout = given.seconds("maxTriggerDelay"), given.seconds("kafkaConsumer.pollTimeoutMs")
+        found = cls(
+            use=use,
+            subscription=parse_subscription(given),
+            starting=parse_place(given, "starting", EARLIEST if use is Use.BATCH_READ else LATEST),
+            ending=parse_place(given, "ending", LATEST),
+            latest_if_no_such_time=given.choice("startingOffsetsByTimestampStrategy", ("error", "latest")) == "latest",
+            isolation_level=_isolation_level(given, kafka),
+            kafka=kafka,
+            min_partitions=given.count("minPartitions"),
+            max_records_per_partition=given.count("maxRecordsPerPartition"),
+            fail_on_data_loss=given.flag("failOnDataLoss", True),
+            include_headers=given.flag("includeHeaders", False),
+            columns=_columns(given),
+            filter_pushdown=given.flag("filterPushdown", False),
+            poll_timeout=timeout or POLL_TIMEOUT_S,
+            max_offsets_per_trigger=given.count("maxOffsetsPerTrigger"),
+            min_offsets_per_trigger=given.count("minOffsetsPerTrigger"),
+            max_trigger_delay=MAX_TRIGGER_DELAY_S if delay is None else delay,
+            commit_group=given.text("commitOffsetsToGroup"),
+        )
+        found._check()
+        return found
+
+    @property
+    def client(self) -> dict[str, Any]:
+        """The options for a Client."""
+        return {name: value for name, value in self.kafka.items() if name in CLIENT_OPTIONS}
+
+    @property
+    def consumer(self) -> dict[str, Any]:
+        """The options for a read with that Client."""
+        others = {name: value for name, value in self.kafka.items() if name not in CLIENT_OPTIONS}
+        return {**others, "isolation_level": self.isolation_level}
+
+    def _check(self) -> None:
+        if self.use is Use.BATCH_READ:
+            _refuse(self.starting, LATEST, "latest", "a batch that starts there has no records; the default is earliest")
+            _refuse(self.ending, EARLIEST, "earliest", "a batch that ends there has no records; the default is latest")
+        least, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
+        if least is not None and most is not None and least > most:
+            raise ConfigError(f"option minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}")
+
+
+def _refuse(place: Place, what: int, word: str, why: str) -> None:
+    if place.named is None and place.timestamp == what:
+        raise ConfigError(f"option {place.option}={word}: {why}")
+    if found := next((tp for tp, offset in (place.offsets or {}).items() if offset == what), None):
+        raise ConfigError(f"option {place.option}: {what} of {found} is {word}, and {why}")
+
+
+def _kafka(given: Given) -> dict[str, Any]:
+    """`kafka.*` as options of a read: groups are those of the JVM connector's consumers, and reads here need none."""
+    found = given.client_options(ConsumerConfig, REFUSED_PROPERTIES)
+    for name in found.keys() & NOT_OF_A_GROUP:
+        log.info("option %s%s %s: reads are no members of a group", KAFKA, name.replace("_", "."), NO_EFFECT)
+    return {name: value for name, value in found.items() if name not in NOT_OF_A_GROUP}
+
+
+def _isolation_level(given: Given, kafka: dict[str, Any]) -> str:
+    """read_uncommitted unless the user says otherwise, as with the JVM connector."""
+    ours, theirs = given.choice("isolationLevel", LEVELS), kafka.pop("isolation_level", None)
+    if ours and theirs and ours != theirs:
+        raise ConfigError(f"options isolationLevel={ours} and {KAFKA}isolation.level={theirs} differ: remove one of them")
+    return ours or theirs or LEVELS[0]
+
+
+def _columns(given: Given) -> tuple[str, ...] | None:
+    names = given.names("columns")
+    if names is not None and not names:
+        raise wrong("columns", given.text("columns") or "", 'takes names of columns separated by commas, such as "key,value"')
+    return None if names is None else tuple(names)

@@ -1,0 +1,70 @@
+"""Columns of a read: their names, order and types are the JVM connector's.
+
+Invariant: the Arrow schema of the first batch equals the one that Spark makes of ours, else Spark refuses the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from pykafka4.errors import ConfigError
+from pykafka4.spark.options import Use
+from pykafka4.spark.source.options import SourceOptions
+
+__all__ = ["FIELDS", "check_schema", "record_columns", "schema_of"]
+
+HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+TYPES: Final[Mapping[str, DataType]] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": HEADERS,
+}
+FIELDS: Final = {name: StructField(name, kind) for name, kind in TYPES.items()}
+OURS: Final = {"timestampType": "timestamp_type"}  # columns of read_arrow with other names
+
+
+def schema_of(options: Mapping[str, str]) -> StructType:
+    """The columns of a read with these options. Raises ConfigError if they are right neither for a batch nor for a stream."""
+    try:
+        found = SourceOptions.parse(options, Use.BATCH_READ)
+    except ConfigError:
+        found = SourceOptions.parse(options, Use.STREAM_READ)
+    names = found.columns or [name for name in FIELDS if name != "headers" or found.include_headers]
+    for name in names:
+        if name not in FIELDS:
+            raise ConfigError(f"option columns: there is no column {name!r}; there are {', '.join(FIELDS)}")
+    return StructType([FIELDS[name] for name in names])
+
+
+def check_schema(schema: StructType) -> None:
+    """Raise ConfigError unless a `schema` of the user's has columns of ours, with their types."""
+    for field in schema.fields:
+        ours = FIELDS.get(field.name)
+        if ours is None:
+            raise ConfigError(f"schema: there is no column {field.name!r}; there are {', '.join(FIELDS)}")
+        if field.dataType != ours.dataType:
+            is_, wanted = field.dataType.simpleString(), ours.dataType.simpleString()
+            raise ConfigError(f"schema: column {field.name!r} is {is_}, and must be {wanted}; cast it after the read")
+
+
+def record_columns(names: Sequence[str]) -> list[str]:
+    """The columns of `read_arrow` for these of Spark."""
+    return [OURS.get(name, name) for name in names]
