@@ -23,10 +23,15 @@ def schema(options: Mapping[str, str]) -> StructType:
 
 def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
     """Of `spark.read`."""
-    from pykafka4.spark.source.batch import batch_reader
+    from pykafka4.spark.source.batch import KafkaBatchReader
     from pykafka4.spark.source.options import SourceOptions
 
-    return batch_reader(SourceOptions.parse(options, Use.BATCH_READ), schema)
+    parsed = SourceOptions.parse(options, Use.BATCH_READ)
+    if not parsed.filter_pushdown:
+        return KafkaBatchReader(parsed, schema)
+    from pykafka4.spark.source.pushdown import FilteringReader  # here: PySpark 4.0 has no filters
+
+    return FilteringReader(parsed, schema)
 
 
 def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:

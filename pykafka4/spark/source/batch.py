@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pykafka4.client.client import Client
+from pykafka4.errors import ConfigError
+from pykafka4.records import TopicPartition
 from pykafka4.spark.source.logs import Logs
+from pykafka4.spark.source.losses import lose
 from pykafka4.spark.source.options import SourceOptions
 from pykafka4.spark.source.planning import plan
+from pykafka4.spark.source.pruning import Limits
 from pykafka4.spark.source.ranges import OffsetRange, read_range
 from pykafka4.spark.source.schema import check_schema
 
-__all__ = ["KafkaBatchReader", "batch_reader"]
+__all__ = ["KafkaBatchReader"]
+
+Spans = dict[TopicPartition, tuple[int, int]]
+Offsets = Mapping[TopicPartition, int]
 
 
 class KafkaBatchReader(DataSourceReader):
     """Of `spark.read.format("pykafka4")`. It is pickled with its options, and reads in the workers."""
+
+    limits = Limits()
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         check_schema(schema)
         self.options, self.names = options, schema.fieldNames()
 
     def partitions(self) -> list[InputPartition]:
-        """The ranges to read: what the logs have now."""
+        """The ranges to read: what the logs have now. Raises ConfigError, DataLost, KafkaError."""
         options = self.options
         with Client(**options.client) as client:
-            logs = Logs.of(client, options)
-            partitions = logs.partitions(options.subscription)
-            starts = logs.resolve(options.starting, partitions, options.latest_if_no_such_time)
-            ends = logs.resolve(options.ending, partitions, True)
-        spans = {tp: (starts[tp], ends[tp]) for tp in partitions}
+            spans = find_spans(Logs.of(client, options), options, self.limits)
         return list(plan(spans, options.min_partitions, options.max_records_per_partition))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -42,6 +47,36 @@ class KafkaBatchReader(DataSourceReader):
             yield from read_range(self.options, partition, self.names)
 
 
-def batch_reader(options: SourceOptions, schema: StructType) -> KafkaBatchReader:
-    """The reader with or without filter pushdown."""
-    return KafkaBatchReader(options, schema)
+def find_spans(logs: Logs, options: SourceOptions, limits: Limits = Limits()) -> Spans:  # noqa: B008 (frozen)
+    """The offset range of each partition."""
+    partitions = logs.partitions(options.subscription)
+    ends = logs.resolve(options.ending, partitions, latest_if_no_such_time=True)
+    starts = logs.resolve(options.starting, partitions, options.latest_if_no_such_time)
+    check_order(options, starts, ends)
+    wanted = [tp for tp in partitions if limits.has(tp)]
+    spans = clip({tp: (starts[tp], ends[tp]) for tp in wanted}, logs.earliest(wanted), logs.latest(wanted), options)
+    since = dict.fromkeys(wanted, 0) if limits.since_ms is None else logs.since(wanted, limits.since_ms)
+    return {tp: limits.span(*span, since[tp]) for tp, span in spans.items()}
+
+
+def check_order(options: SourceOptions, starts: Offsets, ends: Offsets) -> None:
+    """Raise ConfigError for a partition whose end is before its start, which an option names."""
+    for tp, start in starts.items():
+        if start > ends[tp] and (options.starting.is_chosen or options.ending.is_chosen):
+            raise ConfigError(
+                f"options {options.starting.option} and {options.ending.option}: {tp} would be read from {start} to {ends[tp]}, "
+                "and the end must not be before the start"
+            )
+
+
+def clip(spans: Spans, earliest: Offsets, latest: Offsets, options: SourceOptions) -> Spans:
+    """The ranges as far as the logs have them. Raises DataLost, or warns."""
+    found: Spans = {}
+    for tp, (start, until) in spans.items():
+        first, end = min(max(start, earliest[tp]), until), max(min(until, latest[tp]), start)
+        if first > start:
+            lose(f"{tp} is to be read from {start} to {until}, and its log begins at {earliest[tp]}", options.fail_on_data_loss)
+        if end < until:
+            lose(f"{tp} is to be read from {start} to {until}, and its log ends at {latest[tp]}", options.fail_on_data_loss)
+        found[tp] = (first, end)
+    return found

@@ -54,8 +54,8 @@ class Logs:
         Raises ConfigError for a topic or partition that does not exist.
         """
         if subscription.pattern is not None:
-            matches = re.compile(subscription.pattern).fullmatch
-            return {topic.name: topic for topic in self._metadata(None) if matches(topic.name)}
+            has = re.compile(subscription.pattern).search
+            return {topic.name: topic for topic in self._metadata(None) if has(topic.name)}
         names = subscription.topics or sorted({tp.topic for tp in subscription.partitions or ()})
         found = {topic.name: topic for topic in self._metadata(names)}
         if missing := [name for name in names if name not in found]:
@@ -85,6 +85,8 @@ class Logs:
 
         Raises the error of a partition.
         """
+        if not at:
+            return {}
         listed_offsets = self.client.list_offsets(
             {tp: SPECS.get(time, time) for tp, time in at.items()}, self.timeout, isolation_level=self.isolation_level
         )
@@ -101,6 +103,12 @@ class Logs:
         """The end of each log; with read_committed the last stable offset."""
         return _known(self.offsets(dict.fromkeys(partitions, LATEST)))
 
+    def since(self, partitions: Collection[TopicPartition], ms: int) -> dict[TopicPartition, int]:
+        """The first offset of each log with a record at that time or later; the end of the log if there is none."""
+        found = self.offsets(dict.fromkeys(partitions, ms))
+        late = [tp for tp, offset in found.items() if offset is None]
+        return {**_known(found), **self.latest(late)}
+
     def resolve(self, place: Place, partitions: Collection[TopicPartition], latest_if_no_such_time: bool) -> dict[TopicPartition, int]:
         """The offset of each partition at `place`. An offset that the option names is taken as it is.
 
@@ -110,16 +118,16 @@ class Logs:
         place.check_names(partitions)
         if place.offsets is not None:
             words = {tp: offset for tp, offset in place.offsets.items() if offset < 0}
-            return {**place.offsets, **_known(self.offsets(words))} if words else dict(place.offsets)
+            return {**place.offsets, **_known(self.offsets(words))}
         times = dict.fromkeys(partitions, place.timestamp) if place.times is None else dict(place.times)
-        found = self.offsets(times) if times else {}
+        found = self.offsets(times)
         late = sorted(tp for tp, offset in found.items() if offset is None)
         if late and not latest_if_no_such_time:
             raise ConfigError(
                 f"option {place.option}: {listed(late)} has no record at {times[late[0]]} ms or later; "
                 "startingOffsetsByTimestampStrategy=latest would begin at the end of the log"
             )
-        return {**_known(found), **(self.latest(late) if late else {})}
+        return {**_known(found), **self.latest(late)}
 
 
 def _known(found: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, int]:

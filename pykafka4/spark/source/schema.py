@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -24,7 +25,7 @@ from pykafka4.errors import ConfigError
 from pykafka4.spark.options import Use
 from pykafka4.spark.source.options import SourceOptions
 
-__all__ = ["FIELDS", "check_schema", "record_columns", "schema_of"]
+__all__ = ["FIELDS", "arrow_schema", "check_schema", "record_columns", "schema_of"]
 
 HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 TYPES: Final[Mapping[str, DataType]] = {
@@ -38,6 +39,16 @@ TYPES: Final[Mapping[str, DataType]] = {
     "headers": HEADERS,
 }
 FIELDS: Final = {name: StructField(name, kind) for name, kind in TYPES.items()}
+ARROW: Final[Mapping[str, pa.DataType]] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+    "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+}
 OURS: Final = {"timestampType": "timestamp_type"}  # columns of read_arrow with other names
 
 
@@ -63,6 +74,11 @@ def check_schema(schema: StructType) -> None:
         if field.dataType != ours.dataType:
             is_, wanted = field.dataType.simpleString(), ours.dataType.simpleString()
             raise ConfigError(f"schema: column {field.name!r} is {is_}, and must be {wanted}; cast it after the read")
+
+
+def arrow_schema(names: Sequence[str]) -> pa.Schema:
+    """The schema of the batches that Spark takes for these columns."""
+    return pa.schema([(name, ARROW[name]) for name in names])
 
 
 def record_columns(names: Sequence[str]) -> list[str]:

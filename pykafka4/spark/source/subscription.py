@@ -52,6 +52,11 @@ class Place:
         """The partitions that it names; None if it is for all."""
         return self.offsets if self.offsets is not None else self.times
 
+    @property
+    def is_chosen(self) -> bool:
+        """Whether it is another place than one of the ends of a log."""
+        return self.named is not None or self.timestamp >= 0
+
     def check_names(self, assigned: Iterable[TopicPartition]) -> None:
         """Raise ConfigError unless it names exactly the partitions of the read."""
         if (named := self.named) is None:
@@ -87,7 +92,7 @@ def _pattern(given: Given) -> Subscription:
     except re.error as error:
         raise wrong("subscribePattern", text, f"is no regular expression of Python ({error})") from None
     if not text:
-        raise wrong("subscribePattern", text, 'takes a regular expression for whole names of topics, such as "orders-.*"')
+        raise wrong("subscribePattern", text, 'takes a regular expression, such as "^orders-"')
     return Subscription("subscribePattern", pattern=text)
 
 
