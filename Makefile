@@ -161,7 +161,7 @@ bench-rates: kafka ## produce and consume: rate and CPU per record, beside confl
 bench-latency: kafka ## acknowledgements, end to end, heartbeats: beside confluent-kafka and aiokafka (BENCH_ROUNDS=…)
 	$(PY) -m benchmarks.latency --rounds $(BENCH_ROUNDS)
 
-bench-spark: kafka ## rows per second of `partition_writer`, beside foreachPartition with confluent-kafka, on the real cluster (BENCH_ROUNDS=…)
+bench-spark: kafka ## Spark jobs that write and read, beside the JVM connector and confluent-kafka, on the real cluster, with the bars judged; ten minutes (BENCH_ROUNDS=…)
 	$(PY) -m benchmarks.spark --rounds $(BENCH_ROUNDS)
 
 bench-against: base ## CPU per record of this checkout against another commit's, in turns (BASE=commit BENCH_ROUNDS=…)

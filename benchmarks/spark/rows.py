@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
 
-from pykafka4.spark import partition_writer
+__all__ = ["Confluent", "nothing"]
 
-__all__ = ["WRITERS", "Confluent", "nothing"]
-
-Writer = Callable[[Iterable[Any]], None]
 SERVED = 1000  # records between two calls of `poll`, which the client needs to tell of failures
 FLUSH = 60.0  # seconds
 _producers: dict[str, Any] = {}  # one in each worker, as with `partition_writer`
@@ -56,14 +53,3 @@ class Confluent:
                 left = SERVED
         if producer.flush(FLUSH) or failures:
             raise RuntimeError(f"not all rows were delivered: {failures[:1]}")
-
-
-def ours(bootstrap: str, topic: str) -> Writer:
-    return partition_writer({"bootstrap_servers": bootstrap}, topic=topic)
-
-
-WRITERS: dict[str, Callable[[str, str], Writer]] = {
-    "empty foreachPartition": lambda bootstrap, topic: nothing,
-    "confluent": Confluent,
-    "pykafka4": ours,
-}

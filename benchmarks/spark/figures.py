@@ -1,0 +1,43 @@
+"""Collects what each contender costs, a dictionary of figures for each round, and shows their medians."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+__all__ = ["NAME", "Figures"]
+
+NAME, FIGURE = 56, 16  # columns
+LARGE = 100  # from here on without decimals
+
+
+@attrs.define
+class Figures:
+    """By contender: by unit: one figure for each round."""
+
+    of: dict[str, dict[str, list[float]]] = attrs.field(factory=dict)
+
+    def note(self, label: str, found: Mapping[str, float]) -> None:
+        """Add the figures of one round."""
+        for unit, figure in found.items():
+            self.of.setdefault(label, {}).setdefault(unit, []).append(figure)
+
+    def median(self, label: str, unit: str) -> float:
+        return statistics.median(self.of[label][unit])
+
+    def show(self, title: str, labels: Sequence[str]) -> None:
+        """Print the medians of some contenders, and the first figure of each round."""
+        if not labels:
+            return
+        units = list(self.of[labels[0]])
+        print(f"\n{title:{NAME}}" + "".join(f"{unit:>{FIGURE}}" for unit in units))
+        for label in labels:
+            cells = "".join(f"{told(self.median(label, unit)):>{FIGURE}}" for unit in units)
+            rounds = ", ".join(told(figure) for figure in self.of[label][units[0]])
+            print(f"  {label:{NAME - 2}}{cells}   ({rounds})")
+
+
+def told(figure: float) -> str:
+    return f"{figure:,.0f}" if figure >= LARGE else f"{figure:.2f}"

@@ -1,0 +1,134 @@
+"""Sets up one Spark session and one cluster for all contenders. Invariant: the CPU of a job is that of its JVM and its Python workers.
+
+Brokers, and the driver's Python process that only waits, do not count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import psutil
+
+from benchmarks.places import ClusterPlace
+from integration.local.cluster import LocalCluster
+from integration.spark.jars import connector_jars
+
+__all__ = ["CPU", "MILLIS", "PYTHON", "RATE", "SIZE", "SparkPlace", "expect", "spark_place"]
+
+RATE, MILLIS = "rows/s", "ms"
+CPU, PYTHON = "CPU s/M rows", "of it Python"  # of the client, for a million rows
+
+SIZE, TASKS, PARTITIONS = 100, 8, 4  # bytes of a value, tasks of a write, partitions of a topic
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "2g",
+    "spark.log.level": "ERROR",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+@attrs.define
+class SparkPlace:
+    """Where all contenders run: `frame` holds `rows` cached rows with one column, `value`."""
+
+    spark: Any
+    cluster: LocalCluster
+    rows: int
+    frame: Any
+    _jvm: psutil.Process
+    _numbers: Iterator[int] = attrs.field(factory=itertools.count)
+
+    @contextlib.contextmanager
+    def topic(self) -> Iterator[str]:
+        """A new topic, deleted at the end."""
+        name = f"bench-{next(self._numbers)}"
+        self.cluster.create_topic(name, PARTITIONS, 3, ClusterPlace.configs)
+        try:
+            yield name
+        finally:
+            self.cluster.delete_topic(name)
+
+    def filled(self, topic: str) -> int:
+        """How many offsets the topic has."""
+        return sum(end for _, end in self.cluster.offsets(topic).values())
+
+    def measure(self, rows: int, job: Callable[[], object]) -> dict[str, float]:
+        """What `job` costs, which handles `rows` rows."""
+        jvm, python = self._used()
+        began = time.perf_counter()
+        job()
+        seconds = time.perf_counter() - began
+        jvm_after, python_after = self._used()
+        java, workers, million = jvm_after - jvm, python_after - python, rows / 1e6
+        return {RATE: rows / seconds, CPU: (java + workers) / million, PYTHON: workers / million}
+
+    def _used(self) -> tuple[float, float]:
+        """CPU seconds of the JVM and of its Python processes, those that have ended among them."""
+        jvm, own = self._jvm, self._jvm.cpu_times()
+        python = own.children_user + own.children_system
+        for process in jvm.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                python += times.user + times.system + times.children_user + times.children_system
+        return own.user + own.system, python
+
+
+@contextlib.contextmanager
+def spark_place(scratch: str, rows: int) -> Iterator[SparkPlace]:
+    """Three brokers, and a session of two threads whose Python workers find what this process finds."""
+    with LocalCluster() as cluster, session(scratch) as spark:
+        yield SparkPlace(spark, cluster, rows, cached(spark, rows), the_jvm())
+
+
+@contextlib.contextmanager
+def session(scratch: str) -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    here = str(Path(__file__).resolve().parents[2])
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    folders = {"spark.local.dir": scratch, "spark.sql.warehouse.dir": f"{scratch}/warehouse"}
+    jars = {"spark.jars": ",".join(str(jar) for jar in connector_jars())}
+    builder = SparkSession.builder.master("local[2]").appName("bench")
+    for name, value in (SETTINGS | folders | jars).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def cached(spark: Any, rows: int) -> Any:
+    """`rows` rows with a binary column `value` of SIZE bytes, in memory."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    value = F.lpad(F.col("id").cast("string"), SIZE, "x").cast("binary").alias("value")
+    frame = spark.range(rows, numPartitions=TASKS).select(value).cache()
+    expect("rows in memory", frame.count(), rows)
+    return frame
+
+
+def the_jvm() -> psutil.Process:
+    """The process of the session's JVM, which pyspark has started."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    return psutil.Process(gateway.proc.pid)
+
+
+def expect(label: str, found: object, expected: object) -> None:
+    """End the benchmark if a contender has not done its work."""
+    if found != expected:
+        raise SystemExit(f"{label}: found {found}, expected {expected}")

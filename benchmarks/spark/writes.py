@@ -1,0 +1,63 @@
+"""Writes the cached rows with each contender, to a topic of its own. Invariant: as many records as rows are in the topic afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from benchmarks.spark.place import SparkPlace, expect
+from benchmarks.spark.rows import Confluent, nothing
+from pykafka4.spark import partition_writer
+
+__all__ = ["CONFLUENT", "EMPTY", "FORMAT", "JVM", "ROWS", "SAVE", "WRITES", "write"]
+
+FORMAT, JVM = 'format("pykafka4")', 'JVM format("kafka")'
+ROWS, CONFLUENT, EMPTY = "partition_writer", "foreachPartition, confluent-kafka", "foreachPartition, nothing"
+ARROW = "arrow_writer"
+
+
+def save(source: str) -> Callable[[Any, str, str], object]:
+    """A batch write with a data source: the jobs of the two differ in one word."""
+
+    def job(frame: Any, bootstrap: str, topic: str) -> object:
+        writer = frame.write.format(source).option("kafka.bootstrap.servers", bootstrap).option("topic", topic)
+        return writer.mode("append").save()
+
+    return job
+
+
+def arrow(frame: Any, bootstrap: str, topic: str) -> object:
+    from pykafka4.spark import arrow_writer
+
+    return arrow_writer({"bootstrap_servers": bootstrap}, topic=topic).save(frame)
+
+
+def ours(frame: Any, bootstrap: str, topic: str) -> object:
+    return frame.foreachPartition(partition_writer({"bootstrap_servers": bootstrap}, topic=topic))
+
+
+def confluent(frame: Any, bootstrap: str, topic: str) -> object:
+    return frame.foreachPartition(Confluent(bootstrap, topic))
+
+
+def empty(frame: Any, bootstrap: str, topic: str) -> object:
+    return frame.foreachPartition(nothing)
+
+
+SAVE = {source: save(source) for source in ("pykafka4", "kafka")}
+WRITES: Mapping[str, Callable[[Any, str, str], object]] = {
+    FORMAT: SAVE["pykafka4"],
+    ARROW: arrow,
+    JVM: SAVE["kafka"],
+    ROWS: ours,
+    CONFLUENT: confluent,
+    EMPTY: empty,
+}
+
+
+def write(place: SparkPlace, label: str) -> dict[str, float]:
+    """What one write of all rows costs."""
+    with place.topic() as topic:
+        cost = place.measure(place.rows, lambda: WRITES[label](place.frame, place.cluster.bootstrap, topic))
+        expect(f"records written by {label}", place.filled(topic), 0 if label == EMPTY else place.rows)
+    return cost
