@@ -17,6 +17,8 @@ PROCESS_WIDE = {
     ("net/logs.py", "%d log records were dropped"): "one thread runs the logging handlers for all clients",
     ("net/tls.py", "the key in %s can be read"): "each file is warned of once per process",
     ("options/security.py", "security_protocol=SASL_PLAINTEXT"): "warned of once per process",
+    ("spark/options.py", "option %s"): "the options of a data source are read before there is a client",
+    ("spark/source/options.py", "option kafka."): "the options of a data source are read before there is a client",
     ("wire/records/checksum.py", ""): "the implementation of CRC-32C is chosen once per process",
     ("wire/records/hot.py", "the compiled core cannot be used"): "the core is chosen once per process, before there is a client",
 }

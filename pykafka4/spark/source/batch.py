@@ -75,8 +75,8 @@ def clip(spans: Spans, earliest: Offsets, latest: Offsets, options: SourceOption
     for tp, (start, until) in spans.items():
         first, end = min(max(start, earliest[tp]), until), max(min(until, latest[tp]), start)
         if first > start:
-            lose(f"{tp} is to be read from {start} to {until}, and its log begins at {earliest[tp]}", options.fail_on_data_loss)
+            lose(options, f"{tp} is to be read from {start} to {until}, and its log begins at {earliest[tp]}")
         if end < until:
-            lose(f"{tp} is to be read from {start} to {until}, and its log ends at {latest[tp]}", options.fail_on_data_loss)
+            lose(options, f"{tp} is to be read from {start} to {until}, and its log ends at {latest[tp]}")
         found[tp] = (first, end)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pykafka4.errors import KafkaError
 from pykafka4.spark.options import log
+from pykafka4.spark.source.options import SourceOptions
 
 __all__ = ["WAY_OUT", "DataLost", "lose"]
 
@@ -16,8 +17,8 @@ class DataLost(KafkaError):
     code = "DATA_LOST"
 
 
-def lose(what: str, fail_on_data_loss: bool) -> None:
-    """Raise DataLost, or warn: the option decides."""
-    if fail_on_data_loss:
+def lose(options: SourceOptions, what: str) -> None:
+    """Raise DataLost, or warn: failOnDataLoss decides."""
+    if options.fail_on_data_loss:
         raise DataLost(f"{what}; {WAY_OUT}")
-    log.warning("%s; failOnDataLoss=false goes on with what is left", what)
+    log.warning("%s: %s; the read goes on with what is left", options.client_id, what)

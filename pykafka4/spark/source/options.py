@@ -89,6 +89,11 @@ class SourceOptions:
         return {name: value for name, value in self.kafka.items() if name in CLIENT_OPTIONS}
 
     @property
+    def client_id(self) -> str:
+        """The name of the client in logs."""
+        return str(self.kafka.get("client_id", attrs.fields(ClientConfig).client_id.default))
+
+    @property
     def consumer(self) -> dict[str, Any]:
         """The options for a read with that Client."""
         others = {name: value for name, value in self.kafka.items() if name not in CLIENT_OPTIONS}
@@ -114,7 +119,7 @@ def _kafka(given: Given) -> dict[str, Any]:
     """`kafka.*` as options of a read: groups are those of the JVM connector's consumers, and reads here need none."""
     found = given.client_options(ConsumerConfig, REFUSED_PROPERTIES)
     for name in found.keys() & NOT_OF_A_GROUP:
-        log.info("option %s%s %s: reads are no members of a group", KAFKA, name.replace("_", "."), NO_EFFECT)
+        log.info("option kafka.%s %s: reads are no members of a group", name.replace("_", "."), NO_EFFECT)
     return {name: value for name, value in found.items() if name not in NOT_OF_A_GROUP}
 
 
