@@ -3,7 +3,7 @@
 Modules; each line imports only from lines below it:
     data_source  format("pykafka4"): its readers and writers
     source    reading
-    sink      writing
+    sink      writing, and arrow_writer
     options   the options of the data source
     rows      partition_writer: produces the rows of a partition
     outcomes  waits until the records of a task are acknowledged
@@ -13,6 +13,7 @@ Modules; each line imports only from lines below it:
 from __future__ import annotations
 
 from pykafka4.spark.rows.writer import PartitionWriter, partition_writer
+from pykafka4.spark.sink.arrow_writer import ArrowWriter, arrow_writer
 from pykafka4.spark.workers import worker_stats
 
-__all__ = ["PartitionWriter", "partition_writer", "worker_stats"]
+__all__ = ["ArrowWriter", "PartitionWriter", "arrow_writer", "partition_writer", "worker_stats"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pykafka4.errors import ConfigError
 from pykafka4.spark.options import Use
+from pykafka4.spark.sink.options import SinkOptions
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
@@ -45,12 +47,20 @@ def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceS
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
     """Of `df.write`. `overwrite`: the save mode is overwrite, which is refused."""
     from pykafka4.spark.sink.batch import KafkaBatchWriter
+    from pykafka4.spark.sink.schema import check_columns
 
-    return KafkaBatchWriter(options, schema, overwrite)
+    if overwrite:
+        raise ConfigError('mode("overwrite") would delete the records of a topic, which no writer can do; use mode("append")')
+    sink = SinkOptions.parse(options, Use.BATCH_WRITE)
+    check_columns(schema, sink.topic)
+    return KafkaBatchWriter(sink)
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-    """Of `df.writeStream`. `overwrite`: the output mode is complete."""
+    """Of `df.writeStream`. `overwrite`: the output mode is complete, so each micro-batch holds all rows of the result; they are added."""
+    from pykafka4.spark.sink.schema import check_columns
     from pykafka4.spark.sink.stream import KafkaStreamWriter
 
-    return KafkaStreamWriter(options, schema, overwrite)
+    sink = SinkOptions.parse(options, Use.STREAM_WRITE)
+    check_columns(schema, sink.topic)
+    return KafkaStreamWriter(sink)

@@ -18,12 +18,12 @@ import attrs
 
 from pykafka4.client.client import Client
 from pykafka4.core.producer.outcomes.ledger import ProducerStats
-from pykafka4.errors import KafkaError
+from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.errors.frames import empty_frames, guarded
 from pykafka4.options.config import ClientConfig, ProducerConfig
 from pykafka4.producer import Producer
 
-__all__ = ["Pool", "client_for", "close", "pool", "worker_stats"]
+__all__ = ["Pool", "check_travelling", "client_for", "close", "pool", "worker_stats"]
 
 GONE = {"closed", "crashed", "unresponsive"}  # states of a client that serves no further task
 LIMIT = 8  # idle producers kept, and clients: each has a thread and its connections
@@ -118,6 +118,20 @@ def is_usable(producer: Producer) -> bool:
 def discard(producer: Producer) -> None:
     """Close it at once. What a failed task leaves undelivered is dropped: Spark's next attempt sends it again."""
     producer.close(timeout=0)
+
+
+def check_travelling(options: Mapping[str, Any]) -> None:
+    """Raise ConfigError for producer options that are wrong, or cannot serve the tasks of a job."""
+    parsed = ProducerConfig.parse(options)
+    if parsed.transactional_id is not None:
+        raise ConfigError(
+            "transactional_id: all tasks would share it and fence one another; for transactions write with format('pykafka4') and "
+            "option delivery=exactly_once, which gives each task an id of its own"
+        )
+    if parsed.ssl_context is not None:
+        raise ConfigError(
+            "an ssl_context cannot be sent to executors: pass certificates as text, with ssl_ca_pem, ssl_cert_pem, ssl_key_pem"
+        )
 
 
 _pools: dict[int, Pool] = {}  # by process id: an inherited pool is never used, and never changed

@@ -9,14 +9,14 @@ from typing import Any
 
 import attrs
 
-from pykafka4.errors import BufferFull, ConfigError
+from pykafka4.errors import BufferFull
 from pykafka4.errors.frames import guarded
 from pykafka4.misuse import check_topic
 from pykafka4.options.config import ProducerConfig, hide_secrets
 from pykafka4.producer import Producer
 from pykafka4.spark.outcomes import LOOK, check, trouble, wait
 from pykafka4.spark.rows.columns import Column, columns, send_rows
-from pykafka4.spark.workers import pool
+from pykafka4.spark.workers import check_travelling, pool
 
 __all__ = ["PartitionWriter", "partition_writer"]
 
@@ -81,12 +81,6 @@ def partition_writer(
     here, a wrong column raises in the task.
     """
     check_topic(topic)
-    parsed = ProducerConfig.parse(config)
-    if parsed.transactional_id is not None:
-        raise ConfigError("transactional_id: all tasks would share it and fence one another; delivery to Kafka from Spark is at least once")
-    if parsed.ssl_context is not None:
-        raise ConfigError(
-            "an ssl_context cannot be sent to executors: pass certificates as text, with ssl_ca_pem, ssl_cert_pem, ssl_key_pem"
-        )
+    check_travelling(config)
     wanted = columns(value=value, key=key, headers=headers, timestamp=timestamp, partition=partition)
     return PartitionWriter(dict(config), topic, wanted)

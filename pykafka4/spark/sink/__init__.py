@@ -1,6 +1,11 @@
-"""Writes DataFrames into topics. Rule: a task ends when all of its rows are acknowledged.
+"""Writes DataFrames: the sink of `format("pykafka4")`, and `arrow_writer`.
 
 Modules; each line imports only from lines below it:
-    batch    the writer of df.write
-    stream   the writer of df.writeStream
+    arrow_writer  for `df.mapInArrow`: one row with the count of each task
+    stream        the writer of a streaming query
+    batch         the writer of a batch job
+    task          delivers the Arrow batches of one task, at least once
+    topics        the rows of a batch by topic
+    schema        checks the columns of a DataFrame on the driver
+    options       the options of the sink
 """

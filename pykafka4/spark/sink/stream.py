@@ -1,22 +1,39 @@
-"""Writes the rows of each micro-batch of a stream."""
+"""Writes the micro-batches of a streaming query. Invariant: Spark makes a new writer for each step, so none keeps anything."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
+import attrs
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
+
+from pykafka4.spark.sink.batch import WRITE, counted
+from pykafka4.spark.sink.options import SinkOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["KafkaStreamWriter"]
 
+log = logging.getLogger("pykafka4.spark")
 
+
+@attrs.frozen(slots=False)
 class KafkaStreamWriter(DataSourceStreamArrowWriter):
-    """Of `df.writeStream.format("pykafka4")`."""
+    """Spark pickles it, calls `write` in every task of a micro-batch, and `commit` or `abort` of another instance on the driver."""
 
-    def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        raise NotImplementedError
+    options: SinkOptions
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Deliver the rows of one task."""
-        raise NotImplementedError
+        """Deliver the rows of a task."""
+        return WRITE[self.options.delivery](self.options, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, Spark's name
+        """All rows are in the log: each task has waited for its own."""
+        log.debug("micro-batch %d wrote %s", batchId, counted(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Records stay in the log: Spark runs the micro-batch again."""
+        log.warning("micro-batch %d failed after its tasks had written %s, which stay in the log", batchId, counted(messages))

@@ -1,0 +1,56 @@
+"""Writes within `df.mapInArrow`. Invariant: a task has one row of output, the number of its rows, and only if all are acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+
+from pykafka4.errors.frames import guarded
+from pykafka4.spark.sink.options import SinkOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ArrowWriter", "arrow_writer"]
+
+
+@attrs.frozen
+class ArrowWriter:
+    """What `arrow_writer` returns: a function that Spark calls with the Arrow batches of a partition, inside the task."""
+
+    schema: ClassVar[str] = "sent bigint"  # of its output
+    sink: SinkOptions
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa  # here, for applications that import this package without them
+
+        from pykafka4.spark.sink.task import write_batches
+
+        yield pa.record_batch({"sent": pa.array([write_batches(self.sink, batches).rows], pa.int64())})
+
+
+@guarded
+def arrow_writer(
+    config: Mapping[str, Any],
+    *,
+    topic: str | None = None,
+    value: str | None = "value",
+    key: str | None = "key",
+    headers: str | None = "headers",
+    timestamp: str | None = "timestamp",
+    partition: str | None = "partition",
+) -> ArrowWriter:
+    """A function for `df.mapInArrow` that produces every row and returns how many: `df.mapInArrow(writer, writer.schema)`.
+
+    `config` holds the producer's options. Without `topic`, the column `topic` has the topic of each row. All else names columns, or is None
+    for no column, as in `Producer.send_arrow`. The job runs when the counts are asked for:
+    `df.mapInArrow(writer, writer.schema).groupBy().sum("sent").first()`.
+
+    A task ends when everything is acknowledged; the first record that was not delivered within `delivery_timeout_ms` fails it with
+    `DeliveryFailed`: topic, partition, cause. Delivery is at least once: Spark runs a failed task again from its first row. An invalid
+    option or topic raises ConfigError or TypeError here, a wrong column raises in the task.
+    """
+    columns = {"value": value, "key": key, "headers": headers, "timestamp": timestamp, "partition": partition}
+    return ArrowWriter(SinkOptions(dict(config), topic, columns))

@@ -1,0 +1,80 @@
+"""Delivers the Arrow batches of a task, at least once. Invariant: `write_batches` returns when each row is acknowledged, or raises."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+import attrs
+from pyspark.sql.datasource import WriterCommitMessage
+
+from pykafka4.errors import BufferFull
+from pykafka4.options.config import ProducerConfig
+from pykafka4.producer import Producer
+from pykafka4.spark.outcomes import LOOK, check, trouble, wait
+from pykafka4.spark.sink.options import SinkOptions
+from pykafka4.spark.sink.topics import by_topic
+from pykafka4.spark.workers import pool
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Written", "send_batches", "write_batches"]
+
+SLICE_BYTES: Final = 4 * 1024 * 1024  # rows sent between two looks at the outcomes; Spark's batches have up to 64 MiB
+
+
+@attrs.frozen
+class Written(WriterCommitMessage):
+    """What a task has delivered: the number of its rows by topic."""
+
+    counts: Mapping[str, int]
+
+    @property
+    def rows(self) -> int:
+        """The rows of all topics."""
+        return sum(self.counts.values())
+
+
+def write_batches(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Written:
+    """Deliver every row, or raise the first failure: DeliveryFailed with topic, partition and cause."""
+    rows = (batch for batch in batches if batch.num_rows)
+    for first in rows:  # an empty partition needs no producer
+        patience = ProducerConfig.parse(sink.client).delivery_timeout_ms / 1000
+        with pool().lease(sink.client) as producer, producer.delivery_scope():
+            failed = producer.stats().lost
+            counts = send_batches(producer, sink, chain((first,), rows), failed)
+            wait(producer, failed, patience)
+        return Written(counts)
+    return Written({})
+
+
+def send_batches(producer: Producer, sink: SinkOptions, batches: Iterable[pa.RecordBatch], failed: int) -> dict[str, int]:
+    """Send every row; stop early if more than `failed` records have failed. Returns the rows by topic."""
+    counts: Counter[str] = Counter()
+    look_at = time.monotonic() + LOOK
+    try:
+        for topic, part in parts(sink.topic, batches):
+            counts[topic] += len(producer.send_arrow(topic, part, **sink.columns))
+            if time.monotonic() >= look_at:
+                check(producer, failed)
+                look_at = time.monotonic() + LOOK
+    except BufferFull as error:
+        error.add_note(trouble(producer))
+        raise
+    return dict(counts)
+
+
+def parts(topic: str | None, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Slices of up to about `SLICE_BYTES`, each with its topic."""
+    for batch in batches:
+        rows = max(1, batch.num_rows * SLICE_BYTES // max(batch.nbytes, 1))
+        for begin in range(0, batch.num_rows, rows):
+            part = batch.slice(begin, rows)
+            if topic is None:
+                yield from by_topic(part)
+            else:
+                yield topic, part
