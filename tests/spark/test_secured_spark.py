@@ -108,3 +108,60 @@ def test_spark_shows_no_secret(spark: SparkSession, config, frame: DataFrame, to
     told |= {**dict(pages(spark)), **dict(plans(frame, writer)), "output": "".join(capfd.readouterr())}
     assert "foreachPartition" in told["jobs"]
     assert {where: sorted(found) for where, text in told.items() if (found := PLANTED.found(text))} == {}
+
+
+def of_java(guarded: LocalCluster, password: str) -> dict[str, str]:
+    """Options of `format("pykafka4")` for the same listener, as properties of Java with the certificates as text."""
+    options = guarded.client
+    names = {"ssl_cafile": "truststore.certificates", "ssl_certfile": "keystore.certificate.chain", "ssl_keyfile": "keystore.key"}
+    login = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="{password}";'
+    properties = {f"ssl.{name}": Path(options[file]).read_text() for file, name in names.items()}
+    properties |= {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": login}
+    return {f"kafka.{name}": value for name, value in {**properties, "bootstrap.servers": guarded.bootstrap}.items()}
+
+
+def test_what_is_written_over_tls_is_read_over_tls(spark: SparkSession, guarded: LocalCluster, frame: DataFrame, topic: str) -> None:
+    guarded.create_topic(topic, 3, 1)
+    kafka = of_java(guarded, PASSWORD)
+    frame.write.format("pykafka4").options(**kafka, topic=topic).mode("append").save()
+    found = spark.read.format("pykafka4").options(**kafka, subscribe=topic).load()
+    assert sorted(row.value.decode() for row in found.collect()) == sorted(f"row {n}" for n in range(ROWS))
+
+
+def copied(spark: SparkSession, kafka: dict[str, str], topic: str, folder: Path) -> Iterator[tuple[str, str]]:
+    """Read and write in a batch and in a stream. What Spark tells of that, by place; errors among it."""
+    source = spark.read.format("pykafka4").options(**kafka, subscribe=topic).load()
+    yield from plans(source.select("value"), len)
+    sink = spark.range(3).selectExpr("cast(id as string) as value").write.format("pykafka4").options(**kafka, topic=topic)
+    stream = spark.readStream.format("pykafka4").options(**kafka, subscribe=topic, startingOffsets="earliest").load().select("value")
+    copy = stream.writeStream.format("pykafka4").options(**kafka, topic=topic, checkpointLocation=str(folder))
+    for name, job in {"read": source.collect, "write": sink.mode("append").save}.items():
+        yield name, outcome(job)
+    query = copy.trigger(availableNow=True).start()
+    yield "stream", outcome(lambda: query.awaitTermination(60))
+    yield "query", f"{query.exception()} {query.lastProgress} {query.status} {query._jsq.toString()}"
+    yield "checkpoint", "".join(path.read_text("latin-1") for path in folder.rglob("*") if path.is_file())
+
+
+def outcome(job: Callable[[], object]) -> str:
+    try:
+        return f"well: {job()}"
+    except PySparkException as error:
+        return f"error: {error} {error!r}"
+
+
+@pytest.mark.parametrize("password", [PASSWORD, WRONG], ids=["right", "wrong"])
+def test_spark_shows_no_secret_of_the_format(spark, guarded: LocalCluster, topic: str, tmp_path: Path, password: str, capfd) -> None:
+    """Neither in plans, nor in errors, the checkpoint, the log of the driver, and the web interface."""
+    guarded.create_topic(topic, 1, 1)
+    PLANTED.document("private key", Path(guarded.client["ssl_keyfile"]).read_bytes())
+    spark.sparkContext.setLogLevel("DEBUG")
+    try:
+        told = dict(copied(spark, of_java(guarded, password), topic, tmp_path / "checkpoint"))
+        told |= dict(pages(spark))
+    finally:
+        spark.sparkContext.setLogLevel("OFF")
+    for name in ("read", "write", "stream"):
+        assert told[name].startswith("well") if password == PASSWORD else "refused the credentials" in told[name], told[name]
+    told |= {"driver": Path(spark._jvm.java.lang.System.getProperty("tests.log")).read_text(), "output": "".join(capfd.readouterr())}
+    assert {where: sorted(found) for where, text in told.items() if (found := PLANTED.found(text))} == {}
