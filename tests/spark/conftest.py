@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from integration.cluster import Cluster
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -36,6 +38,13 @@ HERE = Path(__file__).resolve().parent
 def spark_settings() -> dict[str, str]:
     """Settings of a module's own session beside those below; a module that needs some has a fixture by this name."""
     return {}
+
+
+@pytest.fixture
+def kafka(cluster: Cluster) -> dict[str, str]:
+    """The options of `format("pykafka4")` that say where the brokers are, and what they demand."""
+    properties = {"bootstrap.servers": cluster.bootstrap, **cluster.java}
+    return {f"kafka.{name}": value for name, value in properties.items()}
 
 
 @pytest.fixture(scope="module")
