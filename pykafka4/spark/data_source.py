@@ -47,13 +47,14 @@ def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceS
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
     """Of `df.write`. `overwrite`: the save mode is overwrite, which is refused."""
     from pykafka4.spark.sink.batch import KafkaBatchWriter
+    from pykafka4.spark.sink.repeats import find_end
     from pykafka4.spark.sink.schema import check_columns
 
     if overwrite:
         raise ConfigError('mode("overwrite") would delete the records of a topic, which no writer can do; use mode("append")')
     sink = SinkOptions.parse(options, Use.BATCH_WRITE)
     check_columns(schema, sink.topic)
-    return KafkaBatchWriter(sink)
+    return KafkaBatchWriter(sink, find_end(sink))
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamWriter:

@@ -69,6 +69,7 @@ OPTIONS: Final[Mapping[str, frozenset[Use]]] = {
     "topic": WRITES,
     "delivery": WRITES,
     "idempotencyKey": WRITES,
+    "batchId": frozenset({Use.BATCH_WRITE}),
     "transactionalIdPrefix": WRITES,
 }
 # Of the JVM connector, without effect here: a job that is moved need not be changed.

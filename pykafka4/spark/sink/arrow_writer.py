@@ -26,9 +26,9 @@ class ArrowWriter:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa  # here, for applications that import this package without them
 
-        from pykafka4.spark.sink.task import write_batches
+        from pykafka4.spark.sink.delivery import deliver
 
-        yield pa.record_batch({"sent": pa.array([write_batches(self.sink, batches).rows], pa.int64())})
+        yield pa.record_batch({"sent": pa.array([deliver(self.sink, batches).rows], pa.int64())})
 
 
 @guarded

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from pykafka4.spark.sink.options import Delivery, SinkOptions
-from pykafka4.spark.sink.task import Written, write_batches
+from pykafka4.errors import KafkaError
+from pykafka4.spark.sink.delivery import deliver
+from pykafka4.spark.sink.exactly_once import Token
+from pykafka4.spark.sink.options import SinkOptions
+from pykafka4.spark.sink.repeats import Repeated, difference, note_end
+from pykafka4.spark.sink.task import Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["WRITE", "KafkaBatchWriter", "counted"]
+__all__ = ["KafkaBatchWriter", "counted"]
 
 log = logging.getLogger("pykafka4.spark")
 
-WRITE: Final[dict[Delivery, Callable[[SinkOptions, Iterator[pa.RecordBatch]], WriterCommitMessage]]] = {
-    Delivery.AT_LEAST_ONCE: write_batches,
-}
+REPEATED: Final = "idempotencyKey=%s: an earlier job with this key has written its %d rows; the %d rows of this one are skipped"
 
 
 @attrs.frozen(slots=False)
@@ -30,13 +32,23 @@ class KafkaBatchWriter(DataSourceArrowWriter):
     """Spark pickles it, calls `write` in every task, and `commit` or `abort` on the driver."""
 
     options: SinkOptions
+    done: Token | None = None  # of an earlier job with the same key that has ended: this one writes nothing
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Deliver the rows of a task."""
-        return WRITE[self.options.delivery](self.options, iterator)
+        if self.done is not None:
+            return Repeated(sum(batch.num_rows for batch in iterator))
+        return deliver(self.options, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """All rows are in the log: each task has waited for its own."""
+        if self.done is not None:
+            rows = sum(each.rows for each in messages if isinstance(each, Repeated))
+            log.warning(REPEATED, self.options.idempotency_key, self.done.rows, rows)
+            return
+        if (why := difference(self.options, messages)) is not None:
+            raise KafkaError(why)
+        note_end(self.options, messages)
         log.info("wrote %s", counted(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
+import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
 
+from pykafka4.errors import ConfigError
 from pykafka4.misuse import check_topic
 from pykafka4.options.config import ProducerConfig, hide_secrets
 from pykafka4.spark.options import Given, Use
@@ -44,6 +46,8 @@ class SinkOptions:
     delivery: Delivery = Delivery.AT_LEAST_ONCE
     idempotency_key: str | None = None
     transactional_id_prefix: str | None = None
+    batch_id: int | None = None  # of the micro-batch that a function of foreachBatch writes; None: Spark tells the task, if there is one
+    run: str = attrs.field(factory=lambda: uuid.uuid4().hex, eq=False)  # the same in all tasks of a job, another when the job is repeated
 
     @classmethod
     def parse(cls, options: Mapping[str, str], use: Use) -> SinkOptions:
@@ -56,9 +60,20 @@ class SinkOptions:
             delivery=Delivery.AT_LEAST_ONCE if delivery is None else Delivery(delivery),
             idempotency_key=given.text("idempotencyKey"),
             transactional_id_prefix=given.text("transactionalIdPrefix"),
+            batch_id=given.count("batchId", least=0),
         )
 
     def __attrs_post_init__(self) -> None:
         check_travelling(self.client)
         if self.topic is not None:
             check_topic(self.topic)
+        if self.delivery is Delivery.EXACTLY_ONCE:
+            ProducerConfig.parse({**self.client, "transactional_id": "of a task"})
+        else:
+            self._refuse_names()
+
+    def _refuse_names(self) -> None:
+        """Options of exactly-once delivery without it are a mistake, not a default."""
+        names = {"idempotencyKey": self.idempotency_key, "transactionalIdPrefix": self.transactional_id_prefix}
+        if given := [name for name, value in names.items() if value is not None]:
+            raise ConfigError(f"{' and '.join(given)}: of use only with delivery=exactly_once; add it")

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import attrs
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from pykafka4.spark.sink.batch import WRITE, counted
+from pykafka4.spark.sink.batch import counted
+from pykafka4.spark.sink.delivery import deliver
 from pykafka4.spark.sink.options import SinkOptions
+from pykafka4.spark.sink.repeats import difference
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,10 +30,12 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Deliver the rows of a task."""
-        return WRITE[self.options.delivery](self.options, iterator)
+        return deliver(self.options, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, Spark's name
         """All rows are in the log: each task has waited for its own."""
+        if (why := difference(self.options, messages)) is not None:
+            log.error("micro-batch %d: %s", batchId, why)  # not raised: the query would never go on
         log.debug("micro-batch %d wrote %s", batchId, counted(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

@@ -1,0 +1,215 @@
+"""Delivers the Arrow batches of a task in one transaction. Invariant: rows and the token of their commit are committed together, and only
+while no later attempt of the task has begun.
+
+The token is an offset that is committed with the rows, in a consumer group that only the tasks of one Spark partition use. An attempt
+begins with `init_transactions`: from then on no earlier attempt (a zombie, the twin of a speculative task) can commit, and what it has left
+open is aborted. Then the token says whether one of them had committed. Both orders end well: an earlier attempt that commits before is
+found by its token, one that tries to commit after fails as fenced, and Spark's retry finds the token.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from pykafka4.client.client import Client
+from pykafka4.errors import ConfigError, KafkaError, ProducerFencedError
+from pykafka4.errors.frames import guarded
+from pykafka4.options.config import ClientConfig, ProducerConfig
+from pykafka4.producer import Producer
+from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from pykafka4.spark.outcomes import wait
+from pykafka4.spark.sink.options import SinkOptions
+from pykafka4.spark.sink.task import Written, send_batches
+from pykafka4.spark.workers import client_for
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Committed", "Skipped", "Token", "Unit", "find_token", "once_client", "write_once"]
+
+log = logging.getLogger("pykafka4.spark")
+
+TRANSACTION_TIMEOUT_MS: Final = 900_000  # the brokers' default maximum: a transaction is open as long as Spark computes rows of the task
+ABORT_SECONDS: Final = 5.0  # for an abort after an error, which the next attempt's `init_transactions` would do as well
+PREFIX: Final = "pykafka4"
+ANY_TOPIC: Final = "*"  # in names, for rows of many topics; no topic is called so
+QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # local properties that Spark sets for the tasks of a micro-batch
+CLIENT_OPTIONS: Final = attrs.fields_dict(ClientConfig)
+
+
+@attrs.frozen
+class Unit:
+    """The rows of one Spark partition in one job or micro-batch: what is written once."""
+
+    prefix: str
+    work: str  # the key of a batch job, the id of a query, or both
+    topic: str
+    partition: int  # Spark's
+    number: int  # of the micro-batch; 0 for a batch job
+
+    @property
+    def name(self) -> str:
+        """The transactional id of its tasks, and the group of its token. Other topics of a query have other names."""
+        return f"{self.job}:{self.partition}"
+
+    @property
+    def job(self) -> str:
+        """The group of the token of a whole batch job."""
+        return f"{self.prefix}:{self.work}:{self.topic}"
+
+    def __str__(self) -> str:
+        return f"{self.name}, batch {self.number}"
+
+
+@attrs.frozen
+class Token:
+    """What an attempt commits with its rows."""
+
+    number: int
+    rows: int
+    run: str  # the job that has written it, see SinkOptions.run
+
+    def offset(self) -> OffsetAndMetadata:
+        """As a committed offset: the number of the micro-batch, so that tools for groups show it."""
+        return OffsetAndMetadata(self.number, -1, json.dumps({"rows": self.rows, "run": self.run}))
+
+    @classmethod
+    def of(cls, committed: OffsetAndMetadata) -> Token:
+        """The token in an offset."""
+        try:
+            more = json.loads(committed.metadata)
+            return cls(committed.offset, int(more["rows"]), str(more["run"]))
+        except (ValueError, KeyError, TypeError):
+            raise ConfigError(
+                f"a committed offset has the metadata {committed.metadata!r}, which is none of delivery=exactly_once: its group is used by "
+                "others; set transactionalIdPrefix to a prefix of your own"
+            ) from None
+
+
+@attrs.frozen
+class Committed(Written):
+    """What a task has committed."""
+
+    unit: Unit
+    place: TopicPartition  # of its token
+
+
+@attrs.frozen
+class Skipped(WriterCommitMessage):
+    """A task whose rows an earlier attempt had committed."""
+
+    unit: Unit
+    place: TopicPartition
+    rows: int  # committed then
+    offered: int  # now
+    same_run: bool  # Spark has repeated the task; otherwise the job or micro-batch
+
+    def __str__(self) -> str:
+        differ = f", which had {self.rows} rows" if self.rows != self.offered else ""
+        return f"{self.unit}: skipped {self.offered} rows: an earlier attempt has committed this partition{differ}"
+
+
+def unit_of(sink: SinkOptions) -> Unit:
+    """The unit that this task writes. Raises ConfigError for a batch job without a key."""
+    context = TaskContext.get()
+    if context is None:
+        raise ConfigError("delivery=exactly_once: rows are written by tasks of Spark, and this is none")
+    query, batch = context.getLocalProperty(QUERY), context.getLocalProperty(BATCH)
+    work = ":".join(part for part in (sink.idempotency_key, query) if part)
+    if not work:
+        raise ConfigError(
+            "delivery=exactly_once of a batch job needs the option idempotencyKey: a text that stays the same when the job is repeated, "
+            "and that no other job has, such as 'orders-2026-11-28' (of foreach_batch: a name)"
+        )
+    number = int(batch or 0) if sink.batch_id is None else sink.batch_id
+    prefix = sink.transactional_id_prefix or PREFIX
+    return Unit(prefix, work, sink.topic or ANY_TOPIC, context.partitionId(), number)
+
+
+@guarded
+def write_once(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Written | Skipped:
+    """Deliver and commit every row, or find that an earlier attempt has; or raise the first failure, with nothing committed."""
+    unit = unit_of(sink)
+    rows = (batch for batch in batches if batch.num_rows)
+    for first in rows:  # an empty partition needs no producer
+        topic = sink.topic or first.column("topic")[0].as_py()
+        return _write(sink, unit, TopicPartition(topic, 0), chain((first,), rows))
+    return Written({})
+
+
+def _write(sink: SinkOptions, unit: Unit, place: TopicPartition, batches: Iterator[pa.RecordBatch]) -> Written | Skipped:
+    patience = ProducerConfig.parse(sink.client).delivery_timeout_ms / 1000
+    with transactional(sink.client, unit, patience) as (client, producer):
+        token = find_token(client, unit.name, place if sink.topic else None, patience)
+        if token is not None and token.number >= unit.number:  # greater: the checkpoint of the query was set back
+            skipped = Skipped(unit, place, token.rows, sum(batch.num_rows for batch in batches), token.run == sink.run)
+            log.warning("%s", skipped)
+            return skipped
+        with committing(producer, patience):
+            counts = send_batches(producer, sink, batches, 0)
+            offset = Token(unit.number, sum(counts.values()), sink.run).offset()
+            producer.send_offsets_to_transaction({place: offset}, ConsumerGroupMetadata(unit.name), patience)
+            wait(producer, 0, patience)
+    return Committed(counts, unit, place)
+
+
+@contextlib.contextmanager
+def transactional(options: Mapping[str, Any], unit: Unit, patience: float) -> Iterator[tuple[Client, Producer]]:
+    """The worker's client, and a producer for this unit that has fenced those of earlier attempts.
+
+    A producer of its own, also for the next micro-batch: what is kept would have to be fenced and initialised all the same.
+    """
+    client, others = once_client(options), {name: value for name, value in options.items() if name not in CLIENT_OPTIONS}
+    producer = Producer(client, transactional_id=unit.name, **{"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, **others})
+    try:
+        producer.init_transactions(patience)
+        yield client, producer
+    except ProducerFencedError as error:
+        error.add_note(
+            f"{unit}: another attempt of this task has begun, and this one has committed nothing; Spark repeats the task, if it is needed. "
+            f"A task that takes longer than transaction_timeout_ms (option kafka.transaction.timeout.ms) is ended in the same way"
+        )
+        raise
+    finally:
+        producer.close(timeout=0)
+
+
+def once_client(options: Mapping[str, Any]) -> Client:
+    """The worker's client with those of a producer's options that are for clients."""
+    return client_for({name: value for name, value in options.items() if name in CLIENT_OPTIONS})
+
+
+def find_token(client: Client, group: str, place: TopicPartition | None, patience: float) -> Token | None:
+    """The newest token in a group; `place` is where it must be, or None: with any topic, as the rows had another order then.
+
+    `require_stable`: the commit of an attempt that was just fenced may be decided and not yet visible.
+    """
+    found = client.committed_offsets(group, None if place is None else [place], patience, require_stable=True)
+    for one in found.values():
+        if one.error is not None:
+            raise one.error
+    tokens = [Token.of(one.committed) for one in found.values() if one.committed is not None]
+    return max(tokens, key=lambda token: token.number, default=None)
+
+
+@contextlib.contextmanager
+def committing(producer: Producer, patience: float) -> Iterator[None]:
+    """A `with` block that is one transaction. Unlike `Producer.transaction` it does not wait long for the abort after an error."""
+    producer.begin_transaction()
+    try:
+        yield
+        producer.commit_transaction(patience)
+    except BaseException as error:
+        if not isinstance(error, ProducerFencedError):
+            with contextlib.suppress(KafkaError):
+                producer.abort_transaction(ABORT_SECONDS)
+        raise

@@ -1,0 +1,64 @@
+"""Writes micro-batches within `writeStream.foreachBatch`. Invariant: a batch that is run again has the same number, which decides in
+`exactly_once` whether it is written.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+
+from pykafka4.errors import ConfigError, shown
+from pykafka4.errors.frames import guarded
+from pykafka4.spark.sink.arrow_writer import ArrowWriter
+from pykafka4.spark.sink.options import Delivery, SinkOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["BatchFunction", "foreach_batch"]
+
+log = logging.getLogger("pykafka4.spark")
+
+
+@attrs.frozen
+class BatchFunction:
+    """What `foreach_batch` returns: a function that Spark calls on the driver with every micro-batch and its number."""
+
+    sink: SinkOptions
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Write the rows, and return when all of them are in the log."""
+        writer = ArrowWriter(attrs.evolve(self.sink, batch_id=batch_id))
+        counts = batch.mapInArrow(writer, writer.schema).collect()
+        log.info("micro-batch %d: %d rows", batch_id, sum(row.sent for row in counts))
+
+
+@guarded
+def foreach_batch(
+    config: Mapping[str, Any],
+    *,
+    topic: str | None = None,
+    delivery: Literal["at_least_once", "exactly_once"] = "at_least_once",
+    name: str | None = None,
+    transactional_id_prefix: str | None = None,
+    value: str | None = "value",
+    key: str | None = "key",
+    headers: str | None = "headers",
+    timestamp: str | None = "timestamp",
+    partition: str | None = "partition",
+) -> BatchFunction:
+    """A function for `df.writeStream.foreachBatch` that produces every row of a micro-batch; columns are as for `arrow_writer`.
+
+    With `delivery="exactly_once"` a micro-batch that Spark runs again, after a crash or restart, is not written again: it is known by its
+    number and the id of the query. Two such functions in one query that write to the same topic need a `name` each. With Spark Connect,
+    which does not tell the id, a name is needed, and another one for every new checkpoint. Names of transactional ids and groups begin
+    with `transactional_id_prefix`. A function of your own may call it, and do more with the batch.
+    """
+    columns = {"value": value, "key": key, "headers": headers, "timestamp": timestamp, "partition": partition}
+    if delivery not in (ways := [way.value for way in Delivery]):
+        raise ConfigError(f"delivery={shown(delivery)}: must be {' or '.join(ways)}")
+    sink = SinkOptions(dict(config), topic, columns, Delivery(delivery), name, transactional_id_prefix)
+    return BatchFunction(sink)

@@ -1,0 +1,86 @@
+"""Compares a repeated job or micro-batch with its first run, on the driver. Invariant: what ended before is skipped whatever its partitions
+are now; what did not end, and comes with other partitions, is reported as a difference.
+
+Tokens belong to Spark's partitions. If a run that ended half way is repeated with other partitions (another number of executors or
+`minPartitions`, an input that has changed), rows may move from a partition that is written into one that is skipped, or back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+from pyspark.sql.datasource import WriterCommitMessage
+
+from pykafka4.options.config import ProducerConfig
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.spark.sink.exactly_once import ANY_TOPIC, PREFIX, Committed, Skipped, Token, Unit, find_token, once_client
+from pykafka4.spark.sink.options import Delivery, SinkOptions
+
+__all__ = ["Repeated", "difference", "find_end", "note_end"]
+
+Messages = Sequence[WriterCommitMessage | None]
+SAME: Final = (
+    "exactly_once needs the same rows in the same partitions when a job or micro-batch is repeated; some may be lost, or written twice"
+)
+
+
+@attrs.frozen
+class Repeated(WriterCommitMessage):
+    """A task of a job that has ended before."""
+
+    rows: int
+
+
+def difference(sink: SinkOptions, messages: Messages) -> str | None:
+    """How this run differs from the one before it, if that did not end and had committed some partitions."""
+    repeated = [each for each in messages if isinstance(each, Skipped) and not each.same_run]
+    for each in repeated:
+        if each.rows != each.offered:
+            return f"{each.unit}: {each.rows} rows were committed before, and there are {each.offered} now: {SAME}"
+    for each in repeated:
+        beyond = attrs.evolve(each.unit, partition=len(messages))
+        token = _find(sink, beyond.name, each.place)
+        if token is not None and token.number >= beyond.number:
+            return f"{beyond}: {token.rows} rows were committed before, and there are only {len(messages)} partitions now: {SAME}"
+        break
+    return None
+
+
+def note_end(sink: SinkOptions, messages: Messages) -> None:
+    """Remember that a batch job has ended. A micro-batch needs no such note: Spark has one, and repeats it with the same partitions."""
+    if (unit := _job(sink)) is None:
+        return
+    done = [each for each in messages if isinstance(each, (Committed, Skipped)) and each.unit.job == unit.job]
+    if done:
+        token = Token(unit.number, sum(each.rows for each in done), sink.run)
+        _store(sink, unit.job, done[0].place, token.offset())
+
+
+def find_end(sink: SinkOptions) -> Token | None:
+    """The note that this batch job, which begins, has ended before."""
+    unit = _job(sink)
+    token = None if unit is None else _find(sink, unit.job, None)
+    return token if token is not None and unit is not None and token.number >= unit.number else None
+
+
+def _job(sink: SinkOptions) -> Unit | None:
+    """A batch job with a key. The job of a function of foreachBatch has the query in its name, which the driver does not know."""
+    if sink.delivery is not Delivery.EXACTLY_ONCE or sink.idempotency_key is None:
+        return None
+    return Unit(sink.transactional_id_prefix or PREFIX, sink.idempotency_key, sink.topic or ANY_TOPIC, 0, sink.batch_id or 0)
+
+
+def _find(sink: SinkOptions, group: str, place: TopicPartition | None) -> Token | None:
+    return find_token(once_client(sink.client), group, place if sink.topic else None, _patience(sink))
+
+
+def _store(sink: SinkOptions, group: str, place: TopicPartition, offset: OffsetAndMetadata) -> None:
+    for result in once_client(sink.client).commit_offsets(group, {place: offset}, _patience(sink)).values():
+        if result.error is not None:
+            raise result.error
+
+
+def _patience(sink: SinkOptions) -> float:
+    return ProducerConfig.parse(sink.client).delivery_timeout_ms / 1000

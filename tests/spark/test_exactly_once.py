@@ -1,0 +1,208 @@
+"""The exactly-once task on model brokers: whatever becomes of its attempts, read_committed consumers read each row once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+
+from pykafka4 import LATEST, Client, ConfigError, OffsetAndMetadata, Producer, ProducerFencedError, TopicPartition, read
+from pykafka4.spark import workers
+from pykafka4.spark.sink.exactly_once import BATCH, QUERY, Skipped, Token, Unit, write_once
+from pykafka4.spark.sink.options import Delivery, SinkOptions
+from pykafka4.spark.sink.repeats import difference, find_end, note_end
+from pykafka4.spark.sink.task import Written
+from pykafka4.testing import ModelServer
+
+T0 = TopicPartition("t", 0)
+Batches = Iterator[pa.RecordBatch]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    """Three brokers, a topic of two partitions, and a worker that keeps nothing of other tests."""
+    monkeypatch.setattr(workers, "_pools", {})
+    monkeypatch.setattr(TaskContext, "_taskContext", None)
+    with ModelServer() as brokers:
+        brokers.create_topic("t", 2)
+        yield brokers
+        workers.close()
+
+
+def in_task(partition: int = 0, batch: int | None = 0, query: str = "q") -> None:
+    """From here on the test is this task of Spark; without `batch` of a batch job."""
+    TaskContext._setTaskContext(None)
+    properties = {} if batch is None else {QUERY: query, BATCH: str(batch)}
+    TaskContext(partitionId=partition, localProperties=properties)
+
+
+def sink(server: ModelServer, topic: str | None = "t", **options: Any) -> SinkOptions:
+    return SinkOptions({"bootstrap_servers": server.bootstrap_servers}, topic, delivery=Delivery.EXACTLY_ONCE, **options)
+
+
+def rows(*values: str) -> pa.RecordBatch:
+    return pa.record_batch({"value": pa.array(values, pa.string())})
+
+
+def committed(server: ModelServer, topic: str = "t") -> list[str]:
+    records = read(topic, isolation_level="read_committed", bootstrap_servers=server.bootstrap_servers)
+    return sorted((record.value or b"").decode() for record in records)
+
+
+def offsets(server: ModelServer, unit: Unit) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    with Client(bootstrap_servers=server.bootstrap_servers) as client:
+        return {place: one.committed for place, one in client.committed_offsets(unit.name).items()}
+
+
+def written(outcome: Written | Skipped) -> Mapping[str, int]:
+    assert isinstance(outcome, Written)
+    return outcome.counts
+
+
+def skipped(outcome: Written | Skipped) -> tuple[int, int, bool]:
+    assert isinstance(outcome, Skipped)
+    return outcome.rows, outcome.offered, outcome.same_run
+
+
+def test_rows_and_their_token_are_committed_together(server: ModelServer) -> None:
+    in_task(partition=7, batch=3)
+    assert written(write_once(job := sink(server), iter([rows("a", "b"), rows(), rows("c")]))) == {"t": 3}
+    assert committed(server) == ["a", "b", "c"]
+    ((place, token),) = offsets(server, Unit("pykafka4", "q", "t", 7, 3)).items()
+    assert (place, token) == (T0, OffsetAndMetadata(3, -1, f'{{"rows": 3, "run": "{job.run}"}}'))
+
+
+def test_an_attempt_after_the_commit_writes_nothing_whatever_the_order_of_its_rows(server: ModelServer) -> None:
+    in_task()
+    job = sink(server)
+    write_once(job, iter([rows("a", "b", "c")]))
+    assert skipped(write_once(job, iter([rows("c"), rows("b", "a")]))) == (3, 3, True)
+    assert skipped(write_once(sink(server), iter([rows("c", "a")]))) == (3, 2, False)  # a restarted query, whose rows differ
+    assert committed(server) == ["a", "b", "c"]
+
+
+def test_the_next_micro_batch_and_other_partitions_are_written(server: ModelServer) -> None:
+    job = sink(server)
+    for partition, batch, value in [(0, 0, "a"), (1, 0, "b"), (0, 1, "c"), (10, 1, "d")]:
+        in_task(partition, batch)
+        assert written(write_once(job, iter([rows(value)]))) == {"t": 1}
+    assert committed(server) == ["a", "b", "c", "d"]
+
+
+def test_an_error_of_the_rows_commits_nothing(server: ModelServer) -> None:
+    def broken() -> Batches:
+        yield rows("a")
+        raise OSError("upstream")
+
+    in_task()
+    with pytest.raises(OSError, match="upstream"):
+        write_once(sink(server), broken())
+    assert committed(server) == []
+    assert written(write_once(sink(server), iter([rows("a", "b")]))) == {"t": 2}
+    assert committed(server) == ["a", "b"]
+
+
+def test_a_zombie_cannot_commit_once_the_next_attempt_has_begun(server: ModelServer) -> None:
+    def overtaken() -> Batches:
+        yield rows("a", "b")
+        assert written(write_once(sink(server), iter([rows("a", "b")]))) == {"t": 2}
+        yield rows("c")
+
+    in_task()
+    with pytest.raises(ProducerFencedError) as caught:
+        write_once(sink(server), overtaken())
+    assert any("another attempt of this task has begun" in note for note in caught.value.__notes__)
+    assert committed(server) == ["a", "b"]
+
+
+def test_what_a_killed_attempt_left_open_does_not_hold_readers_back(server: ModelServer) -> None:
+    in_task()
+    with Client(bootstrap_servers=server.bootstrap_servers) as client:
+        killed = Producer(client, transactional_id=Unit("pykafka4", "q", "t", 0, 0).name)
+        killed.init_transactions()
+        killed.begin_transaction()
+        killed.send("t", b"x", partition=0).result(10)
+        assert client.list_offsets({T0: LATEST}, isolation_level="read_committed")[T0].offset == 0
+        write_once(sink(server), iter([rows("a", "b")]))
+        ends = [client.list_offsets({T0: LATEST}, isolation_level=level)[T0].offset for level in ("read_committed", "read_uncommitted")]
+        assert ends[0] == ends[1]
+        assert committed(server) == ["a", "b"]
+        killed.close(timeout=0)
+
+
+def test_an_empty_partition_asks_no_broker() -> None:
+    in_task()
+    job = SinkOptions({"bootstrap_servers": "127.0.0.1:1"}, "t", delivery=Delivery.EXACTLY_ONCE)
+    assert written(write_once(job, iter([rows(), rows()]))) == {}
+
+
+def test_a_batch_job_needs_a_key_and_its_key_is_good_for_one_job(server: ModelServer) -> None:
+    in_task(batch=None)
+    with pytest.raises(ConfigError, match="idempotencyKey"):
+        write_once(sink(server), iter([rows("a")]))
+    write_once(sink(server, idempotency_key="monday"), iter([rows("a")]))
+    write_once(sink(server, idempotency_key="tuesday"), iter([rows("b")]))
+    assert skipped(write_once(sink(server, idempotency_key="monday"), iter([rows("a")]))) == (1, 1, False)
+    assert committed(server) == ["a", "b"]
+
+
+def test_a_job_with_a_key_that_has_ended_is_known_by_its_key_alone(server: ModelServer) -> None:
+    in_task(batch=None)
+    job = sink(server, idempotency_key="monday")
+    first = [write_once(job, iter([rows("a", "b")]))]
+    assert find_end(job) is None
+    note_end(job, [*first, Written({})])
+    assert find_end(sink(server, idempotency_key="monday")) == Token(0, 2, job.run)
+    assert find_end(sink(server, idempotency_key="tuesday")) is None
+    assert find_end(sink(server)) is None
+
+
+def test_a_repeated_job_with_other_partitions_is_reported(server: ModelServer) -> None:
+    def run(*parts: str) -> str | None:
+        job, messages = sink(server, idempotency_key="monday"), []
+        for partition, values in enumerate(parts):
+            in_task(partition, batch=None)
+            messages.append(write_once(job, iter([rows(*values)])))
+        return difference(job, messages)
+
+    assert run("ab", "cd", "ef") is None
+    assert run("ba", "dc", "fe") is None
+    assert "there are only 2 partitions now" in (run("ab", "cd") or "")
+    assert "2 rows were committed before, and there are 3 now" in (run("abc", "def") or "")
+
+
+def test_two_writes_of_one_micro_batch_need_two_topics_or_two_keys(server: ModelServer) -> None:
+    server.create_topic("u", 1)
+    in_task()
+    for job in (sink(server), sink(server, "u"), sink(server, idempotency_key="errors")):
+        assert written(write_once(job, iter([rows("a")])))
+    assert (committed(server), committed(server, "u")) == (["a", "a"], ["a"])
+
+
+def test_a_micro_batch_that_is_written_by_number(server: ModelServer) -> None:
+    in_task(batch=None)
+    for number, values in [(0, "ab"), (1, "cd"), (1, "dc"), (0, "ba")]:
+        write_once(sink(server, idempotency_key="copy", batch_id=number), iter([rows(*values)]))
+    assert committed(server) == ["a", "b", "c", "d"]
+
+
+def test_a_column_of_topics_and_rows_in_another_order(server: ModelServer) -> None:
+    server.create_topic("u", 1)
+    batch = pa.record_batch({"topic": ["t", "u", "t"], "value": ["a", "b", "c"]})
+    in_task()
+    assert written(write_once(sink(server, None), iter([batch]))) == {"t": 2, "u": 1}
+    assert skipped(write_once(sink(server, None), iter([batch.take(pa.array([1, 0, 2]))]))) == (3, 3, False)
+    assert (committed(server), committed(server, "u")) == (["a", "c"], ["b"])
+
+
+def test_a_group_of_others_is_refused(server: ModelServer) -> None:
+    unit = Unit("mine", "q", "t", 0, 0)
+    with Client(bootstrap_servers=server.bootstrap_servers) as client:
+        client.commit_offsets(unit.name, {T0: 5})
+    in_task()
+    with pytest.raises(ConfigError, match="transactionalIdPrefix"):
+        write_once(sink(server, transactional_id_prefix="mine"), iter([rows("a")]))
+    assert committed(server) == []
