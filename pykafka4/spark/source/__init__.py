@@ -4,6 +4,11 @@ Modules; each line imports only from lines below it:
     pushdown  the reader of spark.read with filter pushdown
     batch     the reader of spark.read
     stream    the reader of spark.readStream
+    lag_group  commits of a stream for tools that show lag
+    lookups   look-ups of a stream, out of those of `logs`
+    tracker   where the next batch of a stream ends
+    limits    how much of the backlog that batch has
+    offsets   the offset of a stream, as the checkpoint keeps it
     pruning   limits of a batch read
     planning  offset ranges of the tasks, out of those of the partitions
     ranges    the range of a task, and its records as Arrow batches

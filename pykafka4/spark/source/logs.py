@@ -53,16 +53,24 @@ class Logs:
 
         Raises ConfigError for a topic or partition that does not exist.
         """
+        found, missing = self.existing(subscription)
+        if missing:
+            raise ConfigError(missing)
+        return found
+
+    def existing(self, subscription: Subscription) -> tuple[dict[str, Topic], str]:
+        """The same without topics and partitions that do not exist, and a text that names them, empty if there are none."""
         if subscription.pattern is not None:
             has = re.compile(subscription.pattern).search
-            return {topic.name: topic for topic in self._metadata(None) if has(topic.name)}
+            return {topic.name: topic for topic in self._metadata(None) if has(topic.name)}, ""
         names = subscription.topics or sorted({tp.topic for tp in subscription.partitions or ()})
         found = {topic.name: topic for topic in self._metadata(names)}
-        if missing := [name for name in names if name not in found]:
-            raise ConfigError(f"option {subscription.option}: topic {listed(missing)} does not exist in the cluster")
+        missing = [name for name in names if name not in found]
+        text = f"option {subscription.option}: topic {listed(missing)} does not exist in the cluster" if missing else ""
         if subscription.partitions is None:
-            return found
-        return {name: _assigned(topic, subscription) for name, topic in found.items()}
+            return found, text
+        texts = [text, *(_missing(topic, subscription) for topic in found.values())]
+        return {name: _assigned(topic, subscription) for name, topic in found.items()}, "; ".join(filter(None, texts))
 
     def partitions(self, subscription: Subscription) -> list[TopicPartition]:
         """The partitions of the subscription, sorted."""
@@ -149,7 +157,13 @@ def _topic(topic: MetadataResponse.Topic) -> Topic:
 
 
 def _assigned(topic: Topic, subscription: Subscription) -> Topic:
-    wanted = tuple(tp.partition for tp in subscription.partitions or () if tp.topic == topic.name)
-    if missing := [number for number in wanted if number not in topic.partitions]:
-        raise ConfigError(f"option {subscription.option}: {topic.name} has no partition {missing[0]}; it has {len(topic.partitions)}")
-    return attrs.evolve(topic, partitions=wanted)
+    return attrs.evolve(topic, partitions=tuple(number for number in _wanted(topic, subscription) if number in topic.partitions))
+
+
+def _missing(topic: Topic, subscription: Subscription) -> str:
+    missing = [number for number in _wanted(topic, subscription) if number not in topic.partitions]
+    return f"option {subscription.option}: {topic.name} has no partition {missing[0]}; it has {len(topic.partitions)}" if missing else ""
+
+
+def _wanted(topic: Topic, subscription: Subscription) -> list[int]:
+    return [tp.partition for tp in subscription.partitions or () if tp.topic == topic.name]

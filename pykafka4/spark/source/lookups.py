@@ -1,0 +1,66 @@
+"""Look-ups of a stream's driver. Rule: a topic that does not exist is no error here: the tracker knows whether it existed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import attrs
+
+from pykafka4.bounds import LATEST
+from pykafka4.errors import BrokerError, ConfigError
+from pykafka4.records import TopicPartition
+from pykafka4.spark.source.logs import Logs
+from pykafka4.spark.source.losses import lose
+from pykafka4.spark.source.offsets import Positions
+from pykafka4.spark.source.options import SourceOptions
+from pykafka4.spark.source.tracker import Topics
+
+__all__ = ["LogLookups"]
+
+
+@attrs.frozen
+class LogLookups:
+    """The look-ups of a subscription. See tracker.Lookups."""
+
+    logs: Logs
+    options: SourceOptions
+
+    def topics(self) -> Topics:
+        """See Lookups."""
+        found, missing = self.logs.existing(self.options.subscription)
+        partitions = frozenset(TopicPartition(topic.name, number) for topic in found.values() for number in topic.partitions)
+        return Topics(partitions, {topic.name: topic.id for topic in found.values() if topic.id.strip("0-")}, missing)
+
+    def ends(self, partitions: Collection[TopicPartition]) -> Positions | None:
+        """See Lookups."""
+        try:
+            return self.logs.latest(partitions)
+        except BrokerError as error:
+            if error.code.name == "UNKNOWN_TOPIC_OR_PARTITION":
+                return None
+            raise
+
+    def log_ends(self, partitions: Collection[TopicPartition]) -> Positions:
+        """See Lookups."""
+        return attrs.evolve(self.logs, isolation_level="read_uncommitted").latest(partitions)
+
+    def earliest(self, partitions: Collection[TopicPartition]) -> Positions:
+        """See Lookups."""
+        return self.logs.earliest(partitions)
+
+    def starting(self, partitions: Collection[TopicPartition], ends: Mapping[TopicPartition, int]) -> Positions:
+        """See Lookups. Raises ConfigError for an offset behind the end of its log."""
+        place = self.options.starting
+        if place.named is None and place.timestamp == LATEST:
+            return {tp: ends[tp] for tp in partitions}
+        found = self.logs.resolve(place, partitions, self.options.latest_if_no_such_time)
+        if beyond := [tp for tp, offset in found.items() if offset > ends[tp]]:
+            log_ends = self.log_ends(beyond)
+            for tp in beyond:
+                if found[tp] > log_ends[tp]:
+                    raise ConfigError(f"option {place.option}: offset {found[tp]} of {tp} lies behind the end of the log, {log_ends[tp]}")
+        return found
+
+    def lose(self, what: str) -> None:
+        """See Lookups."""
+        lose(self.options, what)

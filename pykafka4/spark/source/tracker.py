@@ -1,0 +1,204 @@
+"""Decides where the next micro-batch of a stream ends. Invariant: no offset between the positions of two batches is left out, unless it is
+named as lost.
+
+The look-ups of a trigger are one ListOffsets per leader; topics are looked up again when those known are `topics_age_s` old, or when an
+answer contradicts them. A topic that is recreated meanwhile is found with the next look-up of topics: its name stays, its id changes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, Protocol
+
+import attrs
+
+from pykafka4.errors import ConfigError, KafkaError, listed
+from pykafka4.records import TopicPartition
+from pykafka4.spark.source.limits import Holdback, backlog, limited
+from pykafka4.spark.source.offsets import Positions, StreamOffset
+
+__all__ = ["Lookups", "Topics", "Tracker"]
+
+Partitions = Collection[TopicPartition]
+DOUBTS_S: Final = (0.1, 0.3, 0.6, 1.0)  # waits between look-ups of an end that lies before a position: a new leader may lag
+
+
+@attrs.frozen
+class Topics:
+    """What a subscription has: the partitions, the ids of topics (none from brokers before 2.8), and a text about what does not exist."""
+
+    partitions: frozenset[TopicPartition]
+    ids: Mapping[str, str] = attrs.Factory(dict)
+    missing: str = ""
+
+
+class Lookups(Protocol):
+    """What the tracker needs of cluster and options. A look-up waits for brokers up to its own limit, then raises an error of theirs."""
+
+    def topics(self) -> Topics:
+        """The topics of the subscription, from a broker."""
+        ...
+
+    def ends(self, partitions: Partitions) -> Positions | None:
+        """The first offset that a batch may not have. None if one of the partitions does not exist."""
+        ...
+
+    def log_ends(self, partitions: Partitions) -> Positions:
+        """The high watermarks: with read_committed they lie behind the ends while a transaction is open."""
+        ...
+
+    def earliest(self, partitions: Partitions) -> Positions:
+        """The first offset of each log."""
+        ...
+
+    def starting(self, partitions: Partitions, ends: Mapping[TopicPartition, int]) -> Positions:
+        """Where a new query starts; `ends` are those that were looked up last."""
+        ...
+
+    def lose(self, what: str) -> None:
+        """Raise DataLost or warn, as failOnDataLoss says."""
+        ...
+
+
+@attrs.frozen
+class Snapshot:
+    """The topics and their ends at one time."""
+
+    topics: Topics
+    ends: Positions
+
+
+@attrs.define
+class Tracker:
+    """The ends of the batches of one query. `latest` has the ends of the logs that were looked up last."""
+
+    lookups: Lookups
+    fails_on_loss: bool = True
+    max_delay_s: float = 900.0
+    planning: Mapping[str, int] = attrs.Factory(dict)
+    topics_age_s: float = 10.0
+    clock: Callable[[], float] = time.monotonic
+    pause: Callable[[float], None] = time.sleep
+    latest: Positions = attrs.Factory(dict)
+    _topics: Topics | None = None
+    _topics_at: float = 0.0
+    _pinned: Snapshot | None = None
+    _holdback: Holdback | None = None
+    _told: set[str] = attrs.Factory(set)  # losses that are logged once
+
+    def pin(self) -> None:
+        """Later batches end at the present ends of the logs, and hold no partition that is new after this call."""
+        self._pinned = self._look()
+
+    def next_end(self, start: StreamOffset, most: int | None, least: int | None) -> StreamOffset | None:
+        """The end of the batch that begins at `start`; None: there is no batch.
+
+        `most` and `least` are the limits of the trigger. Raises DataLost, the look-ups' errors.
+        """
+        snapshot = self._pinned or self._look()
+        known, voids = self._settled(start, snapshot)
+        if snapshot.topics.missing and (self.fails_on_loss or start.is_initial):
+            raise ConfigError(snapshot.topics.missing)
+        starts = {**voids, **self._starts_of_new(start, snapshot, known.keys() | voids.keys())}
+        begins = {**known, **starts}
+        ends = {tp: max(begins[tp], snapshot.ends.get(tp, 0)) for tp in begins}
+        self.latest = {tp: ends[tp] for tp in snapshot.ends}
+        if self._is_held(sum(backlog(begins, ends).values()), least):
+            ends = begins
+        elif most is not None:
+            ends = limited(begins, ends, most)
+        if ends == start.positions and not starts and not start.is_initial:
+            return None
+        deleted = {tp.topic for tp in known} & start.topic_ids.keys()  # those that are not will be overwritten
+        ids = {**{name: start.topic_ids[name] for name in deleted}, **snapshot.topics.ids}
+        return StreamOffset(ends, starts, ids, self.planning)
+
+    # ---------------------------------------------------------------- look-ups
+
+    def _look(self) -> Snapshot:
+        topics = self._topics
+        if topics is None or self.clock() - self._topics_at >= self.topics_age_s:
+            topics = self._refresh()
+        if (ends := self.lookups.ends(topics.partitions)) is None:  # a topic has been deleted since
+            topics = self._refresh()
+            ends = self.lookups.ends(topics.partitions)
+        if ends is None:
+            raise KafkaError(f"{_names(topics.partitions)}: brokers list partitions that they do not have; a topic is being deleted")
+        return Snapshot(topics, ends)
+
+    def _refresh(self) -> Topics:
+        self._topics, self._topics_at = self.lookups.topics(), self.clock()
+        return self._topics
+
+    def _starts_of_new(self, start: StreamOffset, snapshot: Snapshot, known: Collection[TopicPartition]) -> Positions:
+        new = sorted(snapshot.ends.keys() - known)
+        if not new:
+            return {}
+        return self.lookups.starting(new, snapshot.ends) if start.is_initial else self.lookups.earliest(new)
+
+    # ---------------------------------------------------------------- losses
+
+    def _settled(self, start: StreamOffset, snapshot: Snapshot) -> tuple[Positions, Positions]:
+        """The positions that hold, and the starts that replace positions which do not. Partitions of recreated topics are in neither: they
+        are new. Positions of deleted topics are kept, for the case that a broker has answered before it knew them."""
+        recreated = {name for name, topic_id in snapshot.topics.ids.items() if start.topic_ids.get(name, topic_id) != topic_id}
+        known = {tp: offset for tp, offset in start.positions.items() if tp.topic not in recreated}
+        for name in sorted(recreated):
+            self._lose_topic(name, start, snapshot)
+        if gone := sorted(known.keys() - snapshot.ends.keys()):
+            self._lose_partitions(gone)
+        return known, self._truncated(known, snapshot.ends)
+
+    def _lose_topic(self, name: str, start: StreamOffset, snapshot: Snapshot) -> None:
+        self._lose(
+            f"topic {name} was deleted and created again (its id was {start.topic_ids[name]}, now it is {snapshot.topics.ids[name]}): what "
+            "was not read of the old one is lost, the new one is read from its first record"
+        )
+
+    def _lose_partitions(self, gone: list[TopicPartition]) -> None:
+        self._lose(
+            f"{_names(gone)}: in the checkpoint, but not in the subscription any more: the topic was deleted, or the options have changed; "
+            "what was not read of it is lost"
+        )
+
+    def _truncated(self, known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Positions:
+        """New starts for positions behind the ends of their logs. An end may lie before a position without a loss: the query has read
+        uncommitted records before, or a new leader does not know yet how far its followers are."""
+        behind = {tp: offset for tp, offset in known.items() if offset > ends.get(tp, offset)}
+        if not behind:
+            return {}
+        log_ends = self._confirmed(behind)
+        lost = {tp: end for tp, end in log_ends.items() if end < behind[tp]}
+        for tp, end in lost.items():
+            self._lose(
+                f"{tp}: the log ends at {end}, before offset {behind[tp]}, up to which it was read: it was truncated, or the topic was "
+                "deleted and created again; it is read on from its end"
+            )
+        return lost
+
+    def _confirmed(self, behind: Positions) -> Positions:
+        for pause_s in DOUBTS_S:
+            found = self.lookups.log_ends(list(behind))
+            if all(found[tp] >= offset for tp, offset in behind.items()):
+                return found
+            self.pause(pause_s)
+        return self.lookups.log_ends(list(behind))
+
+    def _lose(self, what: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            self.lookups.lose(what)
+
+    # ---------------------------------------------------------------- minOffsetsPerTrigger
+
+    def _is_held(self, waiting: int, least: int | None) -> bool:
+        if least is None or self._pinned is not None:  # a query that ends would leave the rest unread
+            return False
+        if self._holdback is None:
+            self._holdback = Holdback(least, self.max_delay_s)
+        return self._holdback.holds(waiting, self.clock())
+
+
+def _names(partitions: Partitions) -> str:
+    return listed(sorted(partitions), str)
