@@ -1,7 +1,8 @@
-"""Commits the offsets of a stream to a group, for tools that show lag. Rule: nothing reads them back, and nobody waits for a commit.
+"""Commits the offsets of a stream to a group, for tools that show lag. Rule: nothing reads them back, and no failure is one of the query.
 
-The JVM connector and Spark's `commit` have no equal: Spark calls `commit` with the batch after, so a query that waits for records would
-show its last batch as not read. The start of a trigger is known as soon as that batch is done.
+Spark calls `commit` of a reader not before the next batch: a query that waits for records would show its last batch as not read. The start
+of a trigger is where that batch has ended, so it is committed then, beside the look-ups of the trigger. Spark ends the process of the
+reader at once when a query has ended, so `latestOffset` waits for the commit.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class LagGroup:
     client: Client
     name: str
     _committed: Mapping[TopicPartition, int] = attrs.Factory(dict)
-    _running: Future[Any] | None = None
+    _running: Future[Any] | None = None  # nobody has waited for it yet
     _told: set[str] = attrs.Factory(set)
 
     def commit(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -47,6 +48,7 @@ class LagGroup:
             log.warning("%s: option commitOffsetsToGroup: %s; the query goes on", self.client.config.client_id, failed)
 
     def finish(self, seconds: float) -> None:
-        """Wait for the last commit."""
+        """Wait for the commit that began last, once: a coordinator that is down delays a batch no longer than that."""
         if self._running is not None:
             concurrent.futures.wait([self._running], seconds)
+            self._running = None

@@ -33,7 +33,8 @@ except ImportError:
 __all__ = ["KafkaStreamReader"]
 
 TOPICS_AGE_S: Final = 10.0  # without kafka.metadata.max.age.ms
-STOP_S: Final = 5.0  # for the last commit to a group, and for the client's end
+COMMIT_S: Final = 5.0  # the longest wait for a commit to a group
+STOP_S: Final = 5.0
 PLANNING: Final = ("minPartitions", "maxRecordsPerPartition")
 
 
@@ -127,6 +128,8 @@ class Query:
         if self.group is not None:
             self.group.commit(start.positions)
         end = self.tracker.next_end(start, most, least)
+        if self.group is not None:
+            self.group.finish(COMMIT_S)
         positions = start.positions if end is None else end.positions
         self.behind = sum(last - positions[tp] for tp, last in self.tracker.latest.items())
         return end
@@ -136,7 +139,5 @@ class Query:
         return {**by_topic(self.tracker.latest), "@behind": self.behind}
 
     def close(self) -> None:
-        """Wait for the last commit a little, and close the client."""
-        if self.group is not None:
-            self.group.finish(STOP_S)
+        """Close the client."""
         self.client.close(STOP_S)
