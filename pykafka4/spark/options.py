@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from pykafka4.logs import get_log
 from pykafka4.options.config import ClientConfig
 from pykafka4.options.from_properties import translate
 
-__all__ = ["KAFKA", "OPTIONS", "Given", "Use"]
+__all__ = ["KAFKA", "OPTIONS", "Given", "Use", "has_stream_options", "wrong"]
 
 log = get_log("pykafka4.spark")
 
@@ -171,6 +171,11 @@ class Given:
         except ConfigError as error:
             text = str(error).replace("the mapping: ", "")
         raise ConfigError(f"options {KAFKA}*: {text}")  # here: the context of an error might show more than its text
+
+
+def has_stream_options(options: Iterable[str]) -> bool:
+    """Whether one of these names is for stream reads only."""
+    return any(OPTIONS.get(NAMES.get(name.lower(), "")) == STREAM_READS for name in options)
 
 
 def wrong(name: str, text: str, why: str) -> ConfigError:

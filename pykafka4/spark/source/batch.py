@@ -60,9 +60,9 @@ def find_spans(logs: Logs, options: SourceOptions, limits: Limits = Limits()) ->
 
 
 def check_order(options: SourceOptions, starts: Offsets, ends: Offsets) -> None:
-    """Raise ConfigError for a partition whose end is before its start, which an option names."""
+    """Raise ConfigError for a partition whose end is before the start that an option names. (Earliest may be behind the end: it moves.)"""
     for tp, start in starts.items():
-        if start > ends[tp] and (options.starting.is_chosen or options.ending.is_chosen):
+        if start > ends[tp] and options.starting.is_chosen:
             raise ConfigError(
                 f"options {options.starting.option} and {options.ending.option}: {tp} would be read from {start} to {ends[tp]}, "
                 "and the end must not be before the start"
@@ -73,10 +73,11 @@ def clip(spans: Spans, earliest: Offsets, latest: Offsets, options: SourceOption
     """The ranges as far as the logs have them. Raises DataLost, or warns."""
     found: Spans = {}
     for tp, (start, until) in spans.items():
-        first, end = min(max(start, earliest[tp]), until), max(min(until, latest[tp]), start)
-        if first > start:
-            lose(options, f"{tp} is to be read from {start} to {until}, and its log begins at {earliest[tp]}")
-        if end < until:
-            lose(options, f"{tp} is to be read from {start} to {until}, and its log ends at {latest[tp]}")
-        found[tp] = (first, end)
+        wanted = f"{tp} is to be read from {start} to {until}"
+        if start < min(earliest[tp], until):
+            lose(options, f"{wanted}, and its log begins at {earliest[tp]}")
+        if until > latest[tp]:
+            lose(options, f"{wanted}, and its log ends at {latest[tp]}")
+        end = min(until, latest[tp])
+        found[tp] = min(max(start, earliest[tp]), end), end
     return found

@@ -75,7 +75,7 @@ def read_range(options: SourceOptions, part: OffsetRange, names: Sequence[str]) 
 
 def reason(error: InvalidOffset) -> str:
     """The text of an error without the way out of `read_arrow`, which has another one."""
-    return str(error).removesuffix(f"; {GO_ON}")
+    return str(error).replace(f"; {GO_ON}", "")
 
 
 def in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -5,6 +5,7 @@ Invariant: the Arrow schema of the first batch equals the one that Spark makes o
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -22,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from pykafka4.errors import ConfigError
-from pykafka4.spark.options import Use
+from pykafka4.spark.options import Use, has_stream_options
 from pykafka4.spark.source.options import SourceOptions
 
 __all__ = ["FIELDS", "arrow_schema", "check_schema", "record_columns", "schema_of"]
@@ -54,15 +55,23 @@ OURS: Final = {"timestampType": "timestamp_type"}  # columns of read_arrow with 
 
 def schema_of(options: Mapping[str, str]) -> StructType:
     """The columns of a read with these options. Raises ConfigError if they are right neither for a batch nor for a stream."""
-    try:
-        found = SourceOptions.parse(options, Use.BATCH_READ)
-    except ConfigError:
-        found = SourceOptions.parse(options, Use.STREAM_READ)
+    found = _parse(options)
     names = found.columns or [name for name in FIELDS if name != "headers" or found.include_headers]
     for name in names:
         if name not in FIELDS:
             raise ConfigError(f"option columns: there is no column {name!r}; there are {', '.join(FIELDS)}")
     return StructType([FIELDS[name] for name in names])
+
+
+def _parse(options: Mapping[str, str]) -> SourceOptions:
+    """As those of a batch or, if that fails, of a stream: Spark does not say which it will be. The reader checks them again."""
+    uses = [Use.STREAM_READ, Use.BATCH_READ] if has_stream_options(options) else [Use.BATCH_READ, Use.STREAM_READ]
+    try:
+        return SourceOptions.parse(options, uses[0])
+    except ConfigError as error:
+        with contextlib.suppress(ConfigError):
+            return SourceOptions.parse(options, uses[1])
+        raise error from None
 
 
 def check_schema(schema: StructType) -> None:
