@@ -14,22 +14,16 @@ from pyspark.sql import Row
 
 T = TypeVar("T")
 
-PATIENCE = 180.0  # seconds
-
-
-def place() -> tuple[int, int]:
-    """(partition, attempt) of the task."""
-    context = TaskContext.get()
-    assert context is not None
-    return context.partitionId(), context.attemptNumber()
+PATIENCE = 240.0  # seconds
 
 
 @attrs.frozen
 class Gate:
-    """A place in each task where it waits, after so many items, until the test opens the gate. Driver and executors share the folder."""
+    """A place where tasks wait, after so many items, until the test opens the gate. Driver and executors share the folder."""
 
     folder: Path
     after: int
+    partitions: tuple[int, ...] = (0, 1)  # of Spark: tasks of the others find no gate
 
     def __call__(self, items: Iterable[T]) -> Iterator[T]:
         for taken, item in enumerate(items):
@@ -38,22 +32,35 @@ class Gate:
             yield item
 
     def wait(self) -> None:
-        partition, attempt = place()
-        (self.folder / f"waits-{partition}-{attempt}").touch()
+        context = TaskContext.get()
+        assert context is not None
+        if context.partitionId() not in self.partitions:
+            return
+        (self.folder / f"waits-{context.partitionId()}-{context.attemptNumber()}").touch()
         deadline = time.monotonic() + PATIENCE
-        while not self.opened():
+        while not (self.folder / "open").exists():
             assert time.monotonic() < deadline, "the test did not open the gate"
             time.sleep(0.02)
 
-    def waiting(self) -> int:
-        """How many attempts have come to the gate."""
-        return len(list(self.folder.glob("waits-*")))
-
-    def opened(self) -> bool:
-        return (self.folder / "open").exists()
+    def waiting(self) -> set[tuple[int, int]]:
+        """(partition, attempt) of every task that came to the gate while it was closed."""
+        names = (path.name.split("-") for path in self.folder.glob("waits-*"))
+        return {(int(partition), int(attempt)) for _, partition, attempt in names}
 
     def open(self) -> None:
         (self.folder / "open").touch()
+
+
+@attrs.frozen
+class Slowed:
+    """Items with a pause before each, so that a fault comes while there is work."""
+
+    seconds: float
+
+    def __call__(self, items: Iterable[T]) -> Iterator[T]:
+        for item in items:
+            time.sleep(self.seconds)
+            yield item
 
 
 def keyed(number: int) -> Row:
