@@ -22,7 +22,7 @@ pytest.importorskip("Cython", reason="needs Cython; pip install -e '.[test,dev]'
 pytest.importorskip("setuptools", minversion="77", reason="needs setuptools 77, as pyproject.toml does; pip install -e '.[test,dev]'")
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("pykafka4", "setup.py", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in")
+SOURCES = ("pykafka4", "pyspark_pykafka4.py", "setup.py", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in")
 BUILT = shutil.ignore_patterns("*.so", "_hot.c", "__pycache__")
 COMPILED = "pykafka4/wire/records/compiled"
 CORE = sorted(path.name for kind in ("pyx", "pxi", "h", "pyi") for path in (ROOT / COMPILED).glob(f"*.{kind}"))
@@ -34,6 +34,20 @@ import pykafka4
 print(hot.IMPLEMENTATION, hot.murmur2(b"foobar"), pykafka4.__file__)
 """
 
+
+# Spark finds the data source without a call of `register`.
+SPARK_READ = """
+from pyspark.sql import SparkSession
+from pykafka4.testing import ModelServer
+with ModelServer() as server:
+    server.create_topic("t", partitions=1)
+    server.produce("t", b"a", b"b")
+    settings = {"spark.ui.enabled": "false", "spark.driver.memory": "512m", "spark.driver.host": "127.0.0.1"}
+    spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
+    reader = spark.read.format("pykafka4").option("kafka.bootstrap.servers", server.bootstrap_servers).option("subscribe", "t")
+    print("rows", sorted(bytes(row.value) for row in reader.load().collect()))
+    spark.stop()
+"""
 
 # What an installed package is for, through the model cluster that it brings along.
 ROUND_TRIP = """
@@ -104,7 +118,14 @@ def test_sdist_holds_what_a_build_needs_and_no_tests(tree: Path) -> None:
     done = build(tree, "sdist", PYKAFKA4_BUILD_EXTENSION="no")
     assert done.returncode == 0, done.stderr
     (archive,) = (tree / "dist").glob("*.tar.gz")
-    wanted = {f"{COMPILED}/{name}" for name in CORE} | {"pykafka4/py.typed", "setup.py", "pyproject.toml", "README.md", "LICENSE"}
+    wanted = {f"{COMPILED}/{name}" for name in CORE} | {
+        "pykafka4/py.typed",
+        "pyspark_pykafka4.py",
+        "setup.py",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+    }
     assert wanted <= names(archive)
     assert not {name for name in names(archive) if name.startswith("tests/") or name.endswith(".c")}
 
@@ -212,7 +233,7 @@ def link_packages(wanted: set[str], folder: Path) -> None:
 def test_a_wheel_holds_the_package_its_types_and_its_license_and_no_tests(wheel: Path) -> None:
     inside = names(wheel)
     tops = {name.partition("/")[0] for name in inside}
-    assert tops == {"pykafka4", f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"}
+    assert tops == {"pykafka4", "pyspark_pykafka4.py", f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"}
     assert {f"{COMPILED}/{name}" for name in CORE} | {"pykafka4/py.typed", "pykafka4/options/typed.py"} <= inside
     assert any(name.startswith(f"{COMPILED}/_hot.") and name.endswith((".so", ".pyd")) for name in inside)
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in inside)
@@ -227,14 +248,31 @@ def test_a_wheel_requires_crcmod_and_offers_google_crc32c(wheel: Path) -> None:
     assert "Typing :: Typed" in classifiers
 
 
-@pytest.mark.parametrize("implementation", ["compiled", "python"])
-def test_a_wheel_in_a_fresh_environment_needs_only_what_it_requires(wheel: Path, tmp_path: Path, implementation: str) -> None:
-    venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
-    python = tmp_path / "venv" / "bin" / "python"
+def fresh_environment(wheel: Path, folder: Path, extra: str = "") -> tuple[Path, Path]:
+    """(Python, site-packages) of a virtual environment with the wheel and what it requires."""
+    venv.create(folder / "venv", with_pip=False, symlinks=True)
+    python = folder / "venv" / "bin" / "python"
     install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
     subprocess.run(install, check=True, timeout=120)
-    (site,) = (tmp_path / "venv" / "lib").glob("*/site-packages")
-    link_packages(needed(metadata(wheel)[0]), site)
+    (site,) = (folder / "venv" / "lib").glob("*/site-packages")
+    link_packages(needed(metadata(wheel)[0], extra), site)
+    return python, site
+
+
+@pytest.mark.spark
+def test_spark_finds_the_data_source_of_a_wheel_in_a_fresh_environment(wheel: Path, tmp_path: Path) -> None:
+    python, _ = fresh_environment(wheel, tmp_path, "spark")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYSPARK", "SPARK"))}
+    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": str(python)}
+    command = [str(python), "-c", SPARK_READ]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "rows [b'a', b'b']" in done.stdout
+
+
+@pytest.mark.parametrize("implementation", ["compiled", "python"])
+def test_a_wheel_in_a_fresh_environment_needs_only_what_it_requires(wheel: Path, tmp_path: Path, implementation: str) -> None:
+    python, site = fresh_environment(wheel, tmp_path)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")} | {"PYKAFKA4_IMPL": implementation}
     command = [str(python), "-c", ROUND_TRIP]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False)
