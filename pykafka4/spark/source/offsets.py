@@ -85,6 +85,8 @@ class StreamOffset:
 
     def ranges(self, before: StreamOffset) -> Ranges:
         """What the batch between `before` and this offset reads: a function of both alone, in the order of partitions."""
+        if self == before:  # Spark may ask for a batch without records; `starts` are those of the batch before
+            return {}
         return {tp: (self._start(tp, before), end) for tp, end in sorted(self.positions.items()) if self._start(tp, before) < end}
 
     def _start(self, tp: TopicPartition, before: StreamOffset) -> int:

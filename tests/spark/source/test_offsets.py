@@ -84,6 +84,11 @@ def test_a_logged_start_wins_over_a_position_that_is_void():
     assert StreamOffset({A0: 3}, starts={A0: 0}).ranges(StreamOffset({A0: 900})) == {A0: (0, 3)}
 
 
+def test_there_is_nothing_between_equal_offsets():
+    offset = StreamOffset({A0: 9}, starts={A0: 5})
+    assert offset.ranges(offset) == {}
+
+
 def test_ranges_are_in_the_order_of_partitions():
     end = StreamOffset({B0: 1, A10: 1, A1: 1}, starts={B0: 0, A10: 0, A1: 0})
     assert list(end.ranges(INITIAL)) == [A1, A10, B0]
