@@ -8,24 +8,27 @@ import json
 import math
 import os
 import sys
+import threading
 import time
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
-from pykafka4.spark import PartitionWriter, partition_writer, worker_stats
+from pykafka4.spark import worker_stats
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 TASKS = 8
 JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # a job of seconds on two cores is over before the optimizing compiler pays off
-BLOCK = 20  # rows between two looks at the pace
-LOOK = 0.02  # seconds between two looks while waiting
+BLOCK = 50  # rows between two looks at the pace
+LOOK = 0.05  # seconds between two looks while waiting, and between two reports of a worker
+BOARD = "FLIGHTS_BOARD"  # names the folder to the workers
 CATCH_UP = 0.1  # seconds of delay that are made up for by going faster
 NULL = "NA"  # how the data set writes a missing value
 TEXTS = ("carrier", "tailnum", "origin", "dest", "time_hour")
@@ -60,13 +63,14 @@ def extract(folder: Path, rows: int) -> Path:
     return path
 
 
-def session(scratch: Path) -> SparkSession:
-    """Two threads, a quiet log, and Python workers that find what this process finds."""
+def session(scratch: Path, master: str = "local[2]") -> SparkSession:
+    """Two threads, a quiet log, and Python workers that find what this process finds and report to the folder."""
     from pyspark.sql import SparkSession
 
     here = Path(__file__).resolve().parent
+    found = os.pathsep.join([str(here.parent), str(here), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(here.parent), str(here), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    os.environ |= {"PYTHONPATH": found, BOARD: str(scratch)}  # with local[…] the workers inherit both, elsewhere the executors get them
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     quiet = scratch / "log4j2.properties"
@@ -79,8 +83,15 @@ def session(scratch: Path) -> SparkSession:
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.files.minPartitionNum": "1",  # the file is read as one partition, so that the numbers follow its lines
+        "spark.python.worker.module": "pysparkworker_flights",
+        "spark.executorEnv.PYTHONPATH": found,
+        f"spark.executorEnv.{BOARD}": str(scratch),
+        "spark.cores.max": "2",  # of a cluster, too
+        # Rows go to the writer as they are paced, and not by ten thousand; between processes they wait for 4 KiB, and not for 64.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(BLOCK),
+        "spark.buffer.size": "4096",
     }
-    builder = SparkSession.builder.master("local[2]").appName("flights")
+    builder = SparkSession.builder.master(master).appName("flights")
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
@@ -101,10 +112,11 @@ def keyed(flights: DataFrame) -> DataFrame:
     return together.select(F.col("tailnum").alias("key"), F.to_json(F.struct("*")).alias("value"))
 
 
-def produce(spark: SparkSession, csv: Path, config: Mapping[str, Any], topic: str, folder: Path) -> None:
+def produce(spark: SparkSession, csv: Path, servers: str, topic: str, folder: Path) -> None:
     """The job: read, number, group by plane, deliver."""
-    writer = partition_writer(config, topic=topic, key="key", value="value")
-    keyed(numbered(spark, csv)).foreachPartition(Paced(writer, Board(folder)))
+    rows = keyed(numbered(spark, csv)).mapInArrow(Paced(Board(folder)), "key string, value string")
+    sink = rows.write.format("pykafka4").option("kafka.bootstrap.servers", servers).option("topic", topic)
+    sink.mode("append").save()
 
 
 @attrs.frozen
@@ -133,31 +145,24 @@ class Board:
 
 def replace(path: Path, text: str) -> None:
     """Write a file that nobody sees half written."""
-    new = path.with_suffix(f".{os.getpid()}")
+    new = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     new.write_text(text)
     new.replace(path)
 
 
 @attrs.frozen
 class Paced:
-    """A partition writer that is given its rows no faster than the board says."""
+    """Passes batches on no faster than the board says."""
 
-    writer: PartitionWriter
     board: Board
 
-    def __call__(self, rows: Iterable[Any]) -> None:
-        self.writer(self.paced(iter(rows)))
-        self.board.report()
-
-    def paced(self, rows: Iterator[Any]) -> Iterator[Any]:
-        due = reported = time.monotonic()
-        while block := list(itertools.islice(rows, BLOCK)):
-            yield from block
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        due = time.monotonic()
+        for batch in batches:
+            yield batch
             due = max(due, time.monotonic() - CATCH_UP)
-            while (now := time.monotonic()) < (end := due + self.seconds(len(block))) or now > reported + LOOK:
-                self.board.report()
-                reported = now
-                time.sleep(min(max(end - now, 0.0), LOOK))
+            while (now := time.monotonic()) < (end := due + self.seconds(batch.num_rows)):
+                time.sleep(min(end - now, LOOK))
             due = end
 
     def seconds(self, rows: int) -> float:

@@ -1,10 +1,10 @@
 """Flights. Rule: PySpark produces, a broker dies on the way, a group of three reads, and every flight is accounted for.
 
-    python examples/flights_pipeline.py [--rows 60000] [--cluster local|docker|vagrant]
+    python examples/flights_pipeline.py [--rows 60000] [--cluster local|docker|vagrant] [--master local[2]] [--picture flights.png]
 
-Starts three Kafka brokers of its own. The broker that leads most partitions is killed (SIGKILL) when a third of the rows are
-acknowledged and restarted before two thirds are: where the machine is too fast or too slow for that, the input is paced. Ends with 0
-when every check holds.
+Starts three Kafka brokers of its own. Spark writes with `format("pykafka4")`. The broker that leads most partitions is killed (SIGKILL)
+when a third of the rows are acknowledged and restarted before two thirds are: where the machine is too fast or too slow for that, the input
+is paced. Draws what happened, and ends with 0 when every check holds.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]  # runs from a checkout, from any f
 
 import flights_job as job  # noqa: E402
 import flights_judge as judge  # noqa: E402
+import flights_picture as picture  # noqa: E402
 import flights_reader as reader  # noqa: E402
 from flights_judge import ROWS, Check  # noqa: E402
 
@@ -48,6 +49,7 @@ GATHER, HOLD = 0.4, 0.6  # of the rows: above it only a trickle is sent before a
 TRICKLE = 1 / 5000  # of the rows in a second: in all the seconds that the outage may take not what is left to two thirds
 LOOK = 0.05  # seconds between two looks at how much was sent
 START = 400.0  # seconds that Spark and the first third may take together: on a machine busy with other things a JVM starts slowly
+SAMPLE = 0.2  # seconds between two points of the picture
 PROGRESS = 2.0  # seconds between lines that show where things stand
 WAIT = 120.0  # seconds: the limit of every other wait
 
@@ -61,7 +63,9 @@ class Run:
     folder: Path
     board: job.Board = attrs.field(init=False)
     started: float = attrs.field(factory=time.monotonic)
+    master: str = "local[2]"
     event: str = "Spark starts"
+    samples: list[picture.Sample] = attrs.field(factory=list)
     produced: threading.Event = attrs.field(factory=threading.Event)
 
     def __attrs_post_init__(self) -> None:
@@ -94,6 +98,11 @@ class Run:
 
         return until(holds, timeout, what)
 
+    def sample(self) -> None:
+        """Note where things stand, for the picture."""
+        acked, accepted = self.acked(), self.board.total("accepted")
+        self.samples.append(picture.Sample(time.monotonic() - self.started, acked, max(accepted - acked, 0), sum(self.read())))
+
     def say(self, event: str) -> None:
         """Print where things stand; `event` is shown until the next one."""
         self.event = event
@@ -106,8 +115,9 @@ class Run:
 
 @attrs.frozen
 class Outage:
-    """What the kill met, and what came of it. Seconds count from the kill, rows are acknowledged ones."""
+    """What the kill met, and what came of it. Seconds count from the kill, its own from the start; rows are acknowledged ones."""
 
+    killed: float
     victim: int
     led: int
     at_kill: int
@@ -139,7 +149,9 @@ def outage(run: Run) -> Outage:
         run.until(lambda: back(run, victim), f"broker {victim} to serve again")
         at_return, returned, read_at_return = run.acked(), time.monotonic() - killed, run.read()
     run.say(f"broker {victim} serves again after {returned:.1f} s")
-    return Outage(victim, led, at_kill, in_flight, resent, recovered, at_return, returned, read_at_kill, read_at_return)
+    return Outage(
+        killed - run.started, victim, led, at_kill, in_flight, resent, recovered, at_return, returned, read_at_kill, read_at_return
+    )
 
 
 def gather(run: Run) -> None:
@@ -208,12 +220,12 @@ def unpaced_at_last(run: Run) -> Outage:
 
 def produce(run: Run) -> float:
     """The Spark job; returns its seconds."""
-    spark = job.session(run.folder)
+    spark = job.session(run.folder, run.master)
     try:
         csv = job.extract(run.folder, run.rows)
         started = time.monotonic()
         run.say("the job runs")
-        job.produce(spark, csv, {"bootstrap_servers": run.cluster.bootstrap}, TOPIC, run.folder)
+        job.produce(spark, csv, run.cluster.bootstrap, TOPIC, run.folder)
         return time.monotonic() - started
     finally:
         run.produced.set()
@@ -291,11 +303,11 @@ def check_outage(rows: int, found: Outage, read: Sequence[int]) -> list[Check]:
     ]
 
 
-def run_all(run: Run) -> tuple[list[Check], list[tuple[str, str]]]:
-    """The whole job; returns the checks and the figures."""
+def run_all(run: Run, drawn: Path) -> tuple[list[Check], list[tuple[str, str]]]:
+    """The whole job; returns the checks and the figures, and draws the picture."""
     run.pace(math.inf)
     run.cluster.create_topic(TOPIC, PARTITIONS, 3)
-    with readers(run) as members, repeated(PROGRESS, run.show), ThreadPoolExecutor(1) as thread:
+    with readers(run) as members, repeated(SAMPLE, run.sample), repeated(PROGRESS, run.show), ThreadPoolExecutor(1) as thread:
         killing = thread.submit(unpaced_at_last, run)
         seconds = produce(run)
         found = killing.result()
@@ -311,6 +323,7 @@ def run_all(run: Run) -> tuple[list[Check], list[tuple[str, str]]]:
     checks = [judge.check_data(expected, run.rows), *judge.check_log(log, expected), *judge.check_group(seen, log), ended]
     checks += check_outage(run.rows, found, [len(reads) for reads in seen])
     records = sum(map(len, log.values()))
+    missing = picture.draw(run.samples, events(found), drawn)
     return checks, [
         ("rows", f"{run.rows:,}"),
         ("rate", f"{run.rows / seconds:,.0f} rows/s, paced, in {seconds:.1f} s"),
@@ -320,7 +333,17 @@ def run_all(run: Run) -> tuple[list[Check], list[tuple[str, str]]]:
         ("time to recover", f"{found.recovered:.1f} s until all {found.led} partitions of broker {found.victim} took records again"),
         ("broker back", f"{found.returned:.1f} s after the kill"),
         ("all in all", f"{time.monotonic() - run.started:.0f} s"),
+        ("picture", missing or str(drawn)),
     ]
+
+
+def events(found: Outage) -> dict[str, float]:
+    """What the picture marks."""
+    return {
+        f"broker {found.victim} killed": found.killed,
+        "all partitions take records": found.killed + found.recovered,
+        f"broker {found.victim} back": found.killed + found.returned,
+    }
 
 
 def show(checks: list[Check], figures: list[tuple[str, str]]) -> None:
@@ -343,10 +366,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="The main job of pykafka4, with a broker killed on the way.")
     parser.add_argument("--rows", type=int, default=ROWS, help="of the 336,776 flights (default: all)")
     parser.add_argument("--cluster", choices=list(BACKENDS), default=chosen(), help="what runs the brokers (default: $CLUSTER or local)")
+    parser.add_argument("--master", default="local[2]", help="where Spark runs: local[2], spark://host:7077 on this machine")
+    parser.add_argument("--picture", type=Path, default=HERE.parent / "build" / "flights.png", help="the file of the picture")
     options = parser.parse_args()
     print("three brokers start", flush=True)
     with tempfile.TemporaryDirectory(prefix="flights-") as folder, backend(options.cluster)() as cluster:
-        checks, figures = run_all(Run(cluster, options.rows, Path(folder)))
+        checks, figures = run_all(Run(cluster, options.rows, Path(folder), master=options.master), options.picture)
     show(checks, figures)
     broken = [check.promise for check in checks if not check.kept]
     print(f"FAILED: {'; '.join(broken)}" if broken else "Nothing lost, nothing twice, nothing reordered.")

@@ -297,6 +297,7 @@ def pipeline(judge):
 
 
 GOOD = {
+    "killed": 20.0,
     "victim": 1,
     "led": 2,
     "at_kill": 40,

@@ -2,10 +2,10 @@
 
 Modules; each line imports only from lines below it:
     data_source  format("pykafka4"): its readers and writers
-    source    reading
-    sink      writing: arrow_writer and foreach_batch, too
+    source/   reading
+    sink/     writing: arrow_writer and foreach_batch, too
     options   the options of the data source
-    rows      partition_writer: produces the rows of a partition
+    rows/     partition_writer: produces the rows of a partition
     outcomes  waits until the records of a task are acknowledged
     workers   what a Python worker keeps for its next tasks: producers and clients, by configuration
 """

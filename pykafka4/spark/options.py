@@ -57,7 +57,7 @@ OPTIONS: Final[Mapping[str, frozenset[Use]]] = {
     "minPartitions": READS,
     "maxRecordsPerPartition": READS,
     "failOnDataLoss": READS,
-    "includeHeaders": READS,
+    "includeHeaders": READS | WRITES,  # the JVM connector takes it for writes, too, which write the column headers anyway
     "columns": READS,
     "isolationLevel": READS,
     "filterPushdown": BATCH_READS,

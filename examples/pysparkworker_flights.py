@@ -1,0 +1,32 @@
+"""Worker. Rule: a Python worker of Spark that writes down, while it works, what the producers in it have done.
+
+Spark starts this module instead of its own (`spark.python.worker.module`; it ignores names that do not begin with "pyspark"). The
+producers of `format("pykafka4")` live in such workers: their numbers are `worker_stats()`, and the folder of `FLIGHTS_BOARD` takes them to
+the script.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from flights_job import BOARD, LOOK, Board
+from pyspark.worker import main as work
+
+ENDED = threading.Event()
+
+
+def main(infile: Any, outfile: Any) -> None:
+    """Do one task, as Spark's own module does it."""
+    board = Board(Path(os.environ[BOARD]))
+    if "reporter" not in {thread.name for thread in threading.enumerate()}:
+        threading.Thread(target=report, args=(board,), name="reporter", daemon=True).start()
+    work(infile, outfile)
+    board.report()
+
+
+def report(board: Board) -> None:
+    while not ENDED.wait(LOOK):
+        board.report()
