@@ -1,8 +1,9 @@
 """Decides where the next micro-batch of a stream ends. Invariant: no offset between the positions of two batches is left out, unless it is
 named as lost.
 
-The look-ups of a trigger are one ListOffsets per leader; topics are looked up again when those known are `topics_age_s` old, or when an
-answer contradicts them. A topic that is recreated meanwhile is found with the next look-up of topics: its name stays, its id changes.
+A trigger without new records costs one ListOffsets per leader; topics are looked up again when those known are `topics_age_s` old. A batch
+costs a look-up of topics, too, after that of their ends: offsets are asked for by name, and a topic that was deleted and created again has
+the same name, and may have overtaken the old one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from pykafka4.spark.source.offsets import Positions, StreamOffset
 __all__ = ["Lookups", "Topics", "Tracker"]
 
 Partitions = Collection[TopicPartition]
+LOOKS: Final = 50  # at topics and ends, until they belong together
+LOOK_PAUSE_S: Final = 0.2
 DOUBTS_S: Final = (0.1, 0.3, 0.6, 1.0)  # waits between look-ups of an end that lies before a position: a new leader may lag
 
 
@@ -89,14 +92,14 @@ class Tracker:
 
     def pin(self) -> None:
         """Later batches end at the present ends of the logs, and hold no partition that is new after this call."""
-        self._pinned = self._look()
+        self._pinned = self._look({})
 
     def next_end(self, start: StreamOffset, most: int | None, least: int | None) -> StreamOffset | None:
         """The end of the batch that begins at `start`; None: there is no batch.
 
         `most` and `least` are the limits of the trigger. Raises DataLost, the look-ups' errors.
         """
-        snapshot = self._pinned or self._look()
+        snapshot = self._pinned or self._look(start.positions)
         known, voids = self._settled(start, snapshot)
         if snapshot.topics.missing and (self.fails_on_loss or start.is_initial):
             raise ConfigError(snapshot.topics.missing)
@@ -116,16 +119,21 @@ class Tracker:
 
     # ---------------------------------------------------------------- look-ups
 
-    def _look(self) -> Snapshot:
+    def _look(self, positions: Mapping[TopicPartition, int]) -> Snapshot:
+        """Topics and ends that belong together. `positions` are those of the last batch."""
         topics = self._topics
         if topics is None or self.clock() - self._topics_at >= self.topics_age_s:
             topics = self._refresh()
-        if (ends := self.lookups.ends(topics.partitions)) is None:  # a topic has been deleted since
-            topics = self._refresh()
+        for _ in range(LOOKS):
             ends = self.lookups.ends(topics.partitions)
-        if ends is None:
-            raise KafkaError(f"{_names(topics.partitions)}: brokers list partitions that they do not have; a topic is being deleted")
-        return Snapshot(topics, ends)
+            if ends is not None and all(positions.get(tp) == end for tp, end in ends.items()):
+                return Snapshot(topics, ends)
+            before, topics = topics, self._refresh()
+            if topics == before and ends is not None:
+                return Snapshot(topics, ends)
+            if topics == before:
+                self.pause(LOOK_PAUSE_S)  # brokers do not agree yet that a topic is deleted
+        raise KafkaError(f"{_names(topics.partitions)}: topics change while their ends are looked up, {LOOKS} times in a row")
 
     def _refresh(self) -> Topics:
         self._topics, self._topics_at = self.lookups.topics(), self.clock()

@@ -1,7 +1,7 @@
 """The offsets of a stream under a model of Spark's engine that crashes anywhere: each record is in one batch that is done, no other.
 
-The engine: it asks for the end of a batch, logs it, runs the batch, marks it as done. A batch that is logged and not done is run again after
-a restart, with a reader that knows nothing.
+The engine: it asks for the end of a batch, logs it, runs the batch, marks it as done. A batch that is logged and not done is run again
+after a restart, with a reader that knows nothing.
 """
 
 from __future__ import annotations

@@ -125,12 +125,13 @@ def test_available_now_ends_where_the_logs_ended(server: ModelServer, readers: R
 
 
 @pytest.mark.model(topics={"t": 1})
-def test_new_partitions_are_found_when_the_known_topics_are_old(server: ModelServer, readers: Readers) -> None:
-    reader = readers(**{"kafka.metadata.max.age.ms": "1"})
+def test_new_partitions_are_found_with_the_next_batch(server: ModelServer, readers: Readers) -> None:
+    reader = readers()
     end, _, _ = turn(reader)
     server.do(lambda cluster: cluster.add_partitions("t", 2))
+    server.produce("t", b"old", partition=0)
     server.produce("t", b"new", partition=1)
-    assert turn(reader, end)[1:] == (["t-1 0 to 1"], [b"new"])
+    assert turn(reader, end)[1:] == (["t-0 0 to 1", "t-1 0 to 1"], [b"old", b"new"])
 
 
 @pytest.mark.model(topics={"t": 2})

@@ -7,7 +7,7 @@ import json
 import attrs
 import pytest
 
-from pykafka4.errors import ConfigError
+from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.spark.source.losses import DataLost
 from pykafka4.spark.source.offsets import INITIAL, StreamOffset
@@ -23,6 +23,7 @@ class FakeCluster:
     logs: dict[TopicPartition, tuple[int, int]]  # first offset, end
     ids: dict[str, str] = attrs.field(factory=lambda: {"a": "id-a", "b": "id-b"})
     stable: dict[TopicPartition, int] = attrs.Factory(dict)  # last stable offsets, where a transaction is open
+    undeleted: dict[TopicPartition, tuple[int, int]] = attrs.Factory(dict)  # that metadata still lists
     start_at: dict[TopicPartition, int] | str = "latest"
     missing: str = ""
     fails_on_loss: bool = True
@@ -32,8 +33,9 @@ class FakeCluster:
 
     def topics(self):
         self.asked.append("topics")
-        names = {tp.topic for tp in self.logs}
-        return Topics(frozenset(self.logs), {name: self.ids[name] for name in names if name in self.ids}, self.missing)
+        partitions = frozenset(self.logs | self.undeleted)
+        names = {tp.topic for tp in partitions}
+        return Topics(partitions, {name: self.ids[name] for name in names if name in self.ids}, self.missing)
 
     def ends(self, partitions):
         self.asked.append("ends")
@@ -115,6 +117,16 @@ def test_an_idle_trigger_is_one_look_up_of_ends_until_topics_are_old():
     cluster.now = 10.0
     run(tracker, end)
     assert cluster.asked[3:] == ["topics", "ends"]
+
+
+def test_a_batch_is_a_look_up_of_ends_and_then_one_of_topics():
+    cluster = FakeCluster({A0: (0, 100)})
+    tracker = cluster.tracker()
+    end, _ = run(tracker)
+    cluster.asked.clear()
+    cluster.logs[A0] = (0, 101)
+    run(tracker, end)
+    assert cluster.asked == ["ends", "topics"]
 
 
 def test_a_new_partition_starts_at_its_first_record_and_its_start_is_logged():
@@ -224,6 +236,38 @@ def test_a_recreated_topic_is_read_from_its_first_record_if_losses_are_allowed()
     assert ranges == {A0: (0, 500)}
     assert "topic a was deleted and created again" in cluster.lost[0]
     assert run(cluster.tracker(), end)[0] is None
+
+
+def test_a_topic_that_is_recreated_during_a_run_is_noticed_before_a_batch_has_its_records():
+    cluster = FakeCluster({A0: (0, 100)})
+    tracker = cluster.tracker(fails_on_loss=False)
+    end, _ = run(tracker)
+    cluster.ids["a"] = "id-a2"
+    cluster.logs[A0] = (0, 500)
+    assert run(tracker, end)[1] == {A0: (0, 500)}
+
+
+def test_topics_that_brokers_do_not_agree_on_are_waited_for():
+    cluster = FakeCluster({A0: (0, 100), B0: (0, 5)})
+    tracker = cluster.tracker(fails_on_loss=False)
+    end, _ = run(tracker)
+    cluster.undeleted = {B0: cluster.logs.pop(B0)}
+    pauses = []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            cluster.undeleted.clear()
+
+    tracker.pause = pause
+    assert run(tracker, end)[0] is None
+    assert (len(pauses), len(cluster.lost)) == (3, 1)
+
+
+def test_topics_that_never_agree_are_an_error():
+    cluster = FakeCluster({A0: (0, 100)}, undeleted={B0: (0, 5)})
+    with pytest.raises(KafkaError, match=r"a-0, b-0: topics change while their ends are looked up"):
+        run(cluster.tracker())
 
 
 def test_a_recreated_topic_with_fewer_partitions_has_no_range_of_the_others():
