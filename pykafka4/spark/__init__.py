@@ -12,9 +12,41 @@ Modules; each line imports only from lines below it:
 
 from __future__ import annotations
 
-from pykafka4.spark.rows.writer import PartitionWriter, partition_writer
-from pykafka4.spark.sink.arrow_writer import ArrowWriter, arrow_writer
-from pykafka4.spark.sink.foreach_batch import BatchFunction, foreach_batch
-from pykafka4.spark.workers import worker_stats
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pykafka4.spark.rows.writer import PartitionWriter as PartitionWriter
+    from pykafka4.spark.rows.writer import partition_writer as partition_writer
+    from pykafka4.spark.sink.arrow_writer import ArrowWriter as ArrowWriter
+    from pykafka4.spark.sink.arrow_writer import arrow_writer as arrow_writer
+    from pykafka4.spark.sink.foreach_batch import BatchFunction as BatchFunction
+    from pykafka4.spark.sink.foreach_batch import foreach_batch as foreach_batch
+    from pykafka4.spark.workers import worker_stats as worker_stats
+
+# Imported when a name is used: Spark plans each read and ends each micro-batch in a new process, which needs none of them.
+_HOME = {
+    "ArrowWriter": "pykafka4.spark.sink.arrow_writer",
+    "BatchFunction": "pykafka4.spark.sink.foreach_batch",
+    "PartitionWriter": "pykafka4.spark.rows.writer",
+    "arrow_writer": "pykafka4.spark.sink.arrow_writer",
+    "foreach_batch": "pykafka4.spark.sink.foreach_batch",
+    "partition_writer": "pykafka4.spark.rows.writer",
+    "worker_stats": "pykafka4.spark.workers",
+}
 
 __all__ = ["ArrowWriter", "BatchFunction", "PartitionWriter", "arrow_writer", "foreach_batch", "partition_writer", "worker_stats"]
+
+
+if not TYPE_CHECKING:  # type checkers would take every misspelt name for one that this function knows
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'pykafka4.spark' has no {name!r}")
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from pykafka4.errors import KafkaTimeoutError
-from pykafka4.producer import Producer
+
+if TYPE_CHECKING:
+    from pykafka4.producer import Producer
 
 __all__ = ["LOOK", "check", "trouble", "wait"]
 

@@ -12,16 +12,18 @@ import atexit
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pykafka4.client.client import Client
-from pykafka4.core.producer.outcomes.ledger import ProducerStats
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.errors.frames import empty_frames, guarded
 from pykafka4.options.config import ClientConfig, ProducerConfig
-from pykafka4.producer import Producer
+
+if TYPE_CHECKING:
+    from pykafka4.client.client import Client
+    from pykafka4.core.producer.outcomes.ledger import ProducerStats
+    from pykafka4.producer import Producer
 
 __all__ = ["Pool", "check_travelling", "client_for", "close", "pool", "worker_stats"]
 
@@ -42,6 +44,8 @@ class Pool:
     def lease(self, options: Mapping[str, Any]) -> Iterator[Producer]:
         """A producer for one task, from the pool or new. It returns to the pool only if the block ends without an error."""
         try:
+            from pykafka4.producer import Producer  # here: Spark starts a process for each commit on the driver, which sends nothing
+
             config = ProducerConfig.parse(options)
             producer = self.take(config) or Producer(**options)
         except Exception as error:
@@ -83,6 +87,8 @@ class Pool:
         config = ClientConfig.parse(options)
         found = self.clients.pop(config, None)
         if found is None or found.status()["state"] in GONE:
+            from pykafka4.client.client import Client  # here, as Producer
+
             found = Client(**options)
         self.clients[config] = found
         if len(self.clients) > LIMIT:

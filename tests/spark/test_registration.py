@@ -83,3 +83,22 @@ def test_data_sources_of_others_work_although_ours_cannot(tmp_path: Path) -> Non
     found = python_run(BOTH, tmp_path, ROOT)
     assert "other [Row(n=7)]" in found
     assert "built for another Python" in found, "the error of ours comes when it is used"
+
+
+LEAN = """
+import sys
+import pyspark_pykafka4
+from pyspark.sql.types import BinaryType, StructField, StructType
+given = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
+pyspark_pykafka4.DefaultSource(given).schema()
+print([name for name in ("pyarrow", "pykafka4.client.client", "pykafka4.producer", "pykafka4.consumer") if name in sys.modules])
+values = StructType([StructField("value", BinaryType())])
+pyspark_pykafka4.DefaultSource(given).reader(values)
+pyspark_pykafka4.DefaultSource({"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}).streamWriter(values, False)
+print([name for name in ("pykafka4.producer.session", "pykafka4.consumer.session") if name in sys.modules])
+"""
+
+
+def test_processes_of_the_driver_load_no_producer_and_no_consumer() -> None:
+    """Spark starts one for each plan, and for each commit of a micro-batch: what it imports is paid every time."""
+    assert python_run(LEAN, ROOT).splitlines() == ["[]", "[]"]

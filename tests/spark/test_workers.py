@@ -44,8 +44,8 @@ class FakeProducer:
 
 @pytest.fixture
 def pool(monkeypatch):
-    monkeypatch.setattr(workers, "Producer", FakeProducer)
-    monkeypatch.setattr(workers, "Client", FakeClient)
+    monkeypatch.setattr("pykafka4.producer.Producer", FakeProducer)
+    monkeypatch.setattr("pykafka4.client.client.Client", FakeClient)
     return Pool()
 
 

@@ -71,7 +71,7 @@ class Clock:
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch):
     kind = type("Fake", (FakeProducer,), {"made": []})
-    monkeypatch.setattr(workers, "Producer", kind)
+    monkeypatch.setattr("pykafka4.producer.Producer", kind)
     monkeypatch.setattr(workers, "_pools", {})
     clock = Clock(step=0.1)
     monkeypatch.setattr(writer, "time", clock)

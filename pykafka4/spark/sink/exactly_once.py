@@ -20,11 +20,9 @@ import attrs
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from pykafka4.client.client import Client
 from pykafka4.errors import ConfigError, KafkaError, ProducerFencedError
 from pykafka4.errors.frames import guarded
 from pykafka4.options.config import ClientConfig, ProducerConfig
-from pykafka4.producer import Producer
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from pykafka4.spark.outcomes import wait
 from pykafka4.spark.sink.options import SinkOptions
@@ -33,6 +31,9 @@ from pykafka4.spark.workers import client_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from pykafka4.client.client import Client
+    from pykafka4.producer import Producer
 
 __all__ = ["Committed", "Skipped", "Token", "Unit", "find_token", "once_client", "write_once"]
 
@@ -169,6 +170,8 @@ def transactional(options: Mapping[str, Any], unit: Unit, patience: float) -> It
     A producer of its own, also for the next micro-batch: what is kept would have to be fenced and initialised all the same.
     """
     client, others = once_client(options), {name: value for name, value in options.items() if name not in CLIENT_OPTIONS}
+    from pykafka4.producer import Producer  # here: the commits on the driver send nothing
+
     producer = Producer(client, transactional_id=unit.name, **{"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, **others})
     try:
         producer.init_transactions(patience)

@@ -13,14 +13,14 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from pykafka4.errors import BufferFull
 from pykafka4.options.config import ProducerConfig
-from pykafka4.producer import Producer
 from pykafka4.spark.outcomes import LOOK, check, trouble, wait
 from pykafka4.spark.sink.options import SinkOptions
-from pykafka4.spark.sink.topics import by_topic
 from pykafka4.spark.workers import pool
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from pykafka4.producer import Producer
 
 __all__ = ["Written", "send_batches", "write_batches"]
 
@@ -70,6 +70,8 @@ def send_batches(producer: Producer, sink: SinkOptions, batches: Iterable[pa.Rec
 
 def parts(topic: str | None, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Slices of up to about `SLICE_BYTES`, each with its topic."""
+    from pykafka4.spark.sink.topics import by_topic  # here: it imports pyarrow, and the driver unpickles what tasks return
+
     for batch in batches:
         rows = max(1, batch.num_rows * SLICE_BYTES // max(batch.nbytes, 1))
         for begin in range(0, batch.num_rows, rows):

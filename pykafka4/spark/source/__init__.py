@@ -9,9 +9,10 @@ Modules; each line imports only from lines below it:
     tracker   where the next batch of a stream ends
     limits    how much of the backlog that batch has
     offsets   the offset of a stream, as the checkpoint keeps it
+    records   the records of a range as Arrow batches
     pruning   limits of a batch read
     planning  offset ranges of the tasks, out of those of the partitions
-    ranges    the range of a task, and its records as Arrow batches
+    ranges    the offset range of a task
     logs      look-ups of the driver: topics, partitions, offsets
     losses    errors and warnings about lost records
     schema    columns and their types

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -16,8 +16,11 @@ from pykafka4.spark.source.losses import lose
 from pykafka4.spark.source.options import SourceOptions
 from pykafka4.spark.source.planning import plan
 from pykafka4.spark.source.pruning import Limits
-from pykafka4.spark.source.ranges import OffsetRange, read_range
+from pykafka4.spark.source.ranges import OffsetRange
 from pykafka4.spark.source.schema import check_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["KafkaBatchReader"]
 
@@ -44,6 +47,8 @@ class KafkaBatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range. Spark makes a range without a value of a read without ranges."""
         if isinstance(partition, OffsetRange):
+            from pykafka4.spark.source.records import read_range  # here: the driver needs no consumer
+
             yield from read_range(self.options, partition, self.names)
 
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.bounded.reading import REFUSED
 from pykafka4.bounds import EARLIEST, LATEST
 from pykafka4.errors import ConfigError
 from pykafka4.options.config import ClientConfig, ConsumerConfig
@@ -27,7 +26,12 @@ REFUSED_PROPERTIES: Final = {
     "enable.auto.commit": "Spark keeps the offsets; commitOffsetsToGroup commits those of a stream for tools that show lag",
     "interceptor.classes": "classes of Java cannot be loaded",
 }
-NOT_OF_A_GROUP: Final = REFUSED.keys() - {"auto_offset_reset"}  # options of consumers that a read without a group refuses
+# Options of consumers that `read_arrow` refuses. Named here, as its module would load a consumer into the driver's processes.
+OF_GROUPS: Final = {
+    *("group_id", "group_instance_id", "group_protocol", "group_remote_assignor", "partition_assignment_strategy"),
+    *("session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms", "enable_auto_commit", "auto_commit_interval_ms"),
+    "exclude_internal_topics",
+}
 CLIENT_OPTIONS: Final = attrs.fields_dict(ClientConfig).keys()
 
 
@@ -118,9 +122,9 @@ def _refuse(place: Place, what: int, word: str, why: str) -> None:
 def _kafka(given: Given) -> dict[str, Any]:
     """`kafka.*` as options of a read: groups are those of the JVM connector's consumers, and reads here need none."""
     found = given.client_options(ConsumerConfig, REFUSED_PROPERTIES)
-    for name in found.keys() & NOT_OF_A_GROUP:
+    for name in found.keys() & OF_GROUPS:
         log.info("option kafka.%s %s: reads are no members of a group", name.replace("_", "."), NO_EFFECT)
-    return {name: value for name, value in found.items() if name not in NOT_OF_A_GROUP}
+    return {name: value for name, value in found.items() if name not in OF_GROUPS}
 
 
 def _isolation_level(given: Given, kafka: dict[str, Any]) -> str:

@@ -6,10 +6,9 @@ Invariant: the Arrow schema of the first batch equals the one that Spark makes o
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
-import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -26,7 +25,7 @@ from pykafka4.errors import ConfigError
 from pykafka4.spark.options import Use, has_stream_options
 from pykafka4.spark.source.options import SourceOptions
 
-__all__ = ["FIELDS", "arrow_schema", "check_schema", "record_columns", "schema_of"]
+__all__ = ["FIELDS", "check_schema", "schema_of"]
 
 HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 TYPES: Final[Mapping[str, DataType]] = {
@@ -40,17 +39,6 @@ TYPES: Final[Mapping[str, DataType]] = {
     "headers": HEADERS,
 }
 FIELDS: Final = {name: StructField(name, kind) for name, kind in TYPES.items()}
-ARROW: Final[Mapping[str, pa.DataType]] = {
-    "key": pa.binary(),
-    "value": pa.binary(),
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "offset": pa.int64(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestampType": pa.int32(),
-    "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
-}
-OURS: Final = {"timestampType": "timestamp_type"}  # columns of read_arrow with other names
 
 
 def schema_of(options: Mapping[str, str]) -> StructType:
@@ -83,13 +71,3 @@ def check_schema(schema: StructType) -> None:
         if field.dataType != ours.dataType:
             is_, wanted = field.dataType.simpleString(), ours.dataType.simpleString()
             raise ConfigError(f"schema: column {field.name!r} is {is_}, and must be {wanted}; cast it after the read")
-
-
-def arrow_schema(names: Sequence[str]) -> pa.Schema:
-    """The schema of the batches that Spark takes for these columns."""
-    return pa.schema([(name, ARROW[name]) for name in names])
-
-
-def record_columns(names: Sequence[str]) -> list[str]:
-    """The columns of `read_arrow` for these of Spark."""
-    return [OURS.get(name, name) for name in names]

@@ -6,10 +6,9 @@ Spark calls the methods of one instance on the driver, one after the other, and 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-import pyarrow as pa
 import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
@@ -21,7 +20,7 @@ from pykafka4.spark.source.lookups import LogLookups
 from pykafka4.spark.source.offsets import INITIAL, StreamOffset, by_topic
 from pykafka4.spark.source.options import SourceOptions
 from pykafka4.spark.source.planning import plan
-from pykafka4.spark.source.ranges import OffsetRange, read_range
+from pykafka4.spark.source.ranges import OffsetRange
 from pykafka4.spark.source.schema import check_schema
 from pykafka4.spark.source.tracker import Tracker
 
@@ -29,6 +28,9 @@ try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 except ImportError:
     raise ImportError(f'streams of format("pykafka4") need pyspark 4.2 or later, this is {pyspark.__version__}; batches work') from None
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["KafkaStreamReader"]
 
@@ -80,6 +82,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range."""
         if isinstance(partition, OffsetRange):
+            from pykafka4.spark.source.records import read_range  # here: the driver needs no consumer
+
             yield from read_range(self.options, partition, self.names)
 
     def stop(self) -> None:

@@ -1,0 +1,87 @@
+"""Reads the offset range of a task as Arrow batches. Invariant: each record of the range is in one batch, or the task fails.
+
+A range ends when the position of the read has reached its end, not at a last record: compaction, aborted transactions and control batches
+leave offsets without records. Only workers import this module: the driver plans without a consumer and pyarrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pykafka4.bounded.read_arrow import read_arrow
+from pykafka4.bounded.reading import GO_ON
+from pykafka4.bounds import Span
+from pykafka4.errors import InvalidOffset
+from pykafka4.spark.source.losses import WAY_OUT, DataLost
+from pykafka4.spark.source.options import SourceOptions
+from pykafka4.spark.source.ranges import OffsetRange
+from pykafka4.spark.workers import client_for
+from pykafka4.splits import Split
+
+__all__ = ["arrow_schema", "read_range"]
+
+MAX_ROWS: Final = 10_000  # of a batch
+ARROW: Final[Mapping[str, pa.DataType]] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+    "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+}
+OURS: Final = {"timestampType": "timestamp_type"}  # columns of read_arrow with other names
+
+
+def arrow_schema(names: Sequence[str]) -> pa.Schema:
+    """The schema of the batches that Spark takes for these columns."""
+    return pa.schema([(name, ARROW[name]) for name in names])
+
+
+def record_columns(names: Sequence[str]) -> list[str]:
+    """The columns of `read_arrow` for these of Spark."""
+    return [OURS.get(name, name) for name in names]
+
+
+def read_range(options: SourceOptions, part: OffsetRange, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The records of the range, with these columns of Spark's.
+
+    Raises DataLost, and KafkaTimeoutError if the read stands still for kafkaConsumer.pollTimeoutMs.
+    """
+    split = Split(0, {part.tp: Span(part.start, part.until, part.start)})
+    how: dict[str, Any] = {
+        **options.consumer,
+        "on_lost": "raise" if options.fail_on_data_loss else "warn",
+        "timeout": options.poll_timeout,
+        "columns": record_columns(names),
+        "max_rows": MAX_ROWS,
+    }
+    schema = arrow_schema(names)
+    try:
+        with read_arrow(split=split, client=client_for(options.client), **how) as found:
+            for columns in found:
+                yield in_schema(pa.record_batch(columns), schema)
+    except InvalidOffset as error:
+        raise DataLost(f"{part.tp} is to be read from {part.start} to {part.until}: {reason(error)}; {WAY_OUT}") from error
+
+
+def reason(error: InvalidOffset) -> str:
+    """The text of an error without the way out of `read_arrow`, which has another one."""
+    return str(error).replace(f"; {GO_ON}", "")
+
+
+def in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns under the names of Spark, and headers as the JVM connector has them: null, if there are none."""
+    columns = [without_empty(column) if pa.types.is_list(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def without_empty(lists: pa.ListArray) -> pa.ListArray:
+    """Null instead of each empty list. The offsets of the lists and their items are shared, not copied."""
+    empty = pc.equal(pc.list_value_length(lists), 0)
+    return pa.ListArray.from_arrays(lists.offsets, lists.values, type=lists.type, mask=empty)
