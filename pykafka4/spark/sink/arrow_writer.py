@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
+from pykafka4.errors import ConfigError
 from pykafka4.errors.frames import guarded
 from pykafka4.spark.sink.options import SinkOptions
 
@@ -53,4 +54,7 @@ def arrow_writer(
     option or topic raises ConfigError or TypeError here, a wrong column raises in the task.
     """
     columns = {"value": value, "key": key, "headers": headers, "timestamp": timestamp, "partition": partition}
+    for argument, name in columns.items():
+        if name is not None and (not isinstance(name, str) or not name):
+            raise ConfigError(f"{argument}={name!r}: must be the name of a column, or None for no column")
     return ArrowWriter(SinkOptions(dict(config), topic, columns))

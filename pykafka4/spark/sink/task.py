@@ -57,7 +57,7 @@ def send_batches(producer: Producer, sink: SinkOptions, batches: Iterable[pa.Rec
     counts: Counter[str] = Counter()
     look_at = time.monotonic() + LOOK
     try:
-        for topic, part in parts(sink.topic, batches):
+        for topic, part in parts(sink, batches):
             counts[topic] += len(producer.send_arrow(topic, part, **sink.columns))
             if time.monotonic() >= look_at:
                 check(producer, failed)
@@ -68,7 +68,7 @@ def send_batches(producer: Producer, sink: SinkOptions, batches: Iterable[pa.Rec
     return dict(counts)
 
 
-def parts(topic: str | None, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
+def parts(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Slices of up to about `SLICE_BYTES`, each with its topic."""
     from pykafka4.spark.sink.topics import by_topic  # here: it imports pyarrow, and the driver unpickles what tasks return
 
@@ -76,7 +76,7 @@ def parts(topic: str | None, batches: Iterable[pa.RecordBatch]) -> Iterator[tupl
         rows = max(1, batch.num_rows * SLICE_BYTES // max(batch.nbytes, 1))
         for begin in range(0, batch.num_rows, rows):
             part = batch.slice(begin, rows)
-            if topic is None:
-                yield from by_topic(part)
+            if sink.topic is None:
+                yield from by_topic(part, sink.columns.values())
             else:
-                yield topic, part
+                yield sink.topic, part

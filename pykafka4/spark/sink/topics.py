@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from pykafka4.errors import ConfigError
 
 __all__ = ["by_topic"]
 
 COLUMN = "topic"
 
 
-def by_topic(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each topic, in the order in which the topics appear. Most batches have one topic, and are not copied."""
-    column = batch.column(COLUMN)
-    if column.null_count:
-        raise null_topic(column)
-    codes = column.dictionary_encode() if not pa.types.is_dictionary(column.type) else column
+def by_topic(batch: pa.RecordBatch, wanted: Collection[str | None]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each topic, in the order in which the topics appear. Most batches have one topic, and are not copied.
+
+    Of the others, only the columns that are `wanted` are copied.
+    """
+    codes = _codes(batch)
     if len(codes.dictionary) == 1:
         yield codes.dictionary[0].as_py(), batch
         return
-    yield from _runs(batch.take(pc.sort_indices(codes.indices)), codes)
+    used = [place for place, name in enumerate(batch.schema.names) if name in wanted]
+    yield from _runs(batch.select(used).take(pc.sort_indices(codes.indices)), codes)
+
+
+def _codes(batch: pa.RecordBatch) -> pa.DictionaryArray:
+    """The column as numbers of topics. Raises ConfigError if it is missing, ValueError for a null."""
+    if batch.schema.names.count(COLUMN) != 1:
+        raise ConfigError(f"there is no column {COLUMN!r} among {', '.join(batch.schema.names)}, and no option topic; set one of the two")
+    column = batch.column(COLUMN)
+    if column.null_count:
+        row = pc.index(column.is_null(), value=True).as_py()
+        raise ValueError(f"column {COLUMN!r} is null in row {row} of a batch of {len(column)}; filter such rows, or set the option topic")
+    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
 
 def _runs(ordered: pa.RecordBatch, codes: pa.DictionaryArray) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -31,8 +45,3 @@ def _runs(ordered: pa.RecordBatch, codes: pa.DictionaryArray) -> Iterator[tuple[
     for code in sorted(counts):
         yield codes.dictionary[code].as_py(), ordered.slice(begin, counts[code])
         begin += counts[code]
-
-
-def null_topic(column: pa.Array) -> ValueError:
-    row = pc.index(column.is_null(), value=True).as_py()
-    return ValueError(f"column {COLUMN!r} is null in row {row} of a batch of {len(column)}; filter such rows, or set the option topic")
