@@ -32,9 +32,10 @@ OUT = Path(__file__).resolve().parents[2] / "build" / "spark.json"
 @contextmanager
 def contenders(place: SparkPlace, scratch: str) -> Iterator[dict[str, Callable[[], dict[str, float]]]]:
     """What each contender does once a round, with the topics that they read."""
-    with place.topic() as log, place.topic() as small:
+    with place.topic() as log, place.topic() as few, place.topic() as small:
         SAVE["kafka"](place.frame, place.cluster.bootstrap, log)
-        reads, micro = Reads(place, log), MicroBatches(place, small, scratch)
+        SAVE["kafka"](place.few, place.cluster.bootstrap, few)
+        reads, micro = Reads(place, log, few), MicroBatches(place, small, scratch)
         micro.fill()
         jobs: dict[str, Callable[[], dict[str, float]]] = {label: partial(write, place, label) for label in WRITES}
         jobs |= {label: partial(reads.read, label) for label in READS}

@@ -1,6 +1,6 @@
 """Sets up one Spark session and one cluster for all contenders. Invariant: the CPU of a job is that of its JVM and its Python workers.
 
-Brokers, and the driver's Python process that only waits, do not count.
+That of the brokers is told apart; the driver's Python process, which only waits, does not count.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from benchmarks.places import ClusterPlace
 from integration.local.cluster import LocalCluster
 from integration.spark.jars import connector_jars
 
-__all__ = ["CPU", "MILLIS", "PYTHON", "RATE", "SIZE", "SparkPlace", "expect", "spark_place"]
+__all__ = ["BROKERS", "CPU", "FEW", "MILLIS", "PYTHON", "RATE", "SIZE", "SparkPlace", "expect", "spark_place"]
 
 RATE, MILLIS = "rows/s", "ms"
-CPU, PYTHON = "CPU s/M rows", "of it Python"  # of the client, for a million rows
+JVM = "JVM"
+CPU, PYTHON, BROKERS = "CPU s/M rows", "of it Python", "brokers"  # of the client and of the brokers, for a million rows
 
 SIZE, TASKS, PARTITIONS = 100, 8, 4  # bytes of a value, tasks of a write, partitions of a topic
+FEW = 8000  # rows of a job that does not count
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -38,13 +40,19 @@ SETTINGS = {
 
 @attrs.define
 class SparkPlace:
-    """Where all contenders run: `frame` holds `rows` cached rows with one column, `value`."""
+    """Where all contenders run: `frame` holds `rows` cached rows with one column, `value`; `few` holds FEW.
+
+    Each job is measured right after a job of the same kind with few rows: Spark ends Python workers that idle for a minute, and to start
+    them again would count for whoever comes after a contender that needs none.
+    """
 
     spark: Any
     cluster: LocalCluster
     rows: int
     frame: Any
+    few: Any
     _jvm: psutil.Process
+    _brokers: list[psutil.Process]
     _numbers: Iterator[int] = attrs.field(factory=itertools.count)
 
     @contextlib.contextmanager
@@ -63,30 +71,31 @@ class SparkPlace:
 
     def measure(self, rows: int, job: Callable[[], object]) -> dict[str, float]:
         """What `job` costs, which handles `rows` rows."""
-        jvm, python = self._used()
-        began = time.perf_counter()
+        before, began = self._used(), time.perf_counter()
         job()
         seconds = time.perf_counter() - began
-        jvm_after, python_after = self._used()
-        java, workers, million = jvm_after - jvm, python_after - python, rows / 1e6
-        return {RATE: rows / seconds, CPU: (java + workers) / million, PYTHON: workers / million}
+        cpu = {PYTHON: 0.0, BROKERS: 0.0, JVM: 0.0}
+        for process, (unit, used) in self._used().items():
+            cpu[unit] += (used - before.get(process, (unit, 0.0))[1]) * 1e6 / rows
+        return {RATE: rows / seconds, CPU: cpu[JVM] + cpu[PYTHON], PYTHON: cpu[PYTHON], BROKERS: cpu[BROKERS]}
 
-    def _used(self) -> tuple[float, float]:
-        """CPU seconds of the JVM and of its Python processes, those that have ended among them."""
-        jvm, own = self._jvm, self._jvm.cpu_times()
-        python = own.children_user + own.children_system
-        for process in jvm.children(recursive=True):
+    def _used(self) -> dict[int, tuple[str, float]]:
+        """The CPU seconds of each process so far. A Python worker that ends during a job was idle, and nothing of it is missed."""
+        kinds = dict.fromkeys(self._jvm.children(recursive=True), PYTHON) | dict.fromkeys(self._brokers, BROKERS) | {self._jvm: JVM}
+        found = {}
+        for process, kind in kinds.items():
             with contextlib.suppress(psutil.NoSuchProcess):
-                times = process.cpu_times()
-                python += times.user + times.system + times.children_user + times.children_system
-        return own.user + own.system, python
+                found[process.pid] = kind, sum(process.cpu_times()[:2])
+        return found
 
 
 @contextlib.contextmanager
 def spark_place(scratch: str, rows: int) -> Iterator[SparkPlace]:
     """Three brokers, and a session of two threads whose Python workers find what this process finds."""
     with LocalCluster() as cluster, session(scratch) as spark:
-        yield SparkPlace(spark, cluster, rows, cached(spark, rows), the_jvm())
+        jvm = the_jvm()
+        brokers = [process for process in psutil.Process().children(recursive=True) if process.name() == "java" and process != jvm]
+        yield SparkPlace(spark, cluster, rows, cached(spark, rows), cached(spark, FEW), jvm, brokers)
 
 
 @contextlib.contextmanager

@@ -80,15 +80,17 @@ READS: Mapping[str, Read] = {
 
 @attrs.define
 class Reads:
-    """The topic that all of them read."""
+    """The topic that all of them read, and one with few rows."""
 
     place: SparkPlace
     topic: str
+    few: str
 
     def read(self, label: str) -> dict[str, float]:
         """What one read of all rows costs."""
         place, found = self.place, list[tuple[int, int]]()
-        job = READS[label]
-        cost = place.measure(place.rows, lambda: found.append(job.run(place.spark, place.cluster.bootstrap, self.topic)))
+        spark, bootstrap, job = place.spark, place.cluster.bootstrap, READS[label]
+        job.run(spark, bootstrap, self.few)
+        cost = place.measure(place.rows, lambda: found.append(job.run(spark, bootstrap, self.topic)))
         expect(f"rows and bytes, {label}", found, [(place.rows, place.rows * SIZE)])
         return cost

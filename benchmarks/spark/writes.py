@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from benchmarks.spark.place import SparkPlace, expect
+from benchmarks.spark.place import FEW, SparkPlace, expect
 from benchmarks.spark.rows import Confluent, nothing
-from pykafka4.spark import partition_writer
+from pykafka4.spark import arrow_writer, partition_writer
 
 __all__ = ["CONFLUENT", "EMPTY", "FORMAT", "JVM", "ROWS", "SAVE", "WRITES", "write"]
 
@@ -27,9 +27,8 @@ def save(source: str) -> Callable[[Any, str, str], object]:
 
 
 def arrow(frame: Any, bootstrap: str, topic: str) -> object:
-    from pykafka4.spark import arrow_writer
-
-    return arrow_writer({"bootstrap_servers": bootstrap}, topic=topic).save(frame)
+    writer = arrow_writer({"bootstrap_servers": bootstrap}, topic=topic)
+    return frame.mapInArrow(writer, writer.schema).collect()
 
 
 def ours(frame: Any, bootstrap: str, topic: str) -> object:
@@ -57,7 +56,9 @@ WRITES: Mapping[str, Callable[[Any, str, str], object]] = {
 
 def write(place: SparkPlace, label: str) -> dict[str, float]:
     """What one write of all rows costs."""
+    job, bootstrap = WRITES[label], place.cluster.bootstrap
     with place.topic() as topic:
-        cost = place.measure(place.rows, lambda: WRITES[label](place.frame, place.cluster.bootstrap, topic))
-        expect(f"records written by {label}", place.filled(topic), 0 if label == EMPTY else place.rows)
+        job(place.few, bootstrap, topic)
+        cost = place.measure(place.rows, lambda: job(place.frame, bootstrap, topic))
+        expect(f"records written by {label}", place.filled(topic), 0 if label == EMPTY else FEW + place.rows)
     return cost
