@@ -167,3 +167,12 @@ def test_a_forked_worker_starts_with_a_pool_of_its_own(pool, monkeypatch):
     assert lease(workers.pool()) is not inherited
     workers.close()
     assert inherited.closed == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "linger"),
+    [({}, 100), ({"linger_ms": 5}, 5), ({"linger_ms": None}, None), ({"delivery_timeout_ms": 50}, 5)],
+)
+def test_a_task_fills_its_batches_unless_the_options_say_otherwise(options, linger):
+    with Pool().lease({**CONFIG, **options}) as producer:
+        assert producer.options["linger_ms"] == linger
