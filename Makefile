@@ -13,7 +13,7 @@ FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo demo-model test test-ci test-all unit some-schedules simulated controls plain portable main-job main-job-secured integration integration-portable secured test-secure test-long test-long-secured test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure storm fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-groups bench-outage bench-scale bench-isolation bench-sending options states messages clean
+.PHONY: help base kafka demo demo-cluster demo-model test test-ci test-all unit some-schedules simulated controls plain portable main-job main-job-secured integration integration-portable secured test-secure test-long test-long-secured test-spark test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure storm fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-groups bench-outage bench-scale bench-isolation bench-sending options states messages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ kafka:
 
 demo: kafka ## Spark writes 336,776 flights, a broker is killed, three consumers read; nothing is lost
 	$(PY) -m examples.flights_pipeline
+
+demo-cluster: kafka ## the flights on a standalone Spark cluster, exactly once; one of its two executors is killed midway; nothing is lost, nothing twice
+	$(PY) -m examples.flights_on_cluster
 
 demo-model: base ## the same story in ten seconds without a JVM: model brokers in one process, one is killed, nothing is lost
 	@$(PY) -m pykafka4 demo
@@ -46,7 +49,7 @@ test-ci: kafka ## `test`, with all tests on the real cluster instead of the main
 	$(LANES) unit+some-schedules integration+secured
 
 test-all: kafka ## everything: `test-ci`, all schedules, the plain-Python core, the portable loop, lengthy tests, those of the harness: two hours on two cores
-	$(LANES) unit+plain+portable+simulated+controls integration+secured+test-long+test-long-secured+integration-portable
+	$(LANES) unit+plain+portable+simulated+controls integration+secured+test-long+test-long-secured+test-spark+integration-portable
 	$(LANES) test-harness
 
 unit: base ## unit tests with the compiled implementation of the hot part, in two processes
@@ -80,14 +83,17 @@ integration: kafka ## tests of the client against real 3-broker clusters, Spark 
 integration-portable: kafka ## the same over the portable transport
 	PYKAFKA4_LOOP=portable $(PYTEST) $(SPREAD) -m '$(ON_BROKERS)' $(KEPT)
 
-test-long: kafka ## tests that `make test-ci` leaves out because they take long: every way of first use without authentication, Kafka's answers again, certificates that are replaced under load, proxies, Spark with TLS
-	$(PYTEST) $(SPREAD) -m '(cluster or spark) and lengthy and not (chaos or storm or harness)' $(KEPT)
+test-long: kafka ## tests that `make test-ci` leaves out because they take long: every way of first use without authentication, Kafka's answers again, certificates that are replaced under load, proxies
+	$(PYTEST) $(SPREAD) -m 'cluster and lengthy and not (spark or chaos or storm or harness)' $(KEPT)
+
+test-spark: kafka ## lengthy tests on Spark: a standalone cluster where driver, executors, Python workers and brokers are killed, a speculative twin, Spark Connect, TLS
+	$(PYTEST) $(SPREAD) $(SLOWEST) -m 'spark and lengthy and not (chaos or storm or harness)' $(KEPT)
 
 secured: kafka ## the core of the tests on the real cluster again, over TLS and SASL: produce, consume, groups, kills, restarts, cut connections, and a short chaos
 	$(PYTEST) -v --security SASL_SSL -m 'secured and not harness' $(KEPT)
 
 test-long-secured: kafka ## the lengthy tests over TLS and SASL
-	$(PYTEST) $(SPREAD) --security SASL_SSL -m '(cluster or spark) and lengthy and not (chaos or storm or harness or secured)' $(KEPT)
+	$(PYTEST) $(SPREAD) --security SASL_SSL -m 'cluster and lengthy and not (spark or chaos or storm or harness or secured)' $(KEPT)
 
 test-secure: kafka ## all tests on the real cluster over TLS and SASL; and what takes minutes: certificates that are replaced under load, proxies, Spark with TLS
 	$(PYTEST) $(SPREAD) --security SASL_SSL -m '(cluster or spark) and not (chaos or storm or harness or secured)' $(KEPT)

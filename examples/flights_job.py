@@ -12,7 +12,7 @@ import threading
 import time
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,11 +112,11 @@ def keyed(flights: DataFrame) -> DataFrame:
     return together.select(F.col("tailnum").alias("key"), F.to_json(F.struct("*")).alias("value"))
 
 
-def produce(spark: SparkSession, csv: Path, servers: str, topic: str, folder: Path) -> None:
-    """The job: read, number, group by plane, deliver."""
+def produce(spark: SparkSession, csv: Path, servers: str, topic: str, folder: Path, options: Mapping[str, str] = {}) -> None:
+    """The job: read, number, group by plane, deliver; `options` of the sink."""
     rows = keyed(numbered(spark, csv)).mapInArrow(Paced(Board(folder)), "key string, value string")
     sink = rows.write.format("pykafka4").option("kafka.bootstrap.servers", servers).option("topic", topic)
-    sink.mode("append").save()
+    sink.options(**options).mode("append").save()
 
 
 @attrs.frozen

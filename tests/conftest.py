@@ -53,7 +53,7 @@ TARGETS = {
     "vagrant": "make test-vagrant",
     "kerberos": "make test-kerberos",
     "harness": "make test-harness",
-    "lengthy": "make test-long",
+    "lengthy": "make test-long test-spark",
     "spark": "make integration",
     "cluster": "make integration",
     "controls": "make mutants",

@@ -154,6 +154,23 @@ class StandaloneSpark:
         self.guarded().signal(host, signal.SIGKILL)
         until(lambda: not any(alive(executor.pid) for executor in before), READY, f"the executors of {host} to end with their worker")
 
+    # -- a driver in a process of its own ----------------------------------------------------------------------------------
+
+    def start_driver(self, name: str, *argv: str) -> None:
+        """Run this Python with `argv` as a driver: it ends with this cluster, and its output is among the logs."""
+        words = [f"{key}={value}" for key, value in {**environment(), "SPARK_LOCAL_IP": HOST}.items()]
+        self.guarded().start(name, ["env", *words, sys.executable, *argv], self.log(name), ROOT)
+
+    def driver_ended(self, name: str) -> int | None:
+        """The exit code of a driver; None while it runs."""
+        return self.guarded().status()[name].returncode
+
+    def kill_driver(self, name: str) -> None:
+        """SIGKILL for a driver and its JVM, which are a process group; returns when the executors have ended, too."""
+        os.killpg(self.pid(name), signal.SIGKILL)
+        until(lambda: self.driver_ended(name) is not None, READY, f"{name} to end")
+        until(lambda: not self.executors(), READY, f"the executors of {name} to end")
+
     # -- what the cluster says ---------------------------------------------------------------------------------------------
 
     def wait_workers(self, count: int | None = None) -> None:

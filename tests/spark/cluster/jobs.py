@@ -5,15 +5,18 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from integration.cluster import Cluster, LogRecord
+from integration.waiting import until
 from pykafka4 import Producer
 
 ROWS = 20_000
+WAIT = 300.0  # seconds
 FILLER = "x" * 80
 
 
@@ -24,15 +27,20 @@ def fill(cluster: Cluster, topic: str, rows: Iterable[int] = range(ROWS), partit
             producer.send(topic, f"{number} {FILLER}".encode(), key=str(number).encode(), partition=number % partitions)
 
 
+def client(cluster: Cluster) -> dict[str, str]:
+    """Options of both: where the brokers are, and what they demand."""
+    return {f"kafka.{name}": value for name, value in {"bootstrap.servers": cluster.bootstrap, **cluster.java}.items()}
+
+
 def source(cluster: Cluster, topic: str) -> dict[str, str]:
     """Options of a read."""
-    return {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic}
+    return {**client(cluster), "subscribe": topic}
 
 
 def sink(cluster: Cluster, topic: str, delivery: str, job: str) -> dict[str, str]:
     """Options of a write; `job` names it where the delivery needs a name."""
     named = {"idempotencyKey": job, "transactionalIdPrefix": job} if delivery == "exactly_once" else {}
-    return {"kafka.bootstrap.servers": cluster.bootstrap, "topic": topic, "delivery": delivery, **named}
+    return {**client(cluster), "topic": topic, "delivery": delivery, **named}
 
 
 def read(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
@@ -48,6 +56,22 @@ def write(frame: DataFrame, options: Mapping[str, str]) -> None:
     """In any thread. Spark looks for Python data sources in the active session of its thread, which `createDataFrame` sets."""
     frame.sparkSession.createDataFrame([], "nothing int")
     frame.write.format("pykafka4").options(**options).mode("append").save()
+
+
+def meanwhile(job: Future[None], condition: Callable[[], bool], what: str) -> None:
+    """Wait while the job runs; one that ends before is an error."""
+
+    def holds() -> bool:
+        if job.done():
+            raise AssertionError(f"the job ended before {what}: {job.exception()}")
+        return condition()
+
+    until(holds, WAIT, what)
+
+
+def in_log(cluster: Cluster, topic: str) -> int:
+    """Records and markers in the topic."""
+    return sum(end for _, end in cluster.offsets(topic).values())
 
 
 def times(cluster: Cluster, topic: str, delivery: str) -> Counter[int]:

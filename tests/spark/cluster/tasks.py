@@ -14,7 +14,7 @@ from pyspark.sql import Row
 
 T = TypeVar("T")
 
-PATIENCE = 240.0  # seconds
+PATIENCE = 600.0  # seconds
 
 
 @attrs.frozen

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from integration.cluster import Cluster
 from integration.spark.cluster import StandaloneSpark
-from integration.waiting import until
-from tests.spark.cluster.jobs import ROWS, fill, read, sink, source, times, transformed, write
+from tests.spark.cluster.faults import FAULTS, Fault
+from tests.spark.cluster.jobs import ROWS, fill, in_log, meanwhile, read, sink, source, times, transformed, write
 from tests.spark.cluster.tasks import Gate
 
 pytestmark = [
@@ -26,38 +24,6 @@ pytestmark = [
 
 DELIVERIES = ("at_least_once", "exactly_once")
 MIDWAY = 50  # Arrow batches of a hundred rows: half of a task
-MINUTE = 60.0
-WAIT = 180.0  # seconds
-
-
-def python_killed(standalone: StandaloneSpark, cluster: Cluster, topic: str) -> None:
-    assert standalone.kill_python(standalone.executors()[0]) >= 2, "the writer is not among them"
-
-
-def executor_killed(standalone: StandaloneSpark, cluster: Cluster, topic: str) -> None:
-    standalone.kill(standalone.executors()[0])
-
-
-def broker_killed(standalone: StandaloneSpark, cluster: Cluster, topic: str) -> None:
-    cluster.kill(cluster.leader(topic))
-
-
-def brokers_gone_for_a_minute(standalone: StandaloneSpark, cluster: Cluster, topic: str) -> None:
-    for node in cluster.nodes:
-        cluster.kill(node)
-    time.sleep(MINUTE)
-    cluster.start_all()
-
-
-def brokers_frozen_for_a_minute(standalone: StandaloneSpark, cluster: Cluster, topic: str) -> None:
-    for node in cluster.nodes:
-        cluster.freeze(node)
-    time.sleep(MINUTE)
-    for node in cluster.nodes:
-        cluster.thaw(node)
-
-
-FAULTS = [python_killed, executor_killed, broker_killed, brokers_gone_for_a_minute, brokers_frozen_for_a_minute]
 
 
 @pytest.mark.parametrize("delivery", DELIVERIES)
@@ -68,7 +34,7 @@ def test_no_row_is_lost(
     cluster: Cluster,
     topic: str,
     tmp_path: Path,
-    fault: Callable[[StandaloneSpark, Cluster, str], None],
+    fault: Fault,
     delivery: str,
 ) -> None:
     before, after = f"{topic}-in", f"{topic}-out"
@@ -86,24 +52,8 @@ def test_no_row_is_lost(
             fault(standalone, cluster, after)
         finally:
             gate.open()
-        job.result(timeout=300.0)
+        job.result(timeout=500.0)
     cluster.heal()
     found = times(cluster, after, delivery)
     assert sorted(found) == list(range(ROWS))
     assert found.total() - ROWS <= {"at_least_once": ROWS, "exactly_once": 0}[delivery]
-
-
-def meanwhile(job: Future[None], condition: Callable[[], bool], what: str) -> None:
-    """Wait while the job runs; one that ends before is an error."""
-
-    def holds() -> bool:
-        if job.done():
-            raise AssertionError(f"the job ended before {what}: {job.exception()}")
-        return condition()
-
-    until(holds, WAIT, what)
-
-
-def in_log(cluster: Cluster, topic: str) -> int:
-    """Records and markers in the topic."""
-    return sum(end for _, end in cluster.offsets(topic).values())

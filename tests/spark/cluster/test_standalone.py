@@ -51,7 +51,7 @@ def test_partition_writer_loses_nothing_when_an_executor_is_killed(
     rows = spark.sparkContext.parallelize(range(ROWS), 2).mapPartitions(gate).map(keyed)
     with ThreadPoolExecutor(1) as thread:
         job = thread.submit(rows.foreachPartition, partition_writer(dict(cluster.client), topic=topic, key="key"))
-        until(lambda: len(gate.waiting()) == 2, 120.0, "both tasks to come to the gate")
+        until(lambda: len(gate.waiting()) == 2, 300.0, "both tasks to come to the gate")
         until(lambda: sum(end for _, end in cluster.offsets(topic).values()) > 0, 60.0, "rows before the gate in the topic")
         standalone.kill(executors[0])
         gate.open()
