@@ -18,13 +18,13 @@ from integration.kafka.settings import write_properties
 from integration.waiting import until
 from pykafka4 import Producer, read
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.lengthy, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.lengthy, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN = 1_700_000_000_000  # milliseconds; a window begins here
 WINDOW, KEYS, WINDOWS = 10_000, 5, 20
 SUBMIT = "--driver-memory 1g --conf spark.ui.enabled=false --conf spark.ui.showConsoleProgress=false pyspark-shell"
-ENOUGH = 120.0  # seconds for a job
+ENOUGH = 400.0  # seconds for a job, on a busy machine
 
 
 def command(name: str, cluster: Cluster, folder: Path, **options: str) -> list[str]:
@@ -86,7 +86,7 @@ def test_a_stream_that_is_killed_and_started_again_has_each_window_once(cluster:
     cluster.create_topic(topic, 2)
     cluster.create_topic(to, 2)
     expected = windows(cluster, topic)
-    job = command("spark_stream.py", cluster, tmp_path, topic=topic, to=to, checkpoint=str(tmp_path / "checkpoint"), most="100")
+    job = command("spark_stream.py", cluster, tmp_path, topic=topic, to=to, checkpoint=str(tmp_path / "checkpoint"), most="200")
 
     def log() -> str:
         return (tmp_path / "log").read_text()[-3000:]

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from integration.cluster import Cluster
 from pykafka4 import Producer, read
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.filterwarnings("ignore::FutureWarning:pyspark")]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.timeout(600), pytest.mark.filterwarnings("ignore::FutureWarning:pyspark")]
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/guide/spark.md").read_text()
 SECTIONS = ("Quick start", "Exactly once")
