@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pykafka4.core.producer.outcomes.ledger import ProducerStats
     from pykafka4.producer import Producer
 
-__all__ = ["Pool", "check_travelling", "client_for", "close", "pool", "worker_stats"]
+__all__ = ["Pool", "check_travelling", "client_for", "close", "pool", "with_linger", "worker_stats"]
 
 GONE = {"closed", "crashed", "unresponsive"}  # states of a client that serves no further task
 LINGER_MS = 100.0  # of a task, whose end sends what is left: rows of Python come so slowly that 5 ms leave batches a quarter full

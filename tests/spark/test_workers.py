@@ -173,6 +173,5 @@ def test_a_forked_worker_starts_with_a_pool_of_its_own(pool, monkeypatch):
     ("options", "linger"),
     [({}, 100), ({"linger_ms": 5}, 5), ({"linger_ms": None}, None), ({"delivery_timeout_ms": 50}, 5)],
 )
-def test_a_task_fills_its_batches_unless_the_options_say_otherwise(options, linger):
-    with Pool().lease({**CONFIG, **options}) as producer:
-        assert producer.options["linger_ms"] == linger
+def test_a_task_fills_its_batches_unless_the_options_say_otherwise(pool, options, linger):
+    assert lease(pool, {**CONFIG, **options}).options["linger_ms"] == linger

@@ -27,7 +27,7 @@ from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPart
 from pykafka4.spark.outcomes import wait
 from pykafka4.spark.sink.options import SinkOptions
 from pykafka4.spark.sink.task import Written, send_batches
-from pykafka4.spark.workers import client_for
+from pykafka4.spark.workers import client_for, with_linger
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -169,7 +169,7 @@ def transactional(options: Mapping[str, Any], unit: Unit, patience: float) -> It
 
     A producer of its own, also for the next micro-batch: what is kept would have to be fenced and initialised all the same.
     """
-    client, others = once_client(options), {name: value for name, value in options.items() if name not in CLIENT_OPTIONS}
+    client, others = once_client(options), {name: value for name, value in with_linger(options).items() if name not in CLIENT_OPTIONS}
     from pykafka4.producer import Producer  # here: the commits on the driver send nothing
 
     producer = Producer(client, transactional_id=unit.name, **{"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, **others})
