@@ -9,7 +9,19 @@ import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 
-from pykafka4 import LATEST, Client, ConfigError, OffsetAndMetadata, Producer, ProducerFencedError, TopicPartition, read
+from integration.cluster import Cluster
+from integration.waiting import until
+from pykafka4 import (
+    LATEST,
+    Client,
+    ConfigError,
+    OffsetAndMetadata,
+    Producer,
+    ProducerFencedError,
+    TopicPartition,
+    TransactionAborted,
+    read,
+)
 from pykafka4.spark import workers
 from pykafka4.spark.sink.exactly_once import BATCH, QUERY, Skipped, Token, Unit, write_once
 from pykafka4.spark.sink.options import Delivery, SinkOptions
@@ -206,3 +218,26 @@ def test_a_group_of_others_is_refused(server: ModelServer) -> None:
     with pytest.raises(ConfigError, match="transactionalIdPrefix"):
         write_once(sink(server, transactional_id_prefix="mine"), iter([rows("a")]))
     assert committed(server) == []
+
+
+@pytest.mark.cluster
+@pytest.mark.lengthy
+def test_a_task_that_takes_longer_than_its_transaction_commits_nothing_and_its_repetition_all(
+    cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow() -> Batches:
+        yield rows("1", "2")
+        until(lambda: sum(each.aborted for each in cluster.committed(topic).values()), 120.0, "the coordinator to abort the transaction")
+        yield rows("3")
+
+    monkeypatch.setattr(workers, "_pools", {})
+    monkeypatch.setattr(TaskContext, "_taskContext", None)
+    cluster.create_topic(topic, 2)
+    in_task()
+    job = SinkOptions({**cluster.client, "transaction_timeout_ms": 2_000}, topic, delivery=Delivery.EXACTLY_ONCE)
+    with pytest.raises((ProducerFencedError, TransactionAborted)):
+        write_once(job, slow())
+    assert written(write_once(job, iter([rows("1", "2", "3")]))) == {topic: 3}
+    found = cluster.committed(topic)
+    assert sorted(int(record.value or b"") for each in found.values() for record in each.records) == [1, 2, 3]
+    workers.close()
