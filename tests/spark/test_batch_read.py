@@ -28,7 +28,8 @@ class GivenUpError(Exception):
 
 
 def frame(spark: SparkSession, cluster: Cluster, name: str, schema: str | None = None, /, **options: Any) -> DataFrame:
-    reader = spark.read.format("pykafka4").option("kafka.bootstrap.servers", cluster.bootstrap)
+    properties = {"bootstrap.servers": cluster.bootstrap, **cluster.java}
+    reader = spark.read.format("pykafka4").options(**{f"kafka.{name}": value for name, value in properties.items()})
     if not {"assign", "subscribePattern"} & options.keys():
         reader = reader.option("subscribe", name)
     for option, value in options.items():
@@ -60,6 +61,7 @@ def delete_records(cluster: Cluster, topic: str, partition: int, before: int) ->
 
 
 @pytest.mark.main_job
+@pytest.mark.secured
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
 def test_every_row_of_the_log_once_with_all_columns(spark: SparkSession, cluster: Cluster, topic: str, codec: str) -> None:
     cluster.create_topic(topic, 3)
