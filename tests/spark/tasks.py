@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import attrs
+import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import Row
 
-from pykafka4.spark import worker_stats
+from pykafka4.spark import ArrowWriter, worker_stats
 
 Rows = Iterable[Row]
 Writer = Callable[[Rows], None]
@@ -131,3 +132,49 @@ class Logged:
         finally:
             root.removeHandler(handler)
             handler.close()
+
+
+def numbered(first: int) -> pa.RecordBatch:
+    """A hundred rows of a kilobyte, which begin with their numbers: more than the buffers between Spark's processes keep back."""
+    values = [f"{number:<1000}" for number in range(first, first + 100)]
+    return pa.record_batch({"key": [value.strip() for value in values], "value": values})
+
+
+@attrs.frozen
+class BatchesAround:
+    """For `mapInArrow`: `before` numbered batches, and `after` more once the file `event` exists; a file says how many rows were taken."""
+
+    event: Path
+    before: int
+    after: int
+
+    def __call__(self, _: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in range(self.before + self.after):
+            if number == self.before:
+                wait_for(self.event)
+            self.taken.write_text(str(number * 100))
+            yield numbered(number * 100)
+
+    @property
+    def taken(self) -> Path:
+        return self.event.with_name("taken")
+
+
+def wait_for(event: Path) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not event.exists():
+        assert time.monotonic() < deadline, f"the test did not make {event.name}"
+        time.sleep(0.01)
+
+
+@attrs.frozen
+class NotedBatches:
+    """A writer for `mapInArrow` whose failures are written down, as those of `Noted` are."""
+
+    writer: ArrowWriter
+    gone: Path
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found: list[pa.RecordBatch] = []
+        Noted(lambda rows: found.extend(self.writer(rows)), self.gone)(batches)
+        return iter(found)
