@@ -66,10 +66,10 @@ def test_a_leader_killed_in_the_middle_of_a_task_costs_no_row_and_repeats_none(
     cluster.create_topic(topic, 3)
     rows = BatchesAround(tmp_path / "killed", before=20, after=20)
     job = begun(spark, lambda: write(around(spark, rows), kafka, topic=topic))
-    until(lambda: job.done() or written(cluster, topic) > 0, 60.0, "rows before the kill")
+    until(lambda: job.done() or written(cluster, topic) > 0, 240.0, "rows before the kill")
     cluster.kill(cluster.leader(topic, 0))
     rows.event.touch()
-    job.result(timeout=120.0)
+    job.result(timeout=240.0)
     cluster.start_all()
     cluster.wait_full_isr()
     assert numbers(cluster, topic) == Counter(range(4000))
@@ -80,12 +80,12 @@ def test_all_brokers_gone_the_task_fails_in_time_with_topic_partition_and_cause(
     rows = BatchesAround(tmp_path / "gone", before=20, after=20)
     writer = NotedBatches(arrow_writer({**cluster.client, "delivery_timeout_ms": 2000}, topic=topic), rows.event)
     job = begun(spark, lambda: around(spark, rows).mapInArrow(writer, writer.writer.schema).collect())
-    until(lambda: job.done() or written(cluster, topic) > 0, 60.0, "rows before the outage")
+    until(lambda: job.done() or written(cluster, topic) > 0, 240.0, "rows before the outage")
     for node in cluster.nodes:
         cluster.kill(node)
     rows.event.touch()
     with pytest.raises(PySparkException, match=rf"DeliveryFailed: {topic}"):
-        job.result(timeout=120.0)
+        job.result(timeout=240.0)
     cluster.start_all()
     cluster.wait_full_isr()
     attempts = [(tmp_path / f"attempt-{number}").read_text().splitlines() for number in range(4)]
@@ -99,7 +99,7 @@ def test_frozen_brokers_stop_the_source_after_what_the_buffer_holds(spark, clust
     cluster.create_topic(topic, 3)
     rows = BatchesAround(tmp_path / "frozen", before=20, after=480)
     job = begun(spark, lambda: write(around(spark, rows), {**kafka, "kafka.buffer.memory": str(4 * 1024 * 1024)}, topic=topic))
-    until(lambda: job.done() or written(cluster, topic) > 0, 60.0, "rows before the freeze")
+    until(lambda: job.done() or written(cluster, topic) > 0, 240.0, "rows before the freeze")
     for node in cluster.nodes:
         cluster.freeze(node)
     rows.event.touch()
@@ -109,7 +109,7 @@ def test_frozen_brokers_stop_the_source_after_what_the_buffer_holds(spark, clust
         taken.append(int(rows.taken.read_text()))
     for node in cluster.nodes:
         cluster.thaw(node)
-    job.result(timeout=120.0)
+    job.result(timeout=240.0)
     assert 2000 < taken[-1] < 20_000, f"a buffer of 4 MiB, and {taken} rows of a kilobyte were taken"
     assert numbers(cluster, topic) == Counter(range(50_000))
 
