@@ -8,21 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
 import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pykafka4.client.client import Client
-from pykafka4.spark.source.lag_group import LagGroup
-from pykafka4.spark.source.logs import Logs
-from pykafka4.spark.source.lookups import LogLookups
-from pykafka4.spark.source.offsets import INITIAL, StreamOffset, by_topic
+from pykafka4.spark.source.offsets import INITIAL, StreamOffset
 from pykafka4.spark.source.options import SourceOptions
 from pykafka4.spark.source.planning import plan
 from pykafka4.spark.source.ranges import OffsetRange
 from pykafka4.spark.source.schema import check_schema
-from pykafka4.spark.source.tracker import Tracker
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
@@ -32,11 +26,10 @@ except ImportError:
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from pykafka4.spark.source.query import DriverQuery
+
 __all__ = ["KafkaStreamReader"]
 
-TOPICS_AGE_S: Final = 10.0  # without kafka.metadata.max.age.ms
-COMMIT_S: Final = 5.0  # the longest wait for a commit to a group
-STOP_S: Final = 5.0
 PLANNING: Final = ("minPartitions", "maxRecordsPerPartition")
 
 
@@ -46,7 +39,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         check_schema(schema)
         self.options, self.names = options, schema.fieldNames()
-        self._query: Query | None = None
+        self._query: DriverQuery | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """A constant: the first call of `latestOffset` looks up where the query starts, and its result keeps that."""
@@ -93,55 +86,13 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._query = None
 
     @property
-    def query(self) -> Query:
+    def query(self) -> DriverQuery:
         """The driver's part, with the first call that needs it."""
         if self._query is None:
-            self._query = Query.of(self.options)
+            from pykafka4.spark.source.query import DriverQuery
+
+            self._query = DriverQuery.of(self.options)
         return self._query
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_query": None}
-
-
-@attrs.define(eq=False)
-class Query:
-    """What the driver has of a running query."""
-
-    client: Client
-    tracker: Tracker
-    group: LagGroup | None
-    behind: int = 0  # offsets that no batch has yet
-
-    @classmethod
-    def of(cls, options: SourceOptions) -> Query:
-        """With a client of its own: `close` ends its connections."""
-        client = Client(**options.client)
-        planning = dict(zip(PLANNING, (options.min_partitions, options.max_records_per_partition), strict=True))
-        age_ms = options.client.get("metadata_max_age_ms")
-        tracker = Tracker(
-            LogLookups(Logs.of(client, options), options),
-            fails_on_loss=options.fail_on_data_loss,
-            max_delay_s=options.max_trigger_delay,
-            planning={name: count for name, count in planning.items() if count is not None},
-            topics_age_s=TOPICS_AGE_S if age_ms is None else age_ms / 1000,
-        )
-        return cls(client, tracker, LagGroup(client, options.commit_group) if options.commit_group else None)
-
-    def next_end(self, start: StreamOffset, most: int | None, least: int | None) -> StreamOffset | None:
-        """See Tracker. What lies before `start` was processed: Spark asks for a batch when the one before is done."""
-        if self.group is not None:
-            self.group.commit(start.positions)
-        end = self.tracker.next_end(start, most, least)
-        if self.group is not None:
-            self.group.finish(COMMIT_S)
-        positions = start.positions if end is None else end.positions
-        self.behind = sum(last - positions[tp] for tp, last in self.tracker.latest.items())
-        return end
-
-    def report(self) -> dict[str, Any]:
-        """The ends of the logs, in the form of the JVM connector, and `behind`."""
-        return {**by_topic(self.tracker.latest), "@behind": self.behind}
-
-    def close(self) -> None:
-        """Close the client."""
-        self.client.close(STOP_S)

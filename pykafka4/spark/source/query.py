@@ -1,0 +1,68 @@
+"""The driver's part of a running stream. Invariant: nothing is kept here that a restart would miss; the checkpoint has all of that.
+
+A module of its own: Spark plans each micro-batch in a new process, which pickles the reader, asks no broker, and need not load the client.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.client.client import Client
+from pykafka4.spark.source.lag_group import LagGroup
+from pykafka4.spark.source.logs import Logs
+from pykafka4.spark.source.lookups import LogLookups
+from pykafka4.spark.source.offsets import StreamOffset, by_topic
+from pykafka4.spark.source.options import SourceOptions
+from pykafka4.spark.source.tracker import Tracker
+
+__all__ = ["DriverQuery"]
+
+TOPICS_AGE_S: Final = 10.0  # without kafka.metadata.max.age.ms
+COMMIT_S: Final = 5.0  # the longest wait for a commit to a group
+STOP_S: Final = 5.0
+
+
+@attrs.define(eq=False)
+class DriverQuery:
+    """The client of a running query, the ends of its batches, and the group that shows its lag."""
+
+    client: Client
+    tracker: Tracker
+    group: LagGroup | None
+    behind: int = 0  # offsets that no batch has yet
+
+    @classmethod
+    def of(cls, options: SourceOptions) -> DriverQuery:
+        """With a client of its own: `close` ends its connections."""
+        client = Client(**options.client)
+        planning = {"minPartitions": options.min_partitions, "maxRecordsPerPartition": options.max_records_per_partition}
+        age_ms = options.client.get("metadata_max_age_ms")
+        tracker = Tracker(
+            LogLookups(Logs.of(client, options), options),
+            fails_on_loss=options.fail_on_data_loss,
+            max_delay_s=options.max_trigger_delay,
+            planning={name: count for name, count in planning.items() if count is not None},
+            topics_age_s=TOPICS_AGE_S if age_ms is None else age_ms / 1000,
+        )
+        return cls(client, tracker, LagGroup(client, options.commit_group) if options.commit_group else None)
+
+    def next_end(self, start: StreamOffset, most: int | None, least: int | None) -> StreamOffset | None:
+        """See Tracker. What lies before `start` was processed: Spark asks for a batch when the one before is done."""
+        if self.group is not None:
+            self.group.commit(start.positions)
+        end = self.tracker.next_end(start, most, least)
+        if self.group is not None:
+            self.group.finish(COMMIT_S)
+        positions = start.positions if end is None else end.positions
+        self.behind = sum(last - positions[tp] for tp, last in self.tracker.latest.items())
+        return end
+
+    def report(self) -> dict[str, Any]:
+        """The ends of the logs, in the form of the JVM connector, and `behind`."""
+        return {**by_topic(self.tracker.latest), "@behind": self.behind}
+
+    def close(self) -> None:
+        """Close the client."""
+        self.client.close(STOP_S)
