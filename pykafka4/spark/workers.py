@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pykafka4.core.producer.outcomes.ledger import ProducerStats
     from pykafka4.producer import Producer
 
-__all__ = ["Pool", "check_travelling", "client_for", "close", "pool", "with_linger", "worker_stats"]
+__all__ = ["Pool", "check_travelling", "client_for", "close", "discard", "pool", "with_linger", "worker_stats"]
 
 GONE = {"closed", "crashed", "unresponsive"}  # states of a client that serves no further task
 LINGER_MS = 100.0  # of a task, whose end sends what is left: rows of Python come so slowly that 5 ms leave batches a quarter full
@@ -131,8 +131,12 @@ def is_usable(producer: Producer) -> bool:
 
 
 def discard(producer: Producer) -> None:
-    """Close it at once. What a failed task leaves undelivered is dropped: Spark's next attempt sends it again."""
-    producer.close(timeout=0)
+    """Close it at once. What a failed task leaves undelivered is dropped: Spark's next attempt sends it again.
+
+    An error of the close, of a loop that does not respond, must not take the place of the error of the task, nor fail one that has ended.
+    """
+    with contextlib.suppress(KafkaError):
+        producer.close(timeout=0)
 
 
 def check_travelling(options: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from pykafka4.errors import ClosedError, ConfigError
+from pykafka4.errors import ClosedError, ConfigError, KafkaTimeoutError
 from pykafka4.spark import workers
 from pykafka4.spark.workers import LIMIT, Pool
 
@@ -27,10 +27,10 @@ class FakeClient:
 
 
 class FakeProducer:
-    """Counts how often it was closed; `broken` is what it raises when it is looked at."""
+    """Counts how often it was closed; `broken` is what it raises when it is looked at, `stuck` what its close raises."""
 
     def __init__(self, **options):
-        self.options, self.closed, self.broken = options, 0, None
+        self.options, self.closed, self.broken, self.stuck = options, 0, None, None
 
     def flush(self, timeout):
         if self.broken:
@@ -39,6 +39,8 @@ class FakeProducer:
     def close(self, timeout):
         assert timeout == 0, "a task that failed must not wait"
         self.closed += 1
+        if self.stuck:
+            raise self.stuck
         return []
 
 
@@ -95,6 +97,17 @@ def test_a_failed_task_closes_its_producer_and_the_next_gets_a_new_one(pool):
     assert failed.closed == 1
     assert lease(pool) is not failed
     assert not pool.leased
+
+
+def test_a_producer_that_cannot_be_closed_does_not_hide_why_its_task_failed_nor_fail_another(pool):
+    stuck = KafkaTimeoutError("close: the client's loop does not respond")
+    with pytest.raises(ZeroDivisionError) as caught, pool.lease(CONFIG) as failed:
+        failed.stuck = stuck
+        raise ZeroDivisionError
+    assert caught.value.__context__ is None
+    with pool.lease(CONFIG) as first:
+        lease(pool).stuck = stuck
+    assert lease(pool) is first
 
 
 def test_a_task_that_is_interrupted_counts_as_failed(pool):
