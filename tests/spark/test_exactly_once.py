@@ -117,10 +117,12 @@ def test_an_error_of_the_rows_commits_nothing(server: ModelServer) -> None:
     assert committed(server) == ["a", "b"]
 
 
-def test_a_zombie_cannot_commit_once_the_next_attempt_has_begun(server: ModelServer) -> None:
+@pytest.mark.parametrize("late", ["Produce", "TxnOffsetCommit"])  # the leader or the coordinator is the first to refuse the zombie
+def test_a_zombie_cannot_commit_once_the_next_attempt_has_begun(server: ModelServer, late: str) -> None:
     def overtaken() -> Batches:
         yield rows("a", "b")
         assert written(write_once(sink(server), iter([rows("a", "b")]))) == {"t": 2}
+        server.delay(late, 0.5)
         yield rows("c")
 
     in_task()
@@ -128,6 +130,35 @@ def test_a_zombie_cannot_commit_once_the_next_attempt_has_begun(server: ModelSer
         write_once(sink(server), overtaken())
     assert any("another attempt of this task has begun" in note for note in caught.value.__notes__)
     assert committed(server) == ["a", "b"]
+
+
+def test_an_error_of_the_rows_of_a_zombie_is_its_error(server: ModelServer) -> None:
+    def broken() -> Batches:
+        yield rows("a")
+        write_once(sink(server), iter([rows("a", "b")]))
+        raise OSError("upstream")
+
+    in_task()
+    with pytest.raises(OSError, match="upstream"):
+        write_once(sink(server), broken())
+    assert committed(server) == ["a", "b"]
+
+
+def test_a_micro_batch_before_the_last_one_is_refused(server: ModelServer) -> None:
+    """Spark would not repeat it: the checkpoint was set back, and the number stands for other rows than before."""
+    job = sink(server)
+    for number, value in enumerate("ab"):
+        in_task(batch=number)
+        write_once(job, iter([rows(value)]))
+    in_task(batch=0)
+    with pytest.raises(ConfigError, match=r"batch 1 is committed under this name already.*transactionalIdPrefix"):
+        write_once(job, iter([rows("a", "c")]))
+    named = sink(server, idempotency_key="k", batch_id=3)
+    in_task(batch=None)
+    note_end(named, [write_once(named, iter([rows("d")]))])
+    with pytest.raises(ConfigError, match="batch 3 is committed under this name already"):
+        find_end(sink(server, idempotency_key="k", batch_id=2))
+    assert committed(server) == ["a", "b", "d"]
 
 
 def test_what_a_killed_attempt_left_open_does_not_hold_readers_back(server: ModelServer) -> None:
@@ -186,6 +217,15 @@ def test_a_repeated_job_with_other_partitions_is_reported(server: ModelServer) -
     assert "2 rows were committed before, and there are 3 now" in (run("abc", "def") or "")
 
 
+def test_a_repeated_job_whose_committed_partitions_are_all_beyond_its_own_is_reported(server: ModelServer) -> None:
+    first, again = (sink(server, idempotency_key="monday") for _ in range(2))
+    in_task(1, batch=None)
+    write_once(first, iter([rows("c", "d")]))  # the task of partition 0 failed, and with it the job
+    in_task(0, batch=None)
+    message = write_once(again, iter([rows("a", "b", "c", "d")]))
+    assert "2 rows were committed before, and there are only 1 partitions now" in (difference(again, [message]) or "")
+
+
 def test_two_writes_of_one_micro_batch_need_two_topics_or_two_keys(server: ModelServer) -> None:
     server.create_topic("u", 1)
     in_task()
@@ -196,7 +236,7 @@ def test_two_writes_of_one_micro_batch_need_two_topics_or_two_keys(server: Model
 
 def test_a_micro_batch_that_is_written_by_number(server: ModelServer) -> None:
     in_task(batch=None)
-    for number, values in [(0, "ab"), (1, "cd"), (1, "dc"), (0, "ba")]:
+    for number, values in [(0, "ab"), (0, "ba"), (1, "cd"), (1, "dc")]:
         write_once(sink(server, idempotency_key="copy", batch_id=number), iter([rows(*values)]))
     assert committed(server) == ["a", "b", "c", "d"]
 
@@ -208,6 +248,13 @@ def test_a_column_of_topics_and_rows_in_another_order(server: ModelServer) -> No
     assert written(write_once(sink(server, None), iter([batch]))) == {"t": 2, "u": 1}
     assert skipped(write_once(sink(server, None), iter([batch.take(pa.array([1, 0, 2]))]))) == (3, 3, False)
     assert (committed(server), committed(server, "u")) == (["a", "c"], ["b"])
+
+
+@pytest.mark.parametrize(("columns", "message"), [({"value": ["a"]}, "no column 'topic'"), ({"value": ["a"], "topic": [None]}, "is null")])
+def test_rows_without_a_topic_are_an_error_with_a_way_out(server: ModelServer, columns: dict[str, Any], message: str) -> None:
+    in_task()
+    with pytest.raises((ConfigError, ValueError), match=f"{message}.*option topic"):
+        write_once(sink(server, None), iter([pa.record_batch(columns)]))
 
 
 def test_a_group_of_others_is_refused(server: ModelServer) -> None:

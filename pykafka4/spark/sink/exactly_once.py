@@ -27,7 +27,7 @@ from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPart
 from pykafka4.spark.outcomes import wait
 from pykafka4.spark.sink.options import SinkOptions
 from pykafka4.spark.sink.task import Written, send_batches
-from pykafka4.spark.workers import client_for, with_linger
+from pykafka4.spark.workers import client_for, discard, with_linger
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pykafka4.client.client import Client
     from pykafka4.producer import Producer
 
-__all__ = ["Committed", "Skipped", "Token", "Unit", "find_token", "once_client", "write_once"]
+__all__ = ["Committed", "Skipped", "Token", "Unit", "find_token", "is_written", "once_client", "write_once"]
 
 log = logging.getLogger("pykafka4.spark")
 
@@ -142,16 +142,23 @@ def write_once(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Written 
     unit = unit_of(sink)
     rows = (batch for batch in batches if batch.num_rows)
     for first in rows:  # an empty partition needs no producer
-        topic = sink.topic or first.column("topic")[0].as_py()
+        topic = sink.topic or first_topic(first)
         return _write(sink, unit, TopicPartition(topic, 0), chain((first,), rows))
     return Written({})
+
+
+def first_topic(batch: pa.RecordBatch) -> str:
+    """The topic of the first row."""
+    from pykafka4.spark.sink.topics import by_topic  # here: it imports pyarrow, and the driver unpickles what tasks return
+
+    return next(by_topic(batch.slice(0, 1), ()))[0]
 
 
 def _write(sink: SinkOptions, unit: Unit, place: TopicPartition, batches: Iterator[pa.RecordBatch]) -> Written | Skipped:
     patience = ProducerConfig.parse(sink.client).delivery_timeout_ms / 1000
     with transactional(sink.client, unit, patience) as (client, producer):
         token = find_token(client, unit.name, place if sink.topic else None, patience)
-        if token is not None and token.number >= unit.number:  # greater: the checkpoint of the query was set back
+        if token is not None and is_written(unit, token):
             skipped = Skipped(unit, place, token.rows, sum(batch.num_rows for batch in batches), token.run == sink.run)
             log.warning("%s", skipped)
             return skipped
@@ -178,12 +185,12 @@ def transactional(options: Mapping[str, Any], unit: Unit, patience: float) -> It
         yield client, producer
     except ProducerFencedError as error:
         error.add_note(
-            f"{unit}: another attempt of this task has begun, and this one has committed nothing; Spark repeats the task, if it is needed. "
-            f"A task that takes longer than transaction_timeout_ms (option kafka.transaction.timeout.ms) is ended in the same way"
+            f"{unit}: another attempt of this task has begun, and finds whether this one had committed; Spark repeats the task, if it is "
+            f"needed. A task that takes longer than transaction_timeout_ms (option kafka.transaction.timeout.ms) is ended in the same way"
         )
         raise
     finally:
-        producer.close(timeout=0)
+        discard(producer)
 
 
 def once_client(options: Mapping[str, Any]) -> Client:
@@ -204,15 +211,47 @@ def find_token(client: Client, group: str, place: TopicPartition | None, patienc
     return max(tokens, key=lambda token: token.number, default=None)
 
 
+def is_written(unit: Unit, token: Token) -> bool:
+    """Whether the token is that of this unit. Raises ConfigError if it is of a later micro-batch.
+
+    Spark begins a micro-batch when the one before has ended, so a later token is of another checkpoint. Its micro-batches have other rows
+    under the same numbers: these would be lost if they were skipped, and some would be there twice if they were written.
+    """
+    if token.number > unit.number:
+        raise ConfigError(
+            f"{unit}: batch {token.number} is committed under this name already, so the checkpoint was set back, or another query has the "
+            "name: rows may be missing or be written twice. Nothing is written; to write from here on, set another transactionalIdPrefix "
+            "or idempotencyKey (of foreach_batch: transactional_id_prefix or name)"
+        )
+    return token.number == unit.number
+
+
 @contextlib.contextmanager
 def committing(producer: Producer, patience: float) -> Iterator[None]:
-    """A `with` block that is one transaction. Unlike `Producer.transaction` it does not wait long for the abort after an error."""
+    """A `with` block that is one transaction. Unlike `Producer.transaction` it does not wait long for the abort after an error.
+
+    A leader refuses the records of a fenced producer like those of an aborted transaction. Only the coordinator, which is asked for the
+    abort, knows the difference, so its word is the error.
+    """
     producer.begin_transaction()
     try:
         yield
         producer.commit_transaction(patience)
-    except BaseException as error:
-        if not isinstance(error, ProducerFencedError):
-            with contextlib.suppress(KafkaError):
-                producer.abort_transaction(ABORT_SECONDS)
+    except ProducerFencedError:
         raise
+    except BaseException as error:
+        fenced = abort(producer)
+        if fenced is not None and isinstance(error, KafkaError):
+            raise fenced from error
+        raise
+
+
+def abort(producer: Producer) -> ProducerFencedError | None:
+    """Abort the transaction, if possible; returns the error that another producer has its transactional id."""
+    try:
+        producer.abort_transaction(ABORT_SECONDS)
+    except ProducerFencedError as fenced:
+        return fenced
+    except KafkaError:
+        return None  # the next attempt's `init_transactions` aborts it, or the coordinator when its time is over
+    return None

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from pykafka4.options.config import ProducerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
-from pykafka4.spark.sink.exactly_once import ANY_TOPIC, PREFIX, Committed, Skipped, Token, Unit, find_token, once_client
+from pykafka4.spark.sink.exactly_once import ANY_TOPIC, PREFIX, Committed, Skipped, Token, Unit, find_token, is_written, once_client
 from pykafka4.spark.sink.options import Delivery, SinkOptions
 
 __all__ = ["Repeated", "difference", "find_end", "note_end"]
@@ -34,35 +34,35 @@ class Repeated(WriterCommitMessage):
 
 
 def difference(sink: SinkOptions, messages: Messages) -> str | None:
-    """How this run differs from the one before it, if that did not end and had committed some partitions."""
+    """How this run differs from the one before it, if that did not end and had committed some partitions.
+
+    That run may have had more partitions. A job looks for the next one even if none of its own was skipped: all that were committed may be
+    beyond them. A micro-batch does not: only the first after a restart may be a repetition, and each would have to ask brokers.
+    """
     repeated = [each for each in messages if isinstance(each, Skipped) and not each.same_run]
     for each in repeated:
         if each.rows != each.offered:
             return f"{each.unit}: {each.rows} rows were committed before, and there are {each.offered} now: {SAME}"
-    for each in repeated:
-        beyond = attrs.evolve(each.unit, partition=len(messages))
-        token = _find(sink, beyond.name, each.place)
+    for one in (repeated or _of_job(sink, messages))[:1]:
+        beyond = attrs.evolve(one.unit, partition=len(messages))
+        token = _find(sink, beyond.name, one.place)
         if token is not None and token.number >= beyond.number:
             return f"{beyond}: {token.rows} rows were committed before, and there are only {len(messages)} partitions now: {SAME}"
-        break
     return None
 
 
 def note_end(sink: SinkOptions, messages: Messages) -> None:
     """Remember that a batch job has ended. A micro-batch needs no such note: Spark has one, and repeats it with the same partitions."""
-    if (unit := _job(sink)) is None:
-        return
-    done = [each for each in messages if isinstance(each, (Committed, Skipped)) and each.unit.job == unit.job]
-    if done:
-        token = Token(unit.number, sum(each.rows for each in done), sink.run)
-        _store(sink, unit.job, done[0].place, token.offset())
+    if done := _of_job(sink, messages):
+        unit = done[0].unit
+        _store(sink, unit.job, done[0].place, Token(unit.number, sum(each.rows for each in done), sink.run).offset())
 
 
 def find_end(sink: SinkOptions) -> Token | None:
     """The note that this batch job, which begins, has ended before."""
     unit = _job(sink)
     token = None if unit is None else _find(sink, unit.job, None)
-    return token if token is not None and unit is not None and token.number >= unit.number else None
+    return token if token is not None and unit is not None and is_written(unit, token) else None
 
 
 def _job(sink: SinkOptions) -> Unit | None:
@@ -70,6 +70,13 @@ def _job(sink: SinkOptions) -> Unit | None:
     if sink.delivery is not Delivery.EXACTLY_ONCE or sink.idempotency_key is None:
         return None
     return Unit(sink.transactional_id_prefix or PREFIX, sink.idempotency_key, sink.topic or ANY_TOPIC, 0, sink.batch_id or 0)
+
+
+def _of_job(sink: SinkOptions, messages: Messages) -> list[Committed | Skipped]:
+    """What the tasks of a batch job with a key say of their rows; nothing in a micro-batch."""
+    unit = _job(sink)
+    done = [each for each in messages if isinstance(each, (Committed, Skipped))]
+    return [] if unit is None else [each for each in done if each.unit.job == unit.job]
 
 
 def _find(sink: SinkOptions, group: str, place: TopicPartition | None) -> Token | None:
