@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
@@ -12,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from integration.cluster import Cluster
+from pykafka4.spark import foreach_batch
 
 BEGIN = time.time_ns() // 1_000_000 - 60_000  # brokers delete records of long ago
 NOBODY = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.delivery.timeout.ms": "2000"}  # no broker listens there
@@ -185,6 +188,39 @@ def test_a_row_over_the_brokers_limit_fails_the_job_with_topic_partition_and_cau
     write(frame, kafka, topic=good)  # by the same workers: nothing is left of the failure
     assert [len(value) for value in values(cluster, good)] == [5000] * 4
     assert values(cluster, small) == []
+
+
+# -- output modes of streams
+
+
+def counts(spark: SparkSession, folder: Path) -> DataFrame:
+    """A stream of two micro-batches: how often each line has come so far."""
+    folder.mkdir()
+    for name, lines in (("1", "a\nb\n"), ("2", "a\n")):
+        (folder / name).write_text(lines)
+        os.utime(folder / name, (int(name), int(name)))  # the order of the micro-batches
+    found = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(folder)).groupBy("value").count()
+    return found.select(F.concat_ws(" ", "value", "count").alias("value")).coalesce(1)
+
+
+def test_complete_mode_writes_the_whole_result_each_time(spark: SparkSession, cluster: Cluster, topic: str, kafka, tmp_path: Path) -> None:
+    cluster.create_topic(topic, 1)
+    stream = counts(spark, tmp_path / "files").writeStream.outputMode("complete").trigger(availableNow=True)
+    stream.format("pykafka4").options(**kafka, topic=topic, checkpointLocation=str(tmp_path / "checkpoint")).start().awaitTermination()
+    assert sorted(filter(None, values(cluster, topic))) == [b"a 1", b"a 2", b"b 1", b"b 1"]
+
+
+def test_update_mode_is_refused_by_spark_and_works_with_foreach_batch(
+    spark: SparkSession, cluster: Cluster, topic: str, kafka, tmp_path: Path
+) -> None:
+    cluster.create_topic(topic, 1)
+    stream = counts(spark, tmp_path / "files").writeStream.outputMode("update").trigger(availableNow=True)
+    with pytest.raises(PySparkException, match="does not support Update mode"):
+        stream.format("pykafka4").options(**kafka, topic=topic, checkpointLocation=str(tmp_path / "1")).start().awaitTermination()
+    write = foreach_batch(dict(cluster.client), topic=topic, delivery="exactly_once")
+    stream.foreachBatch(write).option("checkpointLocation", str(tmp_path / "2")).start().awaitTermination()
+    found = [record.value for each in cluster.committed(topic).values() for record in each.records]
+    assert sorted(filter(None, found)) == [b"a 1", b"a 2", b"b 1"]
 
 
 # -- what is refused before the job starts
