@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -178,3 +179,14 @@ class NotedBatches:
         found: list[pa.RecordBatch] = []
         Noted(lambda rows: found.extend(self.writer(rows)), self.gone)(batches)
         return iter(found)
+
+
+@attrs.frozen
+class FrozenObjects:
+    """Writes, then counts the objects that the garbage collector passes over."""
+
+    writer: ArrowWriter
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in self.writer(batches):
+            yield pa.record_batch({"objects": pa.array([gc.get_freeze_count()], pa.int64())})

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4.spark import arrow_writer
-from tests.spark.tasks import BatchesAround, NotedBatches
+from tests.spark.tasks import BatchesAround, FrozenObjects, NotedBatches
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.filterwarnings("ignore::FutureWarning:pyspark")]
 
@@ -120,6 +120,13 @@ def test_forty_tasks_make_at_most_one_producer_per_worker(spark: SparkSession, c
     found = [record for records in cluster.log(topic).values() for record in records]
     assert sorted(int(record.value) for record in found) == list(range(400))
     assert len({record.producer_id for record in found}) <= 4, "two tasks at a time, and workers that Spark started meanwhile"
+
+
+def test_the_garbage_collections_between_tasks_pass_over_the_modules(spark: SparkSession, cluster: Cluster, topic: str) -> None:
+    cluster.create_topic(topic, 1)
+    rows = spark.range(10).select(F.col("id").cast("string").alias("value")).coalesce(1)
+    (found,) = rows.mapInArrow(FrozenObjects(arrow_writer(cluster.client, topic=topic)), "objects bigint").collect()
+    assert found.objects > 10_000
 
 
 def test_a_failed_task_of_a_job_leaves_nothing_to_the_next_job(spark: SparkSession, cluster: Cluster, topic: str, kafka) -> None:
