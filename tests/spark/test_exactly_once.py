@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from pykafka4 import (
     LATEST,
     Client,
     ConfigError,
+    KafkaError,
     OffsetAndMetadata,
     Producer,
     ProducerFencedError,
@@ -130,6 +132,32 @@ def test_a_zombie_cannot_commit_once_the_next_attempt_has_begun(server: ModelSer
         write_once(sink(server), overtaken())
     assert any("another attempt of this task has begun" in note for note in caught.value.__notes__)
     assert committed(server) == ["a", "b"]
+
+
+@pytest.mark.parametrize("api", ["FindCoordinator", "InitProducerId", "OffsetFetch", "Produce", "TxnOffsetCommit", "EndTxn"])
+def test_whatever_request_of_an_attempt_arrives_after_the_next_attempt_has_ended(server: ModelServer, api: str) -> None:
+    """As if its worker was frozen just before that request, and went on when Spark had long started another one."""
+
+    def attempt(worker: str) -> Written | Skipped | KafkaError:
+        options = {"bootstrap_servers": server.bootstrap_servers, "client_id": worker}  # workers share no connection
+        try:
+            return write_once(SinkOptions(options, "t", delivery=Delivery.EXACTLY_ONCE), iter([rows("a", "b"), rows("c")]))
+        except KafkaError as error:
+            return error
+
+    in_task()
+    write_once(sink(server), iter([rows("before")]))
+    in_task(batch=1)
+    server.delay(api, 1.0)
+    with ThreadPoolExecutor(1) as frozen:
+        first = frozen.submit(attempt, "frozen")
+        until(lambda: not server.unmet(), 10.0, "the request that is delayed")
+        second = attempt("next")
+        outcomes = [first.result(20.0), second]
+    assert all(isinstance(each, (Written, Skipped, ProducerFencedError)) for each in outcomes), outcomes
+    assert [isinstance(each, Written) for each in outcomes].count(True) <= 1
+    attempt("retry")
+    assert committed(server) == ["a", "b", "before", "c"]
 
 
 def test_an_error_of_the_rows_of_a_zombie_is_its_error(server: ModelServer) -> None:
