@@ -104,6 +104,8 @@ class Tracker:
         if snapshot.topics.missing and (self.fails_on_loss or start.is_initial):
             raise ConfigError(snapshot.topics.missing)
         starts = {**voids, **self._starts_of_new(start, snapshot, known.keys() | voids.keys())}
+        if most is not None and not self.fails_on_loss:
+            starts = {**starts, **self._deleted({**known, **starts}, snapshot.ends, most)}
         begins = {**known, **starts}
         ends = {tp: max(begins[tp], snapshot.ends.get(tp, 0)) for tp in begins}
         self.latest = {tp: ends[tp] for tp in snapshot.ends}
@@ -184,6 +186,17 @@ class Tracker:
                 "deleted and created again; it is read on from its end"
             )
         return lost
+
+    def _deleted(self, begins: Positions, ends: Mapping[TopicPartition, int], most: int) -> Positions:
+        """New starts for positions before the first offsets of their logs. The task would skip what was deleted, too, but no more than its
+        range: under a limit of 1,000 offsets, a million deleted ones would be a thousand batches without records."""
+        waiting = backlog(begins, ends)
+        if sum(waiting.values()) <= most:
+            return {}
+        firsts = {tp: first for tp, first in self.lookups.earliest(list(waiting)).items() if first > begins[tp]}
+        for tp, first in firsts.items():
+            self._lose(f"{tp}: offsets {begins[tp]} to {first - 1} were deleted before they were read")
+        return firsts
 
     def _confirmed(self, behind: Positions) -> Positions:
         for pause_s in DOUBTS_S:

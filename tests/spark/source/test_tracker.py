@@ -333,6 +333,27 @@ def test_a_truncated_log_is_read_on_from_its_end_if_losses_are_allowed():
     assert run(tracker, end)[1] == {A0: (60, 61)}
 
 
+def test_deleted_records_under_a_limit_are_passed_over_in_one_batch():
+    cluster = FakeCluster({A0: (0, 0), A1: (0, 0)})
+    tracker = cluster.tracker(fails_on_loss=False)
+    end, _ = run(tracker)
+    cluster.logs = {A0: (1_000_000, 1_000_060), A1: (0, 30)}
+    end, ranges = run(tracker, end, most=30)
+    assert (end.starts, ranges) == ({A0: 1_000_000}, {A0: (1_000_000, 1_000_020), A1: (0, 10)})
+    assert cluster.lost == ["a-0: offsets 0 to 999999 were deleted before they were read"]
+    assert run(tracker, end, most=30)[1] == {A0: (1_000_020, 1_000_040), A1: (10, 20)}
+
+
+def test_all_that_waits_may_be_deleted():
+    cluster = FakeCluster({A0: (0, 0)})
+    tracker = cluster.tracker(fails_on_loss=False)
+    end, _ = run(tracker)
+    cluster.logs = {A0: (50, 50)}
+    end, ranges = run(tracker, end, most=30)
+    assert (end.positions, ranges) == ({A0: 50}, {})
+    assert run(tracker, end, most=30)[0] is None
+
+
 def test_a_new_leader_that_lags_for_a_moment_loses_nothing():
     cluster = FakeCluster({A0: (0, 100)})
     tracker = cluster.tracker()
