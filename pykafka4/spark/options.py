@@ -1,7 +1,7 @@
 """Options of `format("pykafka4")`: which there are, their values out of text, and `kafka.*` as options of pykafka4.
 
-Invariant: an option that would have no effect is refused with the place where it belongs, or logged if the JVM connector has it; no value
-of `kafka.*` is in an error or a `repr` unless it is known not to be a secret. Names are case-insensitive, as in Spark.
+Invariant: an option that would have no effect is refused with the place where it belongs, or logged if the JVM connector ignores it there;
+no value of `kafka.*` is in an error or a `repr` unless it is known not to be a secret. Names are case-insensitive, as in Spark.
 """
 
 from __future__ import annotations
@@ -72,6 +72,12 @@ OPTIONS: Final[Mapping[str, frozenset[Use]]] = {
     "batchId": frozenset({Use.BATCH_WRITE}),
     "transactionalIdPrefix": WRITES,
 }
+# The JVM connector does not have these, so no job that is moved from there has them at a place where they are ignored.
+OURS: Final = {
+    *("columns", "isolationLevel", "filterPushdown", "commitOffsetsToGroup"),
+    *("delivery", "idempotencyKey", "batchId", "transactionalIdPrefix"),
+}
+REFUSED_IN_STREAMS: Final = {"endingOffsets", "endingOffsetsByTimestamp"}  # by the JVM connector, too
 # Of the JVM connector, without effect here: a job that is moved need not be changed.
 WITHOUT_EFFECT: Final = {
     "groupidprefix": "reads are no members of a group",
@@ -97,9 +103,7 @@ class Given:
     def of(cls, use: Use, options: Mapping[str, str]) -> Given:
         """The options of Spark. Raises ConfigError for an unknown one, and for one that belongs elsewhere."""
         lower = {name.lower(): value for name, value in options.items()}
-        values = {name: value.strip() for name, value in lower.items() if not name.startswith(KAFKA)}
-        for name in values:
-            _check_use(use, name)
+        values = {name: value.strip() for name, value in lower.items() if not name.startswith(KAFKA) and _has_effect(use, name)}
         return cls(use, values, {name.removeprefix(KAFKA): value for name, value in lower.items() if name.startswith(KAFKA)})
 
     def text(self, name: str) -> str | None:
@@ -174,8 +178,9 @@ class Given:
 
 
 def has_stream_options(options: Iterable[str]) -> bool:
-    """Whether one of these names is for stream reads only."""
-    return any(OPTIONS.get(NAMES.get(name.lower(), "")) == STREAM_READS for name in options)
+    """Whether one of these names is for stream reads only, and none is refused there."""
+    names = {NAMES.get(name.lower(), "") for name in options}
+    return names.isdisjoint(REFUSED_IN_STREAMS) and any(OPTIONS.get(name) == STREAM_READS for name in names)
 
 
 def wrong(name: str, text: str, why: str) -> ConfigError:
@@ -183,16 +188,23 @@ def wrong(name: str, text: str, why: str) -> ConfigError:
     return ConfigError(f"option {name}={shown(text)}: {why}")
 
 
-def _check_use(use: Use, name: str) -> None:
+def _has_effect(use: Use, name: str) -> bool:
+    """Whether the option is for this use. One that the JVM connector would ignore is logged. Raises ConfigError for others."""
     if name in SPARKS_OWN:
-        return
+        return False
     if name in WITHOUT_EFFECT:
         log.info("option %s %s: %s", name, NO_EFFECT, WITHOUT_EFFECT[name])
-    elif name not in NAMES:
+        return False
+    if name not in NAMES:
         raise _unknown(use, name)
-    elif use not in OPTIONS[NAMES[name]]:
-        places = " and ".join(each.value for each in Use if each in OPTIONS[NAMES[name]])
-        raise ConfigError(f"option {NAMES[name]} is for {places}, and this is for {use.value}: remove it")
+    option = NAMES[name]
+    if use in OPTIONS[option]:
+        return True
+    places = " and ".join(each.value for each in Use if each in OPTIONS[option])
+    if option in OURS or (use is Use.STREAM_READ and option in REFUSED_IN_STREAMS):
+        raise ConfigError(f"option {option} is for {places}, and this is for {use.value}: remove it")
+    log.warning("option %s %s: it is for %s, and this is for %s", option, NO_EFFECT, places, use.value)
+    return False
 
 
 def _unknown(use: Use, name: str) -> ConfigError:

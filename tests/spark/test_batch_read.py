@@ -268,9 +268,9 @@ def test_a_wrong_option_fails_in_load(spark: SparkSession, cluster: Cluster, opt
     ("schema", "options", "text"),
     [
         (None, {}, "option subscribe: topic {} does not exist in the cluster"),
-        (None, {"maxOffsetsPerTrigger": "5"}, "option maxOffsetsPerTrigger is for streams (spark.readStream), and this is for batch reads"),
+        (None, {"commitOffsetsToGroup": "g"}, "option commitOffsetsToGroup is for streams (spark.readStream), and this is for batch reads"),
         (None, {"startingOffsets": "latest"}, "option startingOffsets=latest: a batch that starts there has no records"),
-        (None, {"topic": "t"}, "option topic is for batch writes"),
+        (None, {"delivery": "exactly_once"}, "option delivery is for batch writes"),
         ("value string", {}, "schema: column 'value' is string, and must be binary; cast it after the read"),
         ("values binary", {}, "schema: there is no column 'values'; there are key, value"),
     ],

@@ -113,6 +113,11 @@ PLACES: dict[str, tuple[Callable[[tuple[str, str]], dict[str, Any]], int]] = {
     "two topics": (lambda t: {"subscribe": ",".join(t)}, 340),
     "two topics with a blank": (lambda t: {"subscribe": " , ".join(t)}, 340),
     "pattern": (lambda t: {"subscribePattern": f"{t[0][:-2]}.*"}, 300),
+    "pattern in the middle of a name": (lambda t: {"subscribePattern": t[0][1:-1]}, 300),
+    "options that belong elsewhere": (
+        lambda t: {"subscribe": t[0], "maxOffsetsPerTrigger": "7", "minOffsetsPerTrigger": "3", "topic": "t"},
+        300,
+    ),
     "assign": (lambda t: {"assign": json.dumps({t[0]: [0, 2], t[1]: [1]})}, 220),
     "start and end": (lambda t: {"subscribe": t[0], "startingOffsets": each(t, 10, -2, 99), "endingOffsets": each(t, 20, -1, 99)}, 110),
     "earliest to latest": (lambda t: {"subscribe": t[0], "startingOffsets": "earliest", "endingOffsets": "latest"}, 300),

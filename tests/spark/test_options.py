@@ -44,11 +44,12 @@ def test_the_value_of_an_unknown_option_is_not_shown() -> None:
 @pytest.mark.parametrize(
     ("use", "name", "place"),
     [
-        (Use.BATCH_READ, "maxOffsetsPerTrigger", "streams"),
-        (Use.BATCH_READ, "topic", "batch writes .* and stream writes"),
+        (Use.BATCH_READ, "delivery", "batch writes .* and stream writes"),
+        (Use.BATCH_READ, "commitOffsetsToGroup", "streams"),
         (Use.STREAM_READ, "endingOffsets", "batch reads"),
+        (Use.STREAM_READ, "endingOffsetsByTimestamp", "batch reads"),
         (Use.STREAM_READ, "filterPushdown", "batch reads"),
-        (Use.BATCH_WRITE, "startingOffsets", "batch reads .* and streams"),
+        (Use.BATCH_WRITE, "columns", "batch reads .* and streams"),
         (Use.STREAM_WRITE, "idempotencykey", None),
     ],
 )
@@ -58,6 +59,21 @@ def test_an_option_of_another_use_is_refused_with_its_place(use: Use, name: str,
         return
     with pytest.raises(ConfigError, match=rf"option {name} is for {place}.*, and this is for {use.value.split(' ')[0]}.*: remove it"):
         given(use, **{name: "1"})
+
+
+@pytest.mark.parametrize(
+    ("use", "name"),
+    [
+        *((Use.BATCH_READ, name) for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "topic")),
+        (Use.STREAM_READ, "endingTimestamp"),
+        *((Use.BATCH_WRITE, name) for name in ("startingOffsets", "endingOffsets", "failOnDataLoss", "subscribe")),
+    ],
+)
+def test_an_option_that_the_jvm_connector_ignores_has_no_effect_and_is_logged(
+    use: Use, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert given(use, **{name: "0"}).text(name) is None
+    assert f"option {name} has no effect here: it is for " in caplog.text
 
 
 @pytest.mark.parametrize("name", ["groupIdPrefix", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "checkpointLocation", "path"])

@@ -262,7 +262,7 @@ WRONG_OPTIONS = {
     "no topic": ({}, r"there is no column 'topic' among key, value, and there is no option topic; set one of the two"),
     "topic": ({"topic": "a b"}, r"topic 'a b': a name has 1 to 249 of the characters"),
     "unknown": ({"topic": "t", "topics": "t"}, r"unknown option topics; did you mean topic\?"),
-    "for reads": ({"topic": "t", "subscribe": "t"}, r"option subscribe is for .*reads"),
+    "for reads": ({"topic": "t", "columns": "value"}, r"option columns is for .*reads"),
     "delivery": ({"topic": "t", "delivery": "once"}, r"option delivery='once': takes at_least_once or exactly_once"),
     "unknown property": ({"topic": "t", "kafka.linger.msec": "1"}, r"unknown producer property 'linger.msec'; did you mean 'linger.ms'\?"),
     "value of a property": ({"topic": "t", "kafka.acks": "2"}, r"acks"),

@@ -53,12 +53,13 @@ def schema_of(options: Mapping[str, str]) -> StructType:
 
 def _parse(options: Mapping[str, str]) -> SourceOptions:
     """As those of a batch or, if that fails, of a stream: Spark does not say which it will be. The reader checks them again."""
-    uses = [Use.STREAM_READ, Use.BATCH_READ] if has_stream_options(options) else [Use.BATCH_READ, Use.STREAM_READ]
+    if has_stream_options(options):
+        return SourceOptions.parse(options, Use.STREAM_READ)
     try:
-        return SourceOptions.parse(options, uses[0])
+        return SourceOptions.parse(options, Use.BATCH_READ)
     except ConfigError as error:
         with contextlib.suppress(ConfigError):
-            return SourceOptions.parse(options, uses[1])
+            return SourceOptions.parse(options, Use.STREAM_READ)
         raise error from None
 
 

@@ -33,6 +33,7 @@ def test_subscriptions() -> None:
         ({"subscribe": " , "}, r"option subscribe=' ?,': takes topics"),
         ({"subscribe": "a b"}, "option subscribe: topic 'a b': a name has"),
         ({"subscribePattern": "*"}, r"option subscribePattern='\*': is no regular expression of Python"),
+        ({"subscribePattern": "[a-z&&[^q]]+"}, "is no regular expression of Python .*set intersection"),
         ({"subscribePattern": ""}, "option subscribePattern='': takes a regular expression"),
         ({"assign": "t"}, r'option assign=\'t\': is no JSON .*; takes {"topic": \[0, 1\]}'),
         ({"assign": "{}"}, "option assign='{}': takes"),
