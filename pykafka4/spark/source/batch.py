@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from pykafka4.client.client import Client
 from pykafka4.errors import ConfigError
 from pykafka4.records import TopicPartition
-from pykafka4.spark.source.logs import Logs
+from pykafka4.spark.source.logs import Logs, Topic
 from pykafka4.spark.source.losses import lose
 from pykafka4.spark.source.options import SourceOptions
 from pykafka4.spark.source.planning import plan
@@ -41,8 +41,11 @@ class KafkaBatchReader(DataSourceReader):
         """The ranges to read: what the logs have now. Raises ConfigError, DataLost, KafkaError."""
         options = self.options
         with Client(**options.client) as client:
-            spans = find_spans(Logs.of(client, options), options, self.limits)
-        return list(plan(spans, options.min_partitions, options.max_records_per_partition))
+            logs = Logs.of(client, options)
+            topics = logs.topics(options.subscription)  # before their offsets: those of a topic that is created again belong to another id
+            spans = find_spans(logs, topics.values(), options, self.limits)
+        ids = {topic.name: topic.id for topic in topics.values()}
+        return list(plan(spans, options.min_partitions, options.max_records_per_partition, ids))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range. Spark makes a range without a value of a read without ranges."""
@@ -52,11 +55,11 @@ class KafkaBatchReader(DataSourceReader):
             yield from read_range(self.options, partition, self.names)
 
 
-def find_spans(logs: Logs, options: SourceOptions, limits: Limits = Limits()) -> Spans:  # noqa: B008 (frozen)
-    """The offset range of each partition."""
-    partitions = logs.partitions(options.subscription)
-    ends = logs.resolve(options.ending, partitions, latest_if_no_such_time=True)
+def find_spans(logs: Logs, topics: Iterable[Topic], options: SourceOptions, limits: Limits) -> Spans:
+    """The offset range of each partition. Ends are looked up last: what is written meanwhile cannot put a start behind its end."""
+    partitions = sorted(TopicPartition(topic.name, number) for topic in topics for number in topic.partitions)
     starts = logs.resolve(options.starting, partitions, options.latest_if_no_such_time)
+    ends = logs.resolve(options.ending, partitions, latest_if_no_such_time=True)
     check_order(options, starts, ends)
     wanted = [tp for tp in partitions if limits.has(tp)]
     spans = clip({tp: (starts[tp], ends[tp]) for tp in wanted}, logs.earliest(wanted), logs.latest(wanted), options)

@@ -18,6 +18,7 @@ from pykafka4.errors.codes import error_code
 from pykafka4.records import TopicPartition
 from pykafka4.spark.source.options import SourceOptions
 from pykafka4.spark.source.subscription import Place, Subscription
+from pykafka4.wire.protocol.fields import NO_UUID
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataResponse
 
 __all__ = ["Logs", "Topic"]
@@ -28,7 +29,7 @@ PAUSE_S: Final = 0.2  # between two questions for a topic that has no leaders ye
 
 @attrs.frozen
 class Topic:
-    """A topic of the subscription. The id changes when a topic is deleted and created again; zeros before Kafka 2.8."""
+    """A topic of the subscription. The id changes when a topic is deleted and created again; empty before Kafka 2.8."""
 
     name: str
     id: str
@@ -72,9 +73,9 @@ class Logs:
         texts = [text, *(_missing(topic, subscription) for topic in found.values())]
         return {name: _assigned(topic, subscription) for name, topic in found.items()}, "; ".join(filter(None, texts))
 
-    def partitions(self, subscription: Subscription) -> list[TopicPartition]:
-        """The partitions of the subscription, sorted."""
-        return sorted(TopicPartition(topic.name, number) for topic in self.topics(subscription).values() for number in topic.partitions)
+    def topic_id(self, name: str) -> str:
+        """The id that the topic has now; empty if it does not exist, or before Kafka 2.8."""
+        return next((topic.id for topic in self._metadata([name])), "")
 
     def _metadata(self, names: Collection[str] | None) -> list[Topic]:
         """These topics as far as they exist, or all topics that are not internal."""
@@ -153,7 +154,8 @@ def _exists(topic: MetadataResponse.Topic) -> bool:
 
 
 def _topic(topic: MetadataResponse.Topic) -> Topic:
-    return Topic(topic.name or "", str(topic.topic_id), tuple(sorted(each.partition_index for each in topic.partitions)))
+    topic_id = "" if topic.topic_id == NO_UUID else str(topic.topic_id)
+    return Topic(topic.name or "", topic_id, tuple(sorted(each.partition_index for each in topic.partitions)))
 
 
 def _assigned(topic: Topic, subscription: Subscription) -> Topic:

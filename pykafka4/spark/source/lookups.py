@@ -29,7 +29,7 @@ class LogLookups:
         """See Lookups."""
         found, missing = self.logs.existing(self.options.subscription)
         partitions = frozenset(TopicPartition(topic.name, number) for topic in found.values() for number in topic.partitions)
-        return Topics(partitions, {topic.name: topic.id for topic in found.values() if topic.id.strip("0-")}, missing)
+        return Topics(partitions, {topic.name: topic.id for topic in found.values() if topic.id}, missing)
 
     def ends(self, partitions: Collection[TopicPartition]) -> Positions | None:
         """See Lookups."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from types import MappingProxyType
 
 import attrs
 
@@ -18,10 +19,13 @@ __all__ = ["plan"]
 
 
 def plan(
-    spans: Mapping[TopicPartition, tuple[int, int]], min_partitions: int | None = None, max_records: int | None = None
+    spans: Mapping[TopicPartition, tuple[int, int]],
+    min_partitions: int | None = None,
+    max_records: int | None = None,
+    topic_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> list[OffsetRange]:
     """The ranges of the tasks that read `spans`, (start, end) of each partition, sorted by topic, partition and offset."""
-    ranges = [OffsetRange(*tp, start, until) for tp, (start, until) in sorted(spans.items()) if start < until]
+    ranges = [OffsetRange(*tp, start, until, topic_ids.get(tp.topic, "")) for tp, (start, until) in sorted(spans.items()) if start < until]
     if max_records is not None:
         ranges = [piece for each in ranges for piece in _divided(each, -(-len(each) // max_records))]
     if min_partitions is None or len(ranges) >= min_partitions:

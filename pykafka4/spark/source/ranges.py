@@ -12,12 +12,13 @@ __all__ = ["OffsetRange"]
 
 @attrs.frozen(slots=False)
 class OffsetRange(InputPartition):
-    """Offsets of one partition, from `start` up to but without `until`: the work of one task."""
+    """Offsets of one partition, from `start` up to but without `until`: the work of one task. `topic_id` is empty before Kafka 2.8."""
 
     topic: str
     partition: int
     start: int
     until: int
+    topic_id: str = ""
 
     def __str__(self) -> str:
         return f"{self.tp} {self.start} to {self.until}"

@@ -7,6 +7,7 @@ leave offsets without records. Only workers import this module: the driver plans
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,8 +16,10 @@ import pyarrow.compute as pc
 from pykafka4.bounded.read_arrow import read_arrow
 from pykafka4.bounded.reading import GO_ON
 from pykafka4.bounds import Span
+from pykafka4.client.client import Client
 from pykafka4.errors import InvalidOffset
-from pykafka4.spark.source.losses import WAY_OUT, DataLost
+from pykafka4.spark.source.logs import Logs
+from pykafka4.spark.source.losses import WAY_OUT, DataLost, lose
 from pykafka4.spark.source.options import SourceOptions
 from pykafka4.spark.source.ranges import OffsetRange
 from pykafka4.spark.workers import client_for
@@ -54,6 +57,7 @@ def read_range(options: SourceOptions, part: OffsetRange, names: Sequence[str]) 
     Raises DataLost, and KafkaTimeoutError if the read stands still for kafkaConsumer.pollTimeoutMs.
     """
     split = Split(0, {part.tp: Span(part.start, part.until, part.start)})
+    client = client_for(options.client)
     how: dict[str, Any] = {
         **options.consumer,
         "on_lost": "raise" if options.fail_on_data_loss else "warn",
@@ -62,12 +66,26 @@ def read_range(options: SourceOptions, part: OffsetRange, names: Sequence[str]) 
         "max_rows": MAX_ROWS,
     }
     schema = arrow_schema(names)
+    wanted = f"{part.tp} is to be read from {part.start} to {part.until}"
     try:
-        with read_arrow(split=split, client=client_for(options.client), **how) as found:
-            for columns in found:
+        with read_arrow(split=split, client=client, **how) as found:
+            first = next(found, None)
+            if is_recreated(client, options, part):
+                lose(options, f"{wanted}: the topic was deleted and created again since then")
+                return
+            for columns in found if first is None else chain((first,), found):
                 yield in_schema(pa.record_batch(columns), schema)
     except InvalidOffset as error:
-        raise DataLost(f"{part.tp} is to be read from {part.start} to {part.until}: {reason(error)}; {WAY_OUT}") from error
+        raise DataLost(f"{wanted}: {reason(error)}; {WAY_OUT}") from error
+
+
+def is_recreated(client: Client, options: SourceOptions, part: OffsetRange) -> bool:
+    """Whether the topic is another one than that of the range: ranges and metadata go by its name.
+
+    Asked after the first fetch: an id does not come back, so if it is still the same, the records are those of the range. `read_arrow`
+    notices a topic that is recreated later.
+    """
+    return bool(part.topic_id) and Logs.of(client, options).topic_id(part.topic) not in ("", part.topic_id)
 
 
 def reason(error: InvalidOffset) -> str:

@@ -70,7 +70,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The ranges of the tasks: a function of both offsets, so that a batch that is run again is divided as before."""
         until = StreamOffset.of_json(end)
-        return list(plan(until.ranges(StreamOffset.of_json(start)), *(until.planning.get(name) for name in PLANNING)))
+        wanted, most = (until.planning.get(name) for name in PLANNING)
+        return list(plan(until.ranges(StreamOffset.of_json(start)), wanted, most, until.topic_ids))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range."""

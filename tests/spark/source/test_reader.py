@@ -17,6 +17,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 from pykafka4.errors import ConfigError, KafkaTimeoutError
 from pykafka4.spark import data_source, workers
 from pykafka4.spark.source.batch import KafkaBatchReader
+from pykafka4.spark.source.logs import Logs
 from pykafka4.spark.source.losses import DataLost
 from pykafka4.spark.source.pushdown import FilteringReader
 from pykafka4.spark.source.ranges import OffsetRange
@@ -101,11 +102,19 @@ def test_a_column_that_is_unknown_is_refused(readers: Readers) -> None:
         readers(columns="key,valeu")
 
 
-def test_options_that_only_a_stream_has_pass_the_schema_and_not_the_batch(server: ModelServer) -> None:
-    options = {"kafka.bootstrap.servers": server.bootstrap_servers, "subscribe": "t", "maxOffsetsPerTrigger": "5"}
+def test_options_that_only_a_stream_has_pass_the_schema(server: ModelServer, caplog: pytest.LogCaptureFixture) -> None:
+    options = {"kafka.bootstrap.servers": server.bootstrap_servers, "subscribe": "t", "commitOffsetsToGroup": "g"}
     schema = data_source.schema(options)
-    with pytest.raises(ConfigError, match="option maxOffsetsPerTrigger is for streams"):
+    with pytest.raises(ConfigError, match="option commitOffsetsToGroup is for streams"):
         data_source.batch_reader(options, schema)
+    del options["commitOffsetsToGroup"]
+    options |= {"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "7", "endingOffsets": "latest"}
+    data_source.batch_reader(options, data_source.schema(options))
+    assert (
+        "option maxOffsetsPerTrigger has no effect here: it is for streams (spark.readStream), and this is for batch reads" in caplog.text
+    )
+    with pytest.raises(ConfigError, match="option minOffsetsPerTrigger=7 is more than maxOffsetsPerTrigger=5"):
+        data_source.schema({name: value for name, value in options.items() if name != "endingOffsets"})
     with pytest.raises(ConfigError, match="unknown option nonsense"):
         data_source.schema({**options, "nonsense": "1"})
 
@@ -284,6 +293,37 @@ def test_records_deleted_after_planning(server: ModelServer, readers: Readers, c
     assert "offsets 2 to 5 are lost" in caplog.text
     server.do(lambda cluster: cluster.delete_records("t", 0, 9))
     assert list(readers(failOnDataLoss="false").read(part)) == []
+
+
+@pytest.mark.model(topics={"t": 1})
+def test_a_topic_that_was_made_again_after_planning(server: ModelServer, readers: Readers, caplog: pytest.LogCaptureFixture) -> None:
+    server.produce("t", *[b"old"] * 10)
+    (part,) = readers(startingOffsets=of({0: 5})).partitions()
+    server.do(lambda cluster: cluster.delete_topic("t"))
+    server.create_topic("t", 1)
+    server.produce("t", *[b"new"] * 10)
+    with pytest.raises(DataLost, match="t-0 is to be read from 5 to 10: the topic was deleted and created again since then; option failOn"):
+        list(readers().read(part))
+    assert list(readers(failOnDataLoss="false").read(part)) == []
+    assert "t-0 is to be read from 5 to 10: the topic was deleted and created again since then; the read goes on" in caplog.text
+    assert [row["value"] for row in rows(readers())] == [b"new"] * 10
+
+
+@pytest.mark.model(topics={"t": 1})
+def test_what_is_written_during_planning_does_not_put_a_start_behind_its_end(
+    server: ModelServer, readers: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.produce("t", *[b"x"] * 10, timestamp_ms=1_000)
+    resolve = Logs.resolve
+
+    def resolve_and_write(*arguments: Any, **options: Any) -> Any:
+        found = resolve(*arguments, **options)
+        server.produce("t", *[b"x"] * 5, timestamp_ms=1_000)
+        return found
+
+    monkeypatch.setattr(Logs, "resolve", resolve_and_write)
+    reader = readers(startingTimestamp="2000", startingOffsetsByTimestampStrategy="latest")
+    assert ranges(reader) == ["t-0 10 to 15"]
 
 
 @pytest.mark.model(topics={"t": 1})
