@@ -166,6 +166,9 @@ def check_travelling(options: Mapping[str, Any]) -> None:
         raise ConfigError(
             "an ssl_context cannot be sent to executors: pass certificates as text, with ssl_ca_pem, ssl_cert_pem, ssl_key_pem"
         )
+    for name in ("on_full", "on_rate_limit"):
+        if getattr(parsed, name) == "drop":
+            raise ConfigError(f"{name}='drop': a task reports its rows as written, so none may be dropped; leave the option out")
 
 
 _pools: dict[int, Pool] = {}  # by process id: an inherited pool is never used, and never changed

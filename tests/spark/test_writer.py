@@ -227,3 +227,9 @@ def test_a_context_cannot_travel_to_executors() -> None:
 def test_a_transactional_id_is_refused_on_the_driver() -> None:
     with pytest.raises(ConfigError, match="transactional_id: all tasks would share it"):
         partition_writer({**CONFIG, "transactional_id": "x"}, topic="t")
+
+
+@pytest.mark.parametrize("option", ["on_full", "on_rate_limit"])
+def test_rows_cannot_be_dropped(option: str) -> None:
+    with pytest.raises(ConfigError, match=f"{option}='drop': a task reports its rows as written, so none may be dropped"):
+        partition_writer({**CONFIG, option: "drop"}, topic="t")
