@@ -16,17 +16,17 @@ __all__ = ["LOOK", "check", "trouble", "wait"]
 LOOK = 0.25  # seconds between checks for failures
 
 
-def wait(producer: Producer, failed: int, patience: float) -> None:
+def wait(producer: Producer, patience: float) -> None:
     """Wait until everything is acknowledged, up to `patience` seconds; then the flush of `delivery_scope` decides."""
     deadline = time.monotonic() + patience
     while not flushed(producer) and time.monotonic() < deadline:
-        check(producer, failed)
+        check(producer)
 
 
-def check(producer: Producer, failed: int) -> None:
+def check(producer: Producer) -> None:
     """Raise the first failure at once: waiting for the other records would only make the task fail later."""
-    if producer.stats().lost > failed:
-        producer.raise_failures(failed)
+    if producer.stats().lost:  # of this task: a producer with failures serves no other
+        producer.raise_failures()
 
 
 def flushed(producer: Producer) -> bool:

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import attrs
 import pyarrow as pa
 import pytest
 from pyspark import TaskContext
+from pyspark.sql import Row
 
 from integration.cluster import Cluster
 from integration.waiting import until
@@ -16,7 +18,9 @@ from pykafka4 import (
     LATEST,
     Client,
     ConfigError,
+    ConsumerGroupMetadata,
     KafkaError,
+    KafkaTimeoutError,
     OffsetAndMetadata,
     Producer,
     ProducerFencedError,
@@ -24,7 +28,8 @@ from pykafka4 import (
     TransactionAborted,
     read,
 )
-from pykafka4.spark import workers
+from pykafka4.spark import ArrowWriter, foreach_batch, workers
+from pykafka4.spark.sink.batch import KafkaBatchWriter
 from pykafka4.spark.sink.exactly_once import BATCH, QUERY, Skipped, Token, Unit, write_once
 from pykafka4.spark.sink.options import Delivery, SinkOptions
 from pykafka4.spark.sink.repeats import difference, find_end, note_end
@@ -94,6 +99,7 @@ def test_an_attempt_after_the_commit_writes_nothing_whatever_the_order_of_its_ro
     job = sink(server)
     write_once(job, iter([rows("a", "b", "c")]))
     assert skipped(write_once(job, iter([rows("c"), rows("b", "a")]))) == (3, 3, True)
+    assert difference(job, [write_once(job, iter([rows("a")]))]) is None  # of one run: Spark keeps one outcome of each task
     assert skipped(write_once(sink(server), iter([rows("c", "a")]))) == (3, 2, False)  # a restarted query, whose rows differ
     assert committed(server) == ["a", "b", "c"]
 
@@ -204,6 +210,20 @@ def test_what_a_killed_attempt_left_open_does_not_hold_readers_back(server: Mode
         killed.close(timeout=0)
 
 
+def test_a_token_that_is_being_committed_is_waited_for(server: ModelServer) -> None:
+    in_task()
+    job = SinkOptions({"bootstrap_servers": server.bootstrap_servers, "delivery_timeout_ms": 2_000}, "t", delivery=Delivery.EXACTLY_ONCE)
+    with Producer(bootstrap_servers=server.bootstrap_servers, transactional_id="x") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        group = ConsumerGroupMetadata(Unit("pykafka4", "q", "t", 0, 0).name)
+        producer.send_offsets_to_transaction({T0: Token(0, 2, "run").offset()}, group)
+        with pytest.raises(KafkaTimeoutError):
+            write_once(job, iter([rows("a", "b")]))
+        producer.commit_transaction()
+        assert skipped(write_once(job, iter([rows("a", "b")]))) == (2, 2, False)
+
+
 def test_an_empty_partition_asks_no_broker() -> None:
     in_task()
     job = SinkOptions({"bootstrap_servers": "127.0.0.1:1"}, "t", delivery=Delivery.EXACTLY_ONCE)
@@ -229,6 +249,34 @@ def test_a_job_with_a_key_that_has_ended_is_known_by_its_key_alone(server: Model
     assert find_end(sink(server, idempotency_key="monday")) == Token(0, 2, job.run)
     assert find_end(sink(server, idempotency_key="tuesday")) is None
     assert find_end(sink(server)) is None
+
+
+def test_a_job_whose_driver_died_before_its_end_was_noted_has_ended_when_it_is_repeated(server: ModelServer) -> None:
+    in_task(batch=None)
+    write_once(sink(server, idempotency_key="monday"), iter([rows("a", "b")]))
+    again = sink(server, idempotency_key="monday")
+    KafkaBatchWriter(again).commit([write_once(again, iter([rows("a", "b")]))])
+    assert find_end(again) == Token(0, 2, again.run)
+
+
+def test_a_repeated_job_that_differs_has_not_ended(server: ModelServer) -> None:
+    in_task(batch=None)
+    write_once(sink(server, idempotency_key="monday"), iter([rows("a", "b")]))
+    again = sink(server, idempotency_key="monday")
+    with pytest.raises(KafkaError, match="2 rows were committed before, and there are 3 now"):
+        KafkaBatchWriter(again).commit([write_once(again, iter([rows("a", "b", "c")]))])
+    assert find_end(again) is None
+
+
+def test_a_repeated_micro_batch_may_have_fewer_partitions_than_the_one_before(server: ModelServer) -> None:
+    def run(batch: int, partitions: int) -> str | None:
+        job, messages = sink(server), []
+        for partition in range(partitions):
+            in_task(partition, batch)
+            messages.append(write_once(job, iter([rows("a")])))
+        return difference(job, messages)
+
+    assert [run(batch, partitions) for batch, partitions in [(0, 3), (1, 2), (1, 2)]] == [None, None, None]
 
 
 def test_a_repeated_job_with_other_partitions_is_reported(server: ModelServer) -> None:
@@ -262,10 +310,26 @@ def test_two_writes_of_one_micro_batch_need_two_topics_or_two_keys(server: Model
     assert (committed(server), committed(server, "u")) == (["a", "a"], ["a"])
 
 
+@attrs.frozen
+class Frame:
+    """A DataFrame of one partition. Its task has no number of a micro-batch, as with Spark Connect."""
+
+    values: str
+
+    def mapInArrow(self, writer: ArrowWriter, schema: str) -> Frame:  # noqa: N802
+        in_task(batch=None)
+        list(writer(iter([rows(*self.values)])))
+        return self
+
+    def collect(self) -> list[Row]:
+        return []
+
+
 def test_a_micro_batch_that_is_written_by_number(server: ModelServer) -> None:
-    in_task(batch=None)
+    config = {"bootstrap_servers": server.bootstrap_servers}
+    write = foreach_batch(config, topic="t", delivery="exactly_once", name="copy")
     for number, values in [(0, "ab"), (0, "ba"), (1, "cd"), (1, "dc")]:
-        write_once(sink(server, idempotency_key="copy", batch_id=number), iter([rows(*values)]))
+        write(Frame(values), number)
     assert committed(server) == ["a", "b", "c", "d"]
 
 

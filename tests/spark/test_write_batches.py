@@ -94,8 +94,9 @@ def test_a_null_topic_is_an_error_with_its_row(server: ModelServer) -> None:
     assert worker_stats() == []
 
 
-def test_a_large_batch_is_sent_in_slices_without_losing_a_row(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task, "SLICE_BYTES", 1000)
+@pytest.mark.parametrize("size", [10, 1000])  # of a slice: less than a row has, too
+def test_a_large_batch_is_sent_in_slices_without_losing_a_row(server: ModelServer, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(task, "SLICE_BYTES", size)
     assert write_batches(sink(server), [batch(value=[f"{n:0100}" for n in range(1000)])]).rows == 1000
     assert sorted(map(int, filter(None, values(server)))) == list(range(1000))
 

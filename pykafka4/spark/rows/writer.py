@@ -38,17 +38,16 @@ class PartitionWriter:
         """Deliver every row, or raise the first failure."""
         patience = ProducerConfig.parse(self.config).delivery_timeout_ms / 1000
         with pool().lease(self.config) as producer, producer.delivery_scope():
-            failed = producer.stats().lost
-            send_all(producer, self.topic, self.columns, rows, failed)
-            wait(producer, failed, patience)
+            send_all(producer, self.topic, self.columns, rows)
+            wait(producer, patience)
 
 
-def send_all(producer: Producer, topic: str, wanted: tuple[Column, ...], rows: Iterable[Any], failed: int) -> None:
-    """Send everything; stop early if more than `failed` records have failed."""
+def send_all(producer: Producer, topic: str, wanted: tuple[Column, ...], rows: Iterable[Any]) -> None:
+    """Send everything; stop early if a record has failed."""
     clock = time.monotonic
 
     def look() -> float:
-        check(producer, failed)
+        check(producer)
         return clock() + LOOK
 
     try:

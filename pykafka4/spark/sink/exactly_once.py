@@ -163,10 +163,10 @@ def _write(sink: SinkOptions, unit: Unit, place: TopicPartition, batches: Iterat
             log.warning("%s", skipped)
             return skipped
         with committing(producer, patience):
-            counts = send_batches(producer, sink, batches, 0)
+            counts = send_batches(producer, sink, batches)
             offset = Token(unit.number, sum(counts.values()), sink.run).offset()
             producer.send_offsets_to_transaction({place: offset}, ConsumerGroupMetadata(unit.name), patience)
-            wait(producer, 0, patience)
+            wait(producer, patience)
     return Committed(counts, unit, place)
 
 

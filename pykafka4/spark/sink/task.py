@@ -45,22 +45,21 @@ def write_batches(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Writt
     for first in rows:  # an empty partition needs no producer
         patience = ProducerConfig.parse(sink.client).delivery_timeout_ms / 1000
         with pool().lease(sink.client) as producer, producer.delivery_scope():
-            failed = producer.stats().lost
-            counts = send_batches(producer, sink, chain((first,), rows), failed)
-            wait(producer, failed, patience)
+            counts = send_batches(producer, sink, chain((first,), rows))
+            wait(producer, patience)
         return Written(counts)
     return Written({})
 
 
-def send_batches(producer: Producer, sink: SinkOptions, batches: Iterable[pa.RecordBatch], failed: int) -> dict[str, int]:
-    """Send every row; stop early if more than `failed` records have failed. Returns the rows by topic."""
+def send_batches(producer: Producer, sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
+    """Send every row; stop early if one has failed. Returns the rows by topic."""
     counts: Counter[str] = Counter()
     look_at = time.monotonic() + LOOK
     try:
         for topic, part in parts(sink, batches):
             counts[topic] += len(producer.send_arrow(topic, part, **sink.columns))
             if time.monotonic() >= look_at:
-                check(producer, failed)
+                check(producer)
                 look_at = time.monotonic() + LOOK
     except BufferFull as error:
         error.add_note(trouble(producer))

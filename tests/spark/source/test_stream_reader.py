@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 
 from pykafka4.errors import ConfigError, KafkaTimeoutError
+from pykafka4.producer import Producer
 from pykafka4.spark import data_source, workers
 from pykafka4.spark.source.losses import DataLost
 from pykafka4.spark.source.stream import KafkaStreamReader
@@ -147,6 +148,27 @@ def test_what_is_assigned_is_read(server: ModelServer, readers: Readers) -> None
 def test_starting_offsets_name_each_partition(readers: Readers) -> None:
     with pytest.raises(ConfigError, match=r"option startingOffsets lacks t-1"):
         turn(readers(startingOffsets='{"t": {"0": -2}}'))
+
+
+@pytest.mark.model(topics={"t": 1})
+def test_a_query_may_start_within_an_open_transaction(server: ModelServer, readers: Readers) -> None:
+    reader = readers(startingOffsets='{"t": {"0": 1}}', isolationLevel="read_committed")
+    with Producer(bootstrap_servers=server.bootstrap_servers, transactional_id="x") as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            for value in "abc":
+                producer.send("t", value)
+            producer.flush()
+            end, ranges, _ = turn(reader)
+            assert ranges == []
+    assert turn(reader, end)[2] == [b"b", b"c"]
+
+
+@pytest.mark.model(release="2.4", topics={"t": 1})
+def test_brokers_without_topic_ids_may_be_upgraded(server: ModelServer, readers: Readers) -> None:
+    """Once they have ids, the zeros of the time before would look like those of a topic that was deleted."""
+    end, _, _ = turn(readers())
+    assert "topicIds" not in end["@pykafka4"]
 
 
 @pytest.mark.model(topics={"t": 1})
