@@ -37,11 +37,17 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceRe
 
 
 def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
-    """Of `spark.readStream`."""
+    """Of `spark.readStream`. Raises nothing: the reader of a query that is refused raises the reason when the query starts."""
     from pykafka4.spark.source.options import SourceOptions
-    from pykafka4.spark.source.stream import KafkaStreamReader
 
-    return KafkaStreamReader(SourceOptions.parse(options, Use.STREAM_READ), schema)
+    try:
+        from pykafka4.spark.source.stream import KafkaStreamReader  # raises ImportError if PySpark is too old
+
+        return KafkaStreamReader(SourceOptions.parse(options, Use.STREAM_READ), schema)
+    except (ConfigError, ImportError) as error:
+        from pykafka4.spark.source.refused import RefusedStreamReader
+
+        return RefusedStreamReader(error)
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:

@@ -213,8 +213,8 @@ def _unknown(use: Use, name: str) -> ConfigError:
     near = difflib.get_close_matches(name, [option.lower() for option in known], n=1, cutoff=0.75)
     if near:
         hint = f"did you mean {NAMES[near[0]]}?"
-    elif "." in name:
-        hint = f"options of the Kafka client begin with {KAFKA}: {KAFKA}{name}"
+    elif "." in name or "_" in name:  # bootstrap_servers: the option's name in pykafka4
+        hint = f"options of the Kafka client begin with {KAFKA}: {KAFKA}{name.replace('_', '.')}"
     else:
         hint = f"{use.value} have {', '.join(known)}, and {KAFKA}*"
     return ConfigError(f"unknown option {name}; {hint}")

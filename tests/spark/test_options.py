@@ -28,6 +28,7 @@ def test_names_are_case_insensitive() -> None:
         ("startingOfsets", "did you mean startingOffsets?"),
         ("topics", "batch reads .* have subscribe, subscribePattern, assign"),
         ("bootstrap.servers", "begin with kafka.: kafka.bootstrap.servers"),
+        ("bootstrap_servers", "begin with kafka.: kafka.bootstrap.servers"),
     ],
 )
 def test_an_unknown_option_is_named_with_the_nearest(name: str, hint: str) -> None:

@@ -258,3 +258,13 @@ def test_making_and_pickling_a_reader_connects_to_nothing(readers: Readers) -> N
 def test_an_offset_of_a_later_version_is_refused(readers: Readers) -> None:
     with pytest.raises(ConfigError, match="install the version"):
         readers().latestOffset({"@pykafka4": {"version": 9}}, ALL)
+
+
+def test_a_refused_stream_raises_the_reason_when_the_query_starts() -> None:
+    """And not earlier: PySpark would replace the reason by an UnboundLocalError."""
+    given = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", "endingOffsets": "latest"}
+    refused = data_source.stream_reader(given, data_source.schema(given))
+    for question in (refused.initialOffset, refused.latestOffset, lambda: refused.partitions({}, {})):
+        with pytest.raises(ConfigError, match="option endingOffsets is for batch reads"):
+            question()
+    refused.stop()
