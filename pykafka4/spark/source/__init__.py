@@ -4,6 +4,7 @@ Modules; each line imports only from lines below it:
     pushdown  the reader of spark.read with filter pushdown
     batch     the reader of spark.read
     stream    the reader of spark.readStream
+    refused   the reader of a stream whose options are refused
     query     what the driver has of a running stream
     lag_group  commits of a stream for tools that show lag
     lookups   look-ups of a stream, out of those of `logs`

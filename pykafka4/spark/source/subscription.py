@@ -74,9 +74,7 @@ def parse_subscription(given: Given) -> Subscription:
     """Exactly one of subscribe, subscribePattern and assign. Raises ConfigError."""
     found = given.has(*SUBSCRIPTIONS)
     if len(found) != 1:
-        which = " and ".join(found) if found else "none of them"
-        if given.has("path"):
-            which += '; load(…) takes no topic: add .option("subscribe", "a topic")'
+        which = " and ".join(found) if found else 'none of them: add .option("subscribe", "a topic"), and leave load() empty'
         raise ConfigError(f"one of the options subscribe, subscribePattern and assign must be given, and here is {which}")
     return PARSERS[found[0]](given)
 

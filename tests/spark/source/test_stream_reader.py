@@ -264,7 +264,7 @@ def test_a_refused_stream_raises_the_reason_when_the_query_starts() -> None:
     """And not earlier: PySpark would replace the reason by an UnboundLocalError."""
     given = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", "endingOffsets": "latest"}
     refused = data_source.stream_reader(given, data_source.schema(given))
-    for question in (refused.initialOffset, refused.latestOffset, lambda: refused.partitions({}, {})):
+    for question in (refused.initialOffset, lambda: refused.latestOffset({}, ALL), lambda: refused.partitions({}, {})):
         with pytest.raises(ConfigError, match="option endingOffsets is for batch reads"):
             question()
     refused.stop()
