@@ -89,7 +89,7 @@ class Query:
     def frame(self) -> DataFrame:
         """In two partitions, of which the rows come in another order each time."""
         lines = self.spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(self.files))
-        halves = lines.withColumn("partition", (F.col("value").cast("int") % 2)).repartitionByRange(2, "partition")
+        halves = lines.withColumn("partition", (F.col("value").cast("int") % 2)).repartitionById(2, "partition")
         return halves.mapInArrow(shuffled, halves.schema)
 
     def run(self, writer: DataStreamWriter) -> None:
