@@ -21,6 +21,7 @@ def sizes(waiting: list[int], most: int) -> list[int]:
 
 def test_a_limit_is_divided_by_backlog():
     assert sizes([600, 300, 100], 100) == [60, 30, 10]
+    assert sizes([2**62 - 1] * 2, 2**62 - 1) == [2**61 - 1] * 2, "more digits than a float has"
 
 
 def test_a_small_backlog_beside_a_large_one_is_not_left_out():

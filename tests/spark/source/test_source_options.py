@@ -27,6 +27,7 @@ def test_defaults_are_those_of_the_jvm_connector() -> None:
     assert not batch.latest_if_no_such_time
     assert batch.isolation_level == "read_uncommitted"
     assert (batch.poll_timeout, stream.max_trigger_delay) == (120.0, 900.0)
+    assert parse(Use.STREAM_READ, maxTriggerDelay="0").max_trigger_delay == 0
     assert batch.min_partitions is batch.max_records_per_partition is batch.columns is None
 
 
