@@ -20,12 +20,13 @@ import attrs
 from pykafka4.errors import ConfigError, shown
 from pykafka4.records import TopicPartition
 
-__all__ = ["INITIAL", "Positions", "Ranges", "StreamOffset", "by_topic"]
+__all__ = ["INITIAL", "PLANNING", "Positions", "Ranges", "StreamOffset", "by_topic"]
 
 Positions: TypeAlias = "dict[TopicPartition, int]"
 Ranges: TypeAlias = "dict[TopicPartition, tuple[int, int]]"  # (the first offset, the offset behind the last)
 EXTRA: Final = "@pykafka4"  # "@" is not allowed in the name of a topic
 VERSION: Final = 1
+PLANNING: Final = ("minPartitions", "maxRecordsPerPartition")  # the options that divide ranges among tasks
 
 
 @attrs.frozen

@@ -13,7 +13,7 @@ from pykafka4.client.client import Client
 from pykafka4.spark.source.lag_group import LagGroup
 from pykafka4.spark.source.logs import Logs
 from pykafka4.spark.source.lookups import LogLookups
-from pykafka4.spark.source.offsets import StreamOffset, by_topic
+from pykafka4.spark.source.offsets import PLANNING, StreamOffset, by_topic
 from pykafka4.spark.source.options import SourceOptions
 from pykafka4.spark.source.tracker import Tracker
 
@@ -37,7 +37,7 @@ class DriverQuery:
     def of(cls, options: SourceOptions) -> DriverQuery:
         """With a client of its own: `close` ends its connections."""
         client = Client(**options.client)
-        planning = {"minPartitions": options.min_partitions, "maxRecordsPerPartition": options.max_records_per_partition}
+        planning = dict(zip(PLANNING, (options.min_partitions, options.max_records_per_partition), strict=True))
         age_ms = options.client.get("metadata_max_age_ms")
         tracker = Tracker(
             LogLookups(Logs.of(client, options), options),

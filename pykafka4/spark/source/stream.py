@@ -6,13 +6,13 @@ Spark calls the methods of one instance on the driver, one after the other, and 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pykafka4.spark.source.offsets import INITIAL, StreamOffset
+from pykafka4.spark.source.offsets import INITIAL, PLANNING, StreamOffset
 from pykafka4.spark.source.options import SourceOptions
 from pykafka4.spark.source.planning import plan
 from pykafka4.spark.source.ranges import OffsetRange
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pykafka4.spark.source.query import DriverQuery
 
 __all__ = ["KafkaStreamReader"]
-
-PLANNING: Final = ("minPartitions", "maxRecordsPerPartition")
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
