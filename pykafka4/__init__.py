@@ -3,6 +3,7 @@
 Modules; each line imports only from lines below it:
     __main__        `python -m pykafka4`
     testing/        a Kafka cluster in memory, for tests without a broker
+    agent/          the daemon that takes messages of local programs
     aio/            producer and consumer for asyncio
     cli/            the command line
     tables/         `table`: a compacted topic as a mapping

@@ -1,11 +1,12 @@
 """`python -m pykafka4`. Rule: without the packages of the command line it says how to install them; the client does not need them.
 
-`demo` needs none of them.
+`agent` and `demo` need none of them.
 Ctrl-C ends it without a traceback at any time, also while its modules are imported.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import io
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 __all__ = ["main"]
 
 NEEDED = ("click", "rich")
+WITHOUT_PACKAGES = {"agent": "pykafka4.agent.service.main", "demo": "pykafka4.testing.demo"}  # commands with a parser of their own
 INTERRUPTED = 130  # as shells report it
 
 
@@ -35,10 +37,9 @@ def _fill_closed() -> None:
 
 
 def _run() -> int:
-    if sys.argv[1:2] == ["demo"]:
-        from pykafka4.testing.demo import main as demo
-
-        return demo(sys.argv[2:])
+    if sys.argv[1:2] and (module := WITHOUT_PACKAGES.get(sys.argv[1])) is not None:
+        code: int = importlib.import_module(module).main(sys.argv[2:])
+        return code
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         sys.stderr.write(f"the command line needs {' and '.join(missing)}: pip install 'pykafka4[cli]'\n")

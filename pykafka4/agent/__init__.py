@@ -1,0 +1,22 @@
+"""The agent: a daemon that takes messages of local programs and sends them to Kafka. Invariant: each accepted message is acknowledged, waits, or is
+counted as discarded, with the reason.
+
+Modules; each line imports only from lines below it:
+    service/   the process: start, signals, reload, end
+    http/      pages, JSON, Prometheus
+    inputs/    sockets: UNIX datagrams, UNIX stream, TCP
+    router     passes each message to the producer or to the spool, or discards it
+    producing  options of the agent's producer, from the settings
+    spool/     messages on disk that the cluster could not take
+    account/   counts, reports of intervals, the log of discarded messages
+    settings/  the TOML file and its values
+    client     Client: sends messages to the agent of this machine
+    format     the bytes of a message
+    message    values that the modules exchange: messages, sources, reasons
+"""
+
+from __future__ import annotations
+
+from pykafka4.agent.client import Client as Client
+
+__all__ = ["Client"]

@@ -1,0 +1,1 @@
+"""Pages over HTTP, on a loopback address: JSON under Dory's paths, Prometheus, and a page for people."""

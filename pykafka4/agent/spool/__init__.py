@@ -1,0 +1,1 @@
+"""Messages on disk that the cluster could not take."""
