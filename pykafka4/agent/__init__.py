@@ -1,5 +1,6 @@
-"""The agent: a daemon that takes messages of local programs and sends them to Kafka. Invariant: each accepted message is acknowledged, waits, or is
-counted as discarded, with the reason.
+"""The agent: a daemon that takes messages of local programs and sends them to Kafka.
+
+Invariant: each accepted message is acknowledged, waits, or is counted as discarded, with the reason.
 
 Modules; each line imports only from lines below it:
     service/   the process: start, signals, reload, end

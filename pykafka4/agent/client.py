@@ -20,7 +20,9 @@ class Client:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.connect(path)
 
-    def send(self, topic: str, value: bytes, *, key: bytes = b"", partition_key: int | None = None, timestamp_ms: int | None = None) -> None:
+    def send(
+        self, topic: str, value: bytes, *, key: bytes = b"", partition_key: int | None = None, timestamp_ms: int | None = None
+    ) -> None:
         """Hand a message over. Raises OSError."""
         now = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
         self._socket.send(pack(topic.encode(), value, key, partition_key, now))

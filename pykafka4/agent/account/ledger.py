@@ -1,5 +1,7 @@
-"""Counts messages and discards as they happen. Called on the agent's loop and, for failed batches, on the callback executor: a lock is held for
-each change."""
+"""Counts messages and discards as they happen.
+
+Called on the agent's loop and, for failed batches, on the callback executor: a lock is held for each change.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ __all__ = ["Account", "Discards", "Report", "TopicAccount"]
 
 @attrs.frozen
 class Discards:
-    """Discarded messages of a topic: how many for each reason; the earliest and the latest timestamp (ms since the epoch; None: no discard)."""
+    """Discarded messages of a topic: how many for each reason; the first and last timestamp (ms since the epoch; None: no discard)."""
 
     by_reason: Mapping[Reason, int] = attrs.Factory(dict)
     first_ms: int | None = None
@@ -38,7 +38,7 @@ class TopicAccount:
 
 @attrs.frozen
 class Account:
-    """The account since the agent's start. `refused` counts what was no message; `others` are topics without a row of their own in `topics`."""
+    """The account since the agent's start. `refused` counts what was no message; `others` are topics without a row in `topics`."""
 
     total: TopicAccount
     topics: Mapping[str, TopicAccount]
