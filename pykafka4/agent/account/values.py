@@ -13,7 +13,7 @@ __all__ = ["Account", "Discards", "Report", "TopicAccount"]
 
 @attrs.frozen
 class Discards:
-    """Discarded messages of a topic: how many for each reason; the first and last timestamp (ms since the epoch; None: no discard)."""
+    """Discarded messages of a topic: how many for each reason; the first and last timestamp (ms since the epoch, or None)."""
 
     by_reason: Mapping[Reason, int] = attrs.Factory(dict)
     first_ms: int | None = None
