@@ -8,8 +8,8 @@ from typing import Protocol, TypeAlias
 __all__ = ["Intake", "Message", "Reason", "Refused", "Source"]
 
 # (topic, value, key, partition key, timestamp). A plain tuple, because one is made for each message. A topic that is no UTF-8 has
-# escapes: Kafka has no such topic. An empty value or key is b"", or None with `empty = "null"`. The partition key is from 0 to 4,294,967,295, or None for
-# AnyPartition. The timestamp is in milliseconds since the epoch, as the client wrote it.
+# escapes: Kafka has no such topic. An empty value or key is b"", or None with `empty = "null"`. The partition key is from 0 to
+# 4,294,967,295, or None for AnyPartition. The timestamp is in milliseconds since the epoch, as the client wrote it.
 Message: TypeAlias = tuple[str, bytes | None, bytes | None, int | None, int]
 
 
