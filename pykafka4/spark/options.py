@@ -20,7 +20,7 @@ from pykafka4.logs import get_log
 from pykafka4.options.config import ClientConfig
 from pykafka4.options.from_properties import translate
 
-__all__ = ["KAFKA", "OPTIONS", "Given", "Use", "has_stream_options", "wrong"]
+__all__ = ["KAFKA", "OPTIONS", "Given", "Use", "divided", "has_stream_options", "wrong"]
 
 log = get_log("pykafka4.spark")
 
@@ -175,6 +175,13 @@ class Given:
         except ConfigError as error:
             text = str(error).replace("the mapping: ", "")
         raise ConfigError(f"options {KAFKA}*: {text}")  # here: the context of an error might show more than its text
+
+
+def divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options of a producer or consumer: those for a shared Client, and the others."""
+    of_client = attrs.fields_dict(ClientConfig)
+    client = {name: value for name, value in options.items() if name in of_client}
+    return client, {name: value for name, value in options.items() if name not in of_client}
 
 
 def has_stream_options(options: Iterable[str]) -> bool:

@@ -22,8 +22,9 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from pykafka4.errors import ConfigError, KafkaError, ProducerFencedError
 from pykafka4.errors.frames import guarded
-from pykafka4.options.config import ClientConfig, ProducerConfig
+from pykafka4.options.config import ProducerConfig
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from pykafka4.spark.options import divided
 from pykafka4.spark.outcomes import wait
 from pykafka4.spark.sink.options import SinkOptions
 from pykafka4.spark.sink.task import Written, send_batches
@@ -44,7 +45,6 @@ ABORT_SECONDS: Final = 5.0  # for an abort after an error, which the next attemp
 PREFIX: Final = "pykafka4"
 ANY_TOPIC: Final = "*"  # in names, for rows of many topics; no topic is called so
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # local properties that Spark sets for the tasks of a micro-batch
-CLIENT_OPTIONS: Final = attrs.fields_dict(ClientConfig)
 
 
 @attrs.frozen
@@ -176,7 +176,7 @@ def transactional(options: Mapping[str, Any], unit: Unit, patience: float) -> It
 
     A producer of its own, also for the next micro-batch: what is kept would have to be fenced and initialised all the same.
     """
-    client, others = once_client(options), {name: value for name, value in with_linger(options).items() if name not in CLIENT_OPTIONS}
+    client, others = once_client(options), divided(with_linger(options))[1]
     from pykafka4.producer import Producer  # here: the commits on the driver send nothing
 
     producer = Producer(client, transactional_id=unit.name, **{"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, **others})
@@ -195,7 +195,7 @@ def transactional(options: Mapping[str, Any], unit: Unit, patience: float) -> It
 
 def once_client(options: Mapping[str, Any]) -> Client:
     """The worker's client with those of a producer's options that are for clients."""
-    return client_for({name: value for name, value in options.items() if name in CLIENT_OPTIONS})
+    return client_for(divided(options)[0])
 
 
 def find_token(client: Client, group: str, place: TopicPartition | None, patience: float) -> Token | None:

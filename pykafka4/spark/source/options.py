@@ -10,7 +10,7 @@ import attrs
 from pykafka4.bounds import EARLIEST, LATEST
 from pykafka4.errors import ConfigError
 from pykafka4.options.config import ClientConfig, ConsumerConfig
-from pykafka4.spark.options import KAFKA, NO_EFFECT, Given, Use, log, wrong
+from pykafka4.spark.options import KAFKA, NO_EFFECT, Given, Use, divided, log, wrong
 from pykafka4.spark.source.subscription import Place, Subscription, parse_place, parse_subscription
 
 __all__ = ["SourceOptions"]
@@ -32,7 +32,6 @@ OF_GROUPS: Final = {
     *("session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms", "enable_auto_commit", "auto_commit_interval_ms"),
     "exclude_internal_topics",
 }
-CLIENT_OPTIONS: Final = attrs.fields_dict(ClientConfig).keys()
 
 
 @attrs.frozen
@@ -90,7 +89,7 @@ class SourceOptions:
     @property
     def client(self) -> dict[str, Any]:
         """The options for a Client."""
-        return {name: value for name, value in self.kafka.items() if name in CLIENT_OPTIONS}
+        return divided(self.kafka)[0]
 
     @property
     def client_id(self) -> str:
@@ -100,8 +99,7 @@ class SourceOptions:
     @property
     def consumer(self) -> dict[str, Any]:
         """The options for a read with that Client."""
-        others = {name: value for name, value in self.kafka.items() if name not in CLIENT_OPTIONS}
-        return {**others, "isolation_level": self.isolation_level}
+        return {**divided(self.kafka)[1], "isolation_level": self.isolation_level}
 
     def _check(self) -> None:
         if self.use is Use.BATCH_READ:
