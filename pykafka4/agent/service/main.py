@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
 from pykafka4.agent.service.agent import Agent
-from pykafka4.agent.settings.values import AgentSettings, InputSettings, UnixSettings
+from pykafka4.agent.settings.file import read_settings
 
 __all__ = ["main"]
 
@@ -19,7 +18,5 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="pykafka4 agent", description="Take messages of local programs and send them to Kafka.")
     parser.add_argument("--config", required=True, metavar="FILE", type=Path)
     given = parser.parse_args(arguments)
-    table = tomllib.loads(given.config.read_text())
-    path = Path(table["inputs"]["unix_datagram"]["path"])
-    asyncio.run(Agent(AgentSettings(InputSettings(unix_datagram=UnixSettings(path)), table["kafka"])).run())
+    asyncio.run(Agent(read_settings(given.config)).run())
     return 0

@@ -9,6 +9,26 @@ from typing import Any
 
 import attrs
 
+from pykafka4.agent.settings.fields import (
+    KIB,
+    MIB,
+    SECTION,
+    folder_or_file,
+    mode,
+    name,
+    names,
+    number,
+    of_producer,
+    section,
+    size,
+    size_or_all,
+    socket_path,
+    switch,
+    word,
+)
+from pykafka4.core.network.endpoint import is_loopback
+from pykafka4.errors import ConfigError
+
 __all__ = [
     "AgentSettings",
     "Batching",
@@ -16,6 +36,7 @@ __all__ = [
     "Empty",
     "HttpSettings",
     "InputSettings",
+    "LogLevel",
     "Offline",
     "RateLimitSettings",
     "ReportSettings",
@@ -27,8 +48,6 @@ __all__ = [
     "TopicsSettings",
     "UnixSettings",
 ]
-
-KIB, MIB = 1024, 1024 * 1024
 
 
 class Empty(StrEnum):
@@ -61,129 +80,192 @@ class Sync(StrEnum):
     NEVER = "never"  # when the operating system does it
 
 
+class LogLevel(StrEnum):
+    """The least severe lines that the agent logs."""
+
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARNING = "WARNING"
+    ERROR = "ERROR"
+
+
+def _check_loopback(host: str) -> None:
+    """The agent knows no passwords, so only programs of this machine may reach it."""
+    if not is_loopback(host):
+        raise ConfigError(f"host={host!r}: must be a loopback address, 127.0.0.0/8 or ::1: the agent has no authentication")
+
+
 @attrs.frozen
 class UnixSettings:
-    """A UNIX socket. `mode` None: as the umask has it; `owner` and `group` None: those of the process."""
+    """A UNIX socket."""
 
-    path: Path
-    mode: int | None = None
-    owner: str | None = None
-    group: str | None = None
+    path: Path = socket_path("Path of the socket. A stale socket file is replaced; a socket that another process serves is not.")
+    mode: int | None = mode("Permissions of the socket; to send a client needs to write. Not set: as the umask has them.")
+    owner: str | None = name("User who owns the socket, by name or number. Not set: the user of the process at its start.")
+    group: str | None = name("Group of the socket, by name or number. Not set: the group of the process at its start.")
 
 
 @attrs.frozen
 class TcpSettings:
-    """A TCP socket; `host` is a loopback address."""
+    """A TCP socket."""
 
-    port: int
-    host: str = "127.0.0.1"
+    port: int = number(attrs.NOTHING, "", "Port. 0: any free one, which the log names.", high=65_535)
+    host: str = name("Loopback address. Another address is refused: the agent has no authentication.", "127.0.0.1")
+
+    def __attrs_post_init__(self) -> None:
+        _check_loopback(self.host)
 
 
 @attrs.frozen
 class InputSettings:
-    """[inputs]: sizes are bytes."""
+    """The sockets that take messages, any of the three, at least one."""
 
-    unix_datagram: UnixSettings | None = None
-    unix_stream: UnixSettings | None = None
-    tcp: TcpSettings | None = None
-    max_buffer: int = 128 * MIB  # the pool: memory of messages that wait for acknowledgements
-    max_datagram_size: int = 64 * KIB
-    allow_large_datagrams: bool = False  # larger than the default send buffer of a socket allows
-    max_stream_message_size: int = 2 * MIB  # without the size field
-    empty: Empty = Empty.NULL
+    unix_datagram: UnixSettings | None = section(UnixSettings, "UNIX datagram socket: one message in each datagram.")
+    unix_stream: UnixSettings | None = section(UnixSettings, "UNIX stream socket: messages one after the other.")
+    tcp: TcpSettings | None = section(TcpSettings, "The same over TCP, on a loopback address.")
+    max_buffer: int = size(
+        128 * MIB,
+        "The pool: memory of messages that wait for acknowledgements. A message that finds it full is discarded (`NO_MEM`), or spooled.",
+        low=64 * KIB,
+        high=2**40,
+    )
+    max_datagram_size: int = size(64 * KIB, "Largest datagram; a larger one is cut by the kernel and so malformed.", low=64, high=16 * MIB)
+    allow_large_datagrams: bool = switch(
+        False, "Whether `max_datagram_size` may be more than a sender's socket takes without a larger send buffer of its own."
+    )
+    max_stream_message_size: int = size(
+        2 * MIB, "Largest message of a stream, without its size field; a larger one ends the connection.", low=64, high=1024 * MIB
+    )
+    empty: Empty = word(Empty.NULL, Empty, "What an empty key or value becomes. `null` as a value deletes the key in a compacted topic.")
+
+    def __attrs_post_init__(self) -> None:
+        unix = [each.path for each in (self.unix_datagram, self.unix_stream) if each is not None]
+        if not unix and self.tcp is None:
+            raise ConfigError("no input: at least one of unix_datagram, unix_stream and tcp is needed")
+        if len(unix) > len(set(unix)):
+            raise ConfigError(f"unix_stream.path={str(unix[0])!r}: unix_datagram has the same path")
 
 
 @attrs.frozen
 class HttpSettings:
-    """[http]: pages on a loopback address; `allowed_hosts` are further names that a Host header may have."""
+    """Pages, JSON and metrics on a loopback address."""
 
-    port: int = 9090
-    host: str = "127.0.0.1"
-    allowed_hosts: tuple[str, ...] = ()
+    enabled: bool = switch(True, "Whether there are pages.")
+    port: int = number(9090, "", "Port. 0: any free one, which the log names.", high=65_535)
+    host: str = name("Loopback address.", "127.0.0.1")
+    allowed_hosts: tuple[str, ...] = names("Further names that the Host header of a request may have, such as that of a proxy.")
+
+    def __attrs_post_init__(self) -> None:
+        _check_loopback(self.host)
 
 
 @attrs.frozen
 class ReportSettings:
-    """[reports]: intervals of discard reports, and the bytes kept of a refused message."""
+    """Reports of discarded messages."""
 
-    interval_s: float = 600.0
-    prefix_size: int = 256
+    interval_s: float = number(600.0, "s", "Interval of reports.", low=1, high=86_400, whole=False)
+    prefix_size: int = size(256, "How much of a refused message a report keeps.", low=0, high=64 * KIB)
 
 
 @attrs.frozen
 class DiscardLogSettings:
-    """[discard_log]: a file with a line for each discarded message. Sizes are bytes; prefix None: whole keys and values."""
+    """A file with a line for each discarded message. Without this table there is no file."""
 
-    path: Path
-    max_file_size: int = 1 * MIB
-    max_archive_size: int = 32 * MIB
-    max_prefix_size: int | None = 2048
+    path: Path = folder_or_file("The file. It becomes `path.<milliseconds since 1970>` when it is full.")
+    max_file_size: int = size(1 * MIB, "Largest size of a file.", low=4 * KIB)
+    max_archive_size: int = size(32 * MIB, "Largest size of all full files together; the oldest are removed.", low=0)
+    max_prefix_size: int | None = size_or_all(2048, "How much of a key, and of a value, is written.")
 
 
 @attrs.frozen
 class RateLimitSettings:
-    """At most `max_count` messages of a topic in each interval; 0 discards all."""
+    """A limit of messages in fixed intervals."""
 
-    interval_ms: int
-    max_count: int
+    interval_ms: int = number(attrs.NOTHING, "ms", "Length of an interval.", low=1, high=86_400_000)
+    max_count: int = number(attrs.NOTHING, "messages", "Most messages of a topic in an interval; 0: all are discarded.")
 
 
 @attrs.frozen
 class TopicSettings:
-    """[topics.default], or [topics."name"]: None means what [topics.default] says, and there the producer's default."""
+    """Settings of topics. What `[topics."name"]` does not set is as in `[topics.default]`, and there as the producer's default."""
 
-    batching: Batching | None = None
-    linger_ms: float | None = None
-    batch_bytes: int | None = None
-    batch_records: int | None = None
-    compression_type: str | None = None
-    compression_level: int | None = None
-    compression_min_bytes: int | None = None
-    compression_max_ratio: float | None = None
-    max_message_bytes: int | None = None
-    rate_limit: RateLimitSettings | None = None
+    batching: Batching | None = word(
+        None,
+        Batching,
+        "`combined`: the limits of a batch count the messages of all such topics together; `per_topic`: of each topic by itself; "
+        "`off`: each message is sent at once.",
+    )
+    linger_ms: float | None = of_producer("linger_ms")
+    batch_bytes: int | None = of_producer("batch_bytes")
+    batch_records: int | None = of_producer("batch_records")
+    compression_type: str | None = of_producer("compression_type")
+    compression_level: int | None = of_producer("compression_level")
+    compression_min_bytes: int | None = of_producer("compression_min_bytes")
+    compression_max_ratio: float | None = of_producer("compression_max_ratio")
+    max_message_bytes: int | None = of_producer("max_message_bytes")
+    rate_limit: RateLimitSettings | None = section(RateLimitSettings, "Limit of messages of the topic in an interval.")
 
 
 @attrs.frozen
 class TopicsSettings:
-    """[topics]: names may be patterns with *, ? and [ab], as in the producer's topic_policies."""
+    """What happens to the messages of a topic. Names may be patterns with *, ? and [ab], as in the producer's topic_policies."""
 
-    default: TopicSettings = TopicSettings(batching=Batching.COMBINED, linger_ms=10_000)
-    named: Mapping[str, TopicSettings] = attrs.Factory(dict)
-    autocreate: bool = False
-    offline: Offline = Offline.WAIT
+    default: TopicSettings = section(
+        TopicSettings, "Settings of topics without their own.", default=TopicSettings(batching=Batching.COMBINED, linger_ms=10_000)
+    )
+    named: Mapping[str, TopicSettings] = attrs.field(factory=dict, metadata={"doc": "Settings of topics with this name or pattern."})
+    autocreate: bool = switch(False, "Whether brokers create a topic that does not exist; needs their `auto.create.topics.enable`.")
+    offline: Offline = word(
+        Offline.WAIT,
+        Offline,
+        "Where a message with a partition key goes while its partition has no leader: it waits, or goes to the next one.",
+    )
 
 
 @attrs.frozen
 class SpoolSettings:
-    """[spool]: a folder for messages that the cluster cannot take now. Sizes are bytes."""
+    """A folder for messages that the cluster cannot take now. Without this table they wait in memory only."""
 
-    path: Path
-    max_size: int = 1024 * MIB
-    sync: Sync = Sync.INTERVAL
-    sync_interval_ms: int = 1000
-    always: bool = False  # every message is written to the disk before it is sent
+    path: Path = folder_or_file("The folder. It belongs to one agent.")
+    max_size: int = size(1024 * MIB, "Most bytes on the disk; a message beyond them is discarded (`SPOOL_FULL`).", low=1 * MIB)
+    sync: Sync = word(Sync.INTERVAL, Sync, "When files are synced: after each write, every `sync_interval_ms`, or when the system does it.")
+    sync_interval_ms: int = number(1000, "ms", 'Interval of `sync = "interval"`.', low=1, high=3_600_000)
+    always: bool = switch(False, "Whether every message is written to the disk before it is sent.")
 
 
 @attrs.frozen
 class ServiceSettings:
-    """[service]: the process. `shutdown_ms` is the time for the delivery of what waits at the end."""
+    """The process."""
 
-    shutdown_ms: int = 30_000
-    user: str | None = None
-    group: str | None = None
-    log_level: str = "INFO"
+    shutdown_ms: int = number(
+        30_000, "ms", "At the end: how long what waits may be delivered. The rest is spooled, or discarded.", live=True
+    )
+    user: str | None = name("User that the process becomes once its sockets are open; it must be started as root.")
+    group: str | None = name("Group that it becomes. Not set: the user's own.")
+    log_level: LogLevel = word(LogLevel.INFO, LogLevel, "Least severe lines that are logged, to standard error.", live=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self.group is not None and self.user is None:
+            raise ConfigError(f"group={self.group!r}: needs `user`, since only root may change its group")
+
+
+def _unless_disabled(value: Any) -> Any:
+    return None if isinstance(value, HttpSettings) and not value.enabled else value
 
 
 @attrs.frozen
 class AgentSettings:
-    """The whole file. `kafka` has options of the producer, checked."""
+    """The whole file."""
 
-    inputs: InputSettings
-    kafka: Mapping[str, Any]
-    topics: TopicsSettings = TopicsSettings()
-    http: HttpSettings | None = HttpSettings()
-    reports: ReportSettings = ReportSettings()
-    discard_log: DiscardLogSettings | None = None
-    spool: SpoolSettings | None = None
-    service: ServiceSettings = ServiceSettings()
+    inputs: InputSettings = section(InputSettings, "Sockets that take messages.", default=attrs.NOTHING)
+    kafka: Mapping[str, Any] = attrs.field(
+        default=attrs.NOTHING, repr=False, metadata={"doc": "Options of the producer, of which `bootstrap_servers` must be there."}
+    )
+    topics: TopicsSettings = section(TopicsSettings, "What happens to the messages of a topic.", default=TopicsSettings())
+    http: HttpSettings | None = attrs.field(
+        default=HttpSettings(), converter=_unless_disabled, metadata={"doc": "Pages, JSON and metrics.", SECTION: HttpSettings}
+    )
+    reports: ReportSettings = section(ReportSettings, "Reports of discarded messages.", default=ReportSettings())
+    discard_log: DiscardLogSettings | None = section(DiscardLogSettings, "A file with a line for each discarded message.")
+    spool: SpoolSettings | None = section(SpoolSettings, "A folder for messages that the cluster cannot take now.")
+    service: ServiceSettings = section(ServiceSettings, "The process.", default=ServiceSettings())

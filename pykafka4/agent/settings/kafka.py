@@ -1,0 +1,91 @@
+"""Checks the options of the producer in [kafka], under the producer's names or the dotted ones of other clients. No secret is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.errors import ConfigError
+from pykafka4.options.config import ProducerConfig
+from pykafka4.options.from_properties import translate
+from pykafka4.options.policies import SETTINGS
+
+__all__ = ["options_of"]
+
+# Options that have their place elsewhere in the file, or that the agent needs for itself.
+ELSEWHERE: Final = {
+    **{name: f"set it in [topics.default]: {name}" for name in SETTINGS},
+    "topic_policies": 'set them in [topics."name"]',
+    "rate_limits": 'set them in [topics."name"]: rate_limit',
+    "on_rate_limit": "the agent discards messages over a rate_limit, and reports them",
+    "buffer_memory": "set it in [inputs]: max_buffer",
+    "on_full": "the agent never waits",
+    "max_block_ms": "the agent never waits",
+    "allow_auto_create_topics": "set it in [topics]: autocreate",
+    "close_timeout_ms": "set it in [service]: shutdown_ms",
+    "partitioner": "the message says it: AnyPartition or PartitionKey",
+    "partitioner_ignore_keys": "the message says it: AnyPartition or PartitionKey",
+    "transactional_id": "messages of the agent belong to no transaction",
+    "hooks": "the agent has its own",
+    "key_serializer": "keys of messages are bytes",
+    "value_serializer": "values of messages are bytes",
+}
+MAPPING: Final = "the mapping: "
+
+Problem = tuple[tuple[str, ...], str]
+
+
+def options_of(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+    """The producer's options, and problems with the keys below [kafka] that they concern."""
+    flat = dict(_flat(table))
+    fields = attrs.fields_dict(ProducerConfig)
+    own = {".".join(keys): value for keys, value in flat.items() if len(keys) == 1 and "." not in keys[0]}
+    foreign = {".".join(keys): value for keys, value in flat.items() if ".".join(keys) not in own}
+    problems: list[Problem] = [((name,), f"kafka.{name}: {ELSEWHERE[name]}") for name in own if name in ELSEWHERE]
+    options: dict[str, Any] = {}
+    try:
+        translated = translate(ProducerConfig, foreign, own) if foreign else None
+        options = dict(translated.options) if translated else {}
+    except ConfigError as error:
+        text = str(error).removeprefix(MAPPING)
+        keys = next((keys for keys in flat if text.startswith(".".join(keys))), ())
+        problems.append((keys, f"kafka.{text}"))
+    problems += [((), f"kafka.{name}: {ELSEWHERE[name]}") for name in options if name in ELSEWHERE]
+    for name, value in own.items():
+        if name not in ELSEWHERE:
+            problems += _problems_of(name, value, fields)
+    options = {**options, **own}
+    if not problems:
+        try:
+            ProducerConfig.parse(options)
+        except ConfigError as error:
+            found = re.match(r"\w+", str(error))
+            problems.append(((found[0],) if found else (), f"kafka.{error}"))
+    return options, problems
+
+
+def _flat(table: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Values with their keys: `bootstrap.servers = "x"` is a table in a table for TOML."""
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, (*above, key))
+        else:
+            yield (*above, key), value
+
+
+def _problems_of(name: str, value: Any, fields: Mapping[str, attrs.Attribute[Any]]) -> list[Problem]:
+    """The problem of one option by itself."""
+    try:
+        if name not in fields:
+            ProducerConfig.parse({name: value})
+        field: Any = fields[name]
+        made = value if field.converter is None else field.converter(value)
+        if field.validator is not None:
+            field.validator(None, field, made)
+    except ConfigError as error:
+        text = str(error)
+        return [((name,), f"kafka.{text}" if text.startswith(name) else f"kafka.{name}: {text}")]
+    return []

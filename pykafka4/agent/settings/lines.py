@@ -1,0 +1,63 @@
+"""Finds the line of a key in a TOML file, from the standard parser's own answers: it gives no positions.
+
+Invariant: a key's line is the first one of the statement that defines it, also for dotted keys and inside of inline tables and arrays.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["Lines"]
+
+
+class Lines:
+    """The lines of a valid TOML text. Its prefixes that are valid end with a statement: half a statement is not valid."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.splitlines(keepends=True)
+
+    def find(self, keys: Sequence[str]) -> int | None:
+        """The line (from 1) of the statement or table header that defines `keys`; without such a key that of its nearest table."""
+        for depth in range(len(keys), 0, -1):
+            if (line := self._first(keys[:depth])) is not None:
+                return line
+        return None
+
+    def _first(self, keys: Sequence[str]) -> int | None:
+        """Halves the range of lines: a prefix that has the key is followed only by prefixes that have it."""
+        without, having = 0, len(self._lines)
+        if not _has(self._parsed(having) or {}, keys):
+            return None
+        while without < having - 1:
+            middle = end = (without + having) // 2
+            while end > without and (table := self._parsed(end)) is None:
+                end -= 1
+            if end > without and table is not None and _has(table, keys):
+                having = end
+            else:
+                without = middle  # no prefix from `end` to `middle` is valid, and that of `end` has no such key
+        return self._statement(having)
+
+    def _statement(self, end: int) -> int:
+        """The first line of the statement that ends with line `end`."""
+        begin = end - 1
+        while begin > 0 and self._parsed(begin) is None:
+            begin -= 1
+        return begin + 1
+
+    def _parsed(self, count: int) -> dict[str, Any] | None:
+        try:
+            return tomllib.loads("".join(self._lines[:count]))
+        except tomllib.TOMLDecodeError:
+            return None
+
+
+def _has(table: Mapping[str, Any], keys: Sequence[str]) -> bool:
+    here: Any = table
+    for key in keys:
+        if not isinstance(here, Mapping) or key not in here:
+            return False
+        here = here[key]
+    return True
