@@ -1,6 +1,6 @@
 """`python -m pykafka4`. Rule: without the packages of the command line it says how to install them; the client does not need them.
 
-`agent` and `demo` need none of them.
+`agent`, `demo` and `send` need none of them.
 Ctrl-C ends it without a traceback at any time, also while its modules are imported.
 """
 
@@ -16,7 +16,11 @@ from pathlib import Path
 __all__ = ["main"]
 
 NEEDED = ("click", "rich")
-WITHOUT_PACKAGES = {"agent": "pykafka4.agent.service.main", "demo": "pykafka4.testing.demo"}  # commands with a parser of their own
+WITHOUT_PACKAGES = {  # commands with a parser of their own
+    "agent": "pykafka4.agent.service.main",
+    "demo": "pykafka4.testing.demo",
+    "send": "pykafka4.agent.sending",
+}
 INTERRUPTED = 130  # as shells report it
 
 

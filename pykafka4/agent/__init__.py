@@ -11,7 +11,9 @@ Modules; each line imports only from lines below it:
     spool/     messages on disk that the cluster could not take
     account/   counts, reports of intervals, the log of discarded messages
     settings/  the TOML file and its values
+    sending    the command line `pykafka4 send`
     client     Client: sends messages to the agent of this machine
+    channel    a client's socket to the agent: whole messages, no waiting
     format     the bytes of a message
     message    values that the modules exchange: messages, sources, reasons
 """
@@ -19,5 +21,6 @@ Modules; each line imports only from lines below it:
 from __future__ import annotations
 
 from pykafka4.agent.client import Client as Client
+from pykafka4.agent.client import Loss as Loss
 
-__all__ = ["Client"]
+__all__ = ["Client", "Loss"]

@@ -1,38 +1,139 @@
-"""Client: sends messages to the agent of this machine. Invariant: `send` never waits for the cluster."""
+"""Client: sends messages to the agent of this machine. Invariant: `send` never waits for Kafka, and a missing agent raises no error."""
 
 from __future__ import annotations
 
-import socket
+import os
 import time
-from types import TracebackType
-from typing import Self
+from collections.abc import Mapping
+from types import MappingProxyType, TracebackType
+from typing import Self, TypeAlias
 
+from pykafka4.agent.channel import Address, Channel, Failure, Loss, tcp, unix_datagram, unix_stream
 from pykafka4.agent.format import pack
+from pykafka4.logs import get_log
 
-__all__ = ["Client"]
+__all__ = ["Client", "Loss"]
+
+Text: TypeAlias = bytes | bytearray | memoryview | str
+DATAGRAM_BYTES = 64 * 1024  # the agent's max_datagram_size
+STREAM_BYTES = 2 * 1024 * 1024 + 4  # its max_stream_message_size, and the size field, which that does not count
+_LOG_EVERY_S = 60.0
+
+log = get_log(__name__)
 
 
 class Client:
-    """Sends messages to the agent through its datagram socket."""
+    """Sends messages to the agent through its UNIX datagram socket; `Client.stream` and `Client.tcp` use the other sockets.
 
-    def __init__(self, path: str) -> None:
-        """`path` is that of the agent's UNIX datagram socket. Raises OSError."""
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.connect(path)
+    `send` hands a message to the agent's socket and returns at once. It may be called on any thread, in asyncio code and in signal
+    handlers; a
+    forked child uses a socket of its own. The connection is made by the first message, and again after the agent's restart.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, max_block_ms: float = 0, max_message_bytes: int = DATAGRAM_BYTES) -> None:
+        """Use the UNIX datagram socket at `path`.
+
+        Args:
+            path: That of `unix_datagram` in the agent's file.
+            max_block_ms: How long `send` may wait while the agent is behind or away. After one such wait in vain no message waits until
+                the agent takes one again.
+            max_message_bytes: Larger messages are not sent, because the agent would discard them: its `max_datagram_size`.
+
+        Raises:
+            ValueError: For a path that no socket can have, or a negative limit.
+        """
+        self._begin(unix_datagram(path), max_block_ms, max_message_bytes)
+
+    @classmethod
+    def stream(cls, path: str | os.PathLike[str], *, max_block_ms: float = 0, max_message_bytes: int = STREAM_BYTES) -> Self:
+        """Use the UNIX stream socket at `path`, for messages of more than 64 KiB. Arguments as for `Client`.
+
+        A message that is larger than the socket's buffer (200 KB) is written in parts, while the agent reads; `send` waits for that up to a
+        tenth of a second. The rest of a message that takes longer goes out before the next message.
+        """
+        client = cls.__new__(cls)
+        client._begin(unix_stream(path), max_block_ms, max_message_bytes)
+        return client
+
+    @classmethod
+    def tcp(cls, port: int, host: str = "127.0.0.1", *, max_block_ms: float = 0, max_message_bytes: int = STREAM_BYTES) -> Self:
+        """Use the TCP socket of `port`, where no file can be shared. Arguments as for `Client`; `host` is an IP address."""
+        client = cls.__new__(cls)
+        client._begin(tcp(port, host), max_block_ms, max_message_bytes)
+        return client
+
+    def _begin(self, address: Address, max_block_ms: float, max_message_bytes: int) -> None:
+        for name, given in (("max_block_ms", max_block_ms), ("max_message_bytes", max_message_bytes)):
+            if not given >= 0:
+                raise ValueError(f"{name} must not be negative, as {given} is")
+        self._channel = Channel(address, max_message_bytes)
+        self._wait_s = max_block_ms / 1000
+        self._logged: dict[Loss, float] = {}
+        self._last_error: str | None = None
+
+    @property
+    def lost(self) -> Mapping[Loss, int]:
+        """How many messages of this process were not handed over, by reason; a forked child begins with zeros."""
+        return MappingProxyType(self._channel.lost)
+
+    @property
+    def last_error(self) -> str | None:
+        """Why the latest message that was not handed over was not."""
+        return self._last_error
 
     def send(
-        self, topic: str, value: bytes, *, key: bytes = b"", partition_key: int | None = None, timestamp_ms: int | None = None
-    ) -> None:
-        """Hand a message over. Raises OSError."""
+        self, topic: str | bytes, value: Text, *, key: Text = b"", partition_key: int | None = None, timestamp_ms: int | None = None
+    ) -> bool:
+        """Hand a message over: True if the agent's socket took it, False if it is lost and counted in `lost`.
+
+        The agent's reports have the messages that it took and could not deliver. Those in its socket when it is killed are in no report.
+
+        Args:
+            topic: Kafka's topic.
+            value: Text is encoded as UTF-8. An empty value is written to Kafka as null, a tombstone; with the agent's `empty = "empty"`
+                as an empty value.
+            key: Kafka's key; it chooses no partition.
+            partition_key: Chooses the partition, modulo the number of partitions: from 0 to 4,294,967,295. None: the agent chooses.
+            timestamp_ms: Milliseconds since the epoch; None is now.
+
+        Raises:
+            TypeError, ValueError: For arguments that no message can have.
+        """
         now = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
-        self._socket.send(pack(topic.encode(), value, key, partition_key, now))
+        data = pack(_as_bytes("topic", topic), _as_bytes("value", value), _as_bytes("key", key), partition_key, now)
+        failure = self._channel.hand_over(data, self._wait_s)
+        if failure is None:
+            return True
+        self._report(failure)
+        return False
+
+    def _report(self, failure: Failure) -> None:
+        """Log the first failure of each reason, then at most one line a minute."""
+        self._last_error = failure.text
+        now, before = time.monotonic(), self._logged.get(failure.loss)
+        if before is None or now - before >= _LOG_EVERY_S:
+            self._logged[failure.loss] = now  # first, because a logging handler may send through this client
+            where, count = self._channel.address.text, self._channel.lost[failure.loss]
+            log.warning("%s: message lost (%s, %d so far): %s", where, failure.loss.value, count, failure.text)
 
     def close(self) -> None:
-        """Close the socket."""
-        self._socket.close()
+        """Close the socket. The rest of a message that a stream has taken in part may take a tenth of a second."""
+        self._channel.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _as_bytes(name: str, given: object) -> bytes:
+    if type(given) is bytes:
+        return given
+    if isinstance(given, str):
+        return given.encode()
+    if isinstance(given, bytes | bytearray | memoryview):
+        return bytes(given)
+    if given is None and name != "topic":
+        raise TypeError(f"{name} must be bytes or str, not None; an empty one is written to Kafka as null")
+    raise TypeError(f"{name} must be bytes or str, not {type(given).__name__}")

@@ -1,0 +1,271 @@
+"""A client's socket to the agent: hands whole messages over, connects again when the agent was restarted.
+
+Invariants: no call waits longer than the time that it is given, and a stream never has a part of a message without the rest of it: the rest
+goes out before the next message, or the connection ends.
+
+A fork leaves the child with a socket of its own: two processes that wrote to one stream would mix their messages.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import threading
+import time
+import weakref
+from enum import StrEnum
+from typing import NamedTuple
+
+__all__ = ["Address", "Channel", "Failure", "Loss", "tcp", "unix_datagram", "unix_stream"]
+
+_LONGEST_PATH = 107  # bytes of sun_path in Linux, without the final zero
+_RETRY_S = 0.01  # between attempts to reach an agent that is not there
+_REST_S = 0.1  # for the rest of a message that a stream has taken in part; one that is larger than its buffer always has a rest
+_NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)  # an application may have SIGPIPE's default back, which ends the process
+_BUSY = {errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS, errno.ENOMEM}
+_HINTS = {
+    errno.EACCES: "the agent's file says who may write to it: mode, owner, group",
+    errno.EPROTOTYPE: "that socket is of the other kind: a datagram socket is not a stream",
+    errno.ENOTSOCK: "the file there is no socket",
+}
+_USUAL_SEND_BUFFER = 200_000  # a little less than the default of Linux, net.core.wmem_default
+
+_channels: weakref.WeakSet[Channel] = weakref.WeakSet()
+
+
+class Loss(StrEnum):
+    """Why a message was not handed over."""
+
+    ABSENT = "absent"  # nobody listens at the address, or this process must not write to it
+    FULL = "full"  # the agent is behind, and its socket has no room
+    TOO_LARGE = "too_large"  # larger than the client's max_message_bytes, or than the socket allows
+    CUT = "cut"  # a stream had taken a part of it when the agent ended; `send` had returned True
+    CLOSED = "closed"  # the client was closed before
+
+
+class Failure(NamedTuple):
+    """A message that was not handed over: the reason, and the text for people."""
+
+    loss: Loss
+    text: str
+
+
+class Address(NamedTuple):
+    """Where the agent listens."""
+
+    family: int
+    kind: int
+    place: str | bytes | tuple[str, int]
+    text: str
+
+
+def unix_datagram(path: str | os.PathLike[str]) -> Address:
+    """The address of a UNIX datagram socket. Raises ValueError for a path that no socket can have."""
+    return _unix(path, socket.SOCK_DGRAM, "unix datagram socket")
+
+
+def unix_stream(path: str | os.PathLike[str]) -> Address:
+    """The address of a UNIX stream socket. Raises ValueError for a path that no socket can have."""
+    return _unix(path, socket.SOCK_STREAM, "unix stream socket")
+
+
+def _unix(path: str | os.PathLike[str], kind: int, name: str) -> Address:
+    place = os.fsencode(path)
+    if not 0 < len(place) <= _LONGEST_PATH:
+        raise ValueError(f"path {os.fspath(path)!r} has {len(place)} bytes; that of a UNIX socket has 1 to {_LONGEST_PATH}")
+    return Address(socket.AF_UNIX, kind, place, f"{name} {os.fsdecode(place)}")
+
+
+def tcp(port: int, host: str = "127.0.0.1") -> Address:
+    """The address of a TCP socket; `host` is an IP address, because the lookup of a name waits. Raises ValueError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.inet_pton(family, host)
+    except OSError:
+        raise ValueError(f"host must be an IP address, as 127.0.0.1 or ::1, not {host!r}") from None
+    if not 0 < port < 65536:
+        raise ValueError(f"port must be from 1 to 65,535, not {port:,}")
+    return Address(family, socket.SOCK_STREAM, (host, port), f"TCP port {port} of {host}")
+
+
+class Channel:
+    """One non-blocking socket, connected when a message needs it. Its methods may be called on any thread, and in signal handlers."""
+
+    __slots__ = ("__weakref__", "_closed", "_inside", "_largest", "_lock", "_rest", "_socket", "_waits", "address", "lost")
+
+    def __init__(self, address: Address, largest: int) -> None:
+        self.address, self._largest = address, largest
+        self._closed = False
+        self._begin()
+        _channels.add(self)
+
+    def _begin(self) -> None:
+        """The state of a process that has sent nothing yet."""
+        self._lock = threading.RLock()  # a signal handler may send while its own thread is inside
+        self._inside = False
+        self._socket: socket.socket | None = None
+        self._rest = memoryview(b"")  # of a message that a stream has taken in part
+        self._waits = True
+        self.lost = dict.fromkeys(Loss, 0)
+
+    def hand_over(self, data: bytes, wait_s: float = 0.0) -> Failure | None:
+        """Give a message to the agent; None if it took it. A failure is counted in `lost`.
+
+        Waits up to `wait_s` while the agent is behind or away, but only once: until a message is taken again, others fail at once. So an
+        agent that stands still costs an application one wait, not one for each message. The rest of a message that a stream has taken in
+        part may take a tenth of a second in any case; no other message waits for it.
+        """
+        failure = self._offer(data)
+        if failure is not None and wait_s > 0 and self._waits and failure.loss in (Loss.FULL, Loss.ABSENT):
+            failure = self._offer_until(time.monotonic() + wait_s, data)
+        if failure is not None:
+            self.count(failure.loss)
+            return failure
+        self._waits = True
+        if self._rest:
+            self._finish(max(wait_s, _REST_S))
+        return None
+
+    def count(self, loss: Loss) -> None:
+        """Count a lost message."""
+        with self._lock:
+            self.lost[loss] += 1
+
+    def close(self) -> bool:
+        """Close the socket, after a short wait for the rest of a message; False if that was lost."""
+        before = self.lost[Loss.CUT]
+        self._finish(_REST_S)
+        with self._lock:
+            self._closed = True
+            self._drop()
+            return self.lost[Loss.CUT] == before
+
+    def _finish(self, wait_s: float) -> None:
+        """Let a stream take the rest of a message."""
+        deadline = time.monotonic() + wait_s
+        while self._rest and self._offer(b"") is not None and (left := deadline - time.monotonic()) > 0:
+            self._wait(left)
+
+    def _offer_until(self, deadline: float, data: bytes) -> Failure | None:
+        while (left := deadline - time.monotonic()) > 0:
+            self._wait(left)
+            failure = self._offer(data)
+            if failure is None or failure.loss not in (Loss.FULL, Loss.ABSENT):
+                return failure
+        self._waits = False
+        return failure
+
+    def _wait(self, left: float) -> None:
+        """Until the socket may have room, without the lock, so that other threads do not wait for this one."""
+        sock = self._socket
+        if sock is None:
+            time.sleep(min(left, _RETRY_S))
+            return
+        poll = select.poll()
+        try:
+            poll.register(sock, select.POLLOUT)
+        except ValueError:  # another thread has closed it
+            return
+        poll.poll(max(1, int(left * 1000)))
+
+    def _offer(self, data: bytes) -> Failure | None:
+        if len(data) > self._largest:
+            text = f"it has {len(data):,} bytes, and max_message_bytes={self._largest:,}; raise it here and in the agent's [inputs]"
+            return Failure(Loss.TOO_LARGE, text)
+        with self._lock:
+            if self._closed:
+                return Failure(Loss.CLOSED, "the client is closed")
+            if self._inside:
+                return Failure(Loss.FULL, "a signal handler sent it while its thread was sending another")
+            self._inside = True
+            try:
+                return self._send(data)
+            except BaseException:  # Ctrl-C: nobody knows how much of the message was taken
+                self._drop()
+                raise
+            finally:
+                self._inside = False
+
+    def _send(self, data: bytes) -> Failure | None:
+        """Send on the connection that is there; if the agent has ended it, on a new one."""
+        reused = self._socket is not None
+        failure = self._try(data)
+        if reused and failure is not None and failure.loss is Loss.ABSENT:
+            failure = self._try(data)
+        return failure
+
+    def _try(self, data: bytes) -> Failure | None:
+        try:
+            sock = self._socket or self._connect()
+            if sock.family != socket.AF_UNIX and _ended(sock):
+                raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+            if self._rest:
+                self._rest = self._rest[sock.send(self._rest, _NO_SIGNAL) :]
+                if self._rest:
+                    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            if data and (taken := sock.send(data, _NO_SIGNAL)) < len(data):
+                self._rest = memoryview(data)[taken:]
+        except OSError as error:
+            return self._failure(error, len(data))
+        return None
+
+    def _failure(self, error: OSError, size: int) -> Failure:
+        if error.errno in _BUSY:
+            return Failure(Loss.FULL, "the agent is behind, and its socket has no room")
+        if error.errno == errno.EMSGSIZE:
+            return Failure(Loss.TOO_LARGE, f"a datagram of {size:,} bytes is too large for the socket; use the agent's stream, or split it")
+        self._drop()
+        hint = _HINTS.get(error.errno or 0, "is `pykafka4 agent` running, with this socket in its [inputs]?")
+        return Failure(Loss.ABSENT, f"no agent takes messages there: {error.strerror or error}; {hint}")
+
+    def _connect(self) -> socket.socket:
+        family, kind, place, _ = self.address
+        sock = socket.socket(family, kind)
+        try:
+            sock.setblocking(False)
+            if kind == socket.SOCK_DGRAM and self._largest > _USUAL_SEND_BUFFER:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._largest)
+            if family != socket.AF_UNIX:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            problem = sock.connect_ex(place)
+            if problem not in (0, errno.EINPROGRESS):  # in progress: a send finds no room until the connection is there
+                raise OSError(problem, os.strerror(problem))
+        except BaseException:
+            sock.close()
+            raise
+        self._socket = sock
+        return sock
+
+    def _drop(self) -> None:
+        """End the connection. Of a message that it has taken in part the agent counts the bytes, and this counts the message."""
+        sock, self._socket = self._socket, None
+        if self._rest:
+            self._rest = memoryview(b"")
+            self.lost[Loss.CUT] += 1
+        if sock is not None:
+            sock.close()
+
+    def start_in_child(self) -> None:
+        """Forget the parent's connection, which stays the parent's, and a lock that another of its threads may have held."""
+        sock = self._socket
+        self._begin()
+        if sock is not None:
+            sock.close()
+
+
+def _ended(sock: socket.socket) -> bool:
+    """Whether the agent has ended a TCP connection: the first message after that would be taken by the kernel, and lost."""
+    try:
+        return sock.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+
+
+def _start_all_in_child() -> None:
+    for channel in list(_channels):
+        channel.start_in_child()
+
+
+os.register_at_fork(after_in_child=_start_all_in_child)

@@ -1,0 +1,215 @@
+"""The command line `pykafka4 send`: hands messages to the agent of this machine. It has the options of Dory's `to_dory`, and some more."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, repeat
+from typing import TextIO
+
+from pykafka4.agent.channel import Address, Channel, tcp, unix_datagram, unix_stream
+from pykafka4.agent.client import DATAGRAM_BYTES, STREAM_BYTES
+from pykafka4.agent.format import pack
+
+__all__ = ["main"]
+
+PATH = "/run/pykafka4/agent.sock"
+WAIT_S = 10.0
+PROGRESS_AFTER_S, PROGRESS_EVERY_S = 1.0, 0.2
+LOST, MISUSED = 1, 2  # exit codes; the second is that of argparse
+TEXTS = ("--key", "--topic", "--value")
+EXAMPLES = """\
+examples:
+  pykafka4 send --topic clicks --value hello
+  pykafka4 send --topic clicks --key user-1 --partition-key 1 --value hello
+  journalctl --follow --output json | pykafka4 send --topic journal --lines
+  pykafka4 send --stream-socket-path /run/pykafka4/agent.stream --topic pictures --stdin < cat.jpeg
+  pykafka4 send --topic load --count 100000 --interval 100 --seq --pad 6 --value x
+
+exit codes: 0 the agent's socket took all messages, 1 it did not, 2 wrong options"""
+
+
+class Progress:
+    """Says how many messages were handed over: each so many on standard output, and on a terminal, after a second, in one line."""
+
+    def __init__(self, every: int, total: int | None, out: TextIO, terminal: TextIO, clock: Callable[[], float]) -> None:
+        self.sent = 0
+        self._every, self._total, self._out, self._clock = every, total, out, clock
+        self._terminal = terminal if terminal.isatty() and not every else None
+        self._begun = clock()
+        self._next = self._begun + PROGRESS_AFTER_S
+        self._shown = False
+
+    def add(self) -> None:
+        """Count a message."""
+        self.sent += 1
+        if self._every and self.sent % self._every == 0:
+            self._out.write(f"{self.sent} messages written\n")
+        if self._terminal is not None and (now := self._clock()) >= self._next:
+            of = "" if self._total is None else f" of {self._total:,}"
+            self._terminal.write(f"\r\x1b[K{self.sent:,}{of} messages, {self.sent / (now - self._begun):,.0f} each second")
+            self._terminal.flush()
+            self._next, self._shown = now + PROGRESS_EVERY_S, True
+
+    def end(self) -> None:
+        """Leave the line of the terminal."""
+        if self._shown and self._terminal is not None:
+            self._terminal.write("\n")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Hand messages over; returns the exit code."""
+    parser = _parser()
+    given = parser.parse_args(_joined(arguments))
+    try:
+        channel = Channel(_address(given), given.max_message_bytes or _usual_largest(given))
+        values = _values(given)
+    except (OSError, ValueError) as error:
+        return _complain(str(error), MISUSED)
+    total = None if given.lines and given.count is None else given.count or 1
+    progress = Progress(given.print, total, sys.stdout, sys.stderr, time.monotonic)
+    try:
+        trouble = _send_all(given, values, channel, progress)
+    except ValueError as error:
+        return _complain(str(error), MISUSED)
+    finally:
+        whole = channel.close()
+        progress.end()
+    if trouble is None and not whole:
+        trouble = f"the last message was not taken whole at {channel.address.text}: the agent is behind"
+    return 0 if trouble is None else _complain(trouble, LOST)
+
+
+def _complain(text: str, code: int) -> int:
+    sys.stderr.write(f"pykafka4 send: {text}\n")
+    return code
+
+
+def _send_all(given: argparse.Namespace, values: Iterator[bytes], channel: Channel, progress: Progress) -> str | None:
+    """Hand the values over, in the pace that is wanted; at the first that is not taken, the reason."""
+    topic, key = os.fsencode(given.topic), os.fsencode(given.key)
+    due = time.monotonic()
+    for number, value in enumerate(values, 1):
+        prefix = f"{number:0{given.pad}} ".encode() if given.seq else b""
+        if (early := due - time.monotonic()) > 0:
+            time.sleep(early)
+        data = pack(topic, prefix + value, key, given.partition_key, time.time_ns() // 1_000_000)
+        failure = channel.hand_over(_damaged(data) if given.bad else data, given.wait)
+        if failure is not None:
+            return f"message {number:,} was not handed over to {channel.address.text}: {failure.text}"
+        progress.add()
+        due += given.interval / 1_000_000
+    return None
+
+
+def _damaged(data: bytes) -> bytes:
+    """The message with a size that is too small by one."""
+    return (len(data) - 1).to_bytes(4, "big") + data[4:]
+
+
+def _values(given: argparse.Namespace) -> Iterator[bytes]:
+    if not (given.lines or given.stdin):
+        return repeat(os.fsencode(given.value), 1 if given.count is None else given.count)
+    if sys.stdin is None:
+        raise ValueError("--stdin and --lines need a standard input, and it is closed")
+    if given.lines:
+        return islice((line.removesuffix(b"\n") for line in sys.stdin.buffer), given.count)
+    return repeat(sys.stdin.buffer.read(), 1 if given.count is None else given.count)
+
+
+def _address(given: argparse.Namespace) -> Address:
+    if given.port is not None:
+        return tcp(given.port)
+    return unix_datagram(given.socket_path or PATH) if given.stream_socket_path is None else unix_stream(given.stream_socket_path)
+
+
+def _usual_largest(given: argparse.Namespace) -> int:
+    return DATAGRAM_BYTES if given.port is None and given.stream_socket_path is None else STREAM_BYTES
+
+
+def _joined(arguments: Sequence[str]) -> list[str]:
+    """`--value -x` as `--value=-x`: argparse takes the first for an option that has no value."""
+    joined, rest = [], iter(arguments)
+    for argument in rest:
+        following = next(rest, None) if argument in TEXTS else None
+        joined.append(argument if following is None else f"{argument}={following}")
+    return joined
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pykafka4 send",
+        usage="pykafka4 send [options] --topic TOPIC",
+        description="Hand messages to the agent of this machine (`pykafka4 agent`), which sends them to Kafka.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _add_sockets(parser)
+    _add_message(parser)
+    _add_run(parser)
+    return parser
+
+
+def _add_sockets(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the agent's socket")
+    sockets = group.add_mutually_exclusive_group()
+    sockets.add_argument("--socket-path", metavar="PATH", help=f"its UNIX datagram socket (default {PATH})")
+    sockets.add_argument("--stream-socket-path", metavar="PATH", help="its UNIX stream socket")
+    sockets.add_argument("--port", type=int, help="its TCP port")
+
+
+def _add_message(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the message")
+    group.add_argument("--topic", required=True, help="Kafka's topic")
+    group.add_argument("--key", default="", help="Kafka's key (default: empty, written as null)")
+    group.add_argument("--partition-key", type=_partition_key, metavar="N", help="0 to 4294967295: partition = N modulo partitions")
+    values = group.add_mutually_exclusive_group()
+    values.add_argument("--value", default="", help="Kafka's value (default: empty, which the agent writes as null, a tombstone)")
+    values.add_argument("--stdin", action="store_true", help="all of standard input is the value")
+    values.add_argument("--lines", action="store_true", help="each line of standard input is the value of a message")
+    group.add_argument("--seq", action="store_true", help="begin each value with the number of its message and a space")
+    group.add_argument("--pad", type=_natural, default=0, metavar="N", help="fill that number with zeros up to N digits")
+    group.add_argument("--bad", action="store_true", help="write a wrong size, so that the agent refuses the message")
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("how many, how fast")
+    group.add_argument("--count", type=_natural, metavar="N", help="messages to send (default 1; with --lines: all)")
+    group.add_argument("--interval", type=_natural, default=0, metavar="US", help="microseconds from message to message (default 0)")
+    group.add_argument("--print", type=_natural, default=0, metavar="N", help="print the number of each Nth message")
+    group.add_argument(
+        "--wait",
+        type=_seconds,
+        default=WAIT_S,
+        metavar="S",
+        help=f"seconds to wait for an agent that is behind or away ({WAIT_S:g})",
+    )
+    group.add_argument(
+        "--max-message-bytes", type=_natural, metavar="N", help="refuse larger messages (default: 64 KiB, on a stream 2 MiB, as the agent)"
+    )
+
+
+def _natural(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number from 0")
+    return int(text)
+
+
+def _partition_key(text: str) -> int:
+    if (key := _natural(text)) >= 2**32:
+        raise argparse.ArgumentTypeError(f"{text} must be at most 4294967295")
+    return key
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds from 0")
+    return seconds
