@@ -1,0 +1,79 @@
+"""Programs that send numbered messages to the agent, each in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from integration.agent.sender import START
+
+__all__ = ["START", "Sender", "send", "senders", "value_of"]
+
+PROGRAM = Path(__file__).with_name("sender.py")
+SENDING = 240.0  # seconds
+
+
+class Sender:
+    """A process of `sender.py`."""
+
+    def __init__(
+        self,
+        to: Path | int,
+        topics: Sequence[str],
+        count: int,
+        *,
+        name: str = "s",
+        kind: str = "datagram",
+        first: int = 0,
+        size: int = 100,
+        rate: float = 0,
+        partition_key: int = 0,
+        wait: bool = True,
+    ) -> None:
+        order: dict[str, Any] = {
+            "to": to if isinstance(to, int) else str(to), "kind": kind, "topics": list(topics), "name": name, "first": first,
+            "count": count, "size": size, "rate": rate, "partition_key": partition_key, "wait": wait,
+        }  # fmt: skip
+        self.process = subprocess.Popen([sys.executable, "-S", "-E", str(PROGRAM), json.dumps(order)], stdout=subprocess.PIPE)
+
+    def result(self, timeout: float = SENDING) -> dict[str, Any]:
+        """What it says at its end."""
+        out, _ = self.process.communicate(timeout=timeout)
+        if self.process.returncode != 0:
+            raise RuntimeError(f"the sender ended with {self.process.returncode}")
+        told: dict[str, Any] = json.loads(out)
+        return told
+
+    def close(self) -> None:
+        """Kill what runs still."""
+        self.process.kill()
+        with self.process:
+            pass
+
+
+@contextlib.contextmanager
+def senders(each: Iterable[Sender]) -> Iterator[list[Sender]]:
+    """None outlives the block."""
+    started: list[Sender] = []
+    try:
+        started.extend(each)
+        yield started
+    finally:
+        for sender in started:
+            sender.close()
+
+
+def send(to: Path | int, topics: Sequence[str], count: int, **options: Any) -> dict[str, Any]:
+    """Send with one process and wait for its end."""
+    with senders([Sender(to, topics, count, **options)]) as (sender,):
+        return sender.result()
+
+
+def value_of(n: int, name: str = "s", size: int = 100) -> bytes:
+    """The value of a sender's message."""
+    return f"{name} {n} ".encode().ljust(size, b".")

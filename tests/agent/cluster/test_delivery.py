@@ -1,0 +1,32 @@
+"""Messages of local programs reach a real cluster once, as a foreign consumer sees them."""
+
+from __future__ import annotations
+
+import pytest
+
+from integration.agent.reading import read_topic
+from integration.agent.sending import Sender, senders, value_of
+from integration.cluster import Cluster
+from integration.waiting import until
+from tests.agent.cluster.conftest import AgentOf
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+LONG = 120.0
+PROCESSES, EACH = 16, 20_000
+
+
+def test_messages_of_16_processes_arrive_once_while_a_broker_is_killed(cluster: Cluster, topic: str, agent: AgentOf) -> None:
+    cluster.create_topic(topic, 6)
+    running = agent(topics={"default": {"batching": "combined", "linger_ms": 100}})
+    with senders(Sender(running.datagram, [topic], EACH, name=f"s{n}") for n in range(PROCESSES)) as programs:
+        until(lambda: sum(end for _, end in cluster.offsets(topic).values()) > EACH, LONG, "the first messages")
+        victim = cluster.leader(topic, 0)
+        cluster.kill(victim)
+        sent = [program.result()["sent"] for program in programs]
+    assert sent == [EACH] * PROCESSES
+    cluster.start(victim)
+    code = running.end(LONG)
+    assert code == 0, running.said()
+    found = sorted(row.value or b"" for row in read_topic(cluster, topic))
+    assert found == sorted(value_of(n, f"s{sender}") for sender in range(PROCESSES) for n in range(EACH))
