@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from integration.cluster import Cluster
 from integration.waiting import Deadline
@@ -36,7 +36,8 @@ def read_topic(cluster: Cluster, topic: str, timeout: float = READING) -> list[R
         while missing:
             if deadline.passed():
                 raise AssertionError(f"{topic}: {len(rows)} records in {timeout:g} s; not at the end of partitions {sorted(missing)}")
-            for message in consumer.consume(MOST, 1.0):
+            found: list[Any] = consumer.consume(MOST, 1.0)
+            for message in found:
                 if message.error() is not None:
                     continue
                 row = Read(message.partition(), message.offset(), message.key(), message.value(), message.timestamp()[1])

@@ -1,52 +1,135 @@
-"""Agent: all parts together, on one asyncio loop."""
+"""Agent: the life of the process. Invariant: a part that fails ends the process; what waits then is delivered, spooled or counted."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
-import socket
-import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Final
 
-from pykafka4.agent.account.ledger import Ledger
-from pykafka4.agent.inputs.datagrams import DatagramInput
-from pykafka4.agent.producing import producer_options
-from pykafka4.agent.router import Router
+from pykafka4.agent.inputs.sockets import InputError
+from pykafka4.agent.service.codes import Exit
+from pykafka4.agent.service.ending import report
+from pykafka4.agent.service.logs import Logs
+from pykafka4.agent.service.notify import Notifier
+from pykafka4.agent.service.parts import Parts
+from pykafka4.agent.service.reload import reread
 from pykafka4.agent.settings.values import AgentSettings
-from pykafka4.producer import Producer
+from pykafka4.errors import KafkaError
+from pykafka4.logs import get_log
 
 __all__ = ["Agent"]
+
+log = get_log("pykafka4.agent")
+CANNOT_START: Final = (OSError, KafkaError, InputError)
+BEAT_S: Final = 5.0  # between two looks at the producer
+CRASH_S: Final = 10.0  # for deliveries after a part has failed
 
 
 class Agent:
     """A running agent. Its parts are created by `run`, on the loop."""
 
-    def __init__(self, settings: AgentSettings) -> None:
+    def __init__(self, settings: AgentSettings, config: Path | None = None, logs: Logs | None = None) -> None:
+        """`config` is the file that a reload reads again."""
         self.settings = settings
-        self.started_at = time.time()
-        self.ledger = Ledger()
-        self._ended: asyncio.Event | None = None
+        self._config, self._logs = config, logs
+        self._notifier = Notifier()
+        self._ended, self._hurried = asyncio.Event(), asyncio.Event()
+        self._crash: str | None = None
 
-    async def run(self) -> None:
+    async def run(self) -> Exit:
         """Take messages until `end` is called, then deliver what waits."""
-        loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
-        producer = Producer(**producer_options(self.settings))
-        router = Router(producer, self.ledger)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.end)
-        unix = self.settings.inputs.unix_datagram
-        if unix is not None:
-            with contextlib.suppress(FileNotFoundError):
-                Path(unix.path).unlink()
-            sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            sock.bind(str(unix.path))
-            entry = DatagramInput(sock, router, self.settings.inputs.max_datagram_size, None)
-            loop.add_reader(entry.fileno(), entry.read)
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._handle_exception)
+        try:
+            parts = Parts(self.settings)
+            await parts.start()
+        except CANNOT_START as error:
+            log.critical("agent: cannot start: %s", error)
+            return Exit.CANNOT_START
+        self._watch_signals(loop, parts)
+        self._notifier.ready("takes messages")
+        log.info("agent: takes messages")
+        beat = loop.create_task(self._beat(parts))
+        beat.add_done_callback(self._task_ended)
         await self._ended.wait()
-        await loop.run_in_executor(None, producer.close)
+        beat.cancel()
+        return await self._finish(parts)
 
     def end(self) -> None:
-        """Begin the end; on the loop."""
-        assert self._ended is not None
+        """Begin the end; a second call hurries it. On the loop."""
+        if self._ended.is_set():
+            log.warning("agent: ends at once: what waits is not delivered")
+            self._hurried.set()
         self._ended.set()
+
+    async def _finish(self, parts: Parts) -> Exit:
+        shutdown_s = parts.settings.service.shutdown_ms / 1000 if self._crash is None else CRASH_S
+        self._notifier.stopping("delivers what waits", shutdown_s + CRASH_S)
+        log.info("agent: ends; what waits is delivered for up to %g s", shutdown_s)
+        parts.stop_inputs()
+        lost = await parts.deliver(shutdown_s, self._hurried)
+        await parts.close()
+        report(parts.ledger.discards)
+        if self._crash is not None:
+            return Exit.CRASHED
+        return Exit.UNDELIVERED if lost else Exit.OK
+
+    # -- signals
+
+    def _watch_signals(self, loop: asyncio.AbstractEventLoop, parts: Parts) -> None:
+        actions: dict[signal.Signals, Callable[[], object]] = {
+            signal.SIGTERM: self.end,
+            signal.SIGINT: self.end,
+            signal.SIGHUP: lambda: self._reload(parts),
+            signal.SIGUSR1: parts.reopen,
+        }
+        for number, action in actions.items():
+            loop.add_signal_handler(number, action)
+
+    def _reload(self, parts: Parts) -> None:
+        if self._config is None:
+            log.warning("agent: reload: the settings were not read from a file")
+            return
+        self._notifier.reloading()
+        settings = reread(self._config, parts.settings)
+        if settings is not None:
+            parts.apply(settings)
+            if self._logs is not None:
+                self._logs.set_level(settings.service.log_level)
+        self._notifier.ready("takes messages")
+
+    # -- parts that fail
+
+    async def _beat(self, parts: Parts) -> None:
+        """Tell systemd that the agent is alive: its loop is, and the producer's thread answers."""
+        watchdog_s = self._notifier.watchdog_s
+        pause = BEAT_S if watchdog_s is None else min(BEAT_S, watchdog_s / 3)
+        while True:
+            state, text = await asyncio.to_thread(parts.look)
+            if state == "crashed":
+                self._fail(f"the producer has failed: {text}")
+                return
+            if state != "unresponsive":
+                self._notifier.alive()
+            self._notifier.status(text)
+            await asyncio.sleep(pause)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.critical("agent: a bug", exc_info=error)
+            self._fail(repr(error))
+
+    def _handle_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An exception that no code handles. That of a connection of the pages concerns its client only."""
+        error = context.get("exception")
+        log.critical("agent: %s", context["message"], exc_info=error)
+        if "transport" not in context and "protocol" not in context:
+            self._fail(repr(error))
+
+    def _fail(self, why: str) -> None:
+        if self._crash is None:
+            self._crash = why
+            log.critical("agent: ends, as a part of it has failed: %s", why)
+            self._ended.set()

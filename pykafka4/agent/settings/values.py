@@ -37,6 +37,7 @@ __all__ = [
     "HttpSettings",
     "InputSettings",
     "LogLevel",
+    "MIB",
     "Offline",
     "RateLimitSettings",
     "ReportSettings",

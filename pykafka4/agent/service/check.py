@@ -1,0 +1,112 @@
+"""Checks settings against this machine, and sums up what they open. Invariant: a check opens, creates and removes nothing."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from pykafka4.agent.producing import producer_options
+from pykafka4.agent.service.privileges import Identity, identity_of
+from pykafka4.agent.settings.values import AgentSettings, UnixSettings
+from pykafka4.errors import ConfigError
+from pykafka4.options.config import ProducerConfig
+
+__all__ = ["check", "summary"]
+
+
+def check(settings: AgentSettings) -> list[str]:
+    """What keeps these settings from working here, one line each."""
+    return [*_identity_problems(settings), *_folder_problems(settings), *_producer_problems(settings), *_package_problems(settings)]
+
+
+def _identity_problems(settings: AgentSettings) -> Iterator[str]:
+    try:
+        identity = _identity(settings)
+    except ConfigError as error:
+        yield f"service.{error}"
+        return
+    if identity is not None and os.geteuid() not in (0, identity.uid):
+        yield f"service.user={identity.name!r}: only root can change its user, and this is user {os.geteuid()}; start as root, or drop `user`"
+
+
+def _identity(settings: AgentSettings) -> Identity | None:
+    user = settings.service.user
+    return None if user is None else identity_of(user, settings.service.group)
+
+
+def _folder_problems(settings: AgentSettings) -> Iterator[str]:
+    """Folders that have to be there: the agent creates none but the spool's last one."""
+    for key, path in _paths(settings):
+        if not path.parent.is_dir():
+            yield f"{key}={str(path)!r}: the folder {path.parent} does not exist; create it, or let systemd do it (RuntimeDirectory=)"
+        elif key != "spool.path" and path.is_dir():
+            yield f"{key}={str(path)!r}: is a folder"
+
+
+def _paths(settings: AgentSettings) -> list[tuple[str, Path]]:
+    inputs = settings.inputs
+    named = {
+        "inputs.unix_datagram.path": inputs.unix_datagram and inputs.unix_datagram.path,
+        "inputs.unix_stream.path": inputs.unix_stream and inputs.unix_stream.path,
+        "discard_log.path": settings.discard_log and settings.discard_log.path,
+        "spool.path": settings.spool and settings.spool.path,
+    }
+    return [(key, path) for key, path in named.items() if path is not None]
+
+
+def _producer_problems(settings: AgentSettings) -> Iterator[str]:
+    try:
+        config = ProducerConfig.parse(producer_options(settings))
+    except ConfigError as error:
+        yield f"kafka and topics: {error}"
+        return
+    for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile"):
+        path = getattr(config, name)
+        if path is not None and not os.access(path, os.R_OK):
+            yield f"kafka.{name}={path!r}: cannot be read"
+
+
+def _package_problems(settings: AgentSettings) -> Iterator[str]:
+    if settings.http is not None and importlib.util.find_spec("aiohttp") is None:
+        yield "http: the pages need aiohttp: pip install 'pykafka4[agent]', or set [http] enabled = false"
+
+
+def summary(settings: AgentSettings, file: Path) -> str:
+    """What the settings open."""
+    rows = [("settings", f"{file}: no errors"), *_inputs(settings), *_others(settings)]
+    width = max(len(name) for name, _ in rows)
+    return "".join(f"{name:<{width}}  {text}\n" for name, text in rows)
+
+
+def _inputs(settings: AgentSettings) -> Iterator[tuple[str, str]]:
+    inputs = settings.inputs
+    for name, unix in (("UNIX datagram", inputs.unix_datagram), ("UNIX stream", inputs.unix_stream)):
+        if unix is not None:
+            yield name, f"{unix.path}{_rights(unix)}"
+    if inputs.tcp is not None:
+        yield "TCP", f"{inputs.tcp.host}:{inputs.tcp.port or 'any port'}"
+    yield "memory", f"{inputs.max_buffer:,} bytes for messages that wait"
+
+
+def _rights(unix: UnixSettings) -> str:
+    owner = ":".join(filter(None, (unix.owner or "", unix.group or "")))
+    return (f", mode 0{unix.mode:03o}" if unix.mode is not None else "") + (f", owner {owner}" if owner else "")
+
+
+def _others(settings: AgentSettings) -> Iterator[tuple[str, str]]:
+    config = ProducerConfig.parse(producer_options(settings))
+    security = f", {config.security_protocol}" + (f" with {config.sasl_mechanism}" if config.sasl_mechanism else "")
+    yield "Kafka", ", ".join(f"{host}:{port}" for host, port in config.bootstrap_servers) + security
+    named = ", ".join(settings.topics.named)
+    yield "topics", f"default: {settings.topics.default.batching}" + (f"; of their own: {named}" if named else "")
+    if settings.http is not None:
+        yield "pages", f"http://{settings.http.host}:{settings.http.port}/"
+    if settings.spool is not None:
+        yield "spool", f"{settings.spool.path}, up to {settings.spool.max_size:,} bytes"
+    if settings.discard_log is not None:
+        yield "discard log", str(settings.discard_log.path)
+    identity = _identity(settings)
+    if identity is not None:
+        yield "user", f"{identity.name} ({identity.uid}), groups {', '.join(map(str, identity.groups))}"

@@ -1,0 +1,26 @@
+"""The exit codes of the agent."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = ["Exit"]
+
+
+class Exit(IntEnum):
+    """Why the process ended."""
+
+    meaning: str
+
+    def __new__(cls, code: int, meaning: str) -> Exit:
+        """A member with what it means."""
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
+
+    OK = 0, "ended by a signal; all messages were delivered, or are in the spool"
+    CANNOT_START = 1, "a socket, a folder or the port of the pages could not be opened"
+    SETTINGS = 2, "the settings have errors"
+    UNDELIVERED = 3, "ended by a signal; some messages were discarded at the end: the log counts them"
+    CRASHED = 70, "a bug; messages that waited were spooled, or discarded and counted"

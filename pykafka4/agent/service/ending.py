@@ -1,0 +1,51 @@
+"""Delivers what waits when the agent ends, within its time, and reports the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+
+from pykafka4.agent.message import Reason
+from pykafka4.errors import KafkaError, KafkaTimeoutError, listed
+from pykafka4.logs import get_log
+from pykafka4.producer import Producer
+from pykafka4.records import ProducerRecord
+
+__all__ = ["deliver", "report"]
+
+log = get_log("pykafka4.agent")
+STEP_S = 0.5  # between two looks at whether the end is hurried
+PROGRESS_S = 5.0
+MOST_ROWS = 100  # of the final report
+
+
+async def deliver(producer: Producer, shutdown_s: float, hurried: asyncio.Event) -> list[ProducerRecord]:
+    """Send what waits, for up to `shutdown_s` or until `hurried`; then close the producer. Returns what was not acknowledged."""
+    deadline, told = time.monotonic() + shutdown_s, time.monotonic()
+    while not hurried.is_set() and (left := deadline - time.monotonic()) > 0:
+        try:
+            await asyncio.to_thread(producer.flush, min(STEP_S, left))
+            break
+        except KafkaTimeoutError as error:
+            if time.monotonic() >= told + PROGRESS_S:
+                told = time.monotonic()
+                log.info("agent: ending: %s; %d s left", error, max(0, deadline - told))
+        except KafkaError as error:  # the producer has crashed
+            log.error("agent: the rest cannot be delivered: %s", error)
+            break
+    return await asyncio.to_thread(producer.close, 0.0)
+
+
+def report(discarded: Mapping[tuple[str, Reason], int]) -> None:
+    """Log what was discarded since the start: one line for each topic and reason, up to MOST_ROWS."""
+    if not discarded:
+        log.info("agent: ended; nothing was discarded")
+        return
+    rows = sorted(discarded.items(), key=lambda row: -row[1])
+    for (topic, reason), count in rows[:MOST_ROWS]:
+        log.warning("agent: discarded since the start: %s: %d messages: %s", topic, count, reason)
+    if len(rows) > MOST_ROWS:
+        more = sum(count for _, count in rows[MOST_ROWS:])
+        log.warning("agent: discarded since the start: %d messages in %d more rows", more, len(rows) - MOST_ROWS)
+    log.warning("agent: ended; %d messages were discarded since the start", sum(discarded.values()))

@@ -1,0 +1,50 @@
+"""Tells systemd that the agent is ready, what it does, and that it is alive. Without systemd it does nothing. Source: man sd_notify."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import MutableMapping
+
+__all__ = ["Notifier"]
+
+
+class Notifier:
+    """Sends datagrams to the socket that systemd names in NOTIFY_SOCKET. A failure to send is ignored: nobody could act on it."""
+
+    def __init__(self, environment: MutableMapping[str, str] = os.environ) -> None:
+        """Takes the variables out of the environment: they are not for processes that this one might start."""
+        address = environment.pop("NOTIFY_SOCKET", "")
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        watchdog, pid = environment.pop("WATCHDOG_USEC", ""), environment.pop("WATCHDOG_PID", str(os.getpid()))
+        self.watchdog_s = int(watchdog) / 1e6 if watchdog.isdecimal() and pid == str(os.getpid()) and self._address else None
+
+    def ready(self, status: str) -> None:
+        """The start, or a reload, is over."""
+        self._send("READY=1", f"STATUS={status}")
+
+    def reloading(self) -> None:
+        """A reload begins."""
+        self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+    def stopping(self, status: str, seconds: float) -> None:
+        """The end begins, and takes up to so many seconds."""
+        self._send("STOPPING=1", f"STATUS={status}", f"EXTEND_TIMEOUT_USEC={int(seconds * 1e6)}")
+
+    def status(self, text: str) -> None:
+        """What `systemctl status` shows."""
+        self._send(f"STATUS={text}")
+
+    def alive(self) -> None:
+        """To be called at least every `watchdog_s` seconds, unless that is None."""
+        self._send("WATCHDOG=1")
+
+    def _send(self, *lines: str) -> None:
+        if not self._address:
+            return
+        data = "\n".join(line.replace("\n", " ") for line in lines).encode()
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+            sock.setblocking(False)
+            sock.sendto(data, self._address)

@@ -1,0 +1,55 @@
+"""Changes the process from root to another user. Invariant: once it is another user, it cannot become root again."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+
+import attrs
+
+from pykafka4.errors import ConfigError
+
+__all__ = ["Identity", "become", "identity_of"]
+
+
+@attrs.frozen
+class Identity:
+    """A user with its groups, the first of which is the primary one."""
+
+    name: str
+    uid: int
+    groups: tuple[int, ...]
+
+
+def identity_of(user: str, group: str | None) -> Identity:
+    """The user by name or number, with `group` instead of its own primary group, and its supplementary groups. Raises ConfigError."""
+    try:
+        found = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
+    except (KeyError, OverflowError):
+        raise ConfigError(f"user={user!r}: this machine has no such user") from None
+    gid = found.pw_gid
+    if group is not None:
+        try:
+            gid = (grp.getgrgid(int(group)) if group.isdecimal() else grp.getgrnam(group)).gr_gid
+        except (KeyError, OverflowError):
+            raise ConfigError(f"group={group!r}: this machine has no such group") from None
+    others = [each for each in os.getgrouplist(found.pw_name, gid) if each != gid]
+    return Identity(found.pw_name, found.pw_uid, (gid, *others))
+
+
+def become(identity: Identity) -> bool:
+    """Take the identity, for good; False if the process has it already. Raises ConfigError if the process is not root."""
+    if os.geteuid() != 0:
+        if os.geteuid() == identity.uid:
+            return False
+        raise ConfigError(f"user={identity.name!r}: only root can change its user, and the process runs as user {os.geteuid()}; drop `user`")
+    if identity.uid == 0:
+        return False
+    os.setgroups(identity.groups)
+    os.setresgid(*identity.groups[:1] * 3)
+    os.setresuid(identity.uid, identity.uid, identity.uid)
+    os.umask(0o027 | os.umask(0))
+    if os.geteuid() == 0 or os.getresuid()[2] == 0:
+        raise ConfigError(f"user={identity.name!r}: the process is still root")
+    return True

@@ -1,0 +1,38 @@
+"""Reads the settings again: which changes take effect at once, and which need a restart. Invariant: a file with errors changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pykafka4.agent.service.check import check
+from pykafka4.agent.settings.changes import changes
+from pykafka4.agent.settings.file import SettingsError, read_settings
+from pykafka4.agent.settings.values import AgentSettings
+from pykafka4.logs import get_log
+
+__all__ = ["reread"]
+
+log = get_log("pykafka4.agent")
+
+
+def reread(file: Path, running: AgentSettings) -> AgentSettings | None:
+    """The settings in the file, or None if it has errors or differs in nothing. Logs each change and each error."""
+    try:
+        settings = read_settings(file)
+        problems = check(settings)
+    except SettingsError as error:
+        problems = list(error.problems)
+    if problems:
+        for problem in problems:
+            log.error("agent: reload: %s", problem)
+        log.error("agent: reload: %s has errors; the agent goes on with the settings that it has", file)
+        return None
+    found = changes(running, settings)
+    for change in found:
+        if change.live:
+            log.info("agent: reload: %s has changed", change.key)
+        else:
+            log.warning("agent: reload: %s has changed, and needs a restart: it has no effect now", change.key)
+    if not found:
+        log.info("agent: reload: %s has not changed", file)
+    return settings if any(change.live for change in found) else None
