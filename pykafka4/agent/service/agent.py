@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from pykafka4.agent.inputs.sockets import InputError
 from pykafka4.agent.service.codes import Exit
 from pykafka4.agent.service.ending import report
 from pykafka4.agent.service.logs import Logs
@@ -17,12 +17,11 @@ from pykafka4.agent.service.parts import Parts
 from pykafka4.agent.service.reload import reread
 from pykafka4.agent.settings.values import AgentSettings
 from pykafka4.errors import KafkaError
-from pykafka4.logs import get_log
 
 __all__ = ["Agent"]
 
-log = get_log("pykafka4.agent")
-CANNOT_START: Final = (OSError, KafkaError, InputError)
+log = logging.getLogger("pykafka4.agent")
+CANNOT_START: Final = (OSError, KafkaError)
 BEAT_S: Final = 5.0  # between two looks at the producer
 CRASH_S: Final = 10.0  # for deliveries after a part has failed
 

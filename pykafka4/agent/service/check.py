@@ -28,7 +28,7 @@ def _identity_problems(settings: AgentSettings) -> Iterator[str]:
         yield f"service.{error}"
         return
     if identity is not None and os.geteuid() not in (0, identity.uid):
-        yield f"service.user={identity.name!r}: only root can change its user, and this is user {os.geteuid()}; start as root, or drop `user`"
+        yield f"service.user={identity.name!r}: needs a start as root, and this is user {os.geteuid()}; or drop `user`"
 
 
 def _identity(settings: AgentSettings) -> Identity | None:
@@ -47,13 +47,13 @@ def _folder_problems(settings: AgentSettings) -> Iterator[str]:
 
 def _paths(settings: AgentSettings) -> list[tuple[str, Path]]:
     inputs = settings.inputs
-    named = {
-        "inputs.unix_datagram.path": inputs.unix_datagram and inputs.unix_datagram.path,
-        "inputs.unix_stream.path": inputs.unix_stream and inputs.unix_stream.path,
-        "discard_log.path": settings.discard_log and settings.discard_log.path,
-        "spool.path": settings.spool and settings.spool.path,
+    tables = {
+        "inputs.unix_datagram": inputs.unix_datagram,
+        "inputs.unix_stream": inputs.unix_stream,
+        "discard_log": settings.discard_log,
+        "spool": settings.spool,
     }
-    return [(key, path) for key, path in named.items() if path is not None]
+    return [(f"{key}.path", table.path) for key, table in tables.items() if table is not None]
 
 
 def _producer_problems(settings: AgentSettings) -> Iterator[str]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping
 
 from pykafka4.agent.message import Reason
-from pykafka4.errors import KafkaError, KafkaTimeoutError, listed
-from pykafka4.logs import get_log
+from pykafka4.errors import KafkaError, KafkaTimeoutError
 from pykafka4.producer import Producer
 from pykafka4.records import ProducerRecord
 
 __all__ = ["deliver", "report"]
 
-log = get_log("pykafka4.agent")
+log = logging.getLogger("pykafka4.agent")
 STEP_S = 0.5  # between two looks at whether the end is hurried
 PROGRESS_S = 5.0
 MOST_ROWS = 100  # of the final report

@@ -60,7 +60,9 @@ class Logs:
     def close(self) -> None:
         """Write what waits."""
         if self._handler.dropped:
-            logging.getLogger("pykafka4.agent").warning("%d lines of the log were dropped: standard error was too slow", self._handler.dropped)
+            logging.getLogger("pykafka4.agent").warning(
+                "%d lines of the log were dropped: standard error was too slow", self._handler.dropped
+            )
         logging.getLogger().removeHandler(self._handler)
         self._listener.stop()
 

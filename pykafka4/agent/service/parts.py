@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from pathlib import Path
 
@@ -15,13 +16,12 @@ from pykafka4.agent.router import Router
 from pykafka4.agent.service.ending import deliver
 from pykafka4.agent.service.privileges import become, identity_of
 from pykafka4.agent.settings.values import AgentSettings
-from pykafka4.logs import get_log
 from pykafka4.producer import Producer
 from pykafka4.records import ProducerRecord
 
 __all__ = ["Parts"]
 
-log = get_log("pykafka4.agent")
+log = logging.getLogger("pykafka4.agent")
 
 
 class Parts:

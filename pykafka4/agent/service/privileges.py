@@ -43,7 +43,9 @@ def become(identity: Identity) -> bool:
     if os.geteuid() != 0:
         if os.geteuid() == identity.uid:
             return False
-        raise ConfigError(f"user={identity.name!r}: only root can change its user, and the process runs as user {os.geteuid()}; drop `user`")
+        raise ConfigError(
+            f"user={identity.name!r}: only root can change its user, and the process runs as user {os.geteuid()}; drop `user`"
+        )
     if identity.uid == 0:
         return False
     os.setgroups(identity.groups)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from pykafka4.agent.service.check import check
 from pykafka4.agent.settings.changes import changes
 from pykafka4.agent.settings.file import SettingsError, read_settings
 from pykafka4.agent.settings.values import AgentSettings
-from pykafka4.logs import get_log
 
 __all__ = ["reread"]
 
-log = get_log("pykafka4.agent")
+log = logging.getLogger("pykafka4.agent")
 
 
 def reread(file: Path, running: AgentSettings) -> AgentSettings | None:
