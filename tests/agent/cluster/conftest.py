@@ -27,11 +27,14 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def agent(cluster: Cluster, folder: Path) -> Iterator[AgentOf]:
-    """Starts an agent of the cluster: `agent(kafka={…}, inputs={…}, spool={…})`; `start=False` leaves that to the test."""
+    """Starts an agent of the cluster: `agent(kafka={…}, inputs={…}, spool={…})`; `start=False` leaves that to the test.
+
+    Agents of one test have names.
+    """
     with contextlib.ExitStack() as stack:
 
-        def make(kafka: dict[str, Any] | None = None, start: bool = True, **tables: Any) -> AgentProcess:
-            made = AgentProcess(folder, {**cluster.client, **(kafka or {})}, **tables)
+        def make(kafka: dict[str, Any] | None = None, start: bool = True, name: str = "", **tables: Any) -> AgentProcess:
+            made = AgentProcess(folder / name, {**cluster.client, **(kafka or {})}, **tables)
             stack.callback(made.kill)
             if start:
                 made.start()
