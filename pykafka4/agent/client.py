@@ -26,8 +26,7 @@ class Client:
     """Sends messages to the agent through its UNIX datagram socket; `Client.stream` and `Client.tcp` use the other sockets.
 
     `send` hands a message to the agent's socket and returns at once. It may be called on any thread, in asyncio code and in signal
-    handlers; a
-    forked child uses a socket of its own. The connection is made by the first message, and again after the agent's restart.
+    handlers; a forked child uses a socket of its own. The first message makes the connection, also after a restart of the agent.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, max_block_ms: float = 0, max_message_bytes: int = DATAGRAM_BYTES) -> None:
