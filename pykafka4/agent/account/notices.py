@@ -1,0 +1,78 @@
+"""Log lines about discards: of each reason at most one in 30 s. Invariant: the numbers in the lines add up to all discards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from pykafka4.agent.message import Reason
+from pykafka4.logs import get_log
+
+__all__ = ["Notice", "Notices"]
+
+log = get_log("pykafka4.agent")
+
+PACE_S: Final = 30.0
+NAME: Final = 249  # characters that are shown of a topic
+
+_TEXTS: Final = {
+    Reason.MALFORMED: "bytes that are no message, from {}",
+    Reason.API_KEY: "messages of an unsupported kind (API key), from {}",
+    Reason.VERSION: "messages of an unsupported version, from {}",
+    Reason.UNCLEAN_UNIX: "unfinished messages at the end of a connection, from {}",
+    Reason.UNCLEAN_TCP: "unfinished messages at the end of a connection, from {}",
+}
+
+
+class Notice(NamedTuple):
+    """A log line. `since_s` is the time that it covers; None: it is the first of its reason."""
+
+    reason: Reason
+    messages: int
+    last: str
+    since_s: float | None
+
+
+class Notices:
+    """The discards of which no line was written yet. No lock; `write` may be called outside the ledger's."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._written: dict[Reason, float] = {}  # when the last line of each reason was written
+        self._waiting: dict[Reason, tuple[int, str]] = {}  # the number since, and the last topic or input
+
+    def note(self, reason: Reason, count: int, last: str) -> Notice | None:
+        """Count discards; returns the line that is due, if one is. `last` is the topic or the input."""
+        waiting = self._waiting.get(reason)
+        self._waiting[reason] = (count if waiting is None else waiting[0] + count, last)
+        return self._take(reason)
+
+    def _take(self, reason: Reason) -> Notice | None:
+        now, written = self._clock(), self._written.get(reason)
+        if written is not None and now < written + PACE_S:
+            return None
+        count, last = self._waiting.pop(reason)
+        self._written[reason] = now
+        return Notice(reason, count, last, None if written is None else now - written)
+
+    def due(self) -> list[Notice]:
+        """The lines that are due although nothing was discarded since."""
+        found = [self._take(reason) for reason in list(self._waiting)]
+        return [notice for notice in found if notice is not None]
+
+    def rest(self) -> list[Notice]:
+        """The lines of everything that was noted, at the end."""
+        now = self._clock()
+        found = [Notice(reason, *waiting, now - self._written[reason]) for reason, waiting in self._waiting.items()]
+        self._waiting.clear()
+        return found
+
+    def write(self, notice: Notice | None) -> None:
+        """Write a line. Names are quoted: a client may have put a line break there."""
+        if notice is None:
+            return
+        reason, count, last, since_s = notice
+        text = _TEXTS.get(reason)
+        what = f"messages, the last one of topic {last[:NAME]!a}" if text is None else text.format(last)
+        when = "" if since_s is None else f" in the last {since_s:.0f} s"
+        log.warning("%s: discarded %d %s%s", reason, count, what, when)

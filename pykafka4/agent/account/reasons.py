@@ -1,0 +1,44 @@
+"""Reasons of messages that the producer could not deliver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pykafka4.agent.message import Reason
+from pykafka4.errors.codes import CODES, Produce
+
+__all__ = ["Reasons"]
+
+_OF_CODES: Final[Mapping[str, Reason]] = {
+    **{code.name: Reason.KAFKA_ERROR_ACK for code in CODES.values()},
+    # Brokers may take a batch that they answered with one of these, if it is sent again: it was, up to max_failed_attempts.
+    **{code.name: Reason.DELIVERY_ATTEMPT_LIMIT for code in CODES.values() if code.produce is Produce.RESEND},
+    "UNKNOWN_TOPIC_OR_PARTITION": Reason.BAD_TOPIC,
+    "UNKNOWN_TOPIC_ID": Reason.BAD_TOPIC,
+    "INVALID_TOPIC_EXCEPTION": Reason.BAD_TOPIC,
+    "MESSAGE_TOO_LARGE": Reason.LONG_MSG,
+    "RECORD_LIST_TOO_LARGE": Reason.LONG_MSG,
+    "TOPIC_AUTHORIZATION_FAILED": Reason.NOT_AUTHORIZED,
+    "CLUSTER_AUTHORIZATION_FAILED": Reason.NOT_AUTHORIZED,
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": Reason.NOT_AUTHORIZED,
+    "TIMED_OUT": Reason.TIMED_OUT,
+    "CLOSED": Reason.SERVER_SHUTDOWN,
+    "PURGED": Reason.SERVER_SHUTDOWN,
+    "BUFFER_FULL": Reason.NO_MEM,
+}
+
+
+class Reasons:
+    """The reason for each code of a failed batch. A code that is not Kafka's, and not of this table, is a BUG."""
+
+    def __init__(self, autocreate: bool) -> None:
+        """With `autocreate`, a topic that does not exist is one that could not be created."""
+        self._missing = Reason.TOPIC_AUTOCREATE_FAIL if autocreate else Reason.BAD_TOPIC
+
+    def of(self, code: str) -> Reason:
+        """The reason."""
+        if code == "UNKNOWN_TOPIC_OR_PARTITION":
+            return self._missing
+        later_code = code.startswith("UNKNOWN(")  # one that Kafka added after this table
+        return Reason.KAFKA_ERROR_ACK if later_code else _OF_CODES.get(code, Reason.BUG)

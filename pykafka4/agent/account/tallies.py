@@ -1,0 +1,209 @@
+"""Tallies: the counts of an interval. Invariant: their memory is bounded, and their sums are exact, whatever clients send."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
+
+from pykafka4.agent.account.values import Discards, Repeats, Report, merged
+from pykafka4.agent.message import Message, Reason, Refused
+
+__all__ = ["RECENT", "Recent", "Rows", "Tallies", "row_name"]
+
+TOPICS: Final = 1_000  # rows of topics
+BAD_TOPICS: Final = 200  # rows of topics that do not exist: anybody can invent those, so they must not displace the others
+NAME: Final = 249  # characters of a topic's name; longer ones are illegal, and take 32 KiB each
+RECENT: Final = 25  # entries of a list of the newest
+VERSIONS: Final = 1_000
+
+K = TypeVar("K", bound=Hashable)
+
+
+def row_name(topic: str) -> str:
+    """The name of the row for `topic`: illegal names that begin alike share one."""
+    return topic if len(topic) <= NAME else topic[:NAME] + "…"
+
+
+class Recent(Generic[K]):
+    """The newest distinct entries."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[K, None] = OrderedDict()
+
+    def add(self, entry: K) -> None:
+        """`entry` is now the newest."""
+        self._entries[entry] = None
+        self._entries.move_to_end(entry)
+        if len(self._entries) > RECENT:
+            self._entries.popitem(last=False)
+
+    def newest_first(self) -> tuple[K, ...]:
+        """The entries."""
+        return tuple(reversed(self._entries))
+
+    def absorb(self, later: Recent[K]) -> None:
+        """Add the entries of a later interval."""
+        for entry in later._entries:
+            self.add(entry)
+
+
+class Row:
+    """Counts of a topic; timestamps of messages."""
+
+    __slots__ = ("first_ms", "last_ms", "reasons")
+
+    def __init__(self) -> None:
+        self.reasons: dict[Reason, int] = {}
+        self.first_ms: int | None = None
+        self.last_ms: int | None = None
+
+    def add(self, reason: Reason, count: int, first_ms: int | None, last_ms: int | None) -> None:
+        """Count messages. Without timestamps, those of the row stay."""
+        self.reasons[reason] = self.reasons.get(reason, 0) + count
+        if first_ms is not None and (self.first_ms is None or first_ms < self.first_ms):
+            self.first_ms = first_ms
+        if last_ms is not None and (self.last_ms is None or last_ms > self.last_ms):
+            self.last_ms = last_ms
+
+    def absorb(self, other: Row) -> None:
+        """Add the counts of another row."""
+        for reason, count in other.reasons.items():
+            self.add(reason, count, other.first_ms, other.last_ms)
+
+    def value(self) -> Discards:
+        """As a value."""
+        return Discards(self.reasons.copy(), self.first_ms, self.last_ms)
+
+
+class Rows:
+    """A row for each of the topics with the latest entries; one for all others."""
+
+    __slots__ = ("_bad", "_rows", "others")
+
+    def __init__(self) -> None:
+        self._rows: OrderedDict[str, Row] = OrderedDict()
+        self._bad: OrderedDict[str, Row] = OrderedDict()
+        self.others = Row()
+
+    def add(self, topic: str, reason: Reason, count: int, first_ms: int | None, last_ms: int | None) -> None:
+        """Count messages of `topic`."""
+        self._row(topic, reason is Reason.BAD_TOPIC).add(reason, count, first_ms, last_ms)
+
+    def _row(self, topic: str, bad: bool) -> Row:
+        rows, limit = (self._bad, BAD_TOPICS) if bad else (self._rows, TOPICS)
+        name = row_name(topic)
+        row = rows.get(name)
+        if row is not None:
+            rows.move_to_end(name)
+            return row
+        row = rows[name] = Row()
+        if len(rows) > limit:
+            self.others.absorb(rows.popitem(last=False)[1])
+        return row
+
+    def absorb(self, later: Rows) -> None:
+        """Add the rows of a later interval."""
+        for rows, bad in ((later._rows, False), (later._bad, True)):
+            for name, row in rows.items():
+                self._row(name, bad).absorb(row)
+        self.others.absorb(later.others)
+
+    def values(self) -> tuple[dict[str, Discards], Discards]:
+        """The rows by topic, and that of the others."""
+        topics = {name: row.value() for name, row in self._rows.items()}
+        for name, row in self._bad.items():
+            topics[name] = merged([topics[name], row.value()]) if name in topics else row.value()
+        return topics, self.others.value()
+
+
+class Tallies:
+    """What was refused or discarded in an interval, and what may be in Kafka twice."""
+
+    def __init__(self, prefix_size: int) -> None:
+        self._prefix_size = prefix_size
+        self.refused: Counter[Reason] = Counter()
+        self.refused_bytes: Counter[Reason] = Counter()
+        self.versions: OrderedDict[int, int] = OrderedDict()
+        self.before_producer, self.failed, self.repeated = Rows(), Rows(), Rows()
+        self._malformed, self._unclean_unix, self._unclean_tcp = Recent[bytes](), Recent[bytes](), Recent[bytes]()
+        self._bad_topics, self._too_long = Recent[str](), Recent[bytes]()
+        self._prefixes = {Reason.MALFORMED: self._malformed, Reason.UNCLEAN_UNIX: self._unclean_unix, Reason.UNCLEAN_TCP: self._unclean_tcp}
+
+    def refuse(self, data: bytes, refused: Refused) -> None:
+        """Count bytes that are no message."""
+        reason = refused.reason
+        self.refused[reason] += 1
+        self.refused_bytes[reason] += len(data)
+        prefixes = self._prefixes.get(reason)
+        if prefixes is not None:
+            prefixes.add(bytes(data[: self._prefix_size]))
+        elif reason is Reason.VERSION and refused.detail is not None:
+            self._count_version(refused.detail, 1)
+
+    def _count_version(self, version: int, count: int) -> None:
+        self.versions[version] = self.versions.get(version, 0) + count
+        self.versions.move_to_end(version)
+        if len(self.versions) > VERSIONS:
+            self.versions.popitem(last=False)
+
+    def keep_example(self, topic: str, value: bytes | None, reason: Reason) -> None:
+        """Keep what tells which client sent a discarded message, if its reason is the client's fault."""
+        if reason is Reason.BAD_TOPIC:
+            self._bad_topics.add(topic[: self._prefix_size])
+        elif reason is Reason.LONG_MSG:
+            name = topic[: self._prefix_size].encode("utf-8", "backslashreplace")
+            self._too_long.add((name + b" " + (value or b"")[: self._prefix_size])[: self._prefix_size])
+
+    def discard(self, message: Message, reason: Reason) -> None:
+        """Count a message that was discarded before the producer had it."""
+        topic, value, _, _, timestamp_ms = message
+        self.before_producer.add(topic, reason, 1, timestamp_ms, timestamp_ms)
+        if reason is Reason.BAD_TOPIC or reason is Reason.LONG_MSG:
+            self.keep_example(topic, value, reason)
+
+    def absorb(self, later: Tallies) -> None:
+        """Add the counts of a later interval."""
+        self.refused.update(later.refused)
+        self.refused_bytes.update(later.refused_bytes)
+        for version, count in later.versions.items():
+            self._count_version(version, count)
+        self.before_producer.absorb(later.before_producer)
+        self.failed.absorb(later.failed)
+        self.repeated.absorb(later.repeated)
+        self._malformed.absorb(later._malformed)
+        self._unclean_unix.absorb(later._unclean_unix)
+        self._unclean_tcp.absorb(later._unclean_tcp)
+        self._bad_topics.absorb(later._bad_topics)
+        self._too_long.absorb(later._too_long)
+
+    def report(self, number: int, started_at: int, ended_at: int | None) -> Report:
+        """The counts as a value."""
+        topics, others = self.before_producer.values()
+        failed, other_failed = self.failed.values()
+        for name, discards in failed.items():
+            topics[name] = merged([topics[name], discards]) if name in topics else discards
+        repeats, other_repeats = self.repeated.values()
+        return Report(
+            number=number,
+            started_at=started_at,
+            ended_at=ended_at,
+            refused=dict(self.refused),
+            refused_bytes=dict(self.refused_bytes),
+            topics=topics,
+            others=merged([others, other_failed]),
+            possible_duplicates={name: _repeats(row) for name, row in repeats.items()},
+            other_duplicates=_repeats(other_repeats),
+            versions=dict(self.versions),
+            recent_malformed=self._malformed.newest_first(),
+            recent_unclean_unix=self._unclean_unix.newest_first(),
+            recent_unclean_tcp=self._unclean_tcp.newest_first(),
+            recent_bad_topics=self._bad_topics.newest_first(),
+            recent_too_long=self._too_long.newest_first(),
+        )
+
+
+def _repeats(row: Discards) -> Repeats:
+    return Repeats(row.count, row.first_ms, row.last_ms)
