@@ -16,6 +16,7 @@ from setuptools.errors import CCompilerError, ExecError, PlatformError
 COMPILED = Path("pykafka4/wire/records/compiled")
 GIL = Path("pykafka4/gil/_gil.pyx")
 PUMP = Path("pykafka4/net/pump/_pump.pyx")
+READING = Path("pykafka4/agent/inputs/compiled/_reading.pyx")
 WANTED = os.environ.get("PYKAFKA4_BUILD_EXTENSION", "auto")
 
 
@@ -60,6 +61,7 @@ def extensions() -> list[Extension]:
     modules = [GIL, COMPILED / "_hot.pyx"]
     if sys.platform == "linux":
         modules.append(PUMP)  # epoll and eventfd; elsewhere the portable transport moves the bytes
+        modules.append(READING)  # recvmmsg
     return list(cythonize([extension(source, options) for source in modules], language_level=3))
 
 

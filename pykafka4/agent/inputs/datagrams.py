@@ -1,42 +1,59 @@
-"""The UNIX datagram socket: one message each."""
+"""The UNIX datagram socket: one message each. Invariant: a datagram that a client could send before the end is read."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
 import socket
 
-from pykafka4.agent.format import parse
-from pykafka4.agent.message import Intake, Message, Refused, Source
+from pykafka4.agent.inputs.entrance import Entrance
+from pykafka4.agent.inputs.reading import DatagramReader
 
 __all__ = ["DatagramInput"]
 
-TURN = 256  # datagrams that are read before other events have their turn
+log = logging.getLogger(__name__)
+TURN = 1024  # datagrams that are read before other events have their turn
 
 
 class DatagramInput:
     """Reads datagrams whenever the socket is readable."""
 
-    def __init__(self, sock: socket.socket, intake: Intake, max_size: int, empty: bytes | None) -> None:
-        self._socket, self._intake, self._max_size, self._empty = sock, intake, max_size, empty
+    def __init__(self, sock: socket.socket, entrance: Entrance, max_size: int, empty: bytes | None) -> None:
+        self._socket, self._entrance = sock, entrance
+        self._reader = DatagramReader(max_size, empty)
+        self._loop: asyncio.AbstractEventLoop | None = None
 
-    def fileno(self) -> int:
-        """Of the socket."""
-        return self._socket.fileno()
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Read from now on, on this loop."""
+        self._loop = loop
+        loop.add_reader(self._socket.fileno(), self.turn)
 
-    def read(self) -> None:
-        """Read what is there, up to a turn."""
-        messages: list[Message] = []
-        for _ in range(TURN):
+    def turn(self) -> bool:
+        """Read what is there, at most a turn's worth. Returns whether more may wait."""
+        reader, left = self._reader, TURN
+        while left > 0:
             try:
-                data = self._socket.recv(self._max_size + 1, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                break
-            try:
-                messages.append(parse(data, self._empty))
-            except Refused as refused:
-                self._intake.refuse(data, refused, Source.UNIX_DATAGRAM)
-        if messages:
-            self._intake.accept(messages, Source.UNIX_DATAGRAM)
+                count, size, messages, refused = reader.read(self._socket)
+            except OSError as error:
+                self._entrance.counts.errors += 1
+                log.warning("agent: reading datagrams failed: %s", error)
+                return False
+            if not count:
+                return False
+            self._entrance.counts.read_bytes += size
+            self._entrance.take(size, messages, refused)
+            if count < reader.most:
+                return False
+            left -= count
+        return True
 
     def close(self) -> None:
-        """Close the socket."""
+        """Refuse what clients send from now on, read what is in the queue, and close."""
+        if self._loop is not None:
+            self._loop.remove_reader(self._socket.fileno())
+            with contextlib.suppress(OSError):  # so the queue grows no longer: clients get EPIPE
+                self._socket.shutdown(socket.SHUT_RD)
+            while self.turn():
+                pass
         self._socket.close()

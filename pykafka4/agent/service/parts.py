@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import socket
-from pathlib import Path
 
 from pykafka4.agent.account.ledger import Ledger
-from pykafka4.agent.inputs.datagrams import DatagramInput
+from pykafka4.agent.inputs.opening import Inputs
 from pykafka4.agent.message import Reason
 from pykafka4.agent.producing import producer_options
 from pykafka4.agent.router import Router
@@ -30,20 +27,10 @@ class Parts:
     def __init__(self, settings: AgentSettings) -> None:
         self.settings = settings
         self.ledger = Ledger()
-        self._sockets = self._bind()
+        self.inputs = Inputs.bind(settings.inputs)
         self._become_user()
         self.producer = Producer(**producer_options(settings))
         self.router = Router(self.producer, self.ledger)
-
-    def _bind(self) -> list[socket.socket]:
-        unix = self.settings.inputs.unix_datagram
-        if unix is None:
-            return []
-        with contextlib.suppress(FileNotFoundError):
-            Path(unix.path).unlink()
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        sock.bind(str(unix.path))
-        return [sock]
 
     def _become_user(self) -> None:
         user = self.settings.service.user
@@ -55,13 +42,11 @@ class Parts:
 
     async def start(self) -> None:
         """Open the pages, and read the inputs."""
-        loop = asyncio.get_running_loop()
-        for sock in self._sockets:
-            entry = DatagramInput(sock, self.router, self.settings.inputs.max_datagram_size, None)
-            loop.add_reader(entry.fileno(), entry.read)
+        self.inputs.start(self.router, asyncio.get_running_loop())
 
     def stop_inputs(self) -> None:
         """Read what clients have sent so far, and take nothing more."""
+        self.inputs.close()
 
     async def deliver(self, shutdown_s: float, hurried: asyncio.Event) -> int:
         """Deliver what waits, spool the rest or discard it; how many messages were discarded."""

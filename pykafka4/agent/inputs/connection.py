@@ -1,0 +1,172 @@
+"""A connection of a client: its bytes, frames and end. Invariant: it keeps no more bytes than it has room for, and never writes."""
+
+from __future__ import annotations
+
+import socket
+from struct import Struct
+from typing import Protocol
+
+from pykafka4.agent.inputs.entrance import Entrance
+from pykafka4.agent.inputs.reading import cut_frames
+from pykafka4.agent.inputs.unfinished import SMALL_BYTES, Unfinished
+from pykafka4.agent.message import Reason, Refused
+
+__all__ = ["READ_BYTES", "Connection", "Owner", "Sharing"]
+
+READ_BYTES = 64 * 1024  # most that is read at once
+READ_COST = 16  # of a read, in messages
+SIZE = Struct(">i")
+
+
+class Sharing:
+    """What all connections of an input have in common."""
+
+    def __init__(self, entrance: Entrance, unfinished: Unfinished, max_size: int, empty: bytes | None) -> None:
+        """`max_size` is that of a message without its size field."""
+        self.entrance, self.unfinished, self.max_size, self.empty = entrance, unfinished, max_size, empty
+        self.scratch = bytearray(SMALL_BYTES + READ_BYTES)
+        self.view = memoryview(self.scratch)
+
+
+class Owner(Protocol):
+    """The input that a connection belongs to."""
+
+    def now(self) -> float:
+        """Seconds of a monotonic clock."""
+
+    def pause(self, connection: Connection) -> None:
+        """The connection waits for room, so nothing is read from it."""
+
+    def go_on(self, connection: Connection) -> None:
+        """It has the room."""
+
+    def forget(self, connection: Connection) -> None:
+        """The connection has ended; its socket is still open."""
+
+
+class Connection:
+    """A connection. An unfinished message is in `_kept`, or, a large one that has its room, in `_large`."""
+
+    __slots__ = ("_kept", "_large", "_needed", "_owner", "_sharing", "is_open", "is_waiting", "sock")
+
+    def __init__(self, sock: socket.socket, owner: Owner, sharing: Sharing) -> None:
+        self.sock, self._owner, self._sharing = sock, owner, sharing
+        self.is_open, self.is_waiting = True, False
+        self._kept = b""
+        self._large: bytearray | None = None
+        self._needed = SIZE.size  # bytes of the unfinished message, or of its size field
+
+    def read(self) -> int:
+        """Read once. Returns what it cost, in messages; 0 if nothing was there."""
+        try:
+            size = self._receive()
+        except BlockingIOError:
+            return 0
+        except OSError:  # it was reset: what the client sent may be lost, so this is no clean end
+            self._sharing.entrance.counts.errors += 1
+            self._end(clean=False)
+            return READ_COST
+        if size == 0:
+            self._end(clean=not self._partial())
+            return READ_COST
+        self._sharing.entrance.counts.read_bytes += size
+        return READ_COST + (self._take(size) if self._large is None else self._take_large(size))
+
+    def end(self) -> None:
+        """The agent ends the connection."""
+        self._end(clean=not self._partial())
+
+    def resume(self) -> None:
+        """It has the room that it waited for."""
+        self.is_waiting = False
+        self._begin_large()
+        self._owner.go_on(self)
+
+    def lose_room(self) -> None:
+        """Others wait for the room of a message that does not get finished."""
+        self._sharing.entrance.counts.closed_for_room += 1
+        self._end(clean=False)
+
+    def _partial(self) -> bytes:
+        return self._kept if self._large is None else bytes(self._large)
+
+    def _receive(self) -> int:
+        sharing, small = self._sharing, self._sharing.unfinished.small
+        if self._large is not None:
+            return self.sock.recv_into(sharing.view, min(READ_BYTES, self._needed - len(self._large)), socket.MSG_DONTWAIT)
+        have = len(self._kept)
+        ample = small.free >= READ_BYTES and not small.crowded  # for whatever remains of the bytes that are read
+        room = READ_BYTES if ample else self._needed - have
+        size = self.sock.recv_into(sharing.view[have:], room, socket.MSG_DONTWAIT)
+        if have:
+            sharing.view[:have] = self._kept
+        return size
+
+    def _take(self, size: int) -> int:
+        """Pass on the whole frames among `size` new bytes behind those kept; keep the rest."""
+        sharing = self._sharing
+        end = len(self._kept) + size
+        used, wrong, messages, refused = cut_frames(sharing.scratch, end, sharing.max_size, sharing.empty)
+        had_size = len(self._kept) >= SIZE.size
+        self._kept = bytes(sharing.view[used:end])
+        sharing.entrance.take(used, messages, refused)
+        if wrong:
+            self._end_for_size()
+        elif used or not had_size:
+            sharing.unfinished.release(self)
+            self._reserve()
+        return len(messages) + len(refused)
+
+    def _take_large(self, size: int) -> int:
+        large, sharing = self._large, self._sharing
+        assert large is not None
+        large += sharing.view[:size]
+        if len(large) < self._needed:
+            return 0
+        _, _, messages, refused = cut_frames(large, len(large), sharing.max_size, sharing.empty)
+        self._large, self._kept, self._needed = None, b"", SIZE.size
+        sharing.unfinished.release(self)
+        sharing.entrance.take(len(large), messages, refused)
+        return 1
+
+    def _reserve(self) -> None:
+        """Reserve room for the rest of the message in `_kept`, or wait for it."""
+        self._needed = SIZE.size
+        if len(self._kept) < SIZE.size:
+            return
+        (self._needed,) = SIZE.unpack_from(self._kept)
+        unfinished, now = self._sharing.unfinished, self._owner.now()
+        if self._needed > SMALL_BYTES:
+            unfinished.small.hold(self, len(self._kept), now)
+        room = unfinished.large if self._needed > SMALL_BYTES else unfinished.small
+        if room.reserve(self, self._needed, now):
+            self._begin_large()
+        else:
+            self.is_waiting = True
+            self._owner.pause(self)
+
+    def _begin_large(self) -> None:
+        if self._needed > SMALL_BYTES:
+            self._large, self._kept = bytearray(self._kept), b""
+            self._sharing.unfinished.small.release(self)
+
+    def _end_for_size(self) -> None:
+        """Nobody can tell where the next message begins."""
+        self._sharing.entrance.counts.closed_for_size += 1
+        self._sharing.entrance.refuse(self._kept, Refused(Reason.MALFORMED))
+        self._close()
+
+    def _end(self, *, clean: bool) -> None:
+        entrance = self._sharing.entrance
+        if clean:
+            entrance.counts.clean_ends += 1
+        else:
+            entrance.end_unclean(self._partial())
+        self._close()
+
+    def _close(self) -> None:
+        self.is_open = False
+        self._sharing.unfinished.release(self)
+        self._owner.forget(self)
+        self._kept, self._large = b"", None
+        self.sock.close()

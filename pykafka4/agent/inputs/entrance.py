@@ -1,0 +1,41 @@
+"""Passes the messages of an input to the Intake, and counts them and their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pykafka4.agent.inputs.counters import InputCounters
+from pykafka4.agent.message import Intake, Message, Reason, Refused, Source
+
+__all__ = ["Entrance"]
+
+
+class Entrance:
+    """The way from one input to the Intake."""
+
+    def __init__(self, intake: Intake, source: Source, counters: InputCounters) -> None:
+        self.source, self.counts = source, counters.of(source)
+        self._intake, self._refused = intake, counters.refused
+
+    def take(self, size: int, messages: list[Message], refused: Sequence[tuple[bytes, Refused]]) -> None:
+        """Pass on what `size` bytes held: whole datagrams, or whole frames."""
+        counts = self.counts
+        counts.forwarded += len(messages)
+        counts.forwarded_bytes += size
+        for data, why in refused:
+            counts.forwarded_bytes -= len(data)
+            self.refuse(data, why)
+        if messages:
+            self._intake.accept(messages, self.source)
+
+    def refuse(self, data: bytes, why: Refused) -> None:
+        """Pass on bytes that are no message."""
+        self.counts.refused += 1
+        self.counts.refused_bytes += len(data)
+        self._refused[why.reason] = self._refused.get(why.reason, 0) + 1
+        self._intake.refuse(data, why, self.source)
+
+    def end_unclean(self, data: bytes) -> None:
+        """A connection ended inside a message, or was reset; `data` are the message's first bytes."""
+        self.counts.unclean_ends += 1
+        self.refuse(data, Refused(Reason.UNCLEAN_TCP if self.source is Source.TCP else Reason.UNCLEAN_UNIX))

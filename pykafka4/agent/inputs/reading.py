@@ -1,0 +1,43 @@
+"""Chooses the implementation that reads datagrams and cuts frames. Invariant: this module alone decides.
+
+`PYKAFKA4_IMPL=compiled` requires the compiled one, `python` the plain one; if unset, the compiled one is used if it was built. On other
+systems than Linux it is not built, and in an interpreter without the GIL it is never used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+__all__ = ["IMPLEMENTATION", "DatagramReader", "cut_frames"]
+
+_MODULES = {"compiled": "pykafka4.agent.inputs.compiled._reading", "python": "pykafka4.agent.inputs.plain"}
+
+
+def choose(wanted: str | None) -> tuple[str, ModuleType]:
+    """(name, module) of the implementation to use. Raises ImportError."""
+    if wanted not in {None, "", *_MODULES}:
+        raise ImportError(f"PYKAFKA4_IMPL={wanted!r} must be one of {', '.join(_MODULES)}, or unset")
+    if wanted and (wanted == "python" or sys.platform == "linux"):
+        return wanted, _load(wanted)
+    try:
+        return "compiled", _load("compiled")
+    except ImportError:
+        return "python", _load("python")
+
+
+def _load(name: str) -> ModuleType:
+    if name == "compiled" and not getattr(sys, "_is_gil_enabled", lambda: True)():
+        raise ImportError("the compiled reader relies on the GIL, which is off in this interpreter")
+    return importlib.import_module(_MODULES[name])
+
+
+IMPLEMENTATION, _module = choose(os.environ.get("PYKAFKA4_IMPL"))
+
+if TYPE_CHECKING:  # the plain one has the types of both
+    from pykafka4.agent.inputs.plain import DatagramReader, cut_frames
+else:
+    DatagramReader, cut_frames = _module.DatagramReader, _module.cut_frames

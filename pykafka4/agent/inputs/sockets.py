@@ -1,0 +1,239 @@
+"""Binds the sockets of inputs. Invariant: nobody can connect to a UNIX socket before its mode and owner are set, and no file but a stale
+socket is ever replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import grp
+import ipaddress
+import os
+import pwd
+import socket
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+from pykafka4.agent.settings.values import MIB, TcpSettings, UnixSettings
+from pykafka4.errors import ConfigError
+
+__all__ = ["InputError", "UnixSocket", "bind_tcp", "bind_unix", "check_datagram_size"]
+
+PATH_BYTES = 107  # sun_path without its NUL
+BACKLOG = 1024  # the kernel caps it at net.core.somaxconn
+LARGEST_DATAGRAM = 16 * MIB
+FOLDER_LOCK_S = 2.0
+UMASKED = 0o777
+
+
+class InputError(ConfigError):
+    """An input cannot be opened. The message names the setting, the reason and the way out."""
+
+
+@attrs.frozen
+class UnixSocket:
+    """A bound UNIX socket, and which file is its own."""
+
+    sock: socket.socket
+    path: Path
+    file: tuple[int, int]  # device and inode
+
+    def unlink(self) -> None:
+        """Remove the socket's file, unless another process has replaced it. Raises OSError, if the process may not remove it.
+
+        Before the socket is closed: afterwards another file may have its inode.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            if _file_of(self.path) == self.file:
+                self.path.unlink()
+
+
+def bind_unix(settings: UnixSettings, kind: socket.SocketKind) -> UnixSocket:
+    """Bind the socket, with mode and owner; replace one that nobody has open. A stream socket listens. Raises InputError."""
+    path = Path(settings.path)
+    _check_path(path)
+    owner, group = _uid(settings.owner), _gid(settings.group)
+    sock = socket.socket(socket.AF_UNIX, kind)
+    try:
+        with _folder_locked(path):
+            _remove_stale(path, kind)
+            # Linux creates the file with the mode of the socket itself, less the umask: 0 keeps everybody out until the right mode is set.
+            os.fchmod(sock.fileno(), 0)
+            sock.bind(str(path))
+        _set_rights(path, settings.mode, owner, group)
+        bound = UnixSocket(sock, path, _file_of(path))
+        if kind is socket.SOCK_STREAM:
+            sock.listen(BACKLOG)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        raise InputError(f"cannot bind {path}: {error.strerror or error}") from error
+    except BaseException:
+        sock.close()
+        raise
+    return bound
+
+
+def _check_path(path: Path) -> None:
+    size = len(os.fsencode(path))
+    if not path.is_absolute():
+        raise InputError(f"path = {str(path)!r} must be absolute: clients have other working directories")
+    if size > PATH_BYTES:
+        raise InputError(
+            f"path = {str(path)!r} has {size} bytes; the address of a UNIX socket has at most {PATH_BYTES}: choose a shorter path"
+        )
+    if not path.parent.is_dir():
+        raise InputError(f"the folder {path.parent} does not exist; create it (systemd: RuntimeDirectory=), or choose another path")
+
+
+def _uid(owner: str | None) -> int:
+    if owner is None:
+        return -1
+    with contextlib.suppress(KeyError):
+        return pwd.getpwnam(owner).pw_uid
+    if owner.isdecimal():
+        return int(owner)
+    raise InputError(f"owner = {owner!r}: no user has this name")
+
+
+def _gid(group: str | None) -> int:
+    if group is None:
+        return -1
+    with contextlib.suppress(KeyError):
+        return grp.getgrnam(group).gr_gid
+    if group.isdecimal():
+        return int(group)
+    raise InputError(f"group = {group!r}: no group has this name")
+
+
+def _set_rights(path: Path, mode: int | None, owner: int, group: int) -> None:
+    """The owner comes first: chown clears bits of the mode, and the mode lets others in."""
+    if owner != -1 or group != -1:
+        try:
+            os.chown(path, owner, group, follow_symlinks=False)
+        except PermissionError as error:
+            path.unlink(missing_ok=True)
+            raise InputError(
+                f"the process may not give {path} to another owner or group: start the agent as root, or leave them out"
+            ) from error
+    path.chmod(UMASKED & ~_umask() if mode is None else mode)
+
+
+def _umask() -> int:
+    """The umask of the process; reading it by `os.umask` would change it for a moment, for all threads."""
+    for line in Path("/proc/self/status").read_text().splitlines() if Path("/proc/self/status").exists() else ():
+        if line.startswith("Umask:"):
+            return int(line.split()[1], 8)
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+@contextlib.contextmanager
+def _folder_locked(path: Path) -> Iterator[None]:
+    """Of two agents that start at once and find the same stale socket, the second would remove the socket that the first has just bound."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        deadline = time.monotonic() + FOLDER_LOCK_S
+        while True:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise InputError(
+                        f"another process holds a lock on the folder {path.parent}; find it with `fuser {path.parent}`"
+                    ) from None
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _remove_stale(path: Path, kind: socket.SocketKind) -> None:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise InputError(f"{path} exists and is no socket, so it is left as it is; remove it, or choose another path")
+    with socket.socket(socket.AF_UNIX, kind) as probe:
+        probe.setblocking(False)
+        code = probe.connect_ex(str(path))
+    if code in {errno.ECONNREFUSED, errno.ENOENT}:
+        path.unlink(missing_ok=True)
+    elif code in {0, errno.EAGAIN, errno.EPROTOTYPE, errno.EINPROGRESS}:
+        raise InputError(f"a process has the socket {path} open; stop it (`ss -xlp src {path}` finds it), or choose another path")
+    else:
+        raise InputError(f"{path} exists, and whether a process has it open cannot be told: {os.strerror(code)}; remove it, if none has")
+
+
+def _file_of(path: Path) -> tuple[int, int]:
+    found = path.lstat()
+    return found.st_dev, found.st_ino
+
+
+def bind_tcp(settings: TcpSettings) -> socket.socket:
+    """A listening socket on a loopback address. Raises InputError."""
+    host = "127.0.0.1" if settings.host == "localhost" else settings.host
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        raise InputError(f"host = {settings.host!r} is no address; only loopback addresses are possible: 127.0.0.1 or ::1") from None
+    if not address.is_loopback or getattr(address, "ipv4_mapped", None):
+        raise InputError(
+            f"host = {settings.host!r} is no loopback address; messages have no authentication, so only programs of this machine may "
+            "send them: use 127.0.0.1 or ::1"
+        )
+    sock = socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # despite connections of the last run that are in TIME_WAIT
+        sock.bind((host, settings.port))
+        sock.listen(BACKLOG)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        hint = f"; `ss -ltnp sport = :{settings.port}` shows who has it" if error.errno == errno.EADDRINUSE else ""
+        raise InputError(f"cannot bind port {settings.port} of {host}: {error.strerror}{hint}") from error
+    return sock
+
+
+def check_datagram_size(size: int, *, allow_large: bool) -> None:
+    """Refuse a `max_datagram_size` that clients cannot send: with the default buffer of a socket, or, `allow_large`, with any.
+
+    Raises InputError.
+    """
+    if size > LARGEST_DATAGRAM:
+        raise InputError(
+            f"max_datagram_size = {size} is larger than {LARGEST_DATAGRAM}, the most that is possible; use a stream for such messages"
+        )
+    if _fits(size, enlarge=False):
+        return
+    if not allow_large:
+        raise InputError(
+            f"max_datagram_size = {size}: a socket with the default send buffer cannot send so large a datagram; use a smaller size, or "
+            f"raise the system's default (sysctl net.core.wmem_default), or set allow_large_datagrams = true, and let clients set SO_SNDBUF"
+        )
+    if not _fits(size, enlarge=True):
+        raise InputError(
+            f"max_datagram_size = {size}: the system's limit of send buffers does not allow it; raise the limit: "
+            f"sysctl -w net.core.wmem_max={2 * size}"
+        )
+
+
+def _fits(size: int, *, enlarge: bool) -> bool:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with ours, theirs:
+        ours.setblocking(False)
+        if enlarge:
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+        try:
+            return ours.send(bytes(size)) == size
+        except OSError as error:
+            if error.errno in {errno.EMSGSIZE, errno.ENOBUFS}:
+                return False
+            raise

@@ -1,0 +1,186 @@
+"""UNIX stream and TCP: accepts connections, and gives each its turn. Invariant: a turn is short, however many connections have bytes.
+
+The connections are in a selector of the input's own, which is itself in the agent's loop: the loop would call the readers of all ready
+connections before anything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import selectors
+import socket
+from collections import deque
+
+from pykafka4.agent.inputs.connection import Connection, Sharing
+from pykafka4.agent.inputs.entrance import Entrance
+from pykafka4.agent.inputs.unfinished import Unfinished
+from pykafka4.agent.message import Source
+
+__all__ = ["StreamInput"]
+
+log = logging.getLogger(__name__)
+TURN = 2048  # cost of a turn, in messages, after which other events have theirs
+ACCEPT_COST = 16
+RETRY_S = 1.0  # after a system call failed for want of file descriptors or memory
+OVERDUE_S = 1.0  # between two looks at those who hold room
+END_BYTES = 64 * 1024 * 1024  # most that is read at the end, of all connections
+OUT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class StreamInput:
+    """A listening socket and its connections."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        entrance: Entrance,
+        unfinished: Unfinished,
+        max_size: int,
+        empty: bytes | None,
+        max_connections: int,
+    ) -> None:
+        """`max_size` is that of a message without its size field; further connections wait until one of `max_connections` ends."""
+        self._listener, self._entrance, self._unfinished = listener, entrance, unfinished
+        self._sharing = Sharing(entrance, unfinished, max_size, empty)
+        self._max_connections = max_connections
+        self._selector = selectors.DefaultSelector()  # of a kind that has a descriptor: epoll, kqueue
+        self._connections: set[Connection] = set()
+        self._ready: deque[Connection | None] = deque()  # None: the listener
+        self._accepting = self._said = self._looking = self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Accept and read from now on, on this loop."""
+        self._loop = loop
+        self._accept_again()
+        loop.add_reader(self._selector.fileno(), self.turn)
+
+    def turn(self) -> None:
+        """Read what is there, at most a turn's worth."""
+        left, ready = TURN, self._ready
+        if not ready:
+            ready.extend(key.data for key, _ in self._selector.select(0))
+        while ready and left > 0:
+            connection = ready.popleft()
+            if connection is None:
+                left -= self._accept()
+            elif connection.is_open and not connection.is_waiting:
+                left -= connection.read()
+        if self._unfinished.crowded:
+            self._unfinished.serve(self.now())
+
+    def close(self) -> None:
+        """Take no more connections, read what is in the queues of those that are there, and close them."""
+        if self._loop is not None:
+            self._loop.remove_reader(self._selector.fileno())
+            while self._accepting and self._accept():
+                pass
+            self._read_rest()
+        self._closed = True
+        for connection in list(self._connections):
+            connection.end()
+        self._selector.close()
+        self._listener.close()
+
+    def _read_rest(self) -> None:
+        left = END_BYTES
+        for connection in list(self._connections):
+            if self._entrance.source is Source.UNIX_STREAM:
+                self._shut(connection.sock)
+            while connection.is_open and not connection.is_waiting and left > 0:
+                before = self._entrance.counts.read_bytes
+                if not connection.read():
+                    break
+                left -= self._entrance.counts.read_bytes - before
+
+    @staticmethod
+    def _shut(sock: socket.socket) -> None:
+        """The client gets EPIPE from now on."""
+        try:
+            sock.shutdown(socket.SHUT_RD)
+        except OSError:
+            pass  # it has gone
+
+    # ------------------------------------------------------------ for connections
+
+    def now(self) -> float:
+        """Seconds of the loop's clock."""
+        assert self._loop is not None
+        return self._loop.time()
+
+    def pause(self, connection: Connection) -> None:
+        """See Owner."""
+        self._selector.unregister(connection.sock)
+        self._look_later()
+
+    def go_on(self, connection: Connection) -> None:
+        """See Owner."""
+        self._selector.register(connection.sock, selectors.EVENT_READ, connection)
+
+    def forget(self, connection: Connection) -> None:
+        """See Owner."""
+        if not connection.is_waiting:
+            self._selector.unregister(connection.sock)
+        self._connections.discard(connection)
+        self._entrance.counts.open -= 1
+        if not self._accepting and not self._closed and len(self._connections) < self._max_connections:
+            self._accept_again()
+
+    def _look_later(self) -> None:
+        if not self._looking and self._loop is not None:
+            self._looking = True
+            self._loop.call_later(OVERDUE_S, self._look)
+
+    def _look(self) -> None:
+        self._looking = False
+        if self._closed:
+            return
+        self._unfinished.serve(self.now())
+        self._unfinished.end_overdue(self.now())
+        if self._unfinished.crowded:
+            self._look_later()
+
+    # ------------------------------------------------------------ accepting
+
+    def _accept(self) -> int:
+        """Accept a connection. Returns what it cost, in messages; 0 if none was there."""
+        if not self._accepting:
+            return 0
+        if len(self._connections) >= self._max_connections:
+            self._pause_accepting(f"{self._max_connections} connections are open, the most that it takes")
+            return 0
+        try:
+            sock, _ = self._listener.accept()
+        except BlockingIOError:
+            self._said = False
+            return 0
+        except OSError as error:
+            self._entrance.counts.errors += 1
+            if error.errno in OUT_OF:
+                self._pause_accepting(f"{error.strerror} (raise LimitNOFILE= of the service, or `ulimit -n`)")
+                return 0
+            return ACCEPT_COST  # of this one connection: it had gone before it was accepted
+        self._entrance.counts.connections += 1
+        self._entrance.counts.open += 1
+        connection = Connection(sock, self, self._sharing)
+        self._connections.add(connection)
+        self._selector.register(sock, selectors.EVENT_READ, connection)
+        return ACCEPT_COST
+
+    def _pause_accepting(self, why: str) -> None:
+        """The listener would be ready all the time, and the loop would never sleep."""
+        self._accepting = False
+        self._selector.unregister(self._listener)
+        self._entrance.counts.accept_pauses += 1
+        if not self._said:
+            self._said = True
+            log.warning("agent: %s takes no further connections for now: %s", self._entrance.source.value, why)
+        if self._loop is not None:
+            self._loop.call_later(RETRY_S, self._accept_again)
+
+    def _accept_again(self) -> None:
+        if not self._accepting and not self._closed:
+            self._accepting = True
+            self._selector.register(self._listener, selectors.EVENT_READ, None)
