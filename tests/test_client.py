@@ -89,6 +89,18 @@ def test_refreshing_finds_new_partitions(server: ModelServer, client: Client) ->
         client.refresh_metadata("orders")
 
 
+def test_the_status_says_how_old_the_metadata_is_and_a_producer_refreshes_it(server: ModelServer, client: Client) -> None:
+    with Producer(client) as producer:
+        producer.partitions_for("orders", SECONDS)
+        server.do(lambda cluster: cluster.add_partitions("orders", 8))
+        producer.refresh_metadata(["orders"], SECONDS)
+        metadata = producer.status()["metadata"]
+        assert 0 <= metadata["age"] <= metadata["changed"] < SECONDS
+        producer.refresh_metadata(timeout=SECONDS)  # finds nothing new
+        metadata = producer.status()["metadata"]
+        assert 0 <= metadata["age"] < metadata["changed"]
+
+
 def test_status_shows_brokers_topics_and_offline_partitions(client: Client) -> None:
     client.partitions_for("orders", SECONDS)
     tp, why = TopicPartition("orders", 3), broker_error(6, "orders-3")

@@ -18,6 +18,7 @@ __all__ = ["SLICE", "client_status", "in_slices", "look_at_machines", "unknown_s
 
 ANSWER_S: Final = 5.0  # the loop has to answer within that time
 SLICE: Final = 500  # topics or partitions looked at in a turn of the loop
+NO_METADATA: Final = {"metadata": {"age": None, "changed": None}}
 UNKNOWN: Final = {ForkedClientError: "forked", KafkaTimeoutError: "unresponsive", ClosedError: "closed"}
 
 T = TypeVar("T")
@@ -49,7 +50,7 @@ def client_status(loop: Loop, engine: Engine) -> dict[str, Any]:
         topics = {name: why for part in found for name, why in part.items()}
         return with_offline({**look.shown, "offline": {}, "topics": topics}, look.offline())
     except KafkaError as error:
-        return {**unknown_status(error), "cluster_id": None, "controller": None, "brokers": [], "offline": {}, "topics": {}}
+        return {**unknown_status(error), "cluster_id": None, "controller": None, "brokers": [], **NO_METADATA, "offline": {}, "topics": {}}
 
 
 def unknown_status(error: KafkaError) -> dict[str, Any]:
@@ -93,5 +94,10 @@ def look_at_machines(engine: Engine, now: float) -> Look:
             }
             for link in links
         ],
+        "metadata": {"age": _ago(now, engine.cluster.told_at), "changed": _ago(now, engine.cluster.changed_at)},
     }
     return Look(now, shown, dict(engine.recovery.offline), engine.cluster.topics)
+
+
+def _ago(now: float, at: float | None) -> float | None:
+    return None if at is None else now - at

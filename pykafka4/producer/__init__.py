@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from types import TracebackType
 from typing import Any, Self, Unpack, overload
@@ -283,6 +283,11 @@ class Producer(ProducerHandle):
         topic, limit = check_topic(topic), check_timeout(timeout)
         self._session.check()
         return self._session.runtime.partitions_of(topic, self._session.config.max_block_ms / 1000 if limit is None else limit, create=True)
+
+    def refresh_metadata(self, topics: Collection[str] | None = None, timeout: float | None = None) -> None:
+        """Refresh the metadata of `topics`, or of all topics in use (None): see `Client.refresh_metadata`."""
+        self._session.check()
+        Client.of(self._session.runtime, self._session.config).refresh_metadata(topics, timeout)
 
     @contextlib.contextmanager
     def delivery_scope(self, timeout: float | None = None) -> Iterator[Producer]:

@@ -48,10 +48,11 @@ class ProducerHandle(Handle):
     def status(self) -> dict[str, Any]:
         """Why nothing is flowing: brokers, offline partitions with reason, and for each partition that was sent to what waits and for what.
 
-        `partitions` has by `"topic-0"`: `state` (online, offline), `since` (seconds ago) and `reason`, `queued` (records), `queued_bytes`,
-        `oldest_age` (seconds since `send` of the oldest record without an outcome), `in_flight` (records), `last_error` and
-        `last_error_age`. `producer` has the counts of `stats`, and is empty if the client's thread is stuck. All of it can be passed to
-        `json.dumps`. How to read it: docs/guide/monitoring.md. Also works after `close`.
+        `partitions` has by `"topic-0"`: `state` (online, offline), `since` (seconds ago) and `reason`, `queued` (records; of them `open` in
+        a batch that may still grow, `parked` until their topic's partitions are known), `queued_bytes`, `oldest_age` (seconds since
+        `send` of the oldest record without an outcome), `in_flight` (records), `last_error` and `last_error_age`.
+        `producer` has the counts of `stats`, and is empty if the client's thread is stuck. All of it can be passed to `json.dumps`.
+        How to read it: docs/guide/monitoring.md. Also works after `close`.
         """
         return self._session.status()
 

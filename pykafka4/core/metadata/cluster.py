@@ -84,6 +84,8 @@ class Cluster(KnownMetadata):
     def __init__(self, config: ClientConfig, network: Network, random: Random, events: EventSink) -> None:
         super().__init__()
         self.version = 0  # incremented with each change
+        self.told_at: float | None = None  # when the last response with metadata arrived
+        self.changed_at: float | None = None  # when one last changed the metadata
         self.controller: int | None = None
         self.cluster_id: str | None = None
         self.error: KafkaError | None = None  # why the last request failed; None if it succeeded
@@ -390,9 +392,11 @@ class Cluster(KnownMetadata):
             self._failed(now, names, KafkaError("Metadata: the response contains no brokers"))
             return
         self._retry.reset()
-        self._not_before, self.error = -INFINITY, None
+        self._not_before, self.error, self.told_at, version = -INFINITY, None, now, self.version
         brokers_changed = number > self._told and self._apply_brokers(now, number, outcome.node, message, brokers)
         self._apply(now, request, names, message, outcome.version, brokers_changed)
+        if self.version != version:
+            self.changed_at = now
         self._tell_waiters(number, names)
 
     def _failed(self, now: float, names: frozenset[str], reason: KafkaError) -> None:

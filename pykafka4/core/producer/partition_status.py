@@ -17,6 +17,7 @@ from pykafka4.core.producer.produce.requests import SILENCE, ProduceRequests
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.core.producer.transactions.machine import Transactions
 from pykafka4.errors import KafkaError
+from pykafka4.wire.records.hot import OPEN
 
 __all__ = ["NO_PARTITION", "WIDTH", "PartitionStatus", "show"]
 
@@ -151,6 +152,8 @@ EMPTY: Final[Row] = {  # of one that the loop has not seen: nothing is known to 
     "reason": None,
     "queued": 0,
     "queued_bytes": 0,
+    "open": 0,
+    "parked": 0,
     "oldest_age": None,
     "in_flight": 0,
     "last_error": None,
@@ -176,6 +179,8 @@ def show(
             "reason": None if reason is None else str(reason),
             "queued": 0,
             "queued_bytes": 0,
+            "open": 0,
+            "parked": 0,
             "oldest_age": None,
             "in_flight": 0,
             "last_error": None if error is None else str(error),
@@ -210,6 +215,7 @@ def _add_batches(rows: dict[str, Row], by_place: dict[tuple[str, int], Row], cen
         else:
             row["queued"] += records
             row["queued_bytes"] += batch.size
+            row["open"] += records if batch.state == OPEN else 0
         age, oldest = now - batch.sent_at, row["oldest_age"]
         if oldest is None or age > oldest:
             row["oldest_age"] = age
@@ -222,5 +228,6 @@ def _add_parked(rows: dict[str, dict[str, Any]], census: Census, parked: Sequenc
         if topic in counts:
             row = rows.setdefault(_key(topic, -1), {**EMPTY, "queued_bytes": None})
             row["queued"] += counts[topic]
+            row["parked"] = counts[topic]
             row["oldest_age"] = max(now - oldest if oldest else 0.0, row["oldest_age"] or 0.0)
             row["state"], row["reason"], row["since"] = "offline", reason, row["oldest_age"]

@@ -41,6 +41,8 @@ def test_a_partition_without_trouble_is_online() -> None:
         "reason": None,
         "queued": 0,
         "queued_bytes": 0,
+        "open": 0,
+        "parked": 0,
         "oldest_age": None,
         "in_flight": 0,
         "last_error": None,
@@ -56,7 +58,7 @@ def test_records_in_flight_and_queued_are_counted_with_the_age_of_the_oldest() -
     harness.poll(1.5)
     harness.acc.send("t", b"v" * 100, partition=0)
     row = rows(harness)["t-0"]
-    assert (row["state"], row["in_flight"], row["queued"]) == ("online", 3, 1)
+    assert (row["state"], row["in_flight"], row["queued"], row["open"], row["parked"]) == ("online", 3, 1, 1, 0)
     assert row["queued_bytes"] > 100
     assert row["oldest_age"] >= 1.5
 
@@ -231,7 +233,7 @@ def test_records_of_an_unknown_topic_are_in_a_row_without_a_partition(up: bool, 
     harness.poll()
     harness.poll(2.0)
     row = rows(harness)["new (no partition yet)"]
-    assert (row["state"], row["queued"], row["reason"]) == ("offline", 3, reason)
+    assert (row["state"], row["queued"], row["parked"], row["reason"]) == ("offline", 3, 3, reason)
     assert row["oldest_age"] == row["since"] == pytest.approx(2.0)
 
 
