@@ -10,10 +10,11 @@ CHAOS_RUNS ?= 10
 BENCH_ROUNDS ?= 3
 BEFORE := 40133c1
 FUZZ ?= 50
+FUZZ_AGENT ?= 1000000
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo demo-cluster demo-model test test-ci test-all unit some-schedules simulated controls plain portable main-job main-job-secured integration integration-portable secured test-secure test-long test-long-secured test-spark test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure storm fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-groups bench-outage bench-scale bench-isolation bench-sending options states messages clean
+.PHONY: help base kafka demo demo-cluster demo-model test test-ci test-all unit some-schedules simulated controls plain portable main-job main-job-secured integration integration-portable secured test-secure test-long test-long-secured test-spark test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure storm fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-groups bench-outage bench-scale bench-isolation bench-sending bench-agent fuzz-agent options states messages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -155,6 +156,9 @@ chaos-secure: kafka ## the same over TLS and SASL (CHAOS_RUNS=… SEED=…)
 fuzz: base ## hostile bytes into every decoder, SASL mechanism and TLS handshake, hostile arguments into the public API, Ctrl-C at every place, connections cut anywhere: from a new seed, FUZZ times as many (FUZZ=… SEED=…)
 	PYKAFKA4_FUZZ=$(FUZZ) PYKAFKA4_FUZZ_SEED=$(FUZZ_SEED) $(PYTEST) --timeout 0 --hypothesis-seed=$(FUZZ_SEED) tests/wire tests/core/sasl tests/test_hostile_calls.py tests/producer/test_interrupts.py tests/consumer/test_interrupts.py tests/net/test_transport_ends.py tests/net/test_secure_ends.py tests/net/test_secure_hostile.py tests/net/test_hostile_peers.py tests/core/network/test_authentication_hostile.py
 
+fuzz-agent: base ## a million hostile inputs into each socket of the agent: memory, every byte accounted (FUZZ_AGENT=… SEED=…)
+	PYKAFKA4_FUZZ_AGENT=$(FUZZ_AGENT) PYKAFKA4_FUZZ_SEED=$(FUZZ_SEED) $(PYTEST) -s -n 0 --timeout 0 tests/agent/inputs/test_hostile.py
+
 sanitize: base ## the tests of the compiled modules with the address and undefined-behaviour sanitizers
 	tools/sanitize
 
@@ -196,6 +200,9 @@ bench-isolation: base ## what an offline partition or a late broker costs the ot
 
 bench-sending: base ## what a record costs the thread that sends it: send, send_many, a Delivery that is ignored (at most 10 ns), a full buffer
 	$(PY) -m benchmarks.sending
+
+bench-agent: base ## the agent's datagram socket with C clients and the sink: messages per second, CPU per message, how long clients wait, the account, memory
+	$(PY) -m benchmarks.agent
 
 options: base ## render docs/options.md and pykafka4/options/typed.py from the configuration
 	$(PY) -m tools.options

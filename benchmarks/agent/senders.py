@@ -1,0 +1,83 @@
+"""Client processes in C: starts them, and adds up what they report."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+import attrs
+
+__all__ = ["Load", "Sent", "Senders"]
+
+SOURCE = Path(__file__).with_name("sender.c")
+BUILD = SOURCE.parent.parent.parent / "build"
+LATE_S = 60.0
+
+
+@attrs.frozen
+class Load:
+    """What `processes` clients send together for `seconds`; `per_second` 0: as fast as they can."""
+
+    processes: int = 4
+    seconds: float = 5.0
+    value_size: int = 100
+    per_second: float = 0.0
+    blocking: bool = True
+    topics: int = 4
+    batch: int = 1
+
+
+@attrs.frozen
+class Sent:
+    """Sums, except for `longest_us`."""
+
+    sent: int
+    dropped: int
+    errors: int
+    slow: int
+    longest_us: int
+    cpu_us: int
+
+    @property
+    def calls(self) -> int:
+        """Calls of send, for a batch of 1."""
+        return self.sent + self.dropped + self.errors
+
+    @property
+    def fast(self) -> float:
+        """Share of the calls that took at most a millisecond."""
+        return 1 - self.slow / max(1, self.calls)
+
+
+def binary() -> Path:
+    """The compiled sender; its name carries a digest of the source."""
+    path = BUILD / f"sender-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]}"
+    if not path.exists():
+        compiler = shutil.which("gcc") or shutil.which("cc")
+        if compiler is None:
+            raise SystemExit("gcc is missing: the sender is written in C; apt-get install -y gcc")
+        BUILD.mkdir(exist_ok=True)
+        subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(path), str(SOURCE)], check=True)
+    return path
+
+
+class Senders:
+    """Running clients."""
+
+    def __init__(self, path: Path, load: Load) -> None:
+        more = (load.value_size, load.per_second / load.processes, int(load.blocking), load.topics, load.batch)
+        argv = [str(binary()), str(path), str(load.seconds), *map(str, more)]
+        self._load = load
+        self._processes = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(load.processes)]
+
+    def results(self) -> Sent:
+        """Wait for their end."""
+        rows = []
+        for process in self._processes:
+            out, _ = process.communicate(timeout=self._load.seconds + LATE_S)
+            rows.append([int(number) for number in out.split()])
+        columns = list(zip(*rows, strict=True))
+        sent, dropped, errors, slow, longest, cpu = columns
+        return Sent(sum(sent), sum(dropped), sum(errors), sum(slow), max(longest), sum(cpu))
