@@ -1,4 +1,4 @@
-"""Renders docs/options.md and pykafka4/options/typed.py from `pykafka4.options.config`; neither is ever edited by hand.
+"""Renders docs/options.md and pykafka4/options/typed.py from `pykafka4.options.config`, and the agent's settings; none is edited by hand.
 
 `python -m tools.options` writes them; with `--check` it only checks that they are up to date.
 """
@@ -12,6 +12,7 @@ import attrs
 from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.options.security import SecurityConfig
 from pykafka4.options.share import ShareConsumerConfig
+from tools import agent_settings
 from tools.rendered import ROOT, write_or_check
 
 PAGE, MODULE = ROOT / "docs" / "options.md", ROOT / "pykafka4" / "options" / "typed.py"
@@ -137,7 +138,7 @@ def module() -> str:
 
 
 def main() -> int:
-    return write_or_check({PAGE: render(), MODULE: module()}, "options")
+    return write_or_check({PAGE: render(), MODULE: module(), agent_settings.PAGE: agent_settings.render()}, "options")
 
 
 if __name__ == "__main__":

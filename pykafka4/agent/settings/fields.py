@@ -67,8 +67,9 @@ def to_bytes(value: Any) -> Any:
 
 
 def _size(default: int | None, convert: Callable[[Any], Any], doc: str, low: int, high: int, live: bool, more: str = "") -> Any:
-    span = f'{low:,} to {high:,}, as a number or as text such as "64k" or "128MiB"{more}'
-    return _field(default, convert, lambda v: type(v) is int and low <= v <= high, f"bytes: {span}", "bytes", span, doc, live)
+    span = f"{low:,} to {high:,}{more}"
+    allowed = f'bytes, {span}; as a number, or as text such as "64k" or "128MiB"'
+    return _field(default, convert, lambda v: type(v) is int and low <= v <= high, allowed, "bytes", span, doc, live)
 
 
 def size(default: int | None, doc: str, *, low: int = 1, high: int = LARGEST, live: bool = False) -> Any:

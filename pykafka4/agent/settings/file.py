@@ -17,7 +17,7 @@ from pykafka4.agent.settings.lines import Lines
 from pykafka4.agent.settings.values import AgentSettings, TopicSettings, TopicsSettings
 from pykafka4.errors import ConfigError, shown
 
-__all__ = ["LARGEST_FILE", "SettingsError", "parse_settings", "read_settings"]
+__all__ = ["LARGEST_FILE", "SettingsError", "dotted", "parse_settings", "read_settings", "sections"]
 
 LARGEST_FILE: Final = 2**20  # bytes
 SYNTAX: Final = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
@@ -164,13 +164,13 @@ def hint(key: str, kind: type[Any], where: Where) -> str:
     near = [plain] if plain in known else difflib.get_close_matches(plain, known, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]!r}?"
-    others = [f"[{dotted(path)}]" for path, other in sections() if other is not kind and plain in attrs.fields_dict(other)]
+    others = [f"[{dotted(path)}]" for path, other, _ in sections() if other is not kind and plain in attrs.fields_dict(other)]
     if others:
         return f"it is a key of {' and '.join(others)}"
     return f"{f'[{dotted(where)}]' if where else 'the file'} has {', '.join(known)}"
 
 
-def sections(kind: type[Any] = AgentSettings, where: Where = ()) -> list[tuple[Where, type[Any]]]:
-    """Each table of the file: its keys and its class, the file itself first."""
-    inner = [((*where, name), field.metadata[SECTION]) for name, field in attrs.fields_dict(kind).items() if SECTION in field.metadata]
-    return [(where, kind)] + [each for path, other in inner for each in sections(other, path)]
+def sections(kind: type[Any] = AgentSettings, where: Where = (), default: object = None) -> list[tuple[Where, type[Any], object]]:
+    """Each table of the file: its keys, its class and its default; the file itself first."""
+    inner = [((*where, name), field) for name, field in attrs.fields_dict(kind).items() if SECTION in field.metadata]
+    return [(where, kind, default)] + [each for path, field in inner for each in sections(field.metadata[SECTION], path, field.default)]
