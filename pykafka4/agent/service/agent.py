@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from pykafka4.agent.inputs.opening import InputError
+from pykafka4.agent.message import Reason
 from pykafka4.agent.service.codes import Exit
 from pykafka4.agent.service.ending import report
 from pykafka4.agent.service.logs import Logs
@@ -21,8 +23,9 @@ from pykafka4.errors import KafkaError
 __all__ = ["Agent"]
 
 log = logging.getLogger("pykafka4.agent")
-CANNOT_START: Final = (OSError, KafkaError)
+CANNOT_START: Final = (OSError, KafkaError, InputError)
 BEAT_S: Final = 5.0  # between two looks at the producer
+TICK_S: Final = 1.0
 CRASH_S: Final = 10.0  # for deliveries after a part has failed
 
 
@@ -50,10 +53,12 @@ class Agent:
         self._watch_signals(loop, parts)
         self._notifier.ready("takes messages")
         log.info("agent: takes messages")
-        beat = loop.create_task(self._beat(parts))
-        beat.add_done_callback(self._task_ended)
+        tasks = [loop.create_task(self._beat(parts)), loop.create_task(self._tick(parts))]
+        for task in tasks:
+            task.add_done_callback(self._task_ended)
         await self._ended.wait()
-        beat.cancel()
+        for task in tasks:
+            task.cancel()
         return await self._finish(parts)
 
     def end(self) -> None:
@@ -68,12 +73,12 @@ class Agent:
         self._notifier.stopping("delivers what waits", shutdown_s + CRASH_S)
         log.info("agent: ends; what waits is delivered for up to %g s", shutdown_s)
         parts.stop_inputs()
-        lost = await parts.deliver(shutdown_s, self._hurried)
-        await parts.close()
-        report(parts.ledger.discards)
+        await parts.deliver(shutdown_s, self._hurried)
+        account = await parts.close()
+        report(account)
         if self._crash is not None:
             return Exit.CRASHED
-        return Exit.UNDELIVERED if lost else Exit.OK
+        return Exit.UNDELIVERED if account.total.discards.by_reason.get(Reason.SERVER_SHUTDOWN) else Exit.OK
 
     # -- signals
 
@@ -114,6 +119,11 @@ class Agent:
                 self._notifier.alive()
             self._notifier.status(text)
             await asyncio.sleep(pause)
+
+    async def _tick(self, parts: Parts) -> None:
+        while True:
+            parts.tick()
+            await asyncio.sleep(TICK_S)
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
 
-from pykafka4.agent.message import Reason
+from pykafka4.agent.account.values import Account
 from pykafka4.errors import KafkaError, KafkaTimeoutError
 from pykafka4.producer import Producer
 from pykafka4.records import ProducerRecord
@@ -37,15 +36,21 @@ async def deliver(producer: Producer, shutdown_s: float, hurried: asyncio.Event)
     return await asyncio.to_thread(producer.close, 0.0)
 
 
-def report(discarded: Mapping[tuple[str, Reason], int]) -> None:
+def report(account: Account) -> None:
     """Log what was discarded since the start: one line for each topic and reason, up to MOST_ROWS."""
-    if not discarded:
-        log.info("agent: ended; nothing was discarded")
-        return
-    rows = sorted(discarded.items(), key=lambda row: -row[1])
-    for (topic, reason), count in rows[:MOST_ROWS]:
+    total = account.total
+    rows = [
+        (topic, reason, count)
+        for topic, counts in [*account.topics.items(), ("other topics", account.others)]
+        for reason, count in counts.discards.by_reason.items()
+        if count
+    ]
+    rows.sort(key=lambda row: -row[2])
+    for topic, reason, count in rows[:MOST_ROWS]:
         log.warning("agent: discarded since the start: %s: %d messages: %s", topic, count, reason)
     if len(rows) > MOST_ROWS:
-        more = sum(count for _, count in rows[MOST_ROWS:])
+        more = sum(count for _, _, count in rows[MOST_ROWS:])
         log.warning("agent: discarded since the start: %d messages in %d more rows", more, len(rows) - MOST_ROWS)
-    log.warning("agent: ended; %d messages were discarded since the start", sum(discarded.values()))
+    level = logging.WARNING if total.discards.count else logging.INFO
+    text = "agent: ended; of %d messages %d were acknowledged, %d are in the spool, %d were discarded; %d had no outcome"
+    log.log(level, text, total.accepted, total.acknowledged, total.spooled, total.discards.count, total.queued)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 
+from pykafka4.agent.account.books import Books
+from pykafka4.agent.account.hooks import BatchOutcomes
 from pykafka4.agent.account.ledger import Ledger
+from pykafka4.agent.account.reasons import Reasons
+from pykafka4.agent.account.values import Account
 from pykafka4.agent.inputs.opening import Inputs
-from pykafka4.agent.message import Reason
 from pykafka4.agent.producing import producer_options
 from pykafka4.agent.router import Router
 from pykafka4.agent.service.ending import deliver
+from pykafka4.agent.service.on_loop import LoopCalls
 from pykafka4.agent.service.privileges import become, identity_of
 from pykafka4.agent.settings.values import AgentSettings
 from pykafka4.producer import Producer
-from pykafka4.records import ProducerRecord
 
 __all__ = ["Parts"]
 
@@ -22,45 +26,55 @@ log = logging.getLogger("pykafka4.agent")
 
 
 class Parts:
-    """The parts of a running agent, which `start` opens."""
+    """The parts of a running agent."""
 
     def __init__(self, settings: AgentSettings) -> None:
+        """Bind the sockets, which may need root; then become the agent's user, and open everything else. On the loop.
+
+        Raises InputError, ConfigError, OSError.
+        """
         self.settings = settings
-        self.ledger = Ledger()
         self.inputs = Inputs.bind(settings.inputs)
-        self._become_user()
-        self.producer = Producer(**producer_options(settings))
-        self.router = Router(self.producer, self.ledger)
+        try:
+            self._become_user()
+            self._open()
+        except BaseException:
+            self.inputs.close()
+            raise
 
     def _become_user(self) -> None:
         user = self.settings.service.user
-        if user is None:
-            return
-        identity = identity_of(user, self.settings.service.group)
-        if become(identity):
+        if user is not None and become(identity := identity_of(user, self.settings.service.group)):
             log.info("agent: runs as user %s from here on", identity.name)
+
+    def _open(self) -> None:
+        settings, calls = self.settings, LoopCalls(asyncio.get_running_loop())
+        reasons = Reasons(settings.topics.autocreate)
+        self.ledger = Ledger(settings.reports)
+        outcomes = BatchOutcomes(self.ledger, reasons, keeps_undelivered=False)
+        self.producer = Producer(**{**producer_options(settings), "hooks": outcomes})
+        self.router = Router(self.producer, self.ledger)
+        self.books = Books(self.producer, self.ledger, reasons, [_InputCounts(self.inputs)], on_loop=calls)
 
     async def start(self) -> None:
         """Open the pages, and read the inputs."""
         self.inputs.start(self.router, asyncio.get_running_loop())
 
+    def tick(self) -> None:
+        """To be called about once a second."""
+        self.ledger.tick()
+
     def stop_inputs(self) -> None:
         """Read what clients have sent so far, and take nothing more."""
         self.inputs.close()
 
-    async def deliver(self, shutdown_s: float, hurried: asyncio.Event) -> int:
-        """Deliver what waits, spool the rest or discard it; how many messages were discarded."""
-        undelivered = await deliver(self.producer, shutdown_s, hurried)
-        return self._discard(undelivered)
+    async def deliver(self, shutdown_s: float, hurried: asyncio.Event) -> None:
+        """Deliver what waits; the rest is spooled, or discarded."""
+        await deliver(self.producer, shutdown_s, hurried)
 
-    def _discard(self, records: list[ProducerRecord]) -> int:
-        for record in records:
-            message = (record.topic, record.value, record.key, None, record.timestamp_ms or 0)
-            self.ledger.discarded(message, Reason.SERVER_SHUTDOWN)
-        return len(records)
-
-    async def close(self) -> None:
-        """Close what is open still."""
+    async def close(self) -> Account:
+        """Close what is open still. Returns the last account."""
+        return await asyncio.to_thread(self.books.account)
 
     def apply(self, settings: AgentSettings) -> None:
         """Change the settings that can change while the agent runs."""
@@ -75,3 +89,14 @@ class Parts:
         why = f" ({status['reason']})" if status.get("reason") else ""
         waiting = stats.queued + stats.in_flight
         return status["state"], f"{stats.acked:,} messages acknowledged, {waiting:,} wait; cluster {status['state']}{why}"
+
+
+class _InputCounts:
+    """The counters of the inputs, for the books."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+
+    def counters(self) -> Mapping[str, int]:
+        """See Counting."""
+        return self._inputs.counters.named()
