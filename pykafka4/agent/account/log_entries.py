@@ -1,0 +1,38 @@
+"""The lines of the discard log, in Dory's format. Invariant: an entry is one line of ASCII, and a topic cannot imitate other fields.
+
+    now: MS ts: MS event: DISC info: REASON topic: LENGTH[TOPIC] key: LENGTH[BASE64] msg: LENGTH[BASE64]
+
+Each LENGTH counts the characters in the brackets after it. In the topic, a backslash, brackets, and all but printable ASCII are written as
+escapes of Python: `a\\nb` for a line break, `a\\x5db` for `a]b`. Kafka's topics have none of them, and so are written as they are.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import NamedTuple
+
+__all__ = ["Entry", "format_entry"]
+
+
+class Entry(NamedTuple):
+    """What a line says. Times are in milliseconds since the epoch. `message` are a message's value, or bytes that are no message."""
+
+    now_ms: int
+    timestamp_ms: int
+    info: str
+    topic: str
+    key: bytes
+    message: bytes
+
+    @property
+    def size(self) -> int:
+        """About as many bytes of memory."""
+        return 200 + 4 * len(self.topic) + len(self.key) + len(self.message)
+
+
+def format_entry(entry: Entry) -> bytes:
+    """The line."""
+    topic = entry.topic.encode("unicode_escape").replace(b"[", b"\\x5b").replace(b"]", b"\\x5d")
+    head = f"now: {entry.now_ms} ts: {entry.timestamp_ms} event: DISC info: {entry.info} topic: ".encode()
+    key, message = b64encode(entry.key), b64encode(entry.message)
+    return b"%s%d[%s] key: %d[%s] msg: %d[%s]\n" % (head, len(topic), topic, len(key), key, len(message), message)

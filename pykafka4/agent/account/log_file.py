@@ -1,0 +1,106 @@
+"""A file of lines that is rotated, and old ones that are removed. Invariant: whatever fails, the file ends with a whole line.
+
+Used by one thread. FILE becomes FILE.MS, with the time in milliseconds since the epoch, when the next line would exceed its size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ["LogFile"]
+
+MODE = 0o600  # it holds messages
+
+
+class LogFile:
+    """Appends lines. A file that was renamed or removed by others (logrotate) is opened anew."""
+
+    def __init__(self, path: Path, max_size: int, max_archive_size: int, wall_clock: Callable[[], float]) -> None:
+        """Sizes are in bytes; the clock is in seconds since the epoch. Opens nothing yet."""
+        self._path, self._max_size, self._max_archive_size, self._wall_clock = path, max_size, max_archive_size, wall_clock
+        self._fd: int | None = None
+        self._size = 0  # of the whole lines
+
+    def open(self) -> None:
+        """Open the file, unless it is open. Raises OSError."""
+        if self._fd is not None and self._is_current(self._fd):
+            return
+        self.close()
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
+        self._size = os.fstat(self._fd).st_size
+        with contextlib.suppress(OSError):
+            self._remove_archives()
+
+    def _is_current(self, fd: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(fd), self._path.stat())
+        except FileNotFoundError:
+            return False
+
+    def append(self, lines: list[bytes]) -> tuple[int, OSError | None]:
+        """Write lines; returns how many, and why not the others."""
+        done = 0
+        try:
+            while done < len(lines):
+                self.open()
+                done += self._append_fitting(lines, done)
+        except OSError as error:
+            return done, error
+        return done, None
+
+    def _append_fitting(self, lines: list[bytes], start: int) -> int:
+        """Write the lines from `start` on that fit into the file; at least one, after a rotation if need be."""
+        if self._size and self._size + len(lines[start]) > self._max_size:
+            self._rotate()
+        end, size = start + 1, self._size + len(lines[start])
+        while end < len(lines) and size + len(lines[end]) <= self._max_size:
+            size += len(lines[end])
+            end += 1
+        self._write(b"".join(lines[start:end]))
+        self._size = size
+        return end - start
+
+    def _write(self, data: bytes) -> None:
+        """All of it, or nothing and OSError."""
+        assert self._fd is not None
+        left = memoryview(data)
+        try:
+            while left:
+                left = left[os.write(self._fd, left) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, self._size)
+            raise
+
+    def _rotate(self) -> None:
+        """Rename the file, and open a new one."""
+        self.close()
+        at = int(self._wall_clock() * 1000)
+        while (archive := self._path.with_name(f"{self._path.name}.{at}")).exists():
+            at += 1
+        self._path.rename(archive)
+        self.open()
+
+    def _remove_archives(self) -> None:
+        """Remove the oldest ones that are too much. Raises OSError; what is left then is tried again at the next rotation."""
+        prefix = self._path.name + "."
+        found = []
+        for path in self._path.parent.iterdir():
+            number = path.name.removeprefix(prefix)
+            if path.name.startswith(prefix) and number.isdecimal() and number.isascii() and path.is_file():
+                found.append((int(number), path))
+        left = sum(path.stat().st_size for _, path in found)
+        for _, path in sorted(found):
+            if left <= self._max_archive_size:
+                break
+            left -= path.stat().st_size
+            path.unlink()
+
+    def close(self) -> None:
+        """Close the file; `open` opens it again."""
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
