@@ -59,7 +59,8 @@ class BatchOutcome:
 
     `partition` is None for records that failed before they had one. `base_offset` is the offset of the first record (-1: it failed, or the
     broker did not report it), those of the others follow. `error` is None if the batch was acknowledged; its `written` says whether the
-    records may be in the log.
+    records may be in the log. `first_ms` and `last_ms` are the lowest and the highest timestamp of the records, `maybe_repeated` is as in
+    `RecordMetadata`.
     """
 
     topic: str
@@ -67,6 +68,9 @@ class BatchOutcome:
     records: int
     base_offset: int
     error: DeliveryFailed | None
+    first_ms: int = -1
+    last_ms: int = -1
+    maybe_repeated: bool = False
     _batch: Any = attrs.field(default=None, repr=False, eq=False)
 
     @property

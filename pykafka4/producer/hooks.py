@@ -135,4 +135,5 @@ def _known(batch: Batch) -> int | None:
 def _outcome(batch: Batch) -> BatchOutcome:
     offset, _, code, written, cause = batch.outcome
     error = None if code is None else DeliveryFailed(batch.topic, _known(batch), code, written or Written.MAYBE, None, cause)
-    return BatchOutcome(batch.topic, _known(batch), batch.count, offset, error, batch)
+    repeated = error is None and batch.maybe_repeated
+    return BatchOutcome(batch.topic, _known(batch), batch.count, offset, error, *batch.times, repeated, batch)

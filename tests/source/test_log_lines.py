@@ -14,6 +14,7 @@ LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 CLIENT = re.compile(r"(?:^|\.)_?(?:client_id|log_name|where)$")  # `log_name`, `where`: begin with the client id
 # By the beginnings of module and message: why there is no client to name.
 PROCESS_WIDE = {
+    ("agent/", ""): "the agent is a process with one client",
     ("net/logs.py", "%d log records were dropped"): "one thread runs the logging handlers for all clients",
     ("net/tls.py", "the key in %s can be read"): "each file is warned of once per process",
     ("options/security.py", "security_protocol=SASL_PLAINTEXT"): "warned of once per process",

@@ -10,7 +10,6 @@ from pykafka4.agent.account.ledger import BeforeProducer, Ledger
 from pykafka4.agent.account.reasons import Reasons
 from pykafka4.agent.account.values import Account, QueueCounts, Report
 from pykafka4.agent.message import Reason
-from pykafka4.core.producer.outcomes.ledger import ProducerStats
 from pykafka4.producer import Producer
 
 __all__ = ["Books", "Counting", "SpoolCounts"]
@@ -31,7 +30,7 @@ _OF_REASONS: Final = {
 class Counting(Protocol):
     """A part of the agent with counters of its own: the inputs."""
 
-    def counters(self) -> Mapping[str, int]:
+    def named(self) -> Mapping[str, int]:
         """By Dory's names. Callable from any thread."""
 
 
@@ -100,12 +99,12 @@ class Books:
         """Counters since the start by Dory's names, and some of the agent's own. Raises KafkaTimeoutError as `account`."""
         account, found = self.account(), self._ledger.counters()
         for part in self._parts:
-            found.update(part.counters())
+            found.update(part.named())
         return {**found, **_counters_of(account)}
 
     def queues(self) -> Mapping[str, QueueCounts]:
         """Messages in the producer's memory, of each topic that has some."""
-        return _queues(self._producer.stats())
+        return {topic: QueueCounts(*counts) for topic, counts in self._producer.stats().queues.items()}
 
 
 def _counters_of(account: Account) -> dict[str, int]:
@@ -116,12 +115,4 @@ def _counters_of(account: Account) -> dict[str, int]:
         "MsgDestroy": total.acknowledged + total.discards.count,
         "AckOk": total.acknowledged,
         **{name: reasons.get(reason, 0) for name, reason in _OF_REASONS.items()},
-    }
-
-
-def _queues(stats: ProducerStats) -> dict[str, QueueCounts]:
-    return {
-        topic: QueueCounts(0, 0, counts.queued, counts.in_flight)
-        for topic, counts in stats.topics.items()
-        if counts.queued or counts.in_flight
     }

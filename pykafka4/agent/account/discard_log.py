@@ -76,7 +76,7 @@ class DiscardLog:
 
     # ---- figures
 
-    def counters(self) -> Mapping[str, int]:
+    def named(self) -> Mapping[str, int]:
         """Entries that were written, and that were left out."""
         with self._changed:
             return {"DiscardLogWritten": self._written, "DiscardLogLeftOut": self._left_out}
@@ -112,14 +112,14 @@ class DiscardLog:
         if error is not None:
             self._fail(error, left_out)
         elif self._left_out_before is not None:
-            log.warning("discard log %s: written again; %d entries were left out", self._path, left_out - self._left_out_before)
+            log.warning("agent: discard log %s: written again; %d entries were left out", self._path, left_out - self._left_out_before)
             self._left_out_before = None
 
     def _fail(self, error: OSError, left_out: int) -> None:
         """Name the first failure of a series. `left_out` entries had been left out before."""
         if self._left_out_before is None:
             self._left_out_before = left_out
-            log.warning("discard log %s: %s; entries are left out until it can be written; the agent goes on", self._path, error)
+            log.warning("agent: discard log %s: %s; entries are left out until it can be written; the agent goes on", self._path, error)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
         """Write what waits, for at most `timeout_s`. Entries after that are left out."""
@@ -130,4 +130,4 @@ class DiscardLog:
             self._thread.join(timeout_s)
         with self._changed:
             if self._left_out:
-                log.warning("discard log %s: %d entries were left out since the start", self._path, self._left_out)
+                log.warning("agent: discard log %s: %d entries were left out since the start", self._path, self._left_out)

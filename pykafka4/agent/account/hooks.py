@@ -5,13 +5,20 @@ The producer calls this on its callback executor, so reading the records of a fa
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from threading import Event
+from typing import Final
+
 from pykafka4.agent.account.ledger import Ledger
 from pykafka4.agent.account.reasons import Reasons
-from pykafka4.agent.message import Message
+from pykafka4.agent.message import Message, Reason
 from pykafka4.hooks import BatchOutcome, ProducerHooks
 from pykafka4.records import ProducerRecord
 
-__all__ = ["BatchOutcomes", "message_of"]
+__all__ = ["BatchOutcomes", "message_of", "settle"]
+
+UNDELIVERED: Final = "CLOSED"  # the code of records that the producer's `close` returns
 
 
 class BatchOutcomes(ProducerHooks):
@@ -20,15 +27,35 @@ class BatchOutcomes(ProducerHooks):
     def __init__(self, ledger: Ledger, reasons: Reasons, keeps_undelivered: bool) -> None:
         """`keeps_undelivered`: there is a spool, which takes what is left at the end; the caller of its `close` counts the rest."""
         self._ledger, self._reasons, self._keeps_undelivered = ledger, reasons, keeps_undelivered
+        self._closed = Event()
 
     def on_ack(self, outcome: BatchOutcome) -> None:
         """See ProducerHooks."""
         error = outcome.error
         if error is None:
+            if outcome.maybe_repeated:
+                self._ledger.repeated(outcome.topic, outcome.records, outcome.first_ms, outcome.last_ms)
             return
         code = str(error.code)
-        if not (self._keeps_undelivered and code == "CLOSED"):
+        if not (self._keeps_undelivered and code == UNDELIVERED):
             self._ledger.failed([message_of(record) for record in outcome.lost()], self._reasons.of(code))
+
+    def on_close(self) -> None:
+        """See ProducerHooks."""
+        self._closed.set()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until everything is counted, after `Producer.close`; False if the time was over first."""
+        return self._closed.wait(timeout_s)
+
+
+def settle(ledger: Ledger, undelivered: Sequence[ProducerRecord], rest: Sequence[ProducerRecord]) -> None:
+    """After the spool's `close`: of the records that the producer's `close` returned, all but the `rest` are on disk."""
+    kept = Counter(record.topic for record in undelivered)
+    kept.subtract(record.topic for record in rest)
+    for topic, count in kept.items():
+        ledger.kept(topic, Reason.SERVER_SHUTDOWN, count)
+    ledger.failed([message_of(record) for record in rest], Reason.SERVER_SHUTDOWN)
 
 
 def message_of(record: ProducerRecord) -> Message:

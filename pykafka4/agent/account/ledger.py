@@ -33,9 +33,6 @@ class Entries(Protocol):
     def discarded(self, message: Message, reason: Reason) -> None:
         """Write an entry for a message."""
 
-    def repeated(self, message: Message) -> None:
-        """Write an entry for a message that may be in Kafka twice."""
-
 
 @attrs.frozen
 class BeforeProducer:

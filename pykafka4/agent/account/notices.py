@@ -75,4 +75,4 @@ class Notices:
         text = _TEXTS.get(reason)
         what = f"messages, the last one of topic {last[:NAME]!a}" if text is None else text.format(last)
         when = "" if since_s is None else f" in the last {since_s:.0f} s"
-        log.warning("%s: discarded %d %s%s", reason, count, what, when)
+        log.warning("agent: discarded (%s): %d %s%s", reason, count, what, when)
