@@ -99,8 +99,12 @@ class _Reader:
 
     def _values(self, kind: type[Any], table: Mapping[str, Any], where: Where) -> dict[str, Any]:
         fields = {name: field for name, field in attrs.fields_dict(kind).items() if SECTION in field.metadata or field.validator}
-        rest = {key: value for key, value in table.items() if key not in fields}
         values: dict[str, Any] = {}
+        if kind is TopicsSettings:
+            topics = {key: value for key, value in table.items() if isinstance(value, Mapping) and key != "default"}
+            values["named"] = self._topics(topics, where)
+            table = {key: value for key, value in table.items() if key not in topics}
+        rest = {key: value for key, value in table.items() if key not in fields}
         for name, field in fields.items():
             if name in table:
                 values[name] = self._value(kind, field, table[name], (*where, name))
@@ -108,9 +112,6 @@ class _Reader:
                 self._problem((*where, name), f"{dotted((*where, name))} is missing: {field.metadata['doc']}")
         if kind is AgentSettings:
             values["kafka"] = self._kafka(rest.pop("kafka", None))
-        if kind is TopicsSettings:
-            values["named"] = self._topics(rest, where)
-            rest = {key: value for key, value in rest.items() if not isinstance(value, Mapping)}
         for key in rest:
             self._problem((*where, key), f"{dotted((*where, key))}: unknown key; {hint(key, kind, where)}")
         return values
@@ -126,8 +127,8 @@ class _Reader:
             self._add(kind, where[:-1], error)
         return value
 
-    def _topics(self, rest: Mapping[str, Any], where: Where) -> dict[str, TopicSettings]:
-        return {key: self.section(TopicSettings, each, (*where, key)) for key, each in rest.items() if isinstance(each, Mapping)}
+    def _topics(self, tables: Mapping[str, Any], where: Where) -> dict[str, TopicSettings]:
+        return {key: self.section(TopicSettings, each, (*where, key)) for key, each in tables.items()}
 
     def _kafka(self, table: object) -> dict[str, Any]:
         if not isinstance(table, Mapping):

@@ -51,8 +51,8 @@ def options_of(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]
         options = dict(translated.options) if translated else {}
     except ConfigError as error:
         text = str(error).removeprefix(MAPPING)
-        keys = next((keys for keys in flat if text.startswith(".".join(keys))), ())
-        problems.append((keys, f"kafka.{text}"))
+        keys = next((keys for keys in flat if text.startswith(name := ".".join(keys)) or f"'{name}'" in text), ())
+        problems.append((keys, f"kafka.{text}" if keys and text.startswith(".".join(keys)) else f"kafka.{'.'.join(keys)}: {text}"))
     problems += [((), f"kafka.{name}: {ELSEWHERE[name]}") for name in options if name in ELSEWHERE]
     for name, value in own.items():
         if name not in ELSEWHERE:
