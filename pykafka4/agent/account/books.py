@@ -30,7 +30,7 @@ _OF_REASONS: Final = {
 class Counting(Protocol):
     """A part of the agent with counters of its own: the inputs."""
 
-    def named(self) -> Mapping[str, int]:
+    def counters(self) -> Mapping[str, int]:
         """By Dory's names. Callable from any thread."""
 
 
@@ -99,7 +99,7 @@ class Books:
         """Counters since the start by Dory's names, and some of the agent's own. Raises KafkaTimeoutError as `account`."""
         account, found = self.account(), self._ledger.counters()
         for part in self._parts:
-            found.update(part.named())
+            found.update(part.counters())
         return {**found, **_counters_of(account)}
 
     def queues(self) -> Mapping[str, QueueCounts]:

@@ -76,7 +76,7 @@ class DiscardLog:
 
     # ---- figures
 
-    def named(self) -> Mapping[str, int]:
+    def counters(self) -> Mapping[str, int]:
         """Entries that were written, and that were left out."""
         with self._changed:
             return {"DiscardLogWritten": self._written, "DiscardLogLeftOut": self._left_out}
