@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-__all__ = ["DEFAULT", "NAMED", "Hash", "PartitionFunction", "Partitioner", "Spread", "partitioner"]
+__all__ = ["DEFAULT", "NAMED", "Hash", "PartitionFunction", "Partitioner", "Spread", "Wraps", "partitioner"]
 
 # Called with topic, key, all partitions of the topic, and those with a leader (all, if none is known to have one); returns the partition.
 PartitionFunction: TypeAlias = Callable[[str, bytes | None, Sequence[int], Sequence[int]], int]
@@ -38,6 +38,14 @@ class Spread(IntEnum):
     LATE = 2  # a batch gets its partition when a request with it is built
 
 
+class Wraps(IntEnum):
+    """What the argument `partition` of `send` means."""
+
+    NONE = 0  # a partition, which must exist
+    WAIT = 1  # a number modulo all partitions
+    NEXT = 2  # the same; while that partition has no leader, the next one that has
+
+
 @attrs.frozen
 class Partitioner:
     """How records without an explicit partition get one."""
@@ -45,7 +53,7 @@ class Partitioner:
     hash: Hash = Hash.MURMUR2
     least_key: int = NOT_NULL  # keys of at least that many bytes are hashed; a null key has -1
     spread: Spread = Spread.STICKY
-    wraps: bool = False  # an explicit partition is a number modulo the partitions; while that one is down, the next one that is not
+    wraps: Wraps = Wraps.NONE
     adaptive: bool = True  # sticky: a partition with much unsent data is chosen less often
     function: PartitionFunction | None = None  # chooses instead
 
@@ -62,7 +70,10 @@ NAMED: Final = {
     "random": Partitioner(Hash.NONE),
     "round_robin": Partitioner(Hash.NONE, spread=Spread.ROUND_ROBIN),
     "late": Partitioner(spread=Spread.LATE),
-    "partition_key": Partitioner(wraps=True),
+    "partition_key": Partitioner(wraps=Wraps.NEXT),
+    "partition_key_wait": Partitioner(wraps=Wraps.WAIT),
+    "late_partition_key": Partitioner(spread=Spread.LATE, wraps=Wraps.NEXT),
+    "late_partition_key_wait": Partitioner(spread=Spread.LATE, wraps=Wraps.WAIT),
 }
 
 

@@ -97,7 +97,7 @@ def test_an_unknown_option_gets_the_nearest_real_name(option: str, near: str) ->
             "topic_policies['t']: compression_level=11",
         ),
         ({**B, "rate_limits": {"t": 5}}, "rate_limits['t']=5: must be (max_messages, interval_ms), such as (1000, 1000)"),
-        ({**B, "rate_limits": {"t": (0, 1000)}}, "rate_limits['t']=(0, 1000): max_messages must be an integer from 1"),
+        ({**B, "rate_limits": {"t": (-1, 1000)}}, "rate_limits['t']=(-1, 1000): max_messages must be an integer from 0"),
         ({**B, "rate_limits": {"t": (True, 1000)}}, "max_messages must be an integer"),
         ({**B, "rate_limits": {"t": (5, 0.5)}}, "interval_ms must be a number of milliseconds from 1"),
         ({**B, "transactional_id": "x", "rate_limits": {"t": (5, 5)}, "on_rate_limit": "drop"}, "would be committed without the dropped"),

@@ -351,6 +351,14 @@ def _(wire: Wire) -> None:
     assert [batch.header.records for batch in batches(wire)] == [3, 3]
 
 
+@shows("batching")
+def _(wire: Wire) -> None:
+    """Combined, records of all topics count."""
+    producer = wire.producer(linger_ms=60_000, batch_records=3, batching="combined")
+    handles = [producer.send(topic, b"v") for topic in ("t", "pair", "t", "pair")]
+    assert [handle.result(SECONDS) for handle in handles[:3]]
+
+
 @shows("compression_level", "compression_min_bytes", "compression_max_ratio")
 def _(wire: Wire) -> None:
     data = b"".join(b"%d " % (n * n) for n in range(20_000))

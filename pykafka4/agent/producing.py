@@ -1,26 +1,76 @@
-"""Options of the agent's producer, from the settings."""
+"""Options of the agent's producer, from the settings.
+
+Invariant: [kafka] wins, but for the options that the agent depends on, which it cannot set: they are refused.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
-from pykafka4.agent.settings.values import AgentSettings
+import attrs
 
-__all__ = ["producer_options"]
+from pykafka4.agent.settings.kafka import ELSEWHERE
+from pykafka4.agent.settings.values import AgentSettings, Batching, Offline, TopicSettings
+from pykafka4.errors import ConfigError
+from pykafka4.options.config import ProducerConfig
+from pykafka4.options.policies import SETTINGS
 
-NEVER_MS = 2**31 - 1  # a message waits for its cluster as long as there is memory for it
+__all__ = ["NEVER_MS", "PARTITIONERS", "UNKNOWN_TOPIC_MS", "producer_options"]
+
+NEVER_MS: Final = 2**31 - 1  # a message waits for its cluster as long as there is memory for it
+# Brokers that answer know a topic that exists within seconds. Messages of a misspelt topic use the pool that long.
+UNKNOWN_TOPIC_MS: Final = 10_000
+PARTITIONERS: Final = {Offline.WAIT: "late_partition_key_wait", Offline.NEXT: "late_partition_key"}
+SCOPES: Final = {Batching.COMBINED: "combined", Batching.PER_TOPIC: "partition", Batching.OFF: "partition"}
+NO_BATCHES: Final = {"linger_ms": 0, "batch_bytes": None, "batch_records": None}
+DEFAULTS: Final = {name: attrs.fields_dict(ProducerConfig)[name].default for name in SETTINGS}
 
 
 def producer_options(settings: AgentSettings) -> dict[str, Any]:
-    """The options; those of [kafka] win."""
+    """The options. Raises ConfigError for an option in [kafka] that the agent needs for itself."""
+    refused = [f"kafka.{name}: {ELSEWHERE[name]}" for name in settings.kafka if name in ELSEWHERE]
+    if refused:
+        raise ConfigError("; ".join(refused))
+    topics = settings.topics
     return {
         "client_id": "pykafka4-agent",
-        "buffer_memory": settings.inputs.max_buffer,
         "delivery_timeout_ms": NEVER_MS,
-        "on_full": "raise",
-        "allow_auto_create_topics": settings.topics.autocreate,
-        "close_timeout_ms": settings.service.shutdown_ms,
-        "partitioner": "late",
-        "partitioner_ignore_keys": True,
+        "unknown_topic_timeout_ms": UNKNOWN_TOPIC_MS,
         **settings.kafka,
+        "buffer_memory": settings.inputs.max_buffer,
+        "on_full": "raise",
+        "on_rate_limit": "drop",
+        "allow_auto_create_topics": topics.autocreate,
+        "close_timeout_ms": settings.service.shutdown_ms,
+        "partitioner": PARTITIONERS[topics.offline],
+        "partitioner_ignore_keys": True,
+        **_policy(topics.default, topics.default),
+        "topic_policies": {name: _policy(each, topics.default) for name, each in topics.named.items()},
+        "rate_limits": _rate_limits(topics.named, topics.default),
     }
+
+
+def _policy(own: TopicSettings, default: TopicSettings) -> dict[str, Any]:
+    """A topic's settings as the producer names them. A level belongs to its codec, so a topic with another codec does not inherit it."""
+    batching = own.batching or default.batching or Batching.COMBINED
+    policy: dict[str, Any] = {"batching": SCOPES[batching]}
+    inherits_level = own.compression_type in (None, default.compression_type)
+    for name in SETTINGS:
+        if name == "batching":
+            continue
+        value = getattr(own, name)
+        if value is None and (name != "compression_level" or inherits_level):
+            value = getattr(default, name)
+        if value is not None or own is not default:
+            policy[name] = DEFAULTS[name] if value is None else value
+    return {**policy, **NO_BATCHES} if batching is Batching.OFF else policy
+
+
+def _rate_limits(named: Mapping[str, TopicSettings], default: TopicSettings) -> dict[str, tuple[int, int] | None]:
+    """The limit of each name, in the order of the file: the first pattern that matches counts, as for the other settings."""
+    limits = {name: each.rate_limit or default.rate_limit for name, each in named.items()}
+    limits.setdefault("*", default.rate_limit)
+    if not any(limits.values()):
+        return {}
+    return {name: None if each is None else (each.max_count, each.interval_ms) for name, each in limits.items()}

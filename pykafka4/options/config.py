@@ -241,6 +241,12 @@ class ProducerConfig(ClientConfig):
         "at most half of `delivery_timeout_ms`.",
         high=600_000,
     )
+    batching: str = choice(
+        "partition",
+        ("partition", "combined"),
+        "Which records `linger_ms`, `batch_bytes` and `batch_records` count: those of a batch, or those of the open batches of all topics "
+        "for which these three are the same, which are then sent together.",
+    )
     batch_bytes: int | None = number_or_off(
         None, "bytes", "A batch is sent when its keys and values have so many bytes, at least 1 for each record.", low=1
     )
@@ -331,7 +337,7 @@ class ProducerConfig(ClientConfig):
     rate_limits: tuple[RateLimit, ...] = mapping(
         rates_of,
         "name or pattern -> (max_messages, interval_ms)",
-        "How many records of a topic are taken in each interval.",
+        "How many records of a topic are taken in each interval; 0: none. None instead of the pair: no limit, whatever later patterns say.",
     )
     on_rate_limit: str = choice(
         "delay", ("delay", "drop"), "What happens to records over the limit of their topic: `send` waits, or drops them."

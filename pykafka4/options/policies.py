@@ -22,6 +22,7 @@ SETTINGS: Final = (
     "linger_ms",
     "batch_bytes",
     "batch_records",
+    "batching",
     "compression_type",
     "compression_level",
     "compression_min_bytes",
@@ -47,7 +48,7 @@ class RateLimit:
     """How many records of each topic that matches `pattern` are taken in an interval."""
 
     pattern: str
-    max_messages: int
+    max_messages: int | None  # None: no limit
     interval_ms: float
 
     def __str__(self) -> str:
@@ -127,12 +128,15 @@ def rates_of(value: object) -> Any:
 
 
 def _rate(pattern: str, row: Any) -> RateLimit:
+    """None for `row`: topics of this pattern have no limit, whatever patterns come after it."""
     name = f"rate_limits[{pattern!r}]"
+    if row is None:
+        return RateLimit(pattern, None, 1)
     if not isinstance(row, (tuple, list)) or len(row) != 2:
-        raise ConfigError(f"{name}={shown(row)}: must be (max_messages, interval_ms), such as (1000, 1000)")
+        raise ConfigError(f"{name}={shown(row)}: must be (max_messages, interval_ms), such as (1000, 1000), or None for no limit")
     most, interval = whole(row[0]), real(row[1])
-    if type(most) is not int or not 1 <= most <= MAX_INT:
-        raise bad(name, row, f"max_messages must be an integer from 1 to {MAX_INT:,}")
+    if type(most) is not int or not 0 <= most <= MAX_INT:
+        raise bad(name, row, f"max_messages must be an integer from 0 to {MAX_INT:,}")
     if type(interval) not in (int, float) or not 1 <= interval <= LONGEST_INTERVAL:
         raise bad(name, row, f"interval_ms must be a number of milliseconds from 1 to {LONGEST_INTERVAL:,}")
     return RateLimit(pattern, most, interval)

@@ -81,6 +81,7 @@ class ProducerOptions(ClientOptions, total=False):
     transaction_timeout_ms: float
     batch_size: int
     linger_ms: float | None
+    batching: str
     batch_bytes: int | None
     batch_records: int | None
     buffer_memory: int

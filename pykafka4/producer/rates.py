@@ -47,6 +47,8 @@ class Window:
         Returns None, and takes nothing, if one would have to wait for longer than `patience`. Places are given in the order of the calls,
         so whoever waits is served first come, first served.
         """
+        if self.most == 0:
+            return None
         while True:
             state = self._state
             begins, taken = state
@@ -105,17 +107,17 @@ class RateLimits:
         record is dropped; without `drop` it raises BufferFull, if the wait would be too long.
         """
         limit = self._find(topic)
-        if limit is None:
+        if limit is None or limit.max_messages is None:
             return None
         with self._lock:
-            window = self._window(topic, limit)
+            window = self._window(topic, limit.max_messages, limit.interval_ms / 1000)
             found = window.user()
             if found is None:
                 found = Admission(self, window, f"{topic}: over its limit of {limit}", drop)
                 window.user = weakref.ref(found)
             return found
 
-    def _window(self, topic: str, limit: RateLimit) -> Window:
+    def _window(self, topic: str, most: int, interval: float) -> Window:
         """That of `topic`. It outlives the accumulator's entry for the topic, which may be shorter than an interval."""
         if len(self.windows) >= self._many and topic not in self.windows:
             now = self._clock()
@@ -123,7 +125,7 @@ class RateLimits:
                 if window.user() is None and window.over(now):
                     self.windows.pop(name, None)
             self._many = max(MANY, 2 * len(self.windows))  # not each time that there is one more
-        return self.windows.setdefault(topic, Window(limit.max_messages, limit.interval_ms / 1000))
+        return self.windows.setdefault(topic, Window(most, interval))
 
     def take(self, window: Window, over: str, deadline: float, *, drop: bool) -> tuple[float, float] | BufferFull:
         """(When the window of the place begins, until when the record may wait), after the wait for it."""
@@ -133,6 +135,8 @@ class RateLimits:
             taken = window.take(now, patience)
         if taken is None and drop:
             return BufferFull(over)
+        if taken is None and window.most == 0:
+            raise BufferFull(f"{over}, so it takes none")
         if taken is None:
             raise BufferFull(f"{over}; the next place is free later than in {patience:.3g} s, so `send` does not wait for it")
         wait, begins = taken

@@ -51,6 +51,7 @@ def _policy(config: ProducerConfig, own: dict[str, Any]) -> Policy:
         level=level,
         batch_bytes=setting("batch_bytes") or 0,
         batch_records=setting("batch_records") or 0,
+        combined=setting("batching") == "combined",
         compression_min_bytes=setting("compression_min_bytes"),
         compression_max_ratio=setting("compression_max_ratio"),
         max_message_bytes=setting("max_message_bytes") or 0,

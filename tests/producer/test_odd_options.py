@@ -20,6 +20,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "linger_ms": (0, None, 0.5, 20),
     "batch_bytes": (None, 1, 100),
     "batch_records": (None, 1, 7),
+    "batching": ("partition", "combined"),
     "buffer_memory": (64 * 1024, 1 << 20, 64 << 20),
     "max_partition_bytes": (None, 4 * 1024, 64 * 1024),
     "max_request_size": (1024, 4096, 1 << 20),

@@ -27,6 +27,7 @@ OWN: dict[str, tuple[Any, str, Any]] = {
     "linger_ms": (77, "linger", 0.077),
     "batch_bytes": (123, "batch_bytes", 123),
     "batch_records": (45, "batch_records", 45),
+    "batching": ("combined", "combined", True),
     "compression_type": ("lz4", "codec", CODECS["lz4"]),
     "compression_min_bytes": (67, "compression_min_bytes", 67),
     "compression_max_ratio": (0.8, "compression_max_ratio", 0.8),

@@ -55,6 +55,22 @@ def test_over_the_limit_of_a_window_records_are_dropped_with_the_limit_named() -
     assert clock.pauses == []
 
 
+def test_a_limit_of_nothing_takes_no_record_however_long_it_could_wait() -> None:
+    clock = Clock(RateLimit("t", 0, 1000))
+    for _ in range(3):
+        assert str(clock.ask()) == "t: over its limit of 0 records in 1000 ms (rate_limits['t'])"
+        clock.now += 1.0
+    with pytest.raises(BufferFull, match=r"over its limit of 0 records in 1000 ms .*, so it takes none"):
+        clock.ask(drop=False)
+    assert clock.pauses == []
+
+
+def test_a_pattern_can_free_its_topics_of_the_limit_of_a_later_pattern() -> None:
+    limits = Clock(RateLimit("free*", None, 1), RateLimit("*", 1, 1000)).limits
+    assert limits.admission("free1", drop=True) is None
+    assert limits.admission("other", drop=True) is not None
+
+
 def test_a_window_begins_with_its_first_record() -> None:
     clock = Clock(RateLimit("t", 1, 1000))
     assert clock.ask() is None

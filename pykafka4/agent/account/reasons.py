@@ -26,6 +26,10 @@ _OF_CODES: Final[Mapping[str, Reason]] = {
     "CLOSED": Reason.SERVER_SHUTDOWN,
     "PURGED": Reason.SERVER_SHUTDOWN,
     "BUFFER_FULL": Reason.NO_MEM,
+    "RATE_LIMITED": Reason.RATE_LIMIT,
+    "AUTHENTICATION_FAILED": Reason.NOT_AUTHORIZED,
+    "CONNECTION_LOST": Reason.KAFKA_ERROR_ACK,
+    "HOST_NOT_ALLOWED": Reason.KAFKA_ERROR_ACK,
 }
 
 

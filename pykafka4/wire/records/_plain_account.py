@@ -18,7 +18,7 @@ from pykafka4.wire.records._plain_batch import FAILED, SEALED, Batch, Callback
 from pykafka4.wire.records._plain_topic import Topic
 from pykafka4.wire.records.common import drops_of, fresh
 
-__all__ = ["Account", "Section"]
+__all__ = ["Account", "Combined", "Section"]
 
 MAX_INT: Final = 2**31 - 1
 
@@ -56,6 +56,15 @@ class Dropped:
     last_ms: int = 0
 
 
+@attrs.define(eq=False)
+class Combined:
+    """What the open batches of all topics with the same limits hold together; see `LingerList` of the compiled core."""
+
+    payload: int = 0
+    records: int = 0
+    reached: bool = False
+
+
 class Account:
     """Counters and reserved memory of all batches, under one lock; what a record without room does; records that were dropped."""
 
@@ -76,6 +85,7 @@ class Account:
         self._topics: dict[str, Topic] = {}
         self._live: set[Batch] = set()  # not settled yet
         self._opened: dict[Batch, None] = {}  # by age
+        self._combined: dict[tuple[float, int, int], Combined] = {}  # by linger, bytes and records
         self._sealed: list[Batch] = []
         self._reserved = 0
         self.refusal: KafkaError | None = None
@@ -113,11 +123,35 @@ class Account:
     def _close(self, batch: Batch) -> None:
         """`batch` takes no more records."""
         topic = batch._home
-        self._opened.pop(batch, None)
+        self._unlist(batch)
         topic.open.pop(batch.partition)
         batch.state, batch.ready = SEALED, topic.stays_plain(batch._used)
         if batch.partition == topic.sticky:
             topic.sticky_bytes += batch._used
+
+    def _unlist(self, batch: Batch) -> None:
+        """The linger of `batch` is over, or it takes no more records."""
+        if batch in self._opened:
+            del self._opened[batch]
+            if batch._home.policy.combined:
+                combined = self._combined_of(batch)
+                combined.payload -= batch._payload
+                combined.records -= batch.count
+
+    def _combined_of(self, batch: Batch) -> Combined:
+        policy = batch._home.policy
+        return self._combined.setdefault((policy.linger, policy.batch_bytes, policy.batch_records), Combined())
+
+    def _count_combined(self, batch: Batch, size: int) -> None:
+        """Count a record of `batch`, with `size` bytes of key and value, among those of the batches that it is combined with."""
+        if batch not in self._opened:
+            return
+        policy, combined = batch._home.policy, self._combined_of(batch)
+        combined.payload += size
+        combined.records += 1
+        full = 0 < policy.batch_bytes <= combined.payload or 0 < policy.batch_records <= combined.records
+        if full and not combined.reached:
+            combined.reached = batch._news = True
 
     def _nudge(self) -> None:
         """Memory became free: wake the loop, which wakes the threads that wait for it."""

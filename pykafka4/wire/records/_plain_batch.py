@@ -63,6 +63,7 @@ class Batch(bytearray):
         self._held = 0  # bytes reserved
         self._raw, self._used, self.codec = HEADER_SIZE, HEADER_SIZE, 0
         self._own_codec = -1  # of a raw batch, which its parts get as well; -1: that of the topic
+        self._news = False  # with its last record, the batches that it is combined with have reached a limit
         self._payload = 0  # bytes of keys and values, where the topic limits them
         self._base_timestamp = self._min_timestamp = self._max_timestamp = -1  # of the first record, the lowest, the highest
         self._callbacks: list[tuple[Any, Callback]] = []  # of send
@@ -418,7 +419,11 @@ class Batch(bytearray):
     def _is_reached(self, r: Item) -> bool:
         """Count `r`, which is now in here; whether the batch has as much as its topic allows."""
         policy = self._home.policy
-        self._payload += max(len(r.key or b"") + len(r.value or b""), 1)
+        size = max(len(r.key or b"") + len(r.value or b""), 1)
+        self._payload += size
+        if policy.combined:
+            self._acc._count_combined(self, size)
+            return False
         return 0 < policy.batch_bytes <= self._payload or 0 < policy.batch_records <= self.count
 
     def _encoded(self, r: Item) -> bytes:

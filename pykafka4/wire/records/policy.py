@@ -22,6 +22,7 @@ class Policy:
     """How the batches of a topic are filled and compressed, and which records it takes.
 
     `linger` is in seconds. A batch with `batch_bytes` (of keys and values, at least 1 each record) or `batch_records` is sealed (0: off).
+    With `combined` these three hold for the open batches of all topics with the same three together: all of them are due at once.
     A batch is compressed with `codec` at `level` (None: the codec's default) if its records have `compression_min_bytes` or more, and sent
     like that if at most `compression_max_ratio` of the bytes are left. A record whose batch would have more than `max_message_bytes`
     (0: no such limit) is refused, and no batch grows beyond that. `admit(deadline)` is called for each record, if it is set: it may wait,
@@ -33,6 +34,7 @@ class Policy:
     level: int | None = None
     batch_bytes: int = 0
     batch_records: int = 0
+    combined: bool = False
     compression_min_bytes: int = 0
     compression_max_ratio: float = 1.0
     max_message_bytes: int = 0

@@ -15,10 +15,10 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from pykafka4.gil.flag import give_way
-from pykafka4.partitioners import DEFAULT, NAMED, Hash, Partitioner, Spread
+from pykafka4.partitioners import DEFAULT, NAMED, Hash, Partitioner, Spread, Wraps
 from pykafka4.records import HeadersLike, RecordMetadata
 from pykafka4.wire.buffers import Buffer
-from pykafka4.wire.records._plain_account import MAX_INT
+from pykafka4.wire.records._plain_account import MAX_INT, Combined
 from pykafka4.wire.records._plain_arguments import Item, bytes_of, exact_name, header_pairs, integer, now_ms
 from pykafka4.wire.records._plain_batch import ACKED, CALLBACK_COST, FAILED, OPEN, SEALED, SPLIT, Batch, Callback, Callbacks
 from pykafka4.wire.records._plain_columns import ColumnsBuilder, ColumnsStream, RecordColumns
@@ -301,7 +301,9 @@ class Accumulator(RawBatches):
     def _check_partition(self, t: Topic, r: Item) -> None:
         """Find the explicit partition of `r`."""
         if self._plan.wraps:
-            r.partition = t.next_online(r.partition % t.count)
+            r.partition %= t.count
+            if self._plan.wraps == Wraps.NEXT:
+                r.partition = t.next_online(r.partition)
         elif r.partition >= t.count and self._find_partition is not None:
             r.deadline = self._find_partition(t.name, r.partition, r.deadline)
         if r.partition >= t.count:
@@ -369,7 +371,9 @@ class Accumulator(RawBatches):
             b._callbacks.append((delivery, callback))
         b._put(r, encoded, 0 if callback is None else CALLBACK_COST)
         self.accepted += not r.forced
-        return news, self._fill(b, r) if t.policy.limited and b._is_reached(r) else None
+        step = self._fill(b, r) if t.policy.limited and b._is_reached(r) else None
+        news, b._news = news or b._news, False
+        return news, step
 
     def _stick(self, t: Topic, need: int) -> int:
         """The sticky partition; without an open batch there, the next one if it has had its share or is full."""
@@ -406,17 +410,30 @@ class Accumulator(RawBatches):
         with self._lock():
             due: list[Batch] = []
             again = INFINITY
+            together = self._due_together(now, no_linger)
             for batch in self._opened:
                 at = batch.created + (0.0 if no_linger else batch.linger)
+                if batch._home.policy.combined and self._combined_of(batch) in together:
+                    at = now
                 if batch.count == 0 or (at > now and not self._flushing):
                     again = min(again, max(at, now + 0.001))
                 else:
                     due.append(batch)
             for batch in due:
-                del self._opened[batch]
+                self._unlist(batch)
             self._flushing, self.wake_at = False, again
             taken, self._sealed = self._sealed, []
             return [batch for batch in taken if batch.state == SEALED], due, again
+
+    def _due_together(self, now: float, no_linger: bool) -> list[Combined]:
+        """The combined batches of which one is due, or that have reached a limit."""
+        due = [c for c in self._combined.values() if c.reached]
+        for batch in self._opened:
+            if batch._home.policy.combined and batch.count and (no_linger or batch.created + batch.linger <= now):
+                due.append(self._combined_of(batch))
+        for combined in due:
+            combined.reached = False
+        return due
 
     def seal(self, batch: Batch, taken: bool = False) -> bool:
         """Seal an open batch now; False if it is already sealed, or empty. If `taken`, the caller has it: `take` does not return it.

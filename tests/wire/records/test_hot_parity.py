@@ -259,6 +259,7 @@ def attempt(program: Program, step: str, seed: int) -> Any:
 def policy(rng: random.Random) -> Policy:
     return Policy(
         linger=0.005,
+        combined=rng.random() < 0.25,
         codec=rng.choice((0, 0, 1, 3)),
         batch_bytes=rng.choice((0, 0, 3000)),
         batch_records=rng.choice((0, 0, 1, 7)),

@@ -18,8 +18,8 @@ cdef class Accumulator:
     cdef Hooks hooks
     cdef object policy, compressor, clock, waker, new_topic, make_room, wall, find_partition, find_topic
     cdef object function           # of the application, which chooses partitions, or None
-    cdef bint unusual, wraps, adaptive  # unusual: partitions are not chosen as by default
-    cdef int hash, spread
+    cdef bint unusual, adaptive    # unusual: partitions are not chosen as by default
+    cdef int hash, spread, wraps
     cdef int64_t least_key
     cdef int64_t seed
     cdef public object refusal
@@ -116,7 +116,7 @@ cdef class Accumulator:
         if partitioner is not None:
             self.hash, self.least_key, self.spread = partitioner.hash, partitioner.least_key, partitioner.spread
             self.wraps, self.adaptive, self.function = partitioner.wraps, partitioner.adaptive, partitioner.function
-            self.unusual = self.wraps or self.function is not None or (self.hash, self.least_key, self.spread) != (MURMUR2, 0, STICKY)
+            self.unusual = self.wraps != 0 or self.function is not None or (self.hash, self.least_key, self.spread) != (MURMUR2, 0, STICKY)
 
     def __dealloc__(self):
         while self.pooled:

@@ -34,7 +34,7 @@ cdef extern from *:
 zlib_table_init()
 
 
-cdef enum:                         # of `partitioners.Hash` and `partitioners.Spread`
+cdef enum:                         # of `partitioners.Hash`, `Spread` and `Wraps`
     NO_HASH = 0
     MURMUR2 = 1
     CRC32 = 2
@@ -42,6 +42,7 @@ cdef enum:                         # of `partitioners.Hash` and `partitioners.Sp
     STICKY = 0
     ROUND_ROBIN = 1
     LATE = 2
+    WRAPS_NEXT = 2
 
 
 cdef uint32_t hashed(int kind, const char* key, int64_t size) noexcept nogil:
@@ -59,7 +60,7 @@ cdef bint choose_otherwise(Accumulator acc, Topic t, Item* r) except -1:
     if r.partition >= 0:
         if acc.wraps:
             find_partition(acc, t, r)
-        return acc.wraps
+        return acc.wraps != 0
     if acc.function is not None:
         ask_function(acc, t, r)
     elif acc.hash != NO_HASH and r.key_size >= acc.least_key:
@@ -75,7 +76,9 @@ cdef bint choose_otherwise(Accumulator acc, Topic t, Item* r) except -1:
 cdef int find_partition(Accumulator acc, Topic t, Item* r) except -1:
     """Find the explicit partition of `r`, which may take a while; ValueError if there is no such partition."""
     if acc.wraps:
-        r.partition = next_online(t, <int>(r.partition % t.count))
+        r.partition %= t.count
+        if acc.wraps == WRAPS_NEXT:
+            r.partition = next_online(t, <int>r.partition)
     elif r.partition >= t.count:
         if acc.find_partition is not None:
             r.deadline = acc.find_partition(t.name, r.partition, r.deadline)

@@ -3,8 +3,15 @@
 
 @cython.final
 cdef class LingerList:
-    """The open batches of all topics with the same linger, by age."""
+    """The open batches of all topics with the same linger, by age; of `combined` ones, with the same limits.
 
+    Combined batches leave together: when the linger of the oldest is over, or their records reach one of the limits. Only records of
+    batches in the list count: those of a batch that waits for its connection, or is sealed, have left.
+    """
+
+    cdef bint combined, reached
+    cdef int64_t batch_bytes, payload
+    cdef int64_t batch_records, records
     cdef double linger
     cdef double taken_at           # when `take` last took batches whose linger had ended
     cdef double expected           # when it is to look for the next of them, if records come steadily
@@ -25,6 +32,8 @@ cdef class LingerList:
         if not b.linked:
             return
         b.linked = False
+        self.payload -= b.payload
+        self.records -= b.count
         if b.older != NULL:
             (<Batch>b.older).newer = b.newer
         else:
@@ -37,6 +46,39 @@ cdef class LingerList:
 
     cdef double take(self, double now, bint flushing, list due) except? -1:
         """Append the batches that are due to `due`; returns when to look again. See `Accumulator.take`."""
+        if self.combined:
+            return self.take_together(now, flushing, due)
+        return self.take_each(now, flushing, due)
+
+    cdef double take_together(self, double now, bint flushing, list due) except? -1:
+        """The same for combined batches: all of them, or none."""
+        cdef Batch b
+        if self.oldest == NULL:
+            return INFINITY
+        b = <Batch>self.oldest
+        if b.created + self.linger > now and not flushing and not self.reached:
+            return b.created + self.linger
+        while self.oldest != NULL:
+            b = <Batch>self.oldest
+            if b.count == 0:       # just opened, its record is about to be written
+                return now + 0.001
+            due.append(b)
+            self.unlink(b)
+        self.reached = False
+        return INFINITY
+
+    cdef bint counted(self, Batch b, int64_t size) noexcept:
+        """Count a record of `b` with `size` bytes of key and value; whether a limit is reached by it."""
+        if not b.linked:
+            return False
+        self.payload += size
+        self.records += 1
+        if self.reached or (self.payload < self.batch_bytes and self.records < self.batch_records):
+            return False
+        self.reached = True
+        return True
+
+    cdef double take_each(self, double now, bint flushing, list due) except? -1:
         cdef Batch b
         cdef Py_ssize_t before = PyList_GET_SIZE(due)
         cdef double soon = self.linger / 8
@@ -63,14 +105,22 @@ cdef class LingerList:
         return min(deadline, self.expected)
 
 
-cdef LingerList linger_list_of(Accumulator acc, double linger):
-    """The list of `linger`; there are as many as different lingers."""
+cdef LingerList linger_list_of(Accumulator acc, object policy):
+    """The list for batches of `policy`; there are as many as different lingers, and as different limits of combined batches."""
     cdef LingerList linger_list
+    cdef double linger = policy.linger
+    cdef bint combined = policy.combined
+    cdef int64_t batch_bytes = policy.batch_bytes or 0x7fffffffffffffff
+    cdef int64_t batch_records = policy.batch_records or 0x7fffffffffffffff
     for linger_list in acc.linger_lists:
-        if linger_list.linger == linger:
+        if linger_list.linger != linger or linger_list.combined != combined:
+            continue
+        if not combined or (linger_list.batch_bytes == batch_bytes and linger_list.batch_records == batch_records):
             return linger_list
     linger_list = LingerList.__new__(LingerList)
     linger_list.linger = linger
+    linger_list.combined = combined
+    linger_list.batch_bytes, linger_list.batch_records = batch_bytes, batch_records
     linger_list.taken_at = -INFINITY
     linger_list.expected = INFINITY
     acc.linger_lists.append(linger_list)
@@ -79,7 +129,7 @@ cdef LingerList linger_list_of(Accumulator acc, double linger):
 
 cdef int obey(Accumulator acc, Topic t, object policy) except -1:
     """Store `policy` in the fields of `t`."""
-    t.linger_list = linger_list_of(acc, policy.linger)
+    t.linger_list = linger_list_of(acc, policy)
     t.codec = policy.codec
     t.level = policy.level
     t.compression_min = policy.compression_min_bytes
@@ -112,8 +162,13 @@ cdef int lower_limit(Topic t, int64_t size, str option) except -1:
 
 
 cdef bint is_reached(Topic t, Batch b, Item* r) noexcept:
-    """Count `r`, which is now in `b`; whether the batch has as much as its topic allows."""
-    b.payload += max(max(r.key_size, 0) + max(r.value_size, 0), 1)
+    """Count `r`, which is now in `b`; whether the batch has as much as its topic allows. If combined batches have: note that there is news."""
+    cdef int64_t size = max(max(r.key_size, 0) + max(r.value_size, 0), 1)
+    b.payload += size
+    if t.linger_list.combined:
+        if t.linger_list.counted(b, size):
+            r.news = True
+        return False
     return b.payload >= t.batch_bytes or b.count >= t.batch_records
 
 

@@ -93,6 +93,26 @@ def test_a_partition_key_takes_the_next_partition_while_its_own_is_down(core: Mo
 
 
 @each_core
+@pytest.mark.parametrize("name", ["partition_key_wait", "late_partition_key_wait"])
+def test_a_partition_key_can_wait_for_its_partition(core: ModuleType, name: str) -> None:
+    it = world(core, name, {"t": 4})
+    it.acc.set_partitions("t", 4, [0, 1])
+    assert [it.send(partition=number).partition for number in (4, 5, 6, 7, 2**32 - 1)] == [0, 1, 2, 3, 3]
+
+
+@each_core
+@pytest.mark.parametrize("ignore_keys", [False, True])
+@pytest.mark.parametrize("name", ["late_partition_key", "late_partition_key_wait"])
+def test_records_without_a_partition_key_get_their_partition_late(core: ModuleType, name: str, ignore_keys: bool) -> None:
+    it = world(core, name, {"t": 3}, ignore_keys=ignore_keys)
+    it.acc.set_partitions("t", 3, [0, 1])
+    assert it.send().partition is None
+    assert it.send(key=b"abc").partition == (None if ignore_keys else 479470107 % 3)
+    assert it.send(partition=2**32 - 1).partition == 0
+    assert it.send(partition=5).partition == (2 if name == "late_partition_key_wait" else 0)
+
+
+@each_core
 def test_a_partition_key_waits_for_its_topic_and_never_counts_as_a_missing_partition(core: ModuleType) -> None:
     it = world(core, "partition_key", {})
     deliveries = [it.send(partition=number) for number in (2**32 - 1, 5)]

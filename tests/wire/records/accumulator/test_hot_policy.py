@@ -75,6 +75,63 @@ def test_a_batch_has_the_linger_of_its_topic(core: ModuleType) -> None:
     assert [b.linger for b in world.seal_all()] == [1.5]
 
 
+# -- combined batches
+
+
+def test_combined_batches_are_due_together_when_the_linger_of_the_oldest_is_over(core: ModuleType) -> None:
+    together = Policy(1.0, combined=True)
+    world = world_of(core, {"a": together, "b": together, "alone": Policy(1.0)})
+    for topic in ("a", "alone", "b"):
+        world.send(topic)
+        world.now += 0.5
+    assert world.acc.take(100.999)[1] == []
+    sealed, due, again = world.acc.take(101.0)
+    assert (sealed, {b.topic for b in due}, again) == ([], {"a", "b"}, pytest.approx(101.5))
+
+
+@pytest.mark.parametrize("limit", [{"batch_records": 4}, {"batch_bytes": 8}], ids=["records", "bytes"])
+def test_combined_batches_are_due_together_when_their_records_reach_a_limit(core: ModuleType, limit: dict[str, int]) -> None:
+    together = Policy(60.0, combined=True, **limit)
+    world = world_of(core, {"a": together, "b": together, "other": Policy(60.0, combined=True, batch_records=9)})
+    for topic in ("a", "b", "other", "a"):
+        world.send(topic, value=b"12", partition=0)
+    wakes = world.wakes
+    assert world.acc.take(world.now)[1] == []
+    world.send("b", value=b"12", partition=1)
+    assert world.wakes == wakes + 1
+    sealed, due, _ = world.acc.take(world.now)
+    assert (sealed, sorted(b.count for b in due), {b.topic for b in due}) == ([], [1, 1, 2], {"a", "b"})
+
+
+def test_the_count_of_combined_batches_begins_anew_when_they_were_taken(core: ModuleType) -> None:
+    together = Policy(60.0, combined=True, batch_records=3)
+    world = world_of(core, {"a": together, "b": together})
+    for topic in ("a", "b", "a"):
+        world.send(topic)
+    first = world.acc.take(world.now)[1]
+    world.send("a")  # still open, as nothing has sealed it: it is on its way
+    for batch in first:
+        assert world.acc.seal(batch, True)
+    world.send("a")
+    world.send("b")
+    assert world.acc.take(world.now)[1] == []
+    world.send("b")
+    assert sum(b.count for b in world.acc.take(world.now)[1]) == 3
+
+
+def test_a_full_batch_has_left_those_that_it_was_combined_with(core: ModuleType) -> None:
+    together = Policy(60.0, combined=True, batch_records=4)
+    world = world_of(core, {"a": together, "b": together}, batch_size=1000)
+    for _ in range(3):
+        world.send("a", value=bytes(400), partition=0)  # the third does not fit
+    assert [b.count for b in world.acc.take(world.now)[0]] == [2]
+    world.send("b", partition=0)
+    world.send("b", partition=0)
+    assert world.acc.take(world.now)[1] == []
+    world.send("b", partition=0)
+    assert sorted(b.count for b in world.acc.take(world.now)[1]) == [1, 3]
+
+
 # -- complete batches
 
 
