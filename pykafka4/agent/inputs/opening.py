@@ -92,12 +92,9 @@ class Inputs:
 
     def _bind(self) -> None:
         settings = self._settings
-        if settings.unix_datagram is None and settings.unix_stream is None and settings.tcp is None:
-            raise InputError("[inputs] has no input; set at least one of unix_datagram, unix_stream, tcp")
         if settings.unix_datagram is not None:
-            with _named("max_datagram_size"):
-                check_datagram_size(settings.max_datagram_size, allow_large=settings.allow_large_datagrams)
             with _named("unix_datagram"):
+                check_datagram_size(settings.max_datagram_size, allow_large=settings.allow_large_datagrams)
                 self._datagram = bind_unix(settings.unix_datagram, socket.SOCK_DGRAM)
         if settings.unix_stream is not None:
             with _named("unix_stream"):

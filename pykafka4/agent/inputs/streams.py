@@ -73,6 +73,8 @@ class StreamInput:
 
     def close(self) -> None:
         """Take no more connections, read what is in the queues of those that are there, and close them."""
+        if self._closed:
+            return
         if self._loop is not None:
             self._loop.remove_reader(self._selector.fileno())
             while self._accepting and self._accept():
