@@ -107,8 +107,8 @@ def balance(stats: Stats, before: BeforeProducer, spooled: Mapping[str, SpooledC
     for topic, on_disk in spooled.items():
         add(topic, _Parts(spooled=on_disk.messages), Discards())
     for (topic, reason), count in before.kept.items():
-        if row_name(topic) in rows:
-            add(topic, _Parts(reasons=Counter({reason: -count})), Discards())
+        row = rows.get(row_name(topic), _Parts())  # the producer may have forgotten some of its failures: those are in `others`
+        add(topic, _Parts(reasons=Counter({reason: -min(count, row.reasons[reason])})), Discards())
     own = merged([*before.topics.values(), before.others])
     total = _of_producer(stats, reasons).plus(_Parts(reasons=Counter(own.by_reason)))
     total = total.plus(_Parts(spooled=sum(on_disk.messages for on_disk in spooled.values())))

@@ -132,6 +132,13 @@ class Ledger:
         for line in lines:
             self._notices.write(line)
 
+    def close(self) -> None:
+        """Write the log lines of discards that are in none yet; at the end."""
+        with self._lock:
+            lines = self._notices.rest()
+        for line in lines:
+            self._notices.write(line)
+
     def before_producer(self) -> BeforeProducer:
         """What the account needs; all of one moment."""
         with self._lock:

@@ -16,11 +16,11 @@ PACE_S: Final = 30.0
 NAME: Final = 249  # characters that are shown of a topic
 
 _TEXTS: Final = {
-    Reason.MALFORMED: "bytes that are no message, from {}",
-    Reason.API_KEY: "messages of an unsupported kind (API key), from {}",
-    Reason.VERSION: "messages of an unsupported version, from {}",
-    Reason.UNCLEAN_UNIX: "unfinished messages at the end of a connection, from {}",
-    Reason.UNCLEAN_TCP: "unfinished messages at the end of a connection, from {}",
+    Reason.MALFORMED: "datagrams or frames that are no message, from {}",
+    Reason.API_KEY: "messages of an unknown kind (API key), from {}",
+    Reason.VERSION: "messages of an unknown version, from {}",
+    Reason.UNCLEAN_UNIX: "unfinished messages at the end of connections, from {}",
+    Reason.UNCLEAN_TCP: "unfinished messages at the end of connections, from {}",
 }
 
 
@@ -73,6 +73,6 @@ class Notices:
             return
         reason, count, last, since_s = notice
         text = _TEXTS.get(reason)
-        what = f"messages, the last one of topic {last[:NAME]!a}" if text is None else text.format(last)
-        when = "" if since_s is None else f" in the last {since_s:.0f} s"
-        log.warning("agent: discarded (%s): %d %s%s", reason, count, what, when)
+        what = f"messages, the last of topic {last[:NAME]!a}" if text is None else text.format(last)
+        when = "" if since_s is None else f"in the last {since_s:.0f} s: "
+        log.warning("agent: discarded (%s): %s%d %s", reason, when, count, what)
