@@ -87,7 +87,7 @@ class Agent:
             signal.SIGTERM: self.end,
             signal.SIGINT: self.end,
             signal.SIGHUP: lambda: self._reload(parts),
-            signal.SIGUSR1: parts.reopen,
+            signal.SIGUSR1: _say_that_logs_follow,
         }
         for number, action in actions.items():
             loop.add_signal_handler(number, action)
@@ -142,3 +142,8 @@ class Agent:
             self._crash = why
             log.critical("agent: ends, as a part of it has failed: %s", why)
             self._ended.set()
+
+
+def _say_that_logs_follow() -> None:
+    """SIGUSR1 makes other daemons open their logs again; it must not end this one."""
+    log.info("agent: the discard log follows a rotation of its file by itself; SIGUSR1 does nothing")

@@ -33,7 +33,6 @@ then:
 signals:
   TERM, INT   stop the inputs, deliver what waits for up to service.shutdown_ms, end; a second INT ends at once
   HUP         read the settings again; the log says which take effect, and which need a restart
-  USR1        open the discard log again
 
 exit codes:
 {codes}

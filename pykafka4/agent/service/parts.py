@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from pykafka4.agent.account.books import Books
+from pykafka4.agent.account.books import Books, Counting
+from pykafka4.agent.account.discard_log import DiscardLog
 from pykafka4.agent.account.hooks import BatchOutcomes
 from pykafka4.agent.account.ledger import Ledger
 from pykafka4.agent.account.reasons import Reasons
@@ -50,11 +51,16 @@ class Parts:
     def _open(self) -> None:
         settings, calls = self.settings, LoopCalls(asyncio.get_running_loop())
         reasons = Reasons(settings.topics.autocreate)
-        self.ledger = Ledger(settings.reports)
+        self._discard_log = None if settings.discard_log is None else DiscardLog(settings.discard_log)
+        self.ledger = Ledger(settings.reports, self._discard_log)
         outcomes = BatchOutcomes(self.ledger, reasons, keeps_undelivered=False)
         self.producer = Producer(**{**producer_options(settings), "hooks": outcomes})
         self.router = Router(self.producer, self.ledger)
-        self.books = Books(self.producer, self.ledger, reasons, [_InputCounts(self.inputs)], on_loop=calls)
+        counting: list[Counting] = [_InputCounts(self.inputs)]
+        if self._discard_log is not None:
+            self._discard_log.start()
+            counting.append(self._discard_log)
+        self.books = Books(self.producer, self.ledger, reasons, counting, on_loop=calls)
 
     async def start(self) -> None:
         """Open the pages, and read the inputs."""
@@ -74,14 +80,13 @@ class Parts:
 
     async def close(self) -> Account:
         """Close what is open still. Returns the last account."""
+        if self._discard_log is not None:
+            await asyncio.to_thread(self._discard_log.close)
         return await asyncio.to_thread(self.books.account)
 
     def apply(self, settings: AgentSettings) -> None:
         """Change the settings that can change while the agent runs."""
         self.settings = settings
-
-    def reopen(self) -> None:
-        """Open the discard log again: its file was moved away."""
 
     def look(self) -> tuple[str, str]:
         """The producer's state, and a line about it all for `systemctl status`. Waits for the producer's thread."""

@@ -1,0 +1,192 @@
+"""The life of an agent's process on the model cluster: start, signals, the end."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from pykafka4.agent import Client
+from pykafka4.agent.service.codes import Exit
+from pykafka4.testing import ModelServer
+from tests.agent.service.running import TAKES, agent, until, write_settings
+
+NOWHERE = "127.0.0.1:1"  # a port that nobody listens on
+
+
+def send(path: Path, topic: str, *values: bytes) -> None:
+    with Client(path, max_block_ms=20_000) as client:
+        for value in values:
+            client.send(topic, value)
+
+
+def values(server: ModelServer, topic: str) -> list[bytes | None]:
+    return sorted((record.value for record in server.records(topic)), key=lambda value: value or b"")
+
+
+def test_messages_arrive_and_the_end_reports_them(kafka_server: ModelServer, tmp_path: Path) -> None:
+    kafka_server.create_topic("clicks", partitions=1)
+    with agent(write_settings(tmp_path, kafka_server.bootstrap_servers)) as process:
+        send(process.socket, "clicks", b"a", b"b")
+        until(lambda: values(kafka_server, "clicks") == [b"a", b"b"], "the messages")
+        assert process.end() == Exit.OK
+        assert "agent: ended; of 2 messages 2 were acknowledged" in process.said()
+    assert not process.socket.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_what_waits_is_delivered_at_the_end(kafka_server: ModelServer, tmp_path: Path, number: signal.Signals) -> None:
+    kafka_server.create_topic("clicks", partitions=1)
+    config = write_settings(tmp_path, kafka_server.bootstrap_servers, "[topics.default]\nlinger_ms = 600_000\n")
+    with agent(config) as process:
+        send(process.socket, "clicks", *(b"%d" % n for n in range(100)))
+        assert process.end(number) == Exit.OK
+    assert len(values(kafka_server, "clicks")) == 100
+
+
+def test_the_first_start_needs_no_broker_and_the_end_counts_what_was_not_delivered(tmp_path: Path) -> None:
+    with agent(write_settings(tmp_path, NOWHERE, "[service]\nshutdown_ms = 50\n")) as process:
+        send(process.socket, "clicks", b"a", b"b", b"c")
+        assert process.end() == Exit.UNDELIVERED
+        assert "agent: discarded since the start: clicks: 3 messages: SERVER_SHUTDOWN" in process.said()
+        assert "agent: ended; of 3 messages 0 were acknowledged, 0 are in the spool, 3 were discarded; 0 had no outcome" in process.said()
+
+
+def test_a_second_sigint_ends_at_once(tmp_path: Path) -> None:
+    with agent(write_settings(tmp_path, NOWHERE, "[service]\nshutdown_ms = 600_000\n")) as process:
+        send(process.socket, "clicks", b"a")
+        process.send_signal(signal.SIGINT)
+        process.wait_for("what waits is delivered for up to 600 s")
+        assert process.end(signal.SIGINT) == Exit.UNDELIVERED
+        assert "agent: ends at once: what waits is not delivered" in process.said()
+        assert "clicks: 1 messages: SERVER_SHUTDOWN" in process.said()
+
+
+def test_a_stale_socket_is_replaced(tmp_path: Path) -> None:
+    config = write_settings(tmp_path, NOWHERE)
+    with agent(config) as process:
+        process.process.kill()
+        process.process.wait(30)
+        assert stat.S_ISSOCK(process.socket.stat().st_mode)
+    with agent(config) as process:
+        send(process.socket, "clicks", b"a")
+
+
+def test_a_second_agent_does_not_take_the_socket_of_the_first(tmp_path: Path) -> None:
+    config = write_settings(tmp_path, NOWHERE, "[service]\nshutdown_ms = 0\n")
+    other = tmp_path / "other"
+    other.mkdir()
+    second = other / "agent.toml"
+    second.write_text(config.read_text())
+    with agent(config) as first:
+        with agent(second, wait=False) as process:
+            assert process.process.wait(30) == Exit.CANNOT_START
+            assert "cannot start" in process.said()
+            assert str(first.socket) in process.said()
+        send(first.socket, "clicks", b"a")
+
+
+def test_sighup_takes_what_can_change_and_names_what_cannot(tmp_path: Path) -> None:
+    config = write_settings(tmp_path, NOWHERE, "[service]\nshutdown_ms = 600_000\n")
+    with agent(config) as process:
+        send(process.socket, "clicks", b"a")
+        write_settings(tmp_path, NOWHERE, "[service]\nshutdown_ms = 1\n", kafka="acks = 1")
+        process.send_signal(signal.SIGHUP)
+        process.wait_for("agent: reload: service.shutdown_ms has changed")
+        process.wait_for("agent: reload: kafka.acks has changed, and needs a restart")
+        assert process.end() == Exit.UNDELIVERED  # at once
+        assert "up to 0.001 s" in process.said()
+
+
+def test_sighup_with_a_bad_file_changes_nothing(kafka_server: ModelServer, tmp_path: Path) -> None:
+    kafka_server.create_topic("clicks", partitions=1)
+    config = write_settings(tmp_path, kafka_server.bootstrap_servers)
+    with agent(config) as process:
+        write_settings(tmp_path, NOWHERE, "[service]\nshutdown_ms = -1\nlog_level = 'LOUD'\n")
+        process.send_signal(signal.SIGHUP)
+        process.wait_for("the agent goes on with the settings that it has")
+        assert "service.shutdown_ms=-1" in process.said()
+        assert "service.log_level='LOUD'" in process.said()
+        send(process.socket, "clicks", b"a")
+        until(lambda: values(kafka_server, "clicks") == [b"a"], "the message")
+        config.unlink()
+        process.send_signal(signal.SIGHUP)
+        process.wait_for("agent.toml: cannot be read: No such file or directory")
+        assert process.end() == Exit.OK
+
+
+def test_sigusr1_ends_nothing(tmp_path: Path) -> None:
+    with agent(write_settings(tmp_path, NOWHERE, "[service]\nshutdown_ms = 0\n")) as process:
+        process.send_signal(signal.SIGUSR1)
+        process.wait_for("follows a rotation")
+        send(process.socket, "clicks", b"a")
+
+
+def test_systemd_is_told_the_start_a_reload_and_the_end(kafka_server: ModelServer, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(30)
+
+        def told(word: str) -> str:
+            while word not in (text := systemd.recv(4096).decode()):
+                pass
+            return text
+
+        environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "300000"}
+        with agent(write_settings(tmp_path, kafka_server.bootstrap_servers), environment, wait=False) as process:
+            assert told("READY=1").splitlines() == ["READY=1", "STATUS=takes messages"]
+            told("WATCHDOG=1")
+            assert "0 wait; cluster " in told("STATUS=")
+            process.send_signal(signal.SIGHUP)
+            assert "MONOTONIC_USEC=" in told("RELOADING=1")
+            told("READY=1")
+            told("WATCHDOG=1")
+            process.send_signal(signal.SIGTERM)
+            assert "EXTEND_TIMEOUT_USEC=40000000" in told("STOPPING=1")
+            assert process.process.wait(30) == Exit.OK
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its user")
+def test_root_becomes_the_user_once_the_sockets_are_bound(kafka_server: ModelServer, tmp_path: Path) -> None:
+    kafka_server.create_topic("clicks", partitions=1)
+    nobody = pwd.getpwnam("nobody")
+    more = '[service]\nuser = "nobody"\n'
+    inputs = f'unix_stream = {{ path = "{tmp_path}/agent.stream", mode = 0o222, owner = "nobody" }}'
+    tmp_path.chmod(0o755)
+    with agent(write_settings(tmp_path, kafka_server.bootstrap_servers, more, inputs)) as process:
+        status = dict(line.split(":\t") for line in Path(f"/proc/{process.process.pid}/status").read_text().splitlines() if ":\t" in line)
+        assert set(status["Uid"].split()) == {str(nobody.pw_uid)}
+        assert set(status["Gid"].split()) == {str(nobody.pw_gid)}
+        assert "0" not in status["Groups"].split()
+        assert int(status["CapEff"], 16) == 0
+        found = (tmp_path / "agent.stream").stat()
+        assert (found.st_uid, stat.S_IMODE(found.st_mode)) == (nobody.pw_uid, 0o222)
+        send(process.socket, "clicks", b"a")
+        until(lambda: values(kafka_server, "clicks") == [b"a"], "the message")
+        assert process.end() == Exit.OK
+
+
+def test_a_part_that_fails_ends_the_agent_after_delivering(kafka_server: ModelServer, tmp_path: Path) -> None:
+    """The part is a task of the agent that raises; a file of Python's start-up puts the bug in."""
+    kafka_server.create_topic("clicks", partitions=1)
+    (tmp_path / "sitecustomize.py").write_text(
+        "import pykafka4.agent.service.parts as parts\n"
+        "from pathlib import Path\n"
+        "def tick(self):\n"
+        f"    if Path({str(tmp_path / 'bug')!r}).exists(): raise RuntimeError('a bug')\n"
+        "parts.Parts.tick = tick\n"
+    )
+    config = write_settings(tmp_path, kafka_server.bootstrap_servers, "[topics.default]\nlinger_ms = 600_000\n")
+    with agent(config, {"PYTHONPATH": f"{tmp_path}:{Path.cwd()}"}) as process:
+        send(process.socket, "clicks", b"a")
+        (tmp_path / "bug").touch()
+        assert process.process.wait(30) == Exit.CRASHED
+        assert "RuntimeError: a bug" in process.said()
+        assert "agent: ended; of 1 messages 1 were acknowledged" in process.said()
+    assert values(kafka_server, "clicks") == [b"a"]
+    assert TAKES in process.said()
