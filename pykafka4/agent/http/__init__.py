@@ -1,1 +1,19 @@
-"""Pages over HTTP, on a loopback address: JSON under Dory's paths, Prometheus, and a page for people."""
+"""Pages of the agent on a loopback address: the web page, Dory's JSON, Prometheus. Invariant: only POST /metadata_update changes anything.
+
+The agent's loop takes requests; a thread of the pages' own makes all answers, so that no number of readers delays a message.
+
+Modules; each line imports only from lines below it:
+    server      PageServer: opens and closes the pages; the paths
+    guarding    which requests are answered: Host and Origin; headers of answers; limits of connections
+    observer    Observer: looks at the agent in a thread of its own, remembers rates and outages, makes the answers
+    page_data   what the web page shows, as JSON
+    headline    the agent's state in plain words
+    metrics     the figures for Prometheus
+    dory        the ancestor's JSON and plain text
+    account_data  the whole account as JSON: reasons per topic, the report since the start
+    agent_view  AgentView: the figures of a running agent
+    rates       messages per second of the last ten minutes
+    outages     a time line of what was out of order
+    look        the figures of the agent at a moment, as values
+    page/       the web page: HTML, CSS, JavaScript; no Python
+"""

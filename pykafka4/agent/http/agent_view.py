@@ -1,0 +1,91 @@
+"""AgentView: the figures of a running agent, from its parts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from pykafka4.agent.account.values import Account, Report
+from pykafka4.agent.http.look import InputState, Look
+from pykafka4.agent.inputs.counters import InputCounters
+from pykafka4.agent.message import Source
+from pykafka4.agent.settings.values import InputSettings
+from pykafka4.agent.spool.values import SpoolState
+from pykafka4.producer import Producer
+
+__all__ = ["AgentView"]
+
+REFRESH_S: Final = 10.0  # for new metadata, when a client of the pages asks for it
+
+
+class Figures(Protocol):
+    """What is needed of the Books."""
+
+    def account(self) -> Account: ...
+    def counters(self) -> Mapping[str, int]: ...
+    def unfinished_report(self) -> Report: ...
+    def finished_report(self) -> Report | None: ...
+    def total_report(self) -> Report: ...
+
+
+class AgentView:
+    """See Watched."""
+
+    def __init__(
+        self,
+        producer: Producer,
+        books: Figures,
+        inputs: tuple[InputSettings, InputCounters],
+        version: str,
+        report_interval_s: float,
+        spool: Callable[[], SpoolState] | None = None,
+    ) -> None:
+        """`spool` returns the state of the spool, in any thread. `inputs_open` begins as False: set it when the inputs are read."""
+        self.version, self.started_at, self.report_interval_s = version, time.time(), report_interval_s
+        self.inputs_open = False
+        self._producer, self._books, self._spool = producer, books, spool
+        self._settings, self._counters = inputs
+
+    def look(self) -> Look:
+        """See Watched."""
+        spool = None if self._spool is None else self._spool()
+        return Look(time.time(), self._books.account(), self._producer.status(), self._inputs(), spool)
+
+    def counters(self) -> Mapping[str, int]:
+        """See Watched."""
+        return self._books.counters()
+
+    def unfinished_report(self) -> Report:
+        """See Watched."""
+        return self._books.unfinished_report()
+
+    def finished_report(self) -> Report | None:
+        """See Watched."""
+        return self._books.finished_report()
+
+    def total_report(self) -> Report:
+        """See Watched."""
+        return self._books.total_report()
+
+    def refresh_metadata(self) -> None:
+        """See Watched."""
+        self._producer.refresh_metadata(timeout=REFRESH_S)
+
+    def unready(self) -> str | None:
+        """See Watched."""
+        return None if self.inputs_open else "the inputs are not open"
+
+    def _inputs(self) -> tuple[InputState, ...]:
+        settings = self._settings
+        addresses = {
+            Source.UNIX_DATAGRAM: None if settings.unix_datagram is None else str(settings.unix_datagram.path),
+            Source.UNIX_STREAM: None if settings.unix_stream is None else str(settings.unix_stream.path),
+            Source.TCP: None if settings.tcp is None else f"{settings.tcp.host}:{settings.tcp.port}",
+        }
+        return tuple(self._input(source, address) for source, address in addresses.items() if address is not None)
+
+    def _input(self, source: Source, address: str) -> InputState:
+        counts = self._counters.of(source)
+        clients = None if source is Source.UNIX_DATAGRAM else counts.open
+        return InputState(source, address, self.inputs_open, counts.forwarded, counts.read_bytes, counts.refused, clients)

@@ -1,0 +1,152 @@
+"""Which requests are answered. Invariant: a page of another site reads nothing and changes nothing, and a slow client holds up only itself.
+
+A browser sends whatever page it shows to any address that the page names. Two checks stop it: the Host header must be a name of this
+machine (a foreign name that resolves to 127.0.0.1 is refused: DNS rebinding), and the Origin header, if there is one, must be the same
+host (a form of another site is refused).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+from aiohttp.web_protocol import RequestHandler
+
+__all__ = ["HEADERS", "Connections", "Guard"]
+
+MOST_CONNECTIONS: Final = 64
+IDLE_S: Final = 30.0  # so long a connection may take for a request, and for the answer to it
+SWEEP_S: Final = 5.0
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Server": "pykafka4-agent",
+}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Guard:
+    """Checks the headers of each request."""
+
+    def __init__(self, host: str, allowed_hosts: Iterable[str]) -> None:
+        """`host` is the address of the pages; `allowed_hosts` are further names that a Host header may have."""
+        self._names = LOOPBACK | {_name(f"[{host}]" if ":" in host else host), *map(_name, allowed_hosts)}
+
+    def refusal(self, request: web.BaseRequest) -> str | None:
+        """Why the request is refused; None: it is not."""
+        hosts, origins = request.headers.getall("Host", []), request.headers.getall("Origin", [])
+        if len(hosts) != 1:
+            return "403: the request has no Host header, or several; send one, for example Host: localhost"
+        host = hosts[0].strip().lower()
+        if _name(host) not in self._names:
+            return f"403: Host {host[:100]!r} is not a name of this machine; use localhost, or add the name to allowed_hosts in [http]"
+        for origin in origins:
+            if origin.strip().lower() not in (f"http://{host}", f"https://{host}"):
+                return f"403: Origin {origin[:100]!r} is not this host: pages of other sites may not use the agent"
+        return None
+
+    def middleware(self) -> Middleware:
+        """For aiohttp: refuses requests; errors are plain text."""
+
+        @web.middleware
+        async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+            refusal = self.refusal(request)
+            if refusal is not None:
+                return web.Response(status=403, text=refusal + "\n")
+            try:
+                return await handler(request)
+            except web.HTTPException as error:
+                allow = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
+                return web.Response(status=error.status, text=f"{error.status}: {_words(error, request)}\n", headers=allow)
+
+        return check
+
+
+def _name(host: str) -> str:
+    """A Host header without the port."""
+    host = host.lower()
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0].removesuffix(".")
+
+
+def _words(error: web.HTTPException, request: web.Request) -> str:
+    if error.status == 404:
+        return "no such page; / links to what there is" if request.method in ("GET", "HEAD") else "try POST /metadata_update"
+    if error.status == 405:
+        return f"{request.method} is not possible here; use {error.headers.get('Allow', 'GET')}"
+    return error.reason
+
+
+class Connections:
+    """Makes the protocols of connections: a bounded number, and each with a bounded time for its next request."""
+
+    def __init__(self, server: web.Server) -> None:
+        self._server = server
+        self._active_at: dict[RequestHandler, float] = {}
+        self._sweeper: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Close connections that take too long, from now on."""
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep_forever())
+
+    def stop(self) -> None:
+        """Leave connections alone."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+
+    def __call__(self) -> asyncio.Protocol:
+        """The protocol of a new connection."""
+        self._forget_closed()
+        if len(self._active_at) >= MOST_CONNECTIONS:
+            return _Full()
+        protocol = self._server()
+        self._active_at[protocol] = asyncio.get_running_loop().time()
+        return protocol
+
+    def active(self, request: web.BaseRequest) -> None:
+        """A request has arrived."""
+        protocol = request.protocol
+        if protocol in self._active_at:
+            self._active_at[protocol] = asyncio.get_running_loop().time()
+
+    def _forget_closed(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._active_at = {protocol: at for protocol, at in self._active_at.items() if protocol.transport is not None or at + SWEEP_S > now}
+
+    async def _sweep_forever(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            self.sweep(asyncio.get_running_loop().time())
+
+    def sweep(self, now: float) -> None:
+        """Close the connections that have taken longer than IDLE_S."""
+        for protocol, at in list(self._active_at.items()):
+            if at + IDLE_S <= now and protocol.transport is not None:
+                protocol.transport.abort()
+        self._forget_closed()
+
+
+class _Full(asyncio.Protocol):
+    """A connection too many: it is told so, and closed."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Write an answer that every client understands."""
+        assert isinstance(transport, asyncio.Transport)
+        body = b"503: too many connections\n"
+        transport.write(
+            b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s"
+            % (len(body), body)
+        )
+        transport.close()

@@ -1,0 +1,103 @@
+"""The agent's state in plain words: does everything flow, and if not, why and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final
+
+import attrs
+
+from pykafka4.agent.http.look import Look
+from pykafka4.agent.http.outages import Outages
+
+__all__ = ["Headline", "Level", "headline"]
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARNING = "warning"  # a part is out of order, or messages are discarded
+    TROUBLE = "trouble"  # nothing flows
+
+
+@attrs.frozen
+class Headline:
+    """A sentence, and the details below it. `since` is in seconds since the epoch."""
+
+    level: Level
+    text: str
+    details: tuple[str, ...] = ()
+    since: float | None = None
+
+
+STATES: Final[Mapping[str, str]] = {
+    "unreachable": "No broker can be reached",
+    "connecting": "Connecting to the brokers",
+    "unresponsive": "The producer does not respond",
+    "crashed": "The producer has crashed",
+    "closed": "The agent is ending",
+    "forked": "The producer belongs to another process",
+}
+
+
+def headline(look: Look, outages: Outages, discards_per_s: float) -> Headline:
+    """The worst that the look shows. `discards_per_s` is the rate of the last seconds."""
+    for judge in JUDGES:
+        found = judge(look, outages)
+        if found is not None:
+            return found
+    if discards_per_s > 0:
+        return Headline(Level.WARNING, "Messages are being discarded", ("The table of discarded messages says which, and why.",))
+    if look.account.total.queued or look.account.total.spooled:
+        return Headline(Level.OK, "Messages flow")
+    return Headline(Level.OK, "All messages are delivered" if look.account.total.accepted else "Waiting for messages")
+
+
+def _cluster(look: Look, outages: Outages) -> Headline | None:
+    status = look.status
+    if status["state"] == "connected":
+        return None
+    text = STATES.get(status["state"], f"The producer is {status['state']}")
+    level = Level.WARNING if status["state"] in ("connecting", "closed") else Level.TROUBLE
+    return Headline(level, text, _details(str(status["reason"] or ""), _where_messages_go(look)), outages.since("cluster"))
+
+
+def _spool(look: Look, outages: Outages) -> Headline | None:
+    if look.spool is None or look.spool.failure is None:
+        return None
+    return Headline(Level.TROUBLE, "The spool cannot be written", _details(look.spool.failure), outages.since("spool"))
+
+
+def _partitions(look: Look, outages: Outages) -> Headline | None:
+    offline = look.status.get("offline", {})
+    if not offline:
+        return None
+    name, row = next(iter(offline.items()))
+    text = f"{name} is offline" if len(offline) == 1 else f"{len(offline):,} partitions are offline"
+    reason = str(row["reason"]) if len(offline) == 1 else f"{name}: {row['reason']}"
+    return Headline(Level.WARNING, text, _details(reason, "Messages of other partitions flow."), outages.since("partitions"))
+
+
+def _brokers(look: Look, outages: Outages) -> Headline | None:
+    down = [broker for broker in look.status.get("brokers", ()) if broker["error"] and broker["node"] is not None and broker["node"] >= 0]
+    if not down:
+        return None
+    first = down[0]
+    text = f"Broker {first['node']} is away" if len(down) == 1 else f"{len(down)} brokers are away"
+    return Headline(Level.WARNING, text, _details(str(first["error"])), outages.since(f"broker {first['node']}"))
+
+
+def _where_messages_go(look: Look) -> str:
+    total = look.account.total
+    if look.spool is not None:
+        return f"New messages wait in memory and on disk: {total.queued:,} and {total.spooled:,} so far."
+    return f"New messages wait in memory: {total.queued:,} so far. When it is full, new ones are discarded." if total.accepted else ""
+
+
+def _details(*texts: str) -> tuple[str, ...]:
+    return tuple(text for text in texts if text)
+
+
+JUDGES: Final[tuple[Callable[[Look, Outages], Headline | None], ...]] = (_cluster, _spool, _partitions, _brokers)

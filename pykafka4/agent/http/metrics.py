@@ -1,0 +1,150 @@
+"""The agent's figures for Prometheus, in its text format. Names begin with pykafka4_agent; bounded labels: at most MOST_TOPICS topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import nlargest
+from typing import Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from pykafka4.agent.account.values import Discards, TopicAccount
+from pykafka4.agent.http.look import Look, Queue, queues
+
+__all__ = ["CONTENT_TYPE", "exposition"]
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+MOST_TOPICS: Final = 1_000
+PREFIX: Final = "pykafka4_agent"
+OTHERS: Final = ""  # the label of the topics without a row; no topic has this name
+
+
+def exposition(look: Look, counters: Mapping[str, int], version: str, started_at: float) -> bytes:
+    """All figures of a look."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Figures(look, counters, version, started_at))
+    return generate_latest(registry)
+
+
+class _Figures(Collector):
+    def __init__(self, look: Look, counters: Mapping[str, int], version: str, started_at: float) -> None:
+        self._look, self._counters, self._version, self._started_at = look, counters, version, started_at
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: the names are known when the figures are."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics."""
+        look = self._look
+        yield InfoMetricFamily(PREFIX, "The agent's version.", {"version": self._version})
+        yield GaugeMetricFamily(f"{PREFIX}_start_time_seconds", "When the agent started, since the epoch.", self._started_at)
+        yield from _process(look)
+        yield from _messages(_rows(look))
+        yield from _queues(queues(look.status))
+        yield from _inputs(look)
+        yield from _brokers(look)
+        yield from _spool(look)
+        counter = CounterMetricFamily(f"{PREFIX}_counter", "Dory's counters, under its names.", labels=["name"])
+        for name, value in self._counters.items():
+            counter.add_metric([name], value)
+        yield counter
+
+
+def _process(look: Look) -> Iterator[Metric]:
+    account, status = look.account, look.status
+    yield GaugeMetricFamily(f"{PREFIX}_connected", "1: a broker can be reached.", float(status["state"] == "connected"))
+    yield GaugeMetricFamily(f"{PREFIX}_offline_partitions", "Partitions that nothing can be sent to.", len(status.get("offline", ())))
+    yield CounterMetricFamily(
+        f"{PREFIX}_possible_duplicates", "Acknowledged messages that may be in Kafka twice.", account.possible_duplicates
+    )
+    yield CounterMetricFamily(f"{PREFIX}_restored_messages", "Messages that were on disk when the agent started.", account.restored)
+    refused = CounterMetricFamily(f"{PREFIX}_refused", "Datagrams, frames and ends of connections that are no message.", labels=["reason"])
+    for reason, count in account.refused.items():
+        refused.add_metric([reason.value], count)
+    yield refused
+
+
+def _rows(look: Look) -> dict[str, TopicAccount]:
+    """The topics with the most messages; the others under an empty name."""
+    topics, others = look.account.topics, look.account.others
+    names = nlargest(MOST_TOPICS, topics, key=lambda topic: topics[topic].accepted)
+    chosen = {name: topics[name] for name in names}
+    left = [row for name, row in topics.items() if name not in chosen]
+    return {**chosen, OTHERS: _sum([others, *left])} if left or others.accepted else chosen
+
+
+def _sum(rows: list[TopicAccount]) -> TopicAccount:
+    total = rows[0]
+    reasons = dict(total.discards.by_reason)
+    for row in rows[1:]:
+        for reason, count in row.discards.by_reason.items():
+            reasons[reason] = reasons.get(reason, 0) + count
+    accepted, acknowledged, queued, spooled = (sum(column) for column in zip(*map(_counts, rows), strict=True))
+    return TopicAccount(accepted, acknowledged, queued, spooled, Discards(reasons))
+
+
+def _counts(row: TopicAccount) -> tuple[int, int, int, int]:
+    return row.accepted, row.acknowledged, row.queued, row.spooled
+
+
+def _messages(rows: Mapping[str, TopicAccount]) -> Iterator[Metric]:
+    accepted = CounterMetricFamily(f"{PREFIX}_accepted", "Messages that inputs took.", labels=["topic"])
+    acknowledged = CounterMetricFamily(f"{PREFIX}_acknowledged", "Messages that Kafka has.", labels=["topic"])
+    queued = GaugeMetricFamily(f"{PREFIX}_queued", "Messages in memory.", labels=["topic"])
+    spooled = GaugeMetricFamily(f"{PREFIX}_spooled", "Messages that are only on disk.", labels=["topic"])
+    discarded = CounterMetricFamily(f"{PREFIX}_discarded", "Messages that were discarded.", labels=["topic", "reason"])
+    for topic, row in rows.items():
+        accepted.add_metric([topic], row.accepted)
+        acknowledged.add_metric([topic], row.acknowledged)
+        queued.add_metric([topic], row.queued)
+        spooled.add_metric([topic], row.spooled)
+        for reason, count in row.discards.by_reason.items():
+            discarded.add_metric([topic, reason.value], count)
+    yield from (accepted, acknowledged, queued, spooled, discarded)
+
+
+def _queues(found: Mapping[str, Queue]) -> Iterator[Metric]:
+    states = {"new": 0, "batch": 0, "waiting": 0, "in_flight": 0}
+    for queue in found.values():
+        for state in states:
+            states[state] += getattr(queue, state)
+    memory = GaugeMetricFamily(f"{PREFIX}_queue", "Messages in memory, by state.", labels=["state"])
+    for state, count in states.items():
+        memory.add_metric([state], count)
+    yield memory
+    ages = [queue.oldest_s for queue in found.values() if queue.oldest_s is not None]
+    yield GaugeMetricFamily(f"{PREFIX}_oldest_message_seconds", "The age of the oldest message in memory.", max(ages, default=0.0))
+
+
+def _inputs(look: Look) -> Iterator[Metric]:
+    messages = CounterMetricFamily(f"{PREFIX}_input_messages", "Messages that an input took.", labels=["input"])
+    read = CounterMetricFamily(f"{PREFIX}_input_bytes", "Bytes that an input read.", labels=["input"])
+    refused = CounterMetricFamily(f"{PREFIX}_input_refused", "What an input refused.", labels=["input"])
+    clients = GaugeMetricFamily(f"{PREFIX}_input_clients", "Open connections.", labels=["input"])
+    for entry in look.inputs:
+        label = [entry.source.value]
+        messages.add_metric(label, entry.messages)
+        read.add_metric(label, entry.bytes)
+        refused.add_metric(label, entry.refused)
+        if entry.clients is not None:
+            clients.add_metric(label, entry.clients)
+    yield from (messages, read, refused, clients)
+
+
+def _brokers(look: Look) -> Iterator[Metric]:
+    up = GaugeMetricFamily(f"{PREFIX}_broker_up", "1: the connection has no error.", labels=["broker", "address"])
+    for broker in look.status.get("brokers", ()):
+        if broker["node"] is not None and broker["node"] >= 0:
+            up.add_metric([str(broker["node"]), str(broker["address"])], float(not broker["error"]))
+    yield up
+
+
+def _spool(look: Look) -> Iterator[Metric]:
+    if look.spool is None:
+        return
+    yield GaugeMetricFamily(f"{PREFIX}_spool_bytes", "Bytes of messages on disk.", look.spool.bytes)
+    yield GaugeMetricFamily(f"{PREFIX}_spool_max_bytes", "The bound of these bytes.", look.spool.max_size)
+    yield GaugeMetricFamily(f"{PREFIX}_spool_failing", "1: the disk takes nothing.", float(look.spool.failure is not None))

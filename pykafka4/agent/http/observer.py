@@ -1,0 +1,160 @@
+"""Observer: looks at the agent in a thread of its own, remembers rates and outages, and makes the answers of the pages.
+
+Invariant: only that thread uses the look, the rates and the outages, and a look is shared by all readers for KEPT_S.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+from pykafka4.agent.http import dory
+from pykafka4.agent.http.account_data import account_data
+from pykafka4.agent.http.look import Look, Watched, queues
+from pykafka4.agent.http.metrics import exposition
+from pykafka4.agent.http.outages import Outages
+from pykafka4.agent.http.page_data import page_data
+from pykafka4.agent.http.rates import Rates, Sample
+from pykafka4.errors import KafkaError
+
+__all__ = ["Busy", "Observer"]
+
+KEPT_S: Final = 0.5  # so long a look is used again
+PAUSE_S: Final = 1.0  # between two samples
+SHARE: Final = 20  # a look of 100 ms is taken every 2 s: with many partitions a sample costs at most a twentieth of a core
+MOST_WAITING: Final = 32  # answers that wait for the thread
+
+T = TypeVar("T")
+
+
+class Busy(Exception):
+    """Too many answers wait for the thread."""
+
+
+class Observer:
+    """The thread, and what it knows. `monotonic` and `wall_clock` are in seconds."""
+
+    def __init__(
+        self, watched: Watched, monotonic: Callable[[], float] = time.monotonic, wall_clock: Callable[[], float] = time.time
+    ) -> None:
+        self._watched, self._monotonic, self._wall_clock = watched, monotonic, wall_clock
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="pykafka4-agent-pages")
+        self._waiting = 0
+        self._look: Look | None = None
+        self._looked_at = self._cost = 0.0
+        self._page = b""
+        self._page_at = -1.0
+        self._rates, self._outages = Rates(), Outages()
+        self._sampler: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Take samples from now on; on the agent's loop."""
+        self._sampler = asyncio.get_running_loop().create_task(self._sample_forever())
+
+    async def stop(self) -> None:
+        """Take no more samples, and answer nothing more."""
+        if self._sampler is not None:
+            self._sampler.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sampler
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def answer(self, make: Callable[[], T]) -> T:
+        """The result of `make()`, in the thread. Raises Busy, and KafkaError if the producer's thread is stuck."""
+        if self._waiting >= MOST_WAITING:
+            raise Busy
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, make)
+        finally:
+            self._waiting -= 1
+
+    # ---------------------------------------------------------------- answers, in the thread
+
+    def page(self) -> bytes:
+        """The JSON of the web page."""
+        look = self._shared_look()
+        if self._page_at != self._looked_at:
+            data = page_data(look, self._rates, self._outages, self._process().head())
+            self._page = json.dumps(data, separators=(",", ":")).encode()
+            self._page_at = self._looked_at
+        return self._page
+
+    def metrics(self) -> bytes:
+        """The text for Prometheus."""
+        watched = self._watched
+        return exposition(self._shared_look(), watched.counters(), watched.version, watched.started_at)
+
+    def account(self) -> dict[str, Any]:
+        """/account/json."""
+        data = account_data(self._shared_look().account, self._watched.total_report())
+        return {**self._process().head(), **data}
+
+    def ancestor(self, page: str, form: str) -> str:
+        """A page of Dory's, as "json" or "plain"."""
+        process = self._process()
+        value = DORY[page](self, process)
+        return dory.dump(value) if form == "json" else dory.in_plain_text(page, process, value)
+
+    def server_info(self, process: dory.Process) -> dict[str, Any]:
+        """The process."""
+        return dory.server_info(process)
+
+    def counters(self, process: dory.Process) -> dict[str, Any]:
+        """Counters since the start."""
+        return dory.counters(process, self._watched.counters())
+
+    def discards(self, process: dory.Process) -> dict[str, Any]:
+        """The reports of the last two intervals."""
+        watched = self._watched
+        return dory.discards(process, watched.report_interval_s, watched.unfinished_report(), watched.finished_report())
+
+    def queue_counts(self, process: dory.Process) -> dict[str, Any]:
+        """Messages in memory."""
+        return dory.queue_counts(process, queues(self._shared_look().status))
+
+    def metadata_fetch_time(self, process: dory.Process) -> dict[str, Any]:
+        """How old the metadata is."""
+        look = self._shared_look()
+        now = dory.Process(self._watched.version, self._watched.started_at, look.at)
+        return dory.metadata_fetch_time(now, look.status["metadata"])
+
+    # ---------------------------------------------------------------- looks
+
+    def sample(self) -> None:
+        """Note rates and outages."""
+        self._shared_look()
+
+    def _shared_look(self) -> Look:
+        now = self._monotonic()
+        if self._look is not None and now < self._looked_at + KEPT_S:
+            return self._look
+        look = self._watched.look()
+        self._cost = self._monotonic() - now
+        self._look, self._looked_at = look, now
+        self._rates.add(Sample(now, look.account.total.accepted, look.account.total.acknowledged, look.account.total.discards.count))
+        self._outages.sample(look)
+        return look
+
+    def _process(self) -> dory.Process:
+        return dory.Process(self._watched.version, self._watched.started_at, self._wall_clock())
+
+    async def _sample_forever(self) -> None:
+        while True:
+            with contextlib.suppress(KafkaError, Busy):  # the producer's thread is stuck: the next sample says so
+                await self.answer(self.sample)
+            await asyncio.sleep(max(PAUSE_S, SHARE * self._cost))
+
+
+DORY: Final[dict[str, Callable[[Observer, dory.Process], dict[str, Any]]]] = {
+    "server_info": Observer.server_info,
+    "counters": Observer.counters,
+    "discards": Observer.discards,
+    "queues": Observer.queue_counts,
+    "metadata_fetch_time": Observer.metadata_fetch_time,
+}

@@ -1,0 +1,91 @@
+"""A time line of what was out of order: the cluster, a broker, partitions, the disk. Invariant: it is bounded, and at most one outage of a
+subject goes on.
+
+An outage begins when two looks in a row show it: a connection that is dialled again at once is none.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.agent.http.look import Look
+
+__all__ = ["Outage", "Outages"]
+
+MOST_ENDED: Final = 200
+MOST_OPEN: Final = 100
+MOST_TEXT: Final = 300
+
+
+@attrs.frozen
+class Outage:
+    """Times are in seconds since the epoch; `ended_at` None: it goes on."""
+
+    subject: str
+    reason: str
+    started_at: float
+    ended_at: float | None = None
+
+
+class Outages:
+    """The outages that go on, and those that have ended."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Outage] = {}
+        self._suspected: dict[str, Outage] = {}
+        self._ended: deque[Outage] = deque(maxlen=MOST_ENDED)
+
+    def sample(self, look: Look) -> None:
+        """Note what is out of order at the time of the look."""
+        self.note(look.at, troubles(look))
+
+    def note(self, at: float, found: Mapping[str, str]) -> None:
+        """Note the subjects that are out of order, with the reasons."""
+        for subject in [subject for subject in self._open if subject not in found]:
+            outage = self._open.pop(subject)
+            self._ended.append(attrs.evolve(outage, ended_at=max(at, outage.started_at)))
+        suspected: dict[str, Outage] = {}
+        for subject, reason in found.items():
+            outage = self._open.get(subject) or self._suspected.get(subject) or Outage(subject, "", at)
+            outage = attrs.evolve(outage, reason=reason[:MOST_TEXT])
+            if subject in self._open or (subject in self._suspected and len(self._open) < MOST_OPEN):
+                self._open[subject] = outage
+            elif len(suspected) < MOST_OPEN:
+                suspected[subject] = outage
+        self._suspected = suspected
+
+    def all(self) -> list[Outage]:
+        """The outages, those that go on first, then the newest first."""
+        going_on = sorted(self._open.values(), key=lambda outage: outage.started_at, reverse=True)
+        return [*going_on, *reversed(self._ended)]
+
+    def since(self, subject: str) -> float | None:
+        """When the outage that goes on began; None: there is none."""
+        outage = self._open.get(subject)
+        return None if outage is None else outage.started_at
+
+
+def troubles(look: Look) -> dict[str, str]:
+    """Which subjects are out of order, and why."""
+    status, found = look.status, dict[str, str]()
+    if status["state"] not in ("connected", "closed"):
+        found["cluster"] = str(status["reason"] or status["state"])
+    for broker in status.get("brokers", ()):
+        if broker["error"] and broker["node"] is not None and broker["node"] >= 0:
+            found[f"broker {broker['node']}"] = str(broker["error"])
+    offline = status.get("offline", {})
+    if offline:
+        found["partitions"] = _partitions(offline)
+    if look.spool is not None and look.spool.failure is not None:
+        found["spool"] = look.spool.failure
+    return found
+
+
+def _partitions(offline: Mapping[str, Any]) -> str:
+    name, row = next(iter(offline.items()))
+    rest = len(offline) - 1
+    return f"{name}: {row['reason']}" + (f" (and {rest} more)" if rest else "")

@@ -1,0 +1,160 @@
+"""What the web page shows, as JSON. Invariant: it is bounded, whatever the number of topics; what is left out is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from heapq import nlargest
+from operator import itemgetter
+from typing import Any, Final
+
+from pykafka4.agent.http.headline import Headline, headline
+from pykafka4.agent.http.look import Look, Queue, queues
+from pykafka4.agent.http.outages import Outages
+from pykafka4.agent.http.rates import STEP_S, Rates
+
+__all__ = ["TOPIC_COLUMNS", "page_data"]
+
+MOST_TOPICS: Final = 1_000
+MOST_DISCARDS: Final = 200
+MOST_BROKERS: Final = 200
+MOST_OFFLINE: Final = 100
+MOST_OUTAGES: Final = 100
+NOTHING: Final = Queue()
+TOPIC_COLUMNS: Final = (
+    "topic", "new", "batch", "waiting", "in_flight", "spooled", "oldest_s", "accepted", "acknowledged", "discarded"
+)  # fmt: skip
+
+Json = dict[str, Any]
+
+
+def page_data(look: Look, rates: Rates, outages: Outages, head: Json) -> Json:
+    """All of it. `head` has the fields of /server_info/json."""
+    now = rates.now()
+    words = headline(look, outages, now["discarded"])
+    return {
+        **head,
+        "at": look.at,
+        "headline": _headline(words),
+        "rates": {"step_s": STEP_S, "now": now, **rates.curves()},
+        "balance": _balance(look),
+        "topics": _topics(look),
+        "discards": _discards(look),
+        "refused": {reason.value: count for reason, count in look.account.refused.items() if count},
+        "inputs": [_input(entry) for entry in look.inputs],
+        "brokers": _brokers(look),
+        "partitions": _partitions(look),
+        "spool": _spool(look),
+        "outages": _outages(outages),
+    }
+
+
+def _headline(words: Headline) -> Json:
+    return {"level": words.level.value, "text": words.text, "details": list(words.details), "since": words.since}
+
+
+def _balance(look: Look) -> Json:
+    account, total = look.account, look.account.total
+    return {
+        "accepted": total.accepted,
+        "acknowledged": total.acknowledged,
+        "queued": total.queued,
+        "spooled": total.spooled,
+        "discarded": total.discards.count,
+        "restored": account.restored,
+        "possible_duplicates": account.possible_duplicates,
+    }
+
+
+def _topics(look: Look) -> Json:
+    """Topics with most messages that wait, then with most messages."""
+    found, accounts = queues(look.status), look.account.topics
+    rows: list[list[Any]] = []
+    for topic in {**accounts, **found}:
+        queue, row = found.get(topic, NOTHING), accounts.get(topic)
+        counts = (0, 0, 0, 0) if row is None else (row.spooled, row.accepted, row.acknowledged, row.discards.count)
+        oldest = None if queue.oldest_s is None else round(queue.oldest_s, 1)
+        rows.append([topic, queue.new, queue.batch, queue.waiting, queue.in_flight, counts[0], oldest, *counts[1:]])
+    chosen = nlargest(MOST_TOPICS, rows, key=lambda row: (row[1] + row[2] + row[3] + row[4] + row[5], row[7]))
+    return {"columns": TOPIC_COLUMNS, "rows": chosen, "count": len(rows)}
+
+
+def _discards(look: Look) -> Json:
+    rows = [
+        {
+            "topic": topic,
+            "reason": reason.value,
+            "count": count,
+            "first_ms": row.discards.first_ms,
+            "last_ms": row.discards.last_ms,
+        }
+        for topic, row in (*look.account.topics.items(), ("", look.account.others))
+        for reason, count in row.discards.by_reason.items()
+        if count > 0
+    ]
+    reasons = {reason.value: count for reason, count in look.account.total.discards.by_reason.items() if count}
+    return {"rows": nlargest(MOST_DISCARDS, rows, key=itemgetter("count")), "count": len(rows), "by_reason": reasons}
+
+
+def _input(entry: Any) -> Json:
+    return {
+        "kind": entry.source.value,
+        "address": entry.address,
+        "open": entry.open,
+        "clients": entry.clients,
+        "messages": entry.messages,
+        "bytes": entry.bytes,
+        "refused": entry.refused,
+    }
+
+
+def _brokers(look: Look) -> Json:
+    rows = [
+        {name: row[name] for name in ("node", "address", "state", "in_flight", "throttled_ms", "error")}
+        for row in look.status.get("brokers", ())
+        if row["node"] is None or row["node"] >= 0 or row["error"]
+    ]
+    return {"rows": rows[:MOST_BROKERS], "count": len(rows)}
+
+
+def _partitions(look: Look) -> Json:
+    offline: Mapping[str, Any] = look.status.get("offline", {})
+    known: Mapping[str, Any] = look.status.get("partitions", {})
+    rows = [
+        {
+            "name": name,
+            "reason": row["reason"],
+            "since": None if row["since"] is None else look.at - row["since"],
+            "waiting": known[name]["queued"] + known[name]["in_flight"] if name in known else 0,
+        }
+        for name, row in offline.items()
+    ]
+    online = sum(1 for row in known.values() if row["state"] == "online")
+    return {"offline": nlargest(MOST_OFFLINE, rows, key=itemgetter("waiting")), "offline_count": len(rows), "online_count": online}
+
+
+def _spool(look: Look) -> Json | None:
+    spool = look.spool
+    if spool is None:
+        return None
+    oldest = [topic.oldest_ms for topic in spool.topics.values() if topic.oldest_ms is not None]
+    return {
+        "bytes": spool.bytes,
+        "max_size": spool.max_size,
+        "messages": sum(topic.messages for topic in spool.topics.values()),
+        "replaying": sum(topic.sent for topic in spool.topics.values()),
+        "topics": sum(1 for topic in spool.topics.values() if topic.messages or topic.sent),
+        "oldest_ms": min(oldest, default=None),
+        "failure": spool.failure,
+        "failing_for_s": spool.failing_for_s,
+        "damaged_bytes": spool.damaged_bytes,
+        "counting": spool.counting,
+    }
+
+
+def _outages(outages: Outages) -> Json:
+    found = outages.all()
+    rows = [
+        {"subject": row.subject, "reason": row.reason, "started_at": row.started_at, "ended_at": row.ended_at}
+        for row in found[:MOST_OUTAGES]
+    ]
+    return {"rows": rows, "count": len(found)}

@@ -1,0 +1,87 @@
+"""Messages per second of the last ten minutes. Invariant: samples are in the order of their times, and their counts never fall."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+import attrs
+
+__all__ = ["POINTS", "STEP_S", "Rates", "Sample"]
+
+STEP_S: Final = 5.0  # seconds that a point of a curve stands for
+POINTS: Final = 120
+RECENT_S: Final = 5.0  # the rates of now are means of this time
+MOST: Final = 1500  # samples; there is at most one each half second
+
+
+@attrs.frozen
+class Sample:
+    """Counts since the start of the agent, at a monotonic time."""
+
+    at: float
+    accepted: int
+    acknowledged: int
+    discarded: int
+
+
+class Rates:
+    """The samples, and the rates between them."""
+
+    def __init__(self) -> None:
+        self._samples: deque[Sample] = deque(maxlen=MOST)
+
+    def add(self, sample: Sample) -> None:
+        """Remember a sample, and forget samples that no curve needs."""
+        if self._samples and sample.at <= self._samples[-1].at:
+            return
+        self._samples.append(sample)
+        oldest = sample.at - STEP_S * (POINTS + 1)
+        while len(self._samples) > 2 and self._samples[1].at < oldest:
+            self._samples.popleft()
+
+    def now(self) -> dict[str, float]:
+        """The rates of the last seconds."""
+        if len(self._samples) < 2:
+            return dict.fromkeys(("accepted", "acknowledged", "discarded"), 0.0)
+        last = self._samples[-1]
+        first = next(sample for sample in self._samples if sample.at >= last.at - RECENT_S or sample is self._samples[-2])
+        seconds = last.at - first.at
+        return {
+            "accepted": (last.accepted - first.accepted) / seconds,
+            "acknowledged": (last.acknowledged - first.acknowledged) / seconds,
+            "discarded": (last.discarded - first.discarded) / seconds,
+        }
+
+    def curves(self) -> dict[str, list[float | None]]:
+        """A point for each STEP_S, the newest last; None where there were no samples yet."""
+        samples = list(self._samples)
+        if len(samples) < 2:
+            return {"accepted": [None] * POINTS, "acknowledged": [None] * POINTS}
+        # On a fixed grid, so that a point does not change while it moves to the left.
+        end = samples[-1].at // STEP_S * STEP_S
+        times = [end - STEP_S * back for back in range(POINTS, -1, -1)]
+        ats = [sample.at for sample in samples]
+        return {
+            "accepted": _slopes(times, ats, [sample.accepted for sample in samples]),
+            "acknowledged": _slopes(times, ats, [sample.acknowledged for sample in samples]),
+        }
+
+
+def _slopes(times: Sequence[float], ats: Sequence[float], counts: Sequence[int]) -> list[float | None]:
+    values = [_at(time, ats, counts) for time in times]
+    return [None if before is None or after is None else round((after - before) / STEP_S, 2) for before, after in pairwise(values)]
+
+
+def _at(time: float, ats: Sequence[float], counts: Sequence[int]) -> float | None:
+    """The count at a time between two samples, on the line between them."""
+    after = bisect_left(ats, time)
+    if after == len(ats) or (after == 0 and ats[0] > time):
+        return None
+    if ats[after] == time:
+        return counts[after]
+    share = (time - ats[after - 1]) / (ats[after] - ats[after - 1])
+    return counts[after - 1] + share * (counts[after] - counts[after - 1])

@@ -1,0 +1,177 @@
+"""PageServer: opens and closes the pages of the agent; which path has which answer."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import time
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Final
+
+from aiohttp import web
+
+from pykafka4.agent.http import dory
+from pykafka4.agent.http.guarding import HEADERS, Connections, Guard
+from pykafka4.agent.http.look import Watched
+from pykafka4.agent.http.metrics import CONTENT_TYPE
+from pykafka4.agent.http.observer import DORY, Busy, Observer
+from pykafka4.agent.settings.values import HttpSettings
+from pykafka4.errors import KafkaError
+
+__all__ = ["PageServer"]
+
+log = logging.getLogger("pykafka4.agent.http")
+ANSWER_S: Final = 15.0
+MOST_BODY: Final = 1024  # bytes; no request needs one
+FILES: Final = {
+    "/": ("index.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+
+
+class PageServer:
+    """The pages. All methods are for the agent's loop."""
+
+    def __init__(self, settings: HttpSettings, watched: Watched) -> None:
+        self._settings, self._watched = settings, watched
+        self._observer = Observer(watched)
+        self._runner: web.AppRunner | None = None
+        self._server: asyncio.Server | None = None
+        self._connections: Connections | None = None
+        self._refresh: asyncio.Future[None] | None = None
+        folder = files("pykafka4.agent.http") / "page"
+        self._files = {path: (folder.joinpath(name).read_bytes(), kind) for path, (name, kind) in FILES.items()}
+
+    async def start(self) -> None:
+        """Open the port. Raises OSError; ValueError for an address of the network."""
+        host, port = self._settings.host, self._settings.port
+        if not _is_loopback(host):
+            raise ValueError(f"[http] host = {host!r}: the pages are for this machine only; use 127.0.0.1, ::1 or localhost")
+        self._runner = web.AppRunner(
+            self._application(),
+            access_log=None,
+            keepalive_timeout=20.0,
+            max_line_size=4096,
+            max_field_size=4096,
+            max_headers=64,
+            shutdown_timeout=1.0,
+        )
+        await self._runner.setup()
+        server = self._runner.server
+        assert server is not None
+        self._connections = Connections(server)
+        self._server = await asyncio.get_running_loop().create_server(self._connections, host, port, backlog=64)
+        self._connections.start()
+        self._observer.start()
+        log.info("pages: http://%s:%d/", host, self.port)
+
+    @property
+    def port(self) -> int:
+        """The port: with `port = 0` the system has chosen it."""
+        assert self._server is not None
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Close the port and all connections."""
+        if self._connections is not None:
+            self._connections.stop()
+        if self._server is not None:
+            self._server.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        await self._observer.stop()
+
+    def _application(self) -> web.Application:
+        settings = self._settings
+        application = web.Application(middlewares=[Guard(settings.host, settings.allowed_hosts).middleware()], client_max_size=MOST_BODY)
+        application.on_response_prepare.append(_add_headers)
+        router = application.router
+        for path in FILES:
+            router.add_get(path, self._file)
+        for path, answer in {
+            "/page/json": self._page,
+            "/account/json": self._account,
+            "/metrics": self._metrics,
+            "/health": self._health,
+        }.items():
+            router.add_get(path, answer)
+        for page in DORY:
+            router.add_get(f"/{page}/{{form:json|plain}}", self._dory)
+        for path in ("/metadata_update", "/sys/metadata_update"):
+            router.add_post(path, self._update_metadata)
+        return application
+
+    # ---------------------------------------------------------------- answers
+
+    async def _file(self, request: web.Request) -> web.Response:
+        self._note(request)
+        body, kind = self._files[request.path]
+        return web.Response(body=body, content_type=kind, charset="utf-8", headers={"Cache-Control": "no-cache"})
+
+    async def _page(self, request: web.Request) -> web.Response:
+        return await self._answer(request, self._observer.page, "application/json")
+
+    async def _account(self, request: web.Request) -> web.Response:
+        return await self._answer(request, lambda: dory.dump(self._observer.account()).encode(), "application/json")
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        response = await self._answer(request, self._observer.metrics, "text/plain")
+        if response.status == 200:
+            response.headers["Content-Type"] = CONTENT_TYPE
+        return response
+
+    async def _dory(self, request: web.Request) -> web.Response:
+        page, form = request.path.split("/")[1:]
+        kind = "application/json" if form == "json" else "text/plain"
+        return await self._answer(request, lambda: self._observer.ancestor(page, form).encode(), kind)
+
+    async def _health(self, request: web.Request) -> web.Response:
+        self._note(request)
+        reason = self._watched.unready()
+        return web.Response(text="ok\n") if reason is None else web.Response(status=503, text=f"503: {reason}\n")
+
+    async def _update_metadata(self, request: web.Request) -> web.Response:
+        """Begin a refresh, and say so, as Dory does; a refresh that has begun is not begun again."""
+        self._note(request)
+        if self._refresh is None or self._refresh.done():
+            self._refresh = asyncio.ensure_future(asyncio.to_thread(self._watched.refresh_metadata))
+            self._refresh.add_done_callback(_log_refresh)
+        return web.Response(text=dory.metadata_update(time.time()))
+
+    async def _answer(self, request: web.Request, make: Callable[[], bytes], kind: str) -> web.Response:
+        self._note(request)
+        try:
+            body = await asyncio.wait_for(self._observer.answer(make), ANSWER_S)
+        except Busy:
+            return web.Response(status=503, text="503: too many requests wait\n")
+        except TimeoutError:
+            return web.Response(status=503, text=f"503: no figures within {ANSWER_S:g} s\n")
+        except KafkaError as error:
+            return web.Response(status=503, text=f"503: {error}\n")
+        return web.Response(body=body, content_type=kind, charset="utf-8")
+
+    def _note(self, request: web.Request) -> None:
+        if self._connections is not None:
+            self._connections.active(request)
+
+
+async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+
+
+def _log_refresh(refresh: asyncio.Future[None]) -> None:
+    error = None if refresh.cancelled() else refresh.exception()
+    if error is not None:
+        log.warning("pages: the metadata that POST /metadata_update asked for: %s", error)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
