@@ -1,4 +1,4 @@
-"""Spool: the folder with the FIFOs of all topics, its bound and its lock.
+"""Spool: the FIFOs of all topics in one folder, and the tasks that send, sync and count what is on disk.
 
 The router's part, for each list of messages that an input hands over:
 
@@ -11,61 +11,253 @@ The router's part, for each list of messages that an input hands over:
         except BufferFull:             # no room; a rate limit is another matter
             spool.add(message)
     spool.write()                      # one write per topic
+
+A topic goes to the producer directly only while nothing of it is on disk. So what the producer has of it and did not get from here is
+older than all that is on disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
-from pykafka4.agent.message import Message
+from pykafka4.agent.format import pack
+from pykafka4.agent.message import Message, Reason
 from pykafka4.agent.settings.values import SpoolSettings
-from pykafka4.agent.spool.values import Discards, Sender, SpoolState
+from pykafka4.agent.spool.disk import Disk
+from pykafka4.agent.spool.ending import direct, put_back
+from pykafka4.agent.spool.fifo import Fifo
+from pykafka4.agent.spool.folder import Folder
+from pykafka4.agent.spool.frames import crc_of
+from pykafka4.agent.spool.replay import Replay
+from pykafka4.agent.spool.segment import BLOCK
+from pykafka4.agent.spool.values import Discards, Sender, SpooledTopic, SpoolState
+from pykafka4.logs import get_log
 from pykafka4.records import ProducerRecord
 
-__all__ = ["Spool", "SpoolUnusable"]
+__all__ = ["Spool"]
+
+log = get_log("pykafka4.agent.spool")
+
+LOOK_S: Final = 0.5  # after this time acknowledgements are looked for, even if nobody called
+PROGRESS_S: Final = 1.0  # how often the progress is written: after a crash, what was acknowledged since is sent again
+NEW_TOPIC: Final = 2 * BLOCK  # a folder and a file
 
 
-class SpoolUnusable(Exception):
-    """The folder cannot be used: it is no folder, not accessible, or another agent has it."""
+class Added:
+    """Messages of a topic that wait for `write`."""
+
+    __slots__ = ("frames", "messages", "size")
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.frames: list[bytes] = []
+        self.size = 0
 
 
 class Spool:
     """See the module. All methods are called on the agent's loop."""
 
-    def __init__(self, settings: SpoolSettings, discards: Discards, empty: bytes | None) -> None:
-        """Lock the folder and look what it holds; nothing is read yet. Raises SpoolUnusable.
+    def __init__(
+        self, settings: SpoolSettings, discards: Discards, empty: bytes | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Lock the folder and look what files it holds; none is read yet. Raises SpoolUnusable.
 
         `empty` is what an empty key or value on disk becomes, as for the inputs.
         """
-        raise NotImplementedError
+        self._settings, self._discards, self._empty, self._clock = settings, discards, empty, clock
+        self._folder = Folder(settings.path)
+        self._disk = Disk(settings, clock)
+        self._fifos: dict[str, Fifo] = self._folder.fifos(self._disk)
+        self._restored: Counter[str] = Counter()  # of topics of which nothing is left
+        self._added: dict[str, Added] = {}
+        self._added_size = 0
+        self._always = settings.always
+        self._reader = ThreadPoolExecutor(1, "pykafka4-spool-read")
+        self._tasks: list[asyncio.Task[None]] = []
+        self._work = asyncio.Event()
+        self.replay: Replay | None = None
+
+    # ---- writing
 
     def takes(self, topic: str) -> bool:
         """Whether the topic's next message has to be added here: older ones are on disk, or `always` is set."""
-        raise NotImplementedError
+        if topic in self._fifos or topic in self._added:
+            return True
+        return self._always and not self._disk.refuses()
 
     def add(self, message: Message) -> None:
         """Put a message behind those of its topic, with the next `write`. Discards it if there is no room."""
-        raise NotImplementedError
+        topic, value, key, partition_key, timestamp_ms = message
+        if self._disk.refuses():
+            self._discards.discarded(message, Reason.SPOOL_FAILED)
+            return
+        body = pack(topic.encode(), value or b"", key or b"", partition_key, timestamp_ms)
+        added = self._added.get(topic)
+        size = len(body) + 4 + (NEW_TOPIC if added is None and topic not in self._fifos else 0)
+        if self._disk.bytes + self._added_size + size > self._disk.max_size:
+            self._discards.discarded(message, Reason.SPOOL_FULL)
+            return
+        if added is None:
+            added = self._added[topic] = Added()
+        added.messages.append(message)
+        added.frames += (crc_of(body), body)
+        added.size += size
+        self._added_size += size
 
     def write(self) -> None:
         """Write what was added: one write per topic. Discards what the disk refuses."""
-        raise NotImplementedError
+        if not self._added:
+            return
+        everything, self._added, self._added_size = self._added, {}, 0
+        for topic, added in everything.items():
+            fifo = self._fifo(topic)
+            try:
+                fifo.append(b"".join(added.frames), len(added.messages), added.messages[0][4])
+                self._disk.succeed()
+            except OSError as refused:
+                self._disk.fail(f"write to {fifo.folder}", refused)
+                for message in added.messages:
+                    self._discards.discarded(message, Reason.SPOOL_FAILED)
+                if fifo.empty:
+                    self._leave(fifo)
+                continue
+            if self.replay is not None:
+                self.replay.add(fifo)
+        self._work.set()
 
-    def state(self) -> SpoolState:
-        """Counts, for the account and the page."""
-        raise NotImplementedError
+    def _leave(self, fifo: Fifo) -> None:
+        """Nothing of the topic is on disk: it goes to the producer directly."""
+        fifo.leave()
+        self._restored[fifo.topic] += fifo.restored
+        del self._fifos[fifo.topic]
+        if self.replay is not None:
+            self.replay.remove(fifo)
+
+    # ---- sending
 
     def start(self, sender: Sender, window: int) -> None:
         """Begin to send what is on disk, at most `window` bytes of it unacknowledged at a time. Tasks of the running loop do it."""
-        raise NotImplementedError
+        self.replay = Replay(sender, self._discards, window, self._empty, self._clock)
+        for fifo in self._fifos.values():
+            self.replay.add(fifo)
+        self._tasks = [asyncio.ensure_future(task) for task in (self._count(), self._send(), self._tick())]
 
     async def stop(self) -> None:
         """Send nothing more from here on; to be called before `Producer.close`. `add` and `write` still work."""
-        raise NotImplementedError
+        if self.replay is not None:
+            self.replay.stopped = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _count(self) -> None:
+        """Count the messages of old files, one topic after the other; each is sent from then on."""
+        loop = asyncio.get_running_loop()
+        for fifo in list(self._fifos.values()):
+            if fifo.old:
+                await loop.run_in_executor(self._reader, fifo.inspect)
+                self.counted(fifo)
+
+    def counted(self, fifo: Fifo) -> None:
+        """The old files of a topic are inspected."""
+        lost = fifo.counted()
+        if lost:
+            self._discards.damaged(fifo.topic, lost)
+        if fifo.empty:
+            self._leave(fifo)
+        self._work.set()
+
+    async def _send(self) -> None:
+        loop = asyncio.get_running_loop()
+        assert self.replay is not None
+
+        def wake(_: object) -> None:
+            loop.call_soon_threadsafe(self._work.set)
+
+        while True:
+            self._work.clear()
+            self.look(wake)
+            reading = self.replay.next_reading()
+            if reading is None:
+                pause = self.replay.pause()
+                await _either(self._work, LOOK_S if pause is None else min(pause, LOOK_S))
+                continue
+            try:
+                data = await loop.run_in_executor(self._reader, reading.segment.read, reading.offset, reading.length)
+            except OSError as refused:
+                self.replay.unreadable(reading, refused)
+            else:
+                self.replay.send(reading, data)
+
+    def look(self, wake: Callable[[object], object]) -> None:
+        """Remove from the disk what is acknowledged or discarded."""
+        assert self.replay is not None
+        for fifo in self.replay.look(wake):
+            if not self._always:
+                self._leave(fifo)
+
+    async def _tick(self) -> None:
+        """Write the progress and sync, each at its time."""
+        sync_s = self._settings.sync_interval_ms / 1000
+        next_progress = self._clock() + PROGRESS_S
+        while True:
+            await asyncio.sleep(min(sync_s, PROGRESS_S))
+            self._disk.syncing.begin()
+            if self._clock() >= next_progress:
+                next_progress = self._clock() + PROGRESS_S
+                self.save()
+
+    def save(self) -> None:
+        """Write how far the messages are done; remove the files of topics without messages."""
+        for fifo in list(self._fifos.values()):
+            if fifo.empty:
+                self._leave(fifo)
+            else:
+                fifo.save_progress()
+
+    # ---- counts
+
+    def state(self) -> SpoolState:
+        """Counts, for the account and the page."""
+        topics = {topic: fifo.state(self._restored[topic]) for topic, fifo in self._fifos.items()}
+        topics |= {topic: SpooledTopic(0, 0, 0, count, None) for topic, count in self._restored.items() if count and topic not in topics}
+        disk = self._disk
+        counting = any(fifo.old for fifo in self._fifos.values())
+        return SpoolState(disk.bytes, disk.max_size, topics, disk.damaged_bytes, disk.failure, disk.failing_for_s(), counting)
+
+    # ---- the end
 
     def close(self, undelivered: Sequence[ProducerRecord]) -> list[ProducerRecord]:
         """After `Producer.close`: put what it returned in front of the topics' messages, sync, unlock. Returns what there is no room for.
 
         Blocks while it writes. Records that were sent from the disk are not put back a second time: they are still there.
         """
-        raise NotImplementedError
+        self.write()
+        self._reader.shutdown()
+        sent = {} if self.replay is None else self.replay.unsettled()
+        left = put_back(direct(undelivered, sent, self._empty), self._fifo, self._disk)
+        for fifo in list(self._fifos.values()):
+            if fifo.empty:
+                self._leave(fifo)
+            else:
+                fifo.close()
+        self._disk.syncing.close()
+        self._folder.close()
+        return left
+
+    def _fifo(self, topic: str) -> Fifo:
+        return self._fifos.get(topic) or self._fifos.setdefault(topic, Fifo(topic, self._folder.of_topic(topic), self._disk))
+
+
+async def _either(event: asyncio.Event, seconds: float) -> None:
+    """Wait for the event, for so long at most."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass

@@ -1,0 +1,119 @@
+"""Disk: what the FIFOs of all topics share: the bound, the files that wait to be synced, and whether the disk takes anything now."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from pykafka4.agent.settings.values import SpoolSettings
+from pykafka4.agent.spool.segment import BLOCK, Segment, allocated
+from pykafka4.agent.spool.syncing import Syncing
+from pykafka4.logs import get_log
+
+__all__ = ["Disk"]
+
+log = get_log("pykafka4.agent.spool")
+
+MIB: Final = 1024 * 1024
+LARGEST_SEGMENT: Final = 8 * MIB
+SMALLEST_SEGMENT: Final = 64 * 1024
+PARTS: Final = 64  # of max_size: the size of a segment, if that is below the largest
+DAMAGED_PART: Final = 8  # damaged segments may use this part of max_size, beside it
+RETRY_S: Final = 1.0  # after the disk has refused something
+LONGEST_RETRY_S: Final = 30.0
+WAYS_OUT: Final = {
+    errno.ENOSPC: "make room on the file system of the spool, or lower [spool] max_size",
+    errno.EDQUOT: "raise the disk quota, or lower [spool] max_size",
+    errno.EROFS: "remount the file system of the spool for writing",
+    errno.EACCES: "give the agent's user the folder of the spool, with all that is in it",
+    errno.EIO: "look at the kernel's log: the device fails",
+}
+
+
+class Disk:
+    """The folder of the spool. `bytes` counts whole blocks, as the file system does."""
+
+    def __init__(self, settings: SpoolSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self.folder = settings.path
+        self.max_size = settings.max_size
+        self.segment_size = max(SMALLEST_SEGMENT, min(LARGEST_SEGMENT, settings.max_size // PARTS))
+        self.bytes = 0
+        self.damaged_bytes = 0
+        self.failure: str | None = None
+        self.failing_since = 0.0
+        self.syncing = Syncing(settings.sync, self.fail)
+        self._clock = clock
+        self._retry_at = self._retry_s = 0.0
+
+    def refuses(self) -> bool:
+        """Whether it refused something just now, so that nothing is tried yet."""
+        return self.failure is not None and self._clock() < self._retry_at
+
+    def failing_for_s(self) -> float | None:
+        """Since when it refuses; None: it does not."""
+        return None if self.failure is None else self._clock() - self.failing_since
+
+    def fail(self, what: str, refused: OSError) -> None:
+        """It refused something; logged once until something succeeds. May be called on any thread."""
+        reason = f"{what}: {refused.strerror or refused}"
+        now = self._clock()
+        if self.failure is None:
+            self.failing_since, self._retry_s = now, RETRY_S
+            way_out = WAYS_OUT.get(refused.errno or 0, "see the error")
+            log.warning("spool: cannot %s; messages that cannot wait in memory are discarded until it works again: %s", reason, way_out)
+        else:
+            self._retry_s = min(LONGEST_RETRY_S, 2 * self._retry_s)
+        self.failure, self._retry_at = reason, now + self._retry_s
+
+    def succeed(self) -> None:
+        """It took a write."""
+        if self.failure is not None:
+            log.warning("spool: works again after %.0f s (it could not %s)", self._clock() - self.failing_since, self.failure)
+            self.failure = None
+
+    def account(self, segment: Segment) -> None:
+        """Count the file with its present size."""
+        used = allocated(segment.size)
+        self.bytes += used - segment.used
+        segment.used = used
+
+    def remove(self, segment: Segment) -> None:
+        """Delete a file whose messages are done; keep it aside if a part of it could not be read."""
+        self.bytes -= segment.used
+        try:
+            segment.save_progress()  # in case that it cannot be removed
+            if segment.damaged:
+                self._set_aside(segment)
+            else:
+                segment.path.unlink(missing_ok=True)
+        except OSError as refused:
+            self.fail(f"remove {segment.path}", refused)
+
+    def _set_aside(self, segment: Segment) -> None:
+        folder = self.folder / "damaged"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        kept = folder / f"{segment.path.parent.name}-{segment.path.name}"[-250:]
+        segment.path.replace(kept)
+        log.warning("spool: %s is kept as %s", segment.path, kept)
+        files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)
+        used = sum(allocated(file.stat().st_size) for file in files)
+        for file in files[:-1]:
+            if used <= max(self.max_size // DAMAGED_PART, LARGEST_SEGMENT):
+                break
+            used -= allocated(file.stat().st_size)
+            file.unlink()
+
+    def add_folder(self, path: Path) -> None:
+        """Make the folder of a topic. Raises OSError."""
+        path.mkdir(mode=0o700, exist_ok=True)
+        self.bytes += BLOCK
+        self.syncing.written(self.folder / "topics")
+
+    def remove_folder(self, path: Path) -> None:
+        """Remove the folder of a topic without messages."""
+        self.bytes -= BLOCK
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,76 @@
+"""The end: what the producer could not deliver goes in front of the messages on disk, because it is older."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from pykafka4.agent.format import pack, parse
+from pykafka4.agent.spool.disk import Disk
+from pykafka4.agent.spool.fifo import Fifo
+from pykafka4.agent.spool.frames import crc_of
+from pykafka4.agent.spool.segment import BLOCK
+from pykafka4.logs import get_log
+from pykafka4.records import ProducerRecord
+
+__all__ = ["put_back"]
+
+log = get_log("pykafka4.agent.spool")
+
+Content: TypeAlias = tuple[bytes | None, bytes | None, int | None]
+
+
+def direct(undelivered: Sequence[ProducerRecord], sent: Mapping[str, Sequence[bytes]], empty: bytes | None) -> list[ProducerRecord]:
+    """Those of `undelivered` that the producer did not get from the disk; `sent` has the messages that it did.
+
+    Of two with the same content, the newer one is the one from the disk.
+    """
+    from_disk: dict[str, Counter[Content]] = {
+        topic: Counter((message[1], message[2], message[4]) for message in (parse(data, empty) for data in messages))
+        for topic, messages in sent.items()
+    }
+    kept: list[ProducerRecord] = []
+    for record in reversed(undelivered):
+        known = from_disk.get(record.topic)
+        content = record.value, record.key, record.timestamp_ms
+        if known and known[content] > 0:
+            known[content] -= 1
+        else:
+            kept.append(record)
+    kept.reverse()
+    return kept
+
+
+def put_back(records: Sequence[ProducerRecord], fifo_of: Callable[[str], Fifo], disk: Disk) -> list[ProducerRecord]:
+    """Write records in front of what is on disk. Returns those for which there is no room: of each topic the last ones.
+
+    A record that had a partition gets it as its partition key: the same partition, as long as the topic has as many.
+    """
+    left: list[ProducerRecord] = []
+    by_topic: dict[str, list[ProducerRecord]] = {}
+    for record in records:
+        by_topic.setdefault(record.topic, []).append(record)
+    for topic, of_topic in by_topic.items():
+        left += _put_topic(topic, of_topic, fifo_of, disk)
+    return left
+
+
+def _put_topic(topic: str, records: list[ProducerRecord], fifo_of: Callable[[str], Fifo], disk: Disk) -> list[ProducerRecord]:
+    frames: list[bytes] = []
+    room = disk.max_size - disk.bytes - 2 * BLOCK
+    for record in records:
+        body = pack(topic.encode(), record.value or b"", record.key or b"", record.partition, record.timestamp_ms or 0)
+        room -= len(body) + 4
+        if room < 0:
+            break
+        frames.append(crc_of(body) + body)
+    if not frames:
+        return records
+    try:
+        fifo_of(topic).put_in_front(b"".join(frames), len(frames), records[0].timestamp_ms or 0)
+    except OSError as refused:
+        disk.fail(f"write {len(frames)} undelivered messages of topic {topic}", refused)
+        return records
+    return list(itertools.islice(records, len(frames), None))

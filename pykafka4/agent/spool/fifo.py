@@ -1,0 +1,215 @@
+"""Fifo: the messages of one topic on disk. Invariant: they are read and removed in the order in which they were appended."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from typing import Final
+
+from pykafka4.agent.format import parse
+from pykafka4.agent.spool.disk import Disk
+from pykafka4.agent.spool.frames import cut
+from pykafka4.agent.spool.segment import BLOCK, Segment
+from pykafka4.agent.spool.values import SpooledTopic
+from pykafka4.logs import get_log
+
+__all__ = ["Fifo"]
+
+log = get_log("pykafka4.agent.spool")
+
+TIMESTAMP_READ: Final = 64 * 1024
+MIDDLE: Final = 10**12  # the number of a topic's first segment; those in front of it have lower ones
+
+
+class Fifo:
+    """A list of segments; the last one is appended to. `unread` messages are only on disk, `sent` ones also in the producer."""
+
+    def __init__(self, topic: str, folder: Path, disk: Disk) -> None:
+        self.topic, self.folder, self._disk = topic, folder, disk
+        self.segments: deque[Segment] = deque()
+        self.old: list[Segment] = []  # segments of an earlier run that are not counted yet
+        self.unread = self.sent = self.restored = 0
+        self._reading: Segment | None = None
+        self._read_to = 0
+        self._next = MIDDLE
+        self._has_folder = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether all messages are done."""
+        return not (self.unread or self.sent or self.old)
+
+    # ---- writing
+
+    def append(self, data: bytes, count: int, first_ms: int) -> None:
+        """Write whole frames behind all others. Raises OSError, and then nothing is written."""
+        last = self.segments[-1] if self.segments else None
+        if last is None or last.sealed or last.size + len(data) > self._disk.segment_size:
+            if last is not None:
+                self._seal(last)
+            last = self._create(self._next)
+            self._next += 1
+            self.segments.append(last)
+        self._write(last, data, count, first_ms)
+
+    def put_in_front(self, data: bytes, count: int, first_ms: int) -> None:
+        """Write whole frames before all others, into a segment of their own. Raises OSError, and then nothing is written."""
+        segment = self._create(self.segments[0].number - 1 if self.segments else MIDDLE - 1)
+        self.segments.appendleft(segment)
+        self._write(segment, data, count, first_ms)
+        self._seal(segment)
+
+    def close(self) -> None:
+        """Write the progress, and seal the last segment."""
+        self.save_progress()
+        if self.segments:
+            self._seal(self.segments[-1])
+
+    def save_progress(self) -> None:
+        """Write how far the messages are done."""
+        for segment in self.segments:
+            try:
+                segment.save_progress()
+            except OSError as refused:  # the messages are sent once more after a crash
+                self._disk.fail(f"write the progress to {segment.path}", refused)
+            if segment is self._reading:
+                break
+
+    def _create(self, number: int) -> Segment:
+        if not self._has_folder:
+            self._disk.add_folder(self.folder)
+            self._has_folder = True
+        segment = Segment.create(self.folder, number)
+        self._disk.account(segment)
+        self._disk.syncing.written(self.folder)
+        return segment
+
+    def _write(self, segment: Segment, data: bytes, count: int, first_ms: int) -> None:
+        segment.append(data, count, first_ms)
+        self._disk.account(segment)
+        self._disk.syncing.written(segment.path)
+        self.unread += count
+
+    def _seal(self, segment: Segment) -> None:
+        if not segment.sealed:
+            try:
+                segment.seal()
+            except OSError as refused:
+                self._disk.fail(f"seal {segment.path}", refused)
+
+    # ---- reading
+
+    def next_read(self) -> tuple[Segment, int] | None:
+        """The segment with the next unread message, and where it is; None if there is none, or old segments are not counted yet."""
+        if self.old or not self.unread:
+            return None
+        if self._reading is None:
+            self._reading = self.segments[0]
+            self._read_to = self._reading.start
+        while self._read_to >= self._reading.size and self._reading is not self.segments[-1]:
+            self._reading = self.segments[self.segments.index(self._reading) + 1]
+            self._read_to = self._reading.start
+        return (self._reading, self._read_to) if self._read_to < self._reading.size else None
+
+    def sent_to(self, end: int, count: int) -> None:
+        """So many messages, up to `end` of the segment of `next_read`, are sent."""
+        self._read_to = end
+        self.unread -= count
+        self.sent += count
+
+    def skipped_to(self, end: int, size: int) -> None:
+        """So many bytes, up to `end` of the segment of `next_read`, cannot be read. The file is kept aside in the end."""
+        assert self._reading is not None
+        self._read_to = end
+        self._reading.damaged = self._reading.sealed = True
+        self._disk.damaged_bytes += size
+
+    def done_to(self, segment: Segment, end: int, count: int) -> int:
+        """So many sent messages, up to `end` of `segment`, are done. Returns how many could not be read in segments that end here."""
+        segment.start = end
+        segment.done += count
+        self.sent -= count
+        lost = 0
+        while self.segments and self.segments[0].start >= self.segments[0].size and (len(self.segments) > 1 or self.segments[0].sealed):
+            lost += self._drop(self.segments[0])
+        return lost
+
+    def _drop(self, segment: Segment) -> int:
+        self.segments.popleft()
+        if segment is self._reading:
+            self._reading = None
+        missing = (segment.count or 0) - segment.done
+        self.unread -= missing
+        lost = max(missing, 1) if segment.damaged else missing
+        self.restored += lost - missing
+        self._disk.remove(segment)
+        return lost
+
+    def leave(self) -> None:
+        """Remove the files: no message is left."""
+        while self.segments:
+            self._disk.remove(self.segments.popleft())
+        if self._has_folder:
+            self._disk.remove_folder(self.folder)
+            self._has_folder = False
+        self._reading = None
+
+    # ---- old segments
+
+    def restore(self, segments: list[Segment]) -> None:
+        """These files were found, in order; they are not read yet. New messages go behind them."""
+        self.segments.extend(segments)
+        self.old = list(segments)
+        self._has_folder = True
+        self._disk.bytes += BLOCK
+        self._next = max([MIDDLE - 1, *(segment.number for segment in segments)]) + 1
+        for segment in segments:
+            segment.sealed = True
+            self._disk.account(segment)
+
+    def inspect(self) -> None:
+        """Read the progress of the old segments and count their messages. May be called on any thread."""
+        for segment in self.old:
+            try:
+                torn = segment.inspect()
+            except (OSError, ValueError) as unreadable:
+                log.warning("spool: cannot read %s, its messages of topic %s are lost: %s", segment.path, self.topic, unreadable)
+                segment.damaged = True
+                continue
+            if torn:
+                log.warning("spool: the last write to %s was torn: its %d bytes are ignored", segment.path, torn)
+        for segment in self.old:
+            if not segment.damaged:
+                segment.oldest_ms = _first_timestamp(segment)
+                break
+
+    def counted(self) -> int:
+        """The old segments are inspected. Returns how many messages are lost, at least, because a whole segment cannot be read."""
+        old, self.old = self.old, []
+        for segment in old:
+            self._disk.account(segment)
+        for segment in old:
+            if segment.damaged:
+                self.segments.remove(segment)
+                self._disk.damaged_bytes += segment.size
+                self._disk.remove(segment)
+        found = sum((segment.count or 0) - segment.done for segment in old if not segment.damaged)
+        self.unread += found
+        lost = sum(segment.damaged for segment in old)
+        self.restored += found + lost
+        while self.segments and self.segments[0].start >= self.segments[0].size and self.segments[0].sealed:
+            self._drop(self.segments[0])
+        return lost
+
+    def state(self, restored: int) -> SpooledTopic:
+        """For the account and the page. `restored` messages were on disk at the start, but are not any more."""
+        used = sum(segment.used for segment in self.segments)
+        return SpooledTopic(self.unread, self.sent, used, self.restored + restored, self.segments[0].oldest_ms if self.segments else None)
+
+
+def _first_timestamp(segment: Segment) -> int | None:
+    try:
+        found = cut(segment.read(segment.start, TIMESTAMP_READ))
+    except OSError:
+        return None
+    return parse(found[0][1])[4] if found else None

@@ -1,0 +1,123 @@
+"""Folder: where the spool is, locked for one agent, and what it holds at the start.
+
+lock                                    held with flock; names the process and the format
+topics/t-NAME/NUMBER.seg                the segments of a topic, in the order of their numbers
+damaged/t-NAME-NUMBER.seg               segments of which a part could not be read
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from pykafka4.agent.spool.disk import Disk
+from pykafka4.agent.spool.fifo import Fifo
+from pykafka4.agent.spool.frames import VERSION
+from pykafka4.agent.spool.segment import Segment
+from pykafka4.logs import get_log
+
+__all__ = ["Folder", "SpoolUnusable"]
+
+log = get_log("pykafka4.agent.spool")
+
+FOLDER_MODE: Final = 0o700
+PREFIX: Final = "t-"  # no topic's folder is hidden, or `..`
+LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+SEGMENT: Final = re.compile(r"([0-9]{20})\.seg")
+FORMAT: Final = "pykafka4 spool, format"
+
+
+class SpoolUnusable(Exception):
+    """The folder cannot be used: it is no folder, not accessible, of another format, or another agent has it."""
+
+
+class Folder:
+    """The locked folder."""
+
+    def __init__(self, path: Path) -> None:
+        """Create it if it does not exist, and lock it. Raises SpoolUnusable."""
+        self.path = path
+        try:
+            (path / "topics").mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            path.chmod(FOLDER_MODE)
+            self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as refused:
+            reason = f"{refused.filename or path}: {refused.strerror}"
+            raise SpoolUnusable(
+                f"[spool] path = {str(path)!r} cannot be used: {reason}; the agent's user needs a folder that it may write to"
+            ) from None
+        try:
+            self._take()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _take(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = re.search(r"process (\d+)", self._text())
+            by = f"the agent with the process id {owner[1]}" if owner else "another agent"
+            raise SpoolUnusable(f"[spool] path = {str(self.path)!r} is used by {by}; each agent needs a folder of its own") from None
+        written = re.match(rf"{FORMAT} (\d+)", self._text())
+        if written and int(written[1]) != VERSION:
+            raise SpoolUnusable(
+                f"[spool] path = {str(self.path)!r} has the format {written[1]}; this agent reads {VERSION}: start the version that wrote "
+                "it until the spool is empty, or name another folder"
+            )
+        try:
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, f"{FORMAT} {VERSION}\nprocess {os.getpid()}\n".encode(), 0)
+        except OSError as refused:  # a full disk must not keep what it holds from being sent
+            log.warning("spool: cannot write %s: %s", self.path / "lock", refused.strerror)
+
+    def _text(self) -> str:
+        return os.pread(self._lock, 1000, 0).decode("ascii", "replace")
+
+    def of_topic(self, topic: str) -> Path:
+        """Its folder. The topic has a legal name."""
+        assert LEGAL.fullmatch(topic), topic
+        return self.path / "topics" / f"{PREFIX}{topic}"
+
+    def fifos(self, disk: Disk) -> dict[str, Fifo]:
+        """Those that earlier agents left. Raises SpoolUnusable."""
+        fifos: dict[str, Fifo] = {}
+        try:
+            with os.scandir(self.path / "topics") as entries:
+                names = sorted(entry.name for entry in entries)
+        except OSError as refused:
+            raise SpoolUnusable(f"[spool] path = {str(self.path)!r}: cannot list {self.path / 'topics'}: {refused.strerror}") from None
+        for name in names:
+            topic = name.removeprefix(PREFIX)
+            if not name.startswith(PREFIX) or not LEGAL.fullmatch(topic):
+                log.warning("spool: %s is not the agent's, and is left alone", self.path / "topics" / name)
+                continue
+            try:
+                segments = _segments(self.path / "topics" / name)
+            except OSError as refused:
+                log.warning("spool: cannot list the folder of topic %s, its messages stay there: %s", topic, refused)
+                continue
+            fifo = Fifo(topic, self.path / "topics" / name, disk)
+            fifo.restore(segments)
+            if segments:
+                fifos[topic] = fifo
+            else:
+                fifo.leave()
+        return fifos
+
+    def close(self) -> None:
+        """Unlock it."""
+        os.close(self._lock)
+
+
+def _segments(folder: Path) -> list[Segment]:
+    found: list[Segment] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            match = SEGMENT.fullmatch(entry.name)
+            if match:
+                found.append(Segment(folder, int(match[1]), entry.stat(follow_symlinks=False).st_size))
+    return sorted(found, key=lambda segment: segment.number)

@@ -1,0 +1,170 @@
+"""The bytes of a segment: a header with the progress, then frames, and a seal behind the last one.
+
+A frame is the CRC-32C of a message's bytes and these bytes, which begin with their size (`pykafka4.agent.format`). All numbers are big
+endian. Version 1:
+
+    header    magic (8), version (2), zero (6), progress (16)
+    progress  offset of the first frame that is not done (8), how many frames are done (4), CRC-32C of both (4)
+    frame     CRC-32C (4), message: size (4), API key 256 or 257 (2), version 0 (2), flags 0 (2), …
+    seal      a frame with the API key 511: how many frames the segment has (8)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from struct import Struct, error
+from typing import Final, TypeAlias
+
+import attrs
+
+from pykafka4.wire.records.hot import crc32c
+
+__all__ = [
+    "FIRST",
+    "SEAL_SIZE",
+    "VERSION",
+    "Frame",
+    "Salvage",
+    "crc_of",
+    "cut",
+    "header",
+    "progress",
+    "read_header",
+    "read_seal",
+    "salvage",
+    "seal",
+]
+
+MAGIC: Final = b"PK4SPOOL"
+VERSION: Final = 1
+FIRST: Final = 32  # where the first frame begins
+PROGRESS_AT: Final = 16
+SMALLEST: Final = 10  # bytes of a message without a body
+SEAL: Final = 0x01FF
+
+_HEADER = Struct(">8sH6x")
+_PROGRESS = Struct(">QI")
+_CRC = Struct(">I")
+_FRAME = Struct(">Ii")
+_SEAL = Struct(">ihhhQ")
+SEAL_SIZE: Final = _CRC.size + _SEAL.size
+# API key, version and flags: what a search for a frame looks for. They are 8 bytes behind its begin.
+_KINDS = re.compile(rb"\x01[\x00\x01\xff]\x00\x00\x00\x00")
+_KINDS_AT: Final = 8
+
+Frame: TypeAlias = tuple[int, bytes]  # where it ends, and the bytes of its message
+
+
+@attrs.frozen
+class Salvage:
+    """What is readable in damaged bytes. `damaged` has ranges; `end` is where the last frame, or the last damaged range, ends.
+
+    What lies behind `end` is a torn write: the beginning of a frame, or zeros, with no frame behind it.
+    """
+
+    frames: list[Frame]
+    damaged: list[tuple[int, int]]
+    end: int
+
+
+def crc_of(message: bytes) -> bytes:
+    """The first part of the frame of a message."""
+    return _CRC.pack(crc32c(message))
+
+
+def header(offset: int = FIRST, done: int = 0) -> bytes:
+    """The first bytes of a segment."""
+    return _HEADER.pack(MAGIC, VERSION) + progress(offset, done)
+
+
+def progress(offset: int, done: int) -> bytes:
+    """The bytes at PROGRESS_AT."""
+    slot = _PROGRESS.pack(offset, done)
+    return slot + crc_of(slot)
+
+
+def read_header(data: bytes) -> tuple[int, int]:
+    """The progress in a header: (offset, frames that are done); the beginning of the segment if the progress is damaged.
+
+    Raises ValueError if these are not the first bytes of a segment.
+    """
+    try:
+        magic, version = _HEADER.unpack_from(data)
+        slot, crc = data[PROGRESS_AT : PROGRESS_AT + _PROGRESS.size], data[PROGRESS_AT + _PROGRESS.size : FIRST]
+        offset, done = _PROGRESS.unpack(slot)
+    except error:
+        raise ValueError(f"its header of {FIRST} bytes is cut off after {len(data)}") from None
+    if magic != MAGIC:
+        raise ValueError(f"it begins with {magic!r} instead of {MAGIC!r}")
+    if version != VERSION:
+        raise ValueError(f"it has the format version {version}; this agent reads {VERSION}")
+    return (offset, done) if crc == crc_of(slot) and offset >= FIRST else (FIRST, 0)
+
+
+def seal(frames: int) -> bytes:
+    """The last bytes of a segment that gets no more frames."""
+    body = _SEAL.pack(_SEAL.size, SEAL, 0, 0, frames)
+    return crc_of(body) + body
+
+
+def read_seal(data: bytes) -> int | None:
+    """How many frames a segment has that ends with `data`; None if it has no seal."""
+    if len(data) != SEAL_SIZE:
+        return None
+    size, kind, _, _, frames = _SEAL.unpack_from(data, _CRC.size)
+    return int(frames) if data == seal(frames) and (size, kind) == (_SEAL.size, SEAL) else None
+
+
+def cut(data: bytes, at: int = 0) -> list[Frame]:
+    """The frames in `data` from `at` on, up to the first one that is incomplete or damaged."""
+    frames: list[Frame] = []
+    unpack, last = _FRAME.unpack_from, len(data) - _FRAME.size
+    while at <= last:
+        crc, size = unpack(data, at)
+        end = at + 4 + size
+        message = data[at + 4 : end]
+        if size < SMALLEST or len(message) != size or crc32c(message) != crc:
+            break
+        frames.append((end, message))
+        at = end
+    return frames
+
+
+def salvage(data: bytes) -> Salvage:
+    """The readable frames of `data`, which are all bytes up to the end of a segment."""
+    frames: list[Frame] = []
+    damaged: list[tuple[int, int]] = []
+    at = 0
+    while True:
+        frames += cut(data, at)
+        at = max(at, frames[-1][0]) if frames else at
+        following = _find(data, at + 1)
+        if following is None:
+            break
+        damaged.append((at, following))
+        at = following
+    if at < len(data) and not _torn(data, at):
+        damaged.append((at, len(data)))
+        at = len(data)
+    return Salvage(frames, damaged, at)
+
+
+def _find(data: bytes, at: int) -> int | None:
+    """Where the next whole frame begins."""
+    candidates: Iterable[re.Match[bytes]] = _KINDS.finditer(data, at + _KINDS_AT)
+    return next((found.start() - _KINDS_AT for found in candidates if _is_frame(data, found.start() - _KINDS_AT)), None)
+
+
+def _is_frame(data: bytes, at: int) -> bool:
+    crc, size = _FRAME.unpack_from(data, at)
+    message = data[at + 4 : at + 4 + size] if size >= SMALLEST else b""
+    return len(message) == size and crc32c(message) == crc
+
+
+def _torn(data: bytes, at: int) -> bool:
+    """Whether the bytes from `at` on are the beginning of a frame whose end was not written. They hold no whole frame."""
+    if len(data) - at < _FRAME.size or not any(data[at:]):
+        return True
+    size = _FRAME.unpack_from(data, at)[1]
+    return bool(at + 4 + size > len(data))

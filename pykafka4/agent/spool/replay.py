@@ -1,0 +1,229 @@
+"""Replay: sends what is on disk to the producer. Invariant: a topic's messages are sent in order, and are done in order.
+
+It waits for nothing and reads nothing: `Spool` has the thread that reads, and calls again when there are acknowledgements.
+
+At most `window` bytes are unacknowledged, shared by the topics: so one that is stuck does not hold up the others, and what is on disk
+does not take the memory of topics that need no disk. A topic for which the producer has no room is tried again after a pause, with
+little: its messages in the producer's memory are older, and must leave first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from pykafka4.agent.format import parse
+from pykafka4.agent.message import Refused
+from pykafka4.agent.spool.fifo import Fifo
+from pykafka4.agent.spool.frames import cut, salvage
+from pykafka4.agent.spool.segment import Segment
+from pykafka4.agent.spool.values import Discards, Sender
+from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed
+from pykafka4.logs import get_log
+from pykafka4.wire.records.hot import Delivery
+
+__all__ = ["Reading", "Replay"]
+
+log = get_log("pykafka4.agent.spool")
+
+FIRST_READ: Final = 4 * 1024  # bytes; doubles with each read that is sent as a whole
+LARGEST_READ: Final = 128 * 1024
+RECORD_COST: Final = 128  # bytes of memory that a message takes beside its own
+PAUSE_S: Final = 0.1  # without room in the producer; doubles
+LONGEST_PAUSE_S: Final = 1.0
+GIVEN_UP: Final = ("CLOSED", "PURGED")  # codes of messages that were not delivered because the producer ended: they stay on disk
+
+
+@attrs.frozen
+class Reading:
+    """Bytes to read: `length` at `offset`, or up to the end of the segment."""
+
+    replayed: Replayed
+    segment: Segment
+    offset: int
+    length: int
+
+
+@attrs.define(eq=False)
+class Sent:
+    """Something of a segment that ends at `end`: a message, or (without `delivery`) one that is discarded, or (`count` 0) damaged bytes."""
+
+    segment: Segment
+    end: int
+    count: int
+    cost: int
+    delivery: Delivery | None
+    message: bytes
+
+
+class Replayed:
+    """A topic whose messages are being sent."""
+
+    __slots__ = ("fifo", "in_flight", "length", "pause_s", "paused_until", "reading", "sent", "watched")
+
+    def __init__(self, fifo: Fifo) -> None:
+        self.fifo = fifo
+        self.sent: deque[Sent] = deque()
+        self.in_flight = 0  # bytes
+        self.length = FIRST_READ
+        self.pause_s, self.paused_until = PAUSE_S, 0.0
+        self.reading = False
+        self.watched: Delivery | None = None  # calls back when it is done
+
+
+class Replay:
+    """The topics with messages on disk."""
+
+    def __init__(self, sender: Sender, discards: Discards, window: int, empty: bytes | None, clock: Callable[[], float]) -> None:
+        self._sender, self._discards, self._window, self._empty, self._clock = sender, discards, window, empty, clock
+        self._topics: dict[str, Replayed] = {}
+        self._turns: deque[Replayed] = deque()
+        self.stopped = False
+
+    def add(self, fifo: Fifo) -> None:
+        """The topic has messages on disk now."""
+        if fifo.topic not in self._topics:
+            self._topics[fifo.topic] = replayed = Replayed(fifo)
+            self._turns.append(replayed)
+
+    def remove(self, fifo: Fifo) -> None:
+        """The topic has none any more."""
+        replayed = self._topics.pop(fifo.topic, None)
+        if replayed is not None:
+            self._turns.remove(replayed)
+
+    def next_reading(self) -> Reading | None:
+        """What to read next; None: nothing can be sent now. Topics take turns."""
+        if self.stopped:
+            return None
+        now, share = self._clock(), self._window // max(1, len(self._turns))
+        for _ in range(len(self._turns)):
+            replayed = self._turns[0]
+            self._turns.rotate(-1)
+            if replayed.reading or replayed.paused_until > now or (replayed.in_flight and replayed.in_flight >= share):
+                continue
+            at = replayed.fifo.next_read()
+            if at is not None:
+                replayed.reading = True
+                return Reading(replayed, *at, min(replayed.length, max(FIRST_READ, share - replayed.in_flight)))
+        return None
+
+    def pause(self) -> float | None:
+        """In how many seconds a topic without room is tried again; None: none waits for that."""
+        now = self._clock()
+        pauses = [replayed.paused_until - now for replayed in self._turns if replayed.paused_until > now]
+        return min(pauses, default=None)
+
+    # ---- sending
+
+    def send(self, reading: Reading, data: bytes) -> None:
+        """Send what was read."""
+        replayed, segment = reading.replayed, reading.segment
+        replayed.reading = False
+        if self.stopped:
+            return
+        found = cut(data)
+        if found:
+            self._send_all(replayed, segment, reading.offset, found, [])
+        elif reading.offset + len(data) < segment.size and len(data) == reading.length:
+            replayed.length = max(2 * reading.length, LARGEST_READ)  # a frame that is longer, or whose length is damaged
+        else:
+            whole = salvage(data)
+            ranges = [(start, end) for start, end in (*whole.damaged, (whole.end, len(data))) if end > start]
+            self._send_all(replayed, segment, reading.offset, whole.frames, ranges)
+
+    def unreadable(self, reading: Reading, refused: OSError) -> None:
+        """The disk does not give the rest of a segment."""
+        reading.replayed.reading = False
+        log.warning("spool: cannot read %s from byte %d on: %s", reading.segment.path, reading.offset, refused.strerror or refused)
+        self._skip(reading.replayed, reading.segment, reading.offset, reading.segment.size)
+
+    def _send_all(
+        self, replayed: Replayed, segment: Segment, base: int, frames: list[tuple[int, bytes]], damaged: list[tuple[int, int]]
+    ) -> None:
+        waiting = deque(damaged)
+        begin = base
+        for end, message in frames:
+            if waiting and base + waiting[0][0] == begin:
+                begin = self._skip(replayed, segment, begin, base + waiting.popleft()[1])
+            if not self._send(replayed, segment, base + end, message):
+                return
+            begin = base + end
+        for start, end in waiting:
+            self._skip(replayed, segment, base + start, base + end)
+        replayed.length = min(LARGEST_READ, 2 * replayed.length)
+        replayed.pause_s = PAUSE_S
+
+    def _send(self, replayed: Replayed, segment: Segment, end: int, message: bytes) -> bool:
+        """Whether it was sent, or discarded."""
+        try:
+            delivery = self._sender.send_spooled(parse(message, self._empty))
+        except (BufferFull, ClosedError):
+            replayed.paused_until = self._clock() + replayed.pause_s
+            replayed.pause_s = min(LONGEST_PAUSE_S, 2 * replayed.pause_s)
+            replayed.length = FIRST_READ
+            return False
+        except Refused:  # a frame of the right checksum, but of no format that this agent knows
+            self._skip(replayed, segment, end - len(message) - 4, end)
+            return True
+        cost = len(message) + RECORD_COST
+        replayed.in_flight += cost
+        replayed.fifo.sent_to(end, 1)
+        replayed.sent.append(Sent(segment, end, 1, cost, delivery, message))
+        return True
+
+    def _skip(self, replayed: Replayed, segment: Segment, start: int, end: int) -> int:
+        """Bytes that cannot be read."""
+        log.warning(
+            "spool: bytes %d to %d of %s are damaged; their messages of topic %s are lost", start, end, segment.path, replayed.fifo.topic
+        )
+        replayed.fifo.skipped_to(end, end - start)
+        replayed.sent.append(Sent(segment, end, 0, 0, None, b""))
+        return end
+
+    # ---- acknowledgements
+
+    def look(self, wake: Callable[[Delivery], object]) -> list[Fifo]:
+        """Remove from the disk what is done; returns topics of which nothing is left.
+
+        `wake` is called, on some thread, when more is done.
+        """
+        return [replayed.fifo for replayed in list(self._turns) if self._look(replayed, wake) and replayed.fifo.empty]
+
+    def _look(self, replayed: Replayed, wake: Callable[[Delivery], object] | None) -> bool:
+        """Whether something is done."""
+        before = len(replayed.sent)
+        while replayed.sent:
+            first = replayed.sent[0]
+            if first.delivery is not None and not first.delivery.done():
+                if wake is not None and replayed.watched is not first.delivery:
+                    replayed.watched = first.delivery
+                    first.delivery.add_done_callback(wake)
+                break
+            if first.delivery is not None and given_up(first.delivery):
+                break
+            replayed.sent.popleft()
+            replayed.in_flight -= first.cost
+            lost = replayed.fifo.done_to(first.segment, first.end, first.count)
+            if lost:
+                self._discards.damaged(replayed.fifo.topic, lost)
+        return len(replayed.sent) != before
+
+    def unsettled(self) -> dict[str, list[bytes]]:
+        """After the producer has ended: the bytes of messages, by topic, that were sent, but are not done. They are still on disk."""
+        for replayed in self._turns:
+            self._look(replayed, None)
+        return {topic: [sent.message for sent in replayed.sent if _is_open(sent)] for topic, replayed in self._topics.items()}
+
+
+def given_up(delivery: Delivery) -> bool:
+    """Whether the message was not delivered only because the producer ended."""
+    error = delivery.exception(0)
+    return isinstance(error, DeliveryFailed) and error.code in GIVEN_UP
+
+
+def _is_open(sent: Sent) -> bool:
+    return sent.delivery is not None and (not sent.delivery.done() or given_up(sent.delivery))

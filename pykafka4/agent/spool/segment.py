@@ -1,0 +1,123 @@
+"""Segment: one file, its header and its progress. Invariant: `size` covers only whole frames, whatever the disk refuses.
+
+No file stays open: a spool may have more topics than a process may have files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pykafka4.agent.spool import frames
+
+__all__ = ["BLOCK", "Segment", "allocated"]
+
+BLOCK: Final = 4096  # what a file or a folder uses of the disk at least
+FILE_MODE: Final = 0o600
+
+
+def allocated(size: int) -> int:
+    """The bytes that a file of `size` uses of the disk."""
+    return -(-size // BLOCK) * BLOCK
+
+
+class Segment:
+    """A file with frames of one topic. `start` and `done`: the progress, where the first frame that is not done begins.
+
+    `count` is the number of its frames, None until an old one is counted. `sealed`: it gets no more frames.
+    """
+
+    __slots__ = ("_saved", "count", "damaged", "done", "number", "oldest_ms", "path", "sealed", "size", "start", "used")
+
+    def __init__(self, folder: Path, number: int, size: int = 0, *, count: int | None = None) -> None:
+        self.path, self.number, self.size, self.count = folder / f"{number:020d}.seg", number, size, count
+        self.start = self._saved = frames.FIRST
+        self.done = 0
+        self.used = 0  # bytes of the disk that the bound counts for it
+        self.oldest_ms: int | None = None
+        self.sealed = self.damaged = False
+
+    @classmethod
+    def create(cls, folder: Path, number: int) -> Segment:
+        """A new file with a header. Raises OSError."""
+        segment = cls(folder, number, count=0)
+        try:
+            with _opened(segment.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as fd:
+                _write(fd, frames.header())
+        except OSError:
+            if segment.path.exists() and segment.path.stat().st_size < frames.FIRST:
+                segment.path.unlink()
+            raise
+        segment.size = frames.FIRST
+        return segment
+
+    def append(self, data: bytes, count: int, first_ms: int) -> None:
+        """Write whole frames at the end; `first_ms` is the timestamp of the first. Raises OSError, and then nothing is written."""
+        with _opened(self.path, os.O_WRONLY) as fd:
+            try:
+                _write(fd, data, self.size)
+            except OSError:
+                os.ftruncate(fd, self.size)
+                raise
+        if self.oldest_ms is None:
+            self.oldest_ms = first_ms
+        self.size += len(data)
+        self.count = (self.count or 0) + count
+
+    def seal(self) -> None:
+        """No more frames come. Raises OSError: then it is counted again at the next start."""
+        self.sealed = True
+        data = frames.seal(self.count or 0)
+        with _opened(self.path, os.O_WRONLY) as fd:
+            _write(fd, data, self.size)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Up to `length` bytes of frames at `offset`. Raises OSError. May be called on any thread."""
+        length = min(length, self.size - offset)
+        with _opened(self.path, os.O_RDONLY) as fd:
+            return os.pread(fd, length, offset)
+
+    def inspect(self) -> int:
+        """Read the progress of an old file, count its frames, ignore a torn end; returns the size of that. May be called on any thread.
+
+        Raises OSError, ValueError if the header is not that of a segment.
+        """
+        self.start, self.done = frames.read_header(self.read(0, frames.FIRST))
+        self._saved = self.start
+        count = frames.read_seal(self.read(max(frames.FIRST, self.size - frames.SEAL_SIZE), frames.SEAL_SIZE))
+        if count is not None:
+            self.size -= frames.SEAL_SIZE
+            self.count = count
+            return 0
+        data = self.read(self.start, self.size)
+        found = frames.salvage(data)
+        torn = len(data) - found.end
+        self.size -= torn
+        self.count = self.done + len(found.frames)
+        return torn
+
+    def save_progress(self) -> None:
+        """Write the progress into the header, if it has changed. Raises OSError."""
+        if self.start != self._saved:
+            with _opened(self.path, os.O_WRONLY) as fd:
+                os.pwrite(fd, frames.progress(self.start, self.done), frames.PROGRESS_AT)
+            self._saved = self.start
+
+
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _write(fd: int, data: bytes, offset: int = 0) -> None:
+    """Write all of it; the disk may take a part before it refuses the rest."""
+    done = os.pwrite(fd, data, offset)
+    while done < len(data):
+        done += os.pwrite(fd, memoryview(data)[done:], offset + done)
