@@ -166,5 +166,4 @@ def _torn(data: bytes, at: int) -> bool:
     """Whether the bytes from `at` on are the beginning of a frame whose end was not written. They hold no whole frame."""
     if len(data) - at < _FRAME.size or not any(data[at:]):
         return True
-    size = _FRAME.unpack_from(data, at)[1]
-    return bool(at + 4 + size > len(data))
+    return at + 4 + int(_FRAME.unpack_from(data, at)[1]) > len(data)

@@ -34,7 +34,7 @@ LARGEST_READ: Final = 128 * 1024
 RECORD_COST: Final = 128  # bytes of memory that a message takes beside its own
 PAUSE_S: Final = 0.1  # without room in the producer; doubles
 LONGEST_PAUSE_S: Final = 1.0
-GIVEN_UP: Final = ("CLOSED", "PURGED")  # codes of messages that were not delivered because the producer ended: they stay on disk
+GIVEN_UP: Final = "CLOSED"  # the code of messages that were not delivered because the producer ended: they stay on disk
 
 
 @attrs.frozen
@@ -222,7 +222,7 @@ class Replay:
 def given_up(delivery: Delivery) -> bool:
     """Whether the message was not delivered only because the producer ended."""
     error = delivery.exception(0)
-    return isinstance(error, DeliveryFailed) and error.code in GIVEN_UP
+    return isinstance(error, DeliveryFailed) and error.code == GIVEN_UP
 
 
 def _is_open(sent: Sent) -> bool:

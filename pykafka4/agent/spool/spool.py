@@ -140,11 +140,15 @@ class Spool:
 
     # ---- sending
 
-    def start(self, sender: Sender, window: int) -> None:
-        """Begin to send what is on disk, at most `window` bytes of it unacknowledged at a time. Tasks of the running loop do it."""
+    def begin(self, sender: Sender, window: int) -> None:
+        """What is on disk may be sent, at most `window` bytes of it unacknowledged at a time."""
         self.replay = Replay(sender, self._discards, window, self._empty, self._clock)
         for fifo in self._fifos.values():
             self.replay.add(fifo)
+
+    def start(self, sender: Sender, window: int) -> None:
+        """As `begin`; and tasks of the running loop send, sync and count."""
+        self.begin(sender, window)
         self._tasks = [asyncio.ensure_future(task) for task in (self._count(), self._send(), self._tick())]
 
     async def stop(self) -> None:
@@ -158,10 +162,13 @@ class Spool:
     async def _count(self) -> None:
         """Count the messages of old files, one topic after the other; each is sent from then on."""
         loop = asyncio.get_running_loop()
-        for fifo in list(self._fifos.values()):
-            if fifo.old:
-                await loop.run_in_executor(self._reader, fifo.inspect)
-                self.counted(fifo)
+        for fifo in self.uncounted():
+            await loop.run_in_executor(self._reader, fifo.inspect)
+            self.counted(fifo)
+
+    def uncounted(self) -> list[Fifo]:
+        """Topics with old files whose messages are not counted yet."""
+        return [fifo for fifo in self._fifos.values() if fifo.old]
 
     def counted(self, fifo: Fifo) -> None:
         """The old files of a topic are inspected."""
@@ -238,17 +245,30 @@ class Spool:
         Blocks while it writes. Records that were sent from the disk are not put back a second time: they are still there.
         """
         self.write()
-        self._reader.shutdown()
         sent = {} if self.replay is None else self.replay.unsettled()
-        left = put_back(direct(undelivered, sent, self._empty), self._fifo, self._disk)
+        older = direct(undelivered, sent, self._empty)
+        for topic, fifo in self._fifos.items():
+            self._count_kept(topic, fifo.take_back())
+        left = put_back(older, self._fifo, self._disk)
+        for topic, count in (Counter(record.topic for record in older) - Counter(record.topic for record in left)).items():
+            self._count_kept(topic, count)
         for fifo in list(self._fifos.values()):
             if fifo.empty:
                 self._leave(fifo)
             else:
                 fifo.close()
+        self.abandon()
+        return left
+
+    def abandon(self) -> None:
+        """Give the folder free, without a word about what is in it: as a crash does, but what waits is synced."""
+        self._reader.shutdown()
         self._disk.syncing.close()
         self._folder.close()
-        return left
+
+    def _count_kept(self, topic: str, count: int) -> None:
+        if count:
+            self._discards.kept(topic, Reason.SERVER_SHUTDOWN, count)
 
     def _fifo(self, topic: str) -> Fifo:
         return self._fifos.get(topic) or self._fifos.setdefault(topic, Fifo(topic, self._folder.of_topic(topic), self._disk))

@@ -53,6 +53,9 @@ class Discards(Protocol):
     def damaged(self, topic: str, count: int) -> None:
         """So many messages were on disk, and cannot be read any more; at least so many, if a length was damaged."""
 
+    def kept(self, topic: str, reason: Reason, count: int) -> None:
+        """So many messages failed in the producer for this reason, but are on disk."""
+
 
 class Sender(Protocol):
     """Sends what is on disk: the router."""

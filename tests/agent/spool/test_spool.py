@@ -1,0 +1,366 @@
+"""The spool as the router and the end of the agent use it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from pykafka4.agent.message import Reason
+from pykafka4.agent.settings.values import Sync
+from pykafka4.agent.spool.folder import SpoolUnusable
+from tests.agent.spool.world import World, message, undelivered
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "spool", sync=Sync.NEVER)
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.seg"))
+
+
+def test_messages_are_sent_in_order_and_leave_the_disk_when_acknowledged(world: World) -> None:
+    world.add(*(message("a", n) for n in range(100)))
+    world.run()
+    assert world.sent("a") == list(range(100))
+    assert world.spool.takes("a")
+    assert world.spool.state().topics["a"].sent == 100
+    world.sender.end()
+    world.run()
+    assert not world.spool.takes("a")
+    assert files(world.settings.path) == []
+    assert world.spool.state().bytes == 0
+
+
+def test_message_comes_back_as_it_was(world: World) -> None:
+    given = ("a", b"value", None, 2**32 - 1, -5)
+    world.add(given)
+    world.run()
+    assert world.sender.sent == [given]
+
+
+def test_topic_stays_on_disk_until_all_of_it_is_acknowledged(world: World) -> None:
+    world.add(message("a", 0), message("a", 1))
+    world.run()
+    world.sender.end(count=1)
+    world.run()
+    assert world.spool.takes("a")
+    assert not world.spool.takes("b")
+    world.add(message("a", 2))
+    world.run()
+    assert world.sent("a") == [0, 1, 2]
+
+
+def test_spool_takes_every_topic_with_always(tmp_path: Path) -> None:
+    world = World(tmp_path, always=True, sync=Sync.NEVER)
+    assert world.spool.takes("a")
+    world.add(message("a", 0))
+    world.run()
+    world.sender.end()
+    world.run()
+    assert world.spool.takes("a")
+    world.spool.save()
+    assert files(tmp_path) == []
+
+
+def test_restart_sends_everything_that_was_not_acknowledged(world: World) -> None:
+    world.add(*(message("a", n) for n in range(10)))
+    world.run()
+    world.restart()
+    assert world.spool.takes("a")
+    world.run()
+    assert world.sent("a") == list(range(10))
+    assert world.spool.state().topics["a"].restored == 10
+
+
+def test_restart_goes_on_at_the_saved_progress(world: World) -> None:
+    world.add(*(message("a", n) for n in range(10)))
+    world.run()
+    world.sender.end(count=4)
+    world.run()
+    world.spool.save()
+    world.restart()
+    world.run()
+    assert world.sent("a") == list(range(4, 10))
+    assert world.spool.state().topics["a"].restored == 6
+
+
+def test_torn_last_write_is_cut(world: World) -> None:
+    world.add(*(message("a", n) for n in range(10)))
+    [file] = files(world.settings.path)
+    os.truncate(file, file.stat().st_size - 3)
+    world.restart()
+    world.run()
+    assert world.sent("a") == list(range(9))
+    world.sender.end()
+    world.run()
+    assert world.ledger.lost == {}
+    assert not world.spool.takes("a")
+    assert not (world.settings.path / "damaged").exists()
+
+
+def test_damaged_frame_is_named_counted_and_kept_aside(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.add(*(message("a", n) for n in range(10)))
+    [file] = files(world.settings.path)
+    data = bytearray(file.read_bytes())
+    data[data.index(b"..4") + 2] ^= 1
+    file.write_bytes(data)
+    world.restart()
+    world.run()
+    assert world.sent("a") == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+    world.sender.end()
+    world.run()
+    assert world.ledger.lost == {("a", Reason.SPOOL_DAMAGED): 1}
+    assert "bytes 208 to 252 of" in caplog.text
+    assert world.spool.state().damaged_bytes == 44
+    assert len(files(world.settings.path / "damaged")) == 1
+    assert not world.spool.takes("a")
+
+
+@pytest.mark.parametrize("sealed", ["sealed", "not sealed"])
+def test_damaged_length_loses_one_message(world: World, sealed: str) -> None:
+    world.add(*(message("a", n) for n in range(10)))
+    if sealed == "sealed":
+        world.run()
+        world.spool.close([])
+    else:
+        world.crash()
+    [file] = files(world.settings.path)
+    data = bytearray(file.read_bytes())
+    at = data.index(b"..4") - 37
+    data[at : at + 4] = b"\x00\x7f\xff\xff"
+    file.write_bytes(data)
+    world.begin()
+    world.run()
+    assert world.sent("a") == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+    world.sender.end()
+    world.run()
+    assert world.ledger.lost == {("a", Reason.SPOOL_DAMAGED): 1}
+    assert world.spool.state().topics["a"].messages == 0
+
+
+def test_file_that_is_no_segment_is_kept_aside(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.add(message("a", 0))
+    [file] = files(world.settings.path)
+    file.write_bytes(b"something else, with more than a header's bytes")
+    world.restart()
+    world.run()
+    assert world.ledger.lost == {("a", Reason.SPOOL_DAMAGED): 1}
+    assert "its messages of topic a are lost" in caplog.text
+    assert not world.spool.takes("a")
+
+
+def test_full_spool_discards_and_says_so(tmp_path: Path) -> None:
+    world = World(tmp_path, max_size=1 * MIB, sync=Sync.NEVER)
+    for n in range(20):
+        world.add(message("a", n, size=100_000))
+    kept = world.spool.state().topics["a"].messages
+    assert 8 <= kept <= 10
+    assert world.ledger.lost == {("a", Reason.SPOOL_FULL): 20 - kept}
+    assert world.spool.state().bytes <= 1 * MIB
+    world.run()
+    world.sender.end()
+    world.run()
+    world.add(message("a", 100))
+    assert world.spool.state().topics["a"].messages == 1
+
+
+def test_bytes_are_those_of_the_file_system(tmp_path: Path) -> None:
+    world = World(tmp_path, max_size=1 * MIB, sync=Sync.NEVER)
+    for n in range(300):
+        world.add(message(f"topic-{n}", n))
+    used = sum(file.stat().st_blocks * 512 if file.is_file() else 4096 for file in (tmp_path / "topics").rglob("*"))
+    assert world.spool.state().bytes == pytest.approx(used, rel=0.1)
+    assert world.ledger.lost.total() > 100
+
+
+def test_no_room_in_the_producer_waits_and_keeps_the_order(tmp_path: Path) -> None:
+    world = World(tmp_path, room=3, sync=Sync.NEVER)
+    world.add(*(message("a", n) for n in range(10)))
+    for _ in range(10):
+        world.run()
+        world.sender.end()
+        world.now += 1.0
+    world.run()
+    assert world.sent("a") == list(range(10))
+    assert not world.spool.takes("a")
+
+
+def test_topic_without_room_does_not_hold_up_another(tmp_path: Path) -> None:
+    world = World(tmp_path, window=64 * 1024, sync=Sync.NEVER)
+    world.add(*(message("stuck", n, 1000) for n in range(200)))
+    world.add(*(message("good", n, 1000) for n in range(200)))
+    for _ in range(100):
+        world.run()
+        for delivery in list(world.sender.waiting):
+            if delivery.message[0] == "good":
+                world.sender.waiting.remove(delivery)
+                delivery.end("ACKED")
+    assert world.sent("good") == list(range(200))
+    assert len(world.sent("stuck")) < 70  # the whole window, once the other topic has left
+
+
+def test_window_bounds_what_is_unacknowledged(tmp_path: Path) -> None:
+    world = World(tmp_path, window=100_000, sync=Sync.NEVER)
+    world.add(*(message("a", n, 1000) for n in range(1000)))
+    world.run()
+    assert 50 < len(world.sent("a")) < 200
+
+
+def test_definite_failure_leaves_the_disk(world: World) -> None:
+    world.add(message("a", 0), message("a", 1))
+    world.run()
+    world.sender.end("MESSAGE_TOO_LARGE", 1)
+    world.sender.end()
+    world.run()
+    assert not world.spool.takes("a")
+
+
+def test_undelivered_messages_go_in_front_and_those_from_the_disk_not_twice(world: World) -> None:
+    world.add(*(message("a", n) for n in range(10, 20)))
+    world.run()
+    world.sender.end(count=2)
+    left = world.sender.waiting[:]
+    world.sender.end("CLOSED")
+    records = [undelivered(message("a", n), 3) for n in range(5)] + [undelivered(delivery.message) for delivery in left]
+    assert world.spool.close(records) == []
+    assert world.ledger.were_kept == {"a": 13}
+    assert world.spool.state().topics["a"].messages == 13
+    world.begin()
+    world.add(message("a", 99))
+    world.run()
+    assert world.sent("a") == [*range(5), *range(12, 20), 99]
+    assert [given[3] for given in world.sender.sent[:6]] == [3, 3, 3, 3, 3, None]
+
+
+def test_undelivered_message_that_repeats_one_on_disk_is_put_back(world: World) -> None:
+    world.add(message("a", 0))
+    world.run()
+    world.sender.end("CLOSED")
+    assert world.spool.close([undelivered(message("a", 0)), undelivered(message("a", 0))]) == []
+    world.begin()
+    world.run()
+    assert world.sent("a") == [0, 0]
+
+
+def test_undelivered_messages_without_room_are_returned(tmp_path: Path) -> None:
+    world = World(tmp_path, max_size=1 * MIB, sync=Sync.NEVER)
+    records = [undelivered(message("a", n, 100_000)) for n in range(20)]
+    left = world.spool.close(records)
+    assert left == records[-len(left) :]
+    assert 10 <= len(left) <= 12
+    assert world.ledger.were_kept == {"a": 20 - len(left)}
+
+
+def test_second_agent_is_refused_with_the_process_of_the_first(world: World) -> None:
+    with pytest.raises(SpoolUnusable, match=rf"process id {os.getpid()}"):
+        World(world.settings.path)
+
+
+def test_folder_of_a_later_format_is_refused(world: World) -> None:
+    world.crash()
+    (world.settings.path / "lock").write_text("pykafka4 spool, format 2\n")
+    with pytest.raises(SpoolUnusable, match="format 2; this agent reads 1"):
+        world.begin()
+
+
+def test_path_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SpoolUnusable, match="cannot be used: .*Not a directory|File exists"):
+        World(tmp_path / "file")
+
+
+def test_only_the_owner_may_read(world: World) -> None:
+    world.add(message("a", 0))
+    for path in (world.settings.path, *world.settings.path.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_refused_write_discards_is_named_once_and_tried_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.add(message("a", 0))
+    real = os.pwrite
+
+    def full(fd: int, data: bytes, offset: int) -> int:
+        if len(data) > 10:
+            return real(fd, bytes(data[:10]), offset)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        world.add(message("a", 1), message("a", 2))
+        world.add(message("a", 3))
+        state = world.spool.state()
+        assert state.failure is not None
+        assert "No space left" in state.failure
+        world.now += 2
+        world.add(message("a", 4))
+    assert world.ledger.lost == {("a", Reason.SPOOL_FAILED): 4}
+    assert len([record for record in caplog.records if "No space" in record.message]) == 1
+    world.now += 2
+    world.add(message("a", 5))
+    assert world.spool.state().failure is None
+    world.run()
+    assert world.sent("a") == [0, 5]
+
+
+def test_refused_first_write_lets_the_topic_go_directly(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "pwrite", refuse)
+    world.add(message("a", 0))
+    assert not world.spool.takes("a")
+    assert world.spool.state().bytes == 0
+
+
+def test_segments_are_deleted_as_they_are_acknowledged(tmp_path: Path) -> None:
+    world = World(tmp_path, max_size=1 * MIB, window=64 * 1024, sync=Sync.NEVER)
+    for n in range(50):
+        world.add(message("a", n, 10_000))
+    before = len(files(tmp_path))
+    world.run()
+    world.sender.end()
+    world.run()
+    world.sender.end()
+    world.run()
+    assert before >= 8
+    assert len(files(tmp_path)) < before
+    assert world.spool.state().bytes < 500_000
+    for _ in range(50):
+        world.sender.end()
+        world.run()
+    assert world.sent("a") == list(range(50))
+
+
+def test_message_larger_than_a_segment_and_than_a_read(tmp_path: Path) -> None:
+    world = World(tmp_path, max_size=4 * MIB, sync=Sync.NEVER)
+    world.add(message("a", 0), message("a", 1, 1_000_000), message("a", 2))
+    world.run()
+    assert world.sent("a") == [0, 1, 2]
+
+
+def test_unreadable_segment_is_passed_over(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.add(message("a", 0))
+
+    def broken(*_: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pread", broken)
+        world.run()
+    world.add(message("a", 1))
+    world.run()
+    assert world.sent("a") == [1]
+    world.sender.end()
+    world.run()
+    assert world.ledger.lost == {("a", Reason.SPOOL_DAMAGED): 1}
+    assert not world.spool.takes("a")
