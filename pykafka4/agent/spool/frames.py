@@ -159,7 +159,7 @@ def _find(data: bytes, at: int) -> int | None:
 def _is_frame(data: bytes, at: int) -> bool:
     crc, size = _FRAME.unpack_from(data, at)
     message = data[at + 4 : at + 4 + size] if size >= SMALLEST else b""
-    return len(message) == size and crc32c(message) == crc
+    return bool(len(message) == size and crc32c(message) == crc)
 
 
 def _torn(data: bytes, at: int) -> bool:
