@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,7 +57,7 @@ class Sockets:
         self._listener.bind(self.stream)
         self._listener.listen()
         for sock in (self._datagrams, self._listener):
-            sock.settimeout(READ_S)
+            sock.settimeout(WAIT_S)
 
     def of_datagram(self) -> bytes:
         """The next datagram."""
@@ -64,13 +66,16 @@ class Sockets:
     def of_stream(self) -> bytes:
         """All bytes of the next connection."""
         connection = self._listener.accept()[0]
-        connection.settimeout(READ_S)
+        connection.settimeout(WAIT_S)
         with connection, connection.makefile("rb") as stream:
             return stream.read()
 
     def close(self) -> None:
-        self._datagrams.close()
-        self._listener.close()
+        """End also a read that waits."""
+        for sock in (self._datagrams, self._listener):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+            sock.close()
 
 
 def run(language: str, text: str, folder: Path) -> Message:
@@ -81,12 +86,14 @@ def run(language: str, text: str, folder: Path) -> Message:
     command = LANGUAGES[language].command
     name = re.findall(r"program\.\w+", command)[0]
     (folder / name).write_text(here.replace("pykafka4 send", f"{sys.executable} -m pykafka4 send"))
-    try:
-        ended = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=WAIT_S, check=False)
-        assert (ended.returncode, ended.stderr) == (0, "")
-        return parse(sockets.of_stream() if streams else sockets.of_datagram())  # the kernel has it
-    finally:
-        sockets.close()
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(sockets.of_stream if streams else sockets.of_datagram)  # Node waits until its connection is ended
+        try:
+            ended = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=WAIT_S, check=False)
+            assert (ended.returncode, ended.stderr) == (0, "")
+            return parse(read.result(READ_S))
+        finally:
+            sockets.close()
 
 
 def test_the_page_has_a_program_in_each_language() -> None:
