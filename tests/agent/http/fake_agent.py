@@ -101,7 +101,7 @@ class FakeAgent:
     started_at: float = 999_000.5
     report_interval_s: float = 600.0
     counts: dict[str, int] = attrs.Factory(dict)
-    unfinished: Report = Report(3, 1_000_000)
+    unfinished: Report = attrs.Factory(lambda: Report(3, 1_000_000))
     finished: Report | None = None
     not_ready: str | None = None
     looks: int = 0
