@@ -127,6 +127,11 @@ class AgentProcess:
             text: str = answer.read().decode()
             return text
 
+    def account(self) -> dict[str, Any]:
+        """The account of all messages: accepted, acknowledged, queued, spooled, discarded (a number for each reason)."""
+        told: dict[str, Any] = self.get("/account/json")
+        return told
+
     def memory(self) -> int:
         """The resident bytes of the process."""
         assert self.process is not None

@@ -12,9 +12,9 @@ from typing import Any
 
 from integration.agent.sender import START
 
-__all__ = ["START", "Sender", "send", "senders", "value_of"]
+__all__ = ["START", "Sender", "User", "send", "senders", "value_of"]
 
-PROGRAM = Path(__file__).with_name("sender.py")
+PROGRAM, USER = Path(__file__).with_name("sender.py"), "integration.agent.user"
 SENDING = 240.0  # seconds
 
 
@@ -54,6 +54,15 @@ class Sender:
         self.process.kill()
         with self.process:
             pass
+
+
+class User(Sender):
+    """A process of `user.py`, which sends until its result is asked for."""
+
+    def __init__(self, kind: str, to: Path | int, topic: str, *, name: str = "s", rate: float = 1000, size: int = 100) -> None:
+        order = {"kind": kind, "to": to if isinstance(to, int) else str(to), "topic": topic, "name": name, "rate": rate, "size": size}
+        command = [sys.executable, "-m", USER, json.dumps(order)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])
 
 
 @contextlib.contextmanager

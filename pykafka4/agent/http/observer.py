@@ -146,7 +146,7 @@ class Observer:
 
     async def _sample_forever(self) -> None:
         while True:
-            with contextlib.suppress(KafkaError, Busy):  # the producer's thread is stuck: the next sample says so
+            with contextlib.suppress(KafkaError, Busy, TimeoutError):  # the producer's thread is stuck: the next sample says so
                 await self.answer(self.sample)
             await asyncio.sleep(max(PAUSE_S, SHARE * self._cost))
 

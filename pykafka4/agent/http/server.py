@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import os
 import time
 from collections.abc import Callable
 from importlib.resources import files
@@ -18,7 +19,7 @@ from pykafka4.agent.http.look import Watched
 from pykafka4.agent.http.metrics import CONTENT_TYPE
 from pykafka4.agent.http.observer import DORY, Busy, Observer
 from pykafka4.agent.settings.values import HttpSettings
-from pykafka4.errors import KafkaError
+from pykafka4.errors import ConfigError, KafkaError
 
 __all__ = ["PageServer"]
 
@@ -47,10 +48,10 @@ class PageServer:
         self._files = {path: (folder.joinpath(name).read_bytes(), kind) for path, (name, kind) in FILES.items()}
 
     async def start(self) -> None:
-        """Open the port. Raises OSError; ValueError for an address of the network."""
+        """Open the port. Raises OSError, and ConfigError for an address of the network."""
         host, port = self._settings.host, self._settings.port
         if not _is_loopback(host):
-            raise ValueError(f"[http] host = {host!r}: the pages are for this machine only; use 127.0.0.1, ::1 or localhost")
+            raise ConfigError(f"[http] host = {host!r}: the pages are for this machine only; use 127.0.0.1, ::1 or localhost")
         self._runner = web.AppRunner(
             self._application(),
             access_log=None,
@@ -64,7 +65,11 @@ class PageServer:
         server = self._runner.server
         assert server is not None
         self._connections = Connections(server)
-        self._server = await asyncio.get_running_loop().create_server(self._connections, host, port, backlog=64)
+        try:
+            self._server = await asyncio.get_running_loop().create_server(self._connections, host, port, backlog=64)
+        except OSError as error:
+            await self._runner.cleanup()
+            raise OSError(error.errno, f"[http] the pages cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}") from error
         self._connections.start()
         self._observer.start()
         log.info("pages: http://%s:%d/", host, self.port)

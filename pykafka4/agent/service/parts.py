@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from pykafka4 import __version__
 from pykafka4.agent.account.books import Books, Counting
 from pykafka4.agent.account.discard_log import DiscardLog
 from pykafka4.agent.account.hooks import BatchOutcomes
 from pykafka4.agent.account.ledger import Ledger
 from pykafka4.agent.account.reasons import Reasons
 from pykafka4.agent.account.values import Account
+from pykafka4.agent.http.agent_view import AgentView
 from pykafka4.agent.inputs.opening import Inputs
 from pykafka4.agent.producing import producer_options
 from pykafka4.agent.router import Router
@@ -20,6 +23,9 @@ from pykafka4.agent.service.on_loop import LoopCalls
 from pykafka4.agent.service.privileges import become, identity_of
 from pykafka4.agent.settings.values import AgentSettings
 from pykafka4.producer import Producer
+
+if TYPE_CHECKING:
+    from pykafka4.agent.http.server import PageServer
 
 __all__ = ["Parts"]
 
@@ -35,6 +41,7 @@ class Parts:
         Raises InputError, ConfigError, OSError.
         """
         self.settings = settings
+        self._pages: PageServer | None = None
         self.inputs = Inputs.bind(settings.inputs)
         try:
             self._become_user()
@@ -61,10 +68,18 @@ class Parts:
             self._discard_log.start()
             counting.append(self._discard_log)
         self.books = Books(self.producer, self.ledger, reasons, counting, on_loop=calls)
+        counts = settings.inputs, self.inputs.counters
+        self._view = AgentView(self.producer, self.books, counts, __version__, settings.reports.interval_s)
 
     async def start(self) -> None:
         """Open the pages, and read the inputs."""
+        if self.settings.http is not None:
+            from pykafka4.agent.http.server import PageServer  # needs aiohttp, which only the pages need
+
+            self._pages = PageServer(self.settings.http, self._view)
+            await self._pages.start()
         self.inputs.start(self.router, asyncio.get_running_loop())
+        self._view.inputs_open = True
 
     def tick(self) -> None:
         """To be called about once a second."""
@@ -72,6 +87,7 @@ class Parts:
 
     def stop_inputs(self) -> None:
         """Read what clients have sent so far, and take nothing more."""
+        self._view.inputs_open = False
         self.inputs.close()
 
     async def deliver(self, shutdown_s: float, hurried: asyncio.Event) -> None:
@@ -80,6 +96,8 @@ class Parts:
 
     async def close(self) -> Account:
         """Close what is open still. Returns the last account."""
+        if self._pages is not None:
+            await self._pages.stop()
         if self._discard_log is not None:
             await asyncio.to_thread(self._discard_log.close)
         return await asyncio.to_thread(self.books.account)

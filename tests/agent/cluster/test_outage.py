@@ -1,0 +1,68 @@
+"""Brokers are away for minutes: the agent's memory is bounded, it says why messages wait, and delivers or reports all of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.agent.process import AgentProcess
+from integration.agent.reading import read_topic
+from integration.agent.sending import Sender, senders
+from integration.cluster import Cluster
+from integration.waiting import until
+from tests.agent.cluster.conftest import AgentOf
+
+SECONDS = float(os.environ.get("PYKAFKA4_OUTAGE_S", "60"))
+pytestmark = [pytest.mark.cluster, pytest.mark.lengthy, pytest.mark.timeout(900 + 2 * SECONDS)]
+
+LONG = 180.0
+MIB = 1024 * 1024
+POOL, MARGIN = 32 * MIB, 32 * MIB
+RATE, SIZE = 2_000, 500  # bytes for all of the pool come in about half a minute
+
+
+@pytest.mark.parametrize("spooled", [False, True], ids=["memory", "spool"])
+def test_memory_is_bounded_while_brokers_are_away(cluster: Cluster, topic: str, agent: AgentOf, folder: Path, spooled: bool) -> None:
+    cluster.create_topic(topic, 3)
+    spool: dict[str, Any] = {"spool": {"path": str(folder / "spool"), "max_size": "1GiB"}} if spooled else {}
+    running = agent(inputs={"max_buffer": POOL}, topics={"default": {"linger_ms": 100}}, **spool)
+    count = int(SECONDS * RATE)
+    warm = send_some(running, topic)
+    before = running.memory()
+    for node in cluster.nodes:
+        cluster.kill(node)
+    most, why = 0, set()
+    with senders([Sender(running.datagram, [topic], count, size=SIZE, rate=RATE)]) as (program,):
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            most = max(most, running.memory())
+            why.add(str(running.get("/status/json")))
+            time.sleep(1)
+        assert program.result()["longest"] < 5
+    print(f"\nresident: {before / MIB:.1f} MiB before, at most {most / MIB:.1f} MiB; pool {POOL / MIB:g} MiB")
+    assert most <= before + POOL + MARGIN
+    assert any("connect" in text.lower() for text in why), why
+    cluster.start_all()
+    account = until(lambda: settled(running), LONG, lambda: f"everything to be delivered: {running.account()['total']}")
+    assert account["accepted"] == warm + count == account["acknowledged"] + sum(account["discarded"].values())
+    assert set(account["discarded"]) <= (set() if spooled else {"NO_MEM"})
+    found = [row.value for row in read_topic(cluster, topic)]
+    assert len(set(found)) == account["acknowledged"]
+
+
+def send_some(running: AgentProcess, topic: str) -> int:
+    """A few messages that are delivered; how many."""
+    with senders([Sender(running.datagram, [topic], 1_000, name="warm")]) as (program,):
+        sent: int = program.result()["sent"]
+    until(lambda: running.account()["total"]["acknowledged"] == sent, LONG, "the first messages")
+    return sent
+
+
+def settled(running: AgentProcess) -> dict[str, Any] | None:
+    """The account, if nothing waits."""
+    account: dict[str, Any] = running.account()["total"]
+    return account if account["queued"] == account["spooled"] == 0 else None
