@@ -38,11 +38,20 @@ _channels: weakref.WeakSet[Channel] = weakref.WeakSet()
 class Loss(StrEnum):
     """Why a message was not handed over."""
 
-    ABSENT = "absent"  # nobody listens at the address, or this process must not write to it
-    FULL = "full"  # the agent is behind, and its socket has no room
-    TOO_LARGE = "too_large"  # larger than the client's max_message_bytes, or than the socket allows
-    CUT = "cut"  # a stream had taken a part of it when the agent ended; `send` had returned True
-    CLOSED = "closed"  # the client was closed before
+    ABSENT = "absent"
+    """Nobody listens at the address, or this process must not write to it."""
+
+    FULL = "full"
+    """The agent is behind, and its socket has no room."""
+
+    TOO_LARGE = "too_large"
+    """The message is larger than the client's `max_message_bytes`, or than the socket allows."""
+
+    CUT = "cut"
+    """A stream had taken a part of the message when the agent ended; `send` had returned True."""
+
+    CLOSED = "closed"
+    """The client was closed before."""
 
 
 class Failure(NamedTuple):
