@@ -62,13 +62,14 @@ class Sent:
 class Replayed:
     """A topic whose messages are being sent."""
 
-    __slots__ = ("fifo", "in_flight", "length", "pause_s", "paused_until", "reading", "sent", "watched")
+    __slots__ = ("fifo", "in_flight", "least", "length", "pause_s", "paused_until", "reading", "sent", "watched")
 
     def __init__(self, fifo: Fifo) -> None:
         self.fifo = fifo
         self.sent: deque[Sent] = deque()
         self.in_flight = 0  # bytes
         self.length = FIRST_READ
+        self.least = 0  # bytes to read, whatever the share: a frame is longer than the last read
         self.pause_s, self.paused_until = PAUSE_S, 0.0
         self.reading = False
         self.watched: Delivery | None = None  # calls back when it is done
@@ -108,7 +109,8 @@ class Replay:
             at = replayed.fifo.next_read()
             if at is not None:
                 replayed.reading = True
-                return Reading(replayed, *at, min(replayed.length, max(FIRST_READ, share - replayed.in_flight)))
+                length = min(replayed.length, max(FIRST_READ, share - replayed.in_flight))
+                return Reading(replayed, *at, max(length, replayed.least))
         return None
 
     def pause(self) -> float | None:
@@ -125,11 +127,11 @@ class Replay:
         replayed.reading = False
         if self.stopped:
             return
-        found = cut(data)
+        found, replayed.least = cut(data), 0
         if found:
             self._send_all(replayed, segment, reading.offset, found, [])
         elif reading.offset + len(data) < segment.size and len(data) == reading.length:
-            replayed.length = max(2 * reading.length, LARGEST_READ)  # a frame that is longer, or whose length is damaged
+            replayed.least = max(2 * reading.length, LARGEST_READ)  # a frame is longer, or its length is damaged
         else:
             whole = salvage(data)
             ranges = [(start, end) for start, end in (*whole.damaged, (whole.end, len(data))) if end > start]
