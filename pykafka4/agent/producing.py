@@ -5,7 +5,6 @@ Invariant: [kafka] wins, but for the options that the agent depends on, which it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
@@ -40,14 +39,12 @@ def producer_options(settings: AgentSettings) -> dict[str, Any]:
         **settings.kafka,
         "buffer_memory": settings.inputs.max_buffer,
         "on_full": "raise",
-        "on_rate_limit": "drop",
         "allow_auto_create_topics": topics.autocreate,
         "close_timeout_ms": settings.service.shutdown_ms,
         "partitioner": PARTITIONERS[topics.offline],
         "partitioner_ignore_keys": True,
         **_policy(topics.default, topics.default),
         "topic_policies": {name: _policy(each, topics.default) for name, each in topics.named.items()},
-        "rate_limits": _rate_limits(topics.named, topics.default),
     }
 
 
@@ -65,12 +62,3 @@ def _policy(own: TopicSettings, default: TopicSettings) -> dict[str, Any]:
         if value is not None or own is not default:
             policy[name] = DEFAULTS[name] if value is None else value
     return {**policy, **NO_BATCHES} if batching is Batching.OFF else policy
-
-
-def _rate_limits(named: Mapping[str, TopicSettings], default: TopicSettings) -> dict[str, tuple[int, int] | None]:
-    """The limit of each name, in the order of the file: the first pattern that matches counts, as for the other settings."""
-    limits = {name: each.rate_limit or default.rate_limit for name, each in named.items()}
-    limits.setdefault("*", default.rate_limit)
-    if not any(limits.values()):
-        return {}
-    return {name: None if each is None else (each.max_count, each.interval_ms) for name, each in limits.items()}

@@ -1,35 +1,164 @@
-"""Passes each message to the producer or to the spool, or discards it. Invariant: no call waits."""
+"""Passes each message to the producer or to the spool, or discards it. Invariant: no call waits, and none raises.
+
+The order of the checks of a message: the rate limit of its topic; older messages of the topic on disk; the topic's name; its size; room in
+the pool. The limit comes first, so a message counts in the interval in which it arrived, however long it is on disk afterwards. Whether the
+topic exists is found out later, by the producer: the message waits for the answer in the pool.
+"""
 
 from __future__ import annotations
 
-from pykafka4.agent.account.ledger import Ledger
-from pykafka4.agent.message import Message, Reason, Refused, Source
-from pykafka4.errors import BufferFull, RecordTooLarge
-from pykafka4.producer import Producer
+import logging
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
 
-__all__ = ["Router"]
+from pykafka4.agent.account.ledger import Ledger
+from pykafka4.agent.limits import ArrivalLimits
+from pykafka4.agent.message import Message, Reason, Refused, Source
+from pykafka4.errors import BufferFull, ClosedError, ForkedClientError, RecordTooLarge
+from pykafka4.producer import Producer
+from pykafka4.wire.records.hot import Delivery
+
+__all__ = ["AHEAD_MS", "Router", "SpoolSeam", "reason_of_refusal"]
+
+log = logging.getLogger("pykafka4.agent")
+
+# How far a client's clock may be ahead. Brokers since Kafka 4.0 refuse records further ahead (message.timestamp.after.max.ms).
+AHEAD_MS: Final = 3_600_000
+# The first that fits, in this order: RecordTooLarge is a ValueError, and a name that Kafka does not allow is another one.
+REASONS: Final = (
+    (BufferFull, Reason.NO_MEM),
+    (MemoryError, Reason.NO_MEM),
+    (RecordTooLarge, Reason.LONG_MSG),
+    (ValueError, Reason.BAD_TOPIC),
+    (ClosedError, Reason.SERVER_SHUTDOWN),
+    (ForkedClientError, Reason.SERVER_SHUTDOWN),
+)
+
+
+class SpoolSeam(Protocol):
+    """The spool, as the router knows it. No method waits for the cluster, and none raises."""
+
+    def takes(self, topic: str) -> bool:
+        """Whether the topic's next message has to be added here."""
+
+    def add(self, message: Message) -> None:
+        """Put a message behind those of its topic, with the next `write`; or discard it, and count it."""
+
+    def write(self) -> None:
+        """Write what was added."""
 
 
 class Router:
-    """The way of a message, on the agent's loop."""
+    """The way of a message, on the agent's loop. It is the Intake of the inputs, and the Sender of the spool."""
 
-    def __init__(self, producer: Producer, ledger: Ledger) -> None:
-        self._producer, self._ledger = producer, ledger
+    def __init__(
+        self,
+        producer: Producer,
+        ledger: Ledger,
+        limits: ArrivalLimits | None = None,
+        spool: SpoolSeam | None = None,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`limits` None: topics have no rate limits; `spool` None: there is no disk. `wall_clock` is in seconds."""
+        self._send, self._ledger = producer.send, ledger
+        self._limits, self._spool, self._clock = limits, spool, wall_clock
+        self._logged: set[type[BaseException]] = set()
+        self.timestamps_replaced = 0
+
+    def counters(self) -> dict[str, int]:
+        """Counts since the start, by name."""
+        return {"TimestampsReplaced": self.timestamps_replaced}
+
+    # -- Intake
 
     def accept(self, messages: list[Message], source: Source) -> None:
         """See Intake."""
         self._ledger.received(len(messages), source)
-        for message in messages:
-            topic, value, key, partition_key, timestamp_ms = message
-            try:
-                self._producer.send(topic, value, key=key, partition=partition_key, timestamp_ms=timestamp_ms)
-            except BufferFull:
-                self._ledger.discarded(message, Reason.NO_MEM)
-            except RecordTooLarge:
-                self._ledger.discarded(message, Reason.LONG_MSG)
-            except ValueError:
-                self._ledger.discarded(message, Reason.BAD_TOPIC)
+        if self._limits is not None:
+            messages = self._within_limits(self._limits, messages)
+        if self._spool is None:
+            self._pass(messages)
+        else:
+            self._pass_or_spool(self._spool, messages)
 
     def refuse(self, data: bytes, refused: Refused, source: Source) -> None:
         """See Intake."""
         self._ledger.refused(data, refused, source)
+
+    # -- Sender
+
+    def send_spooled(self, message: Message) -> Delivery | None:
+        """See Sender."""
+        try:
+            return self._send_one(message, self._latest())
+        except BufferFull:
+            raise
+        except Exception as error:
+            self._ledger.discarded(message, self._reason(error))
+            return None
+
+    # -- the way of each message
+
+    def _pass(self, messages: list[Message]) -> None:
+        """The hot path: names are local, and nothing is called for a message but `send`."""
+        send, latest = self._send, self._latest()
+        for topic, value, key, partition_key, timestamp_ms in messages:
+            try:
+                if 0 < timestamp_ms <= latest:
+                    send(topic, value, key=key, partition=partition_key, timestamp_ms=timestamp_ms)
+                else:
+                    self.timestamps_replaced += 1
+                    send(topic, value, key=key, partition=partition_key)
+            except Exception as error:
+                self._ledger.discarded((topic, value, key, partition_key, timestamp_ms), self._reason(error))
+
+    def _pass_or_spool(self, spool: SpoolSeam, messages: list[Message]) -> None:
+        takes, add, latest = spool.takes, spool.add, self._latest()
+        for message in messages:
+            if takes(message[0]):
+                add(message)
+                continue
+            try:
+                self._send_one(message, latest)
+            except BufferFull:
+                add(message)
+            except Exception as error:
+                self._ledger.discarded(message, self._reason(error))
+        spool.write()
+
+    def _send_one(self, message: Message, latest: float) -> Delivery:
+        topic, value, key, partition_key, timestamp_ms = message
+        if 0 < timestamp_ms <= latest:
+            return self._send(topic, value, key=key, partition=partition_key, timestamp_ms=timestamp_ms)
+        self.timestamps_replaced += 1
+        return self._send(topic, value, key=key, partition=partition_key)
+
+    def _latest(self) -> float:
+        """The latest timestamp that is sent. One that is later, or not after 1970, is replaced by the time now.
+
+        Brokers may refuse the former, and delete the latter at once, as older than the topic's retention.
+        """
+        return self._clock() * 1000 + AHEAD_MS
+
+    def _within_limits(self, limits: ArrivalLimits, messages: list[Message]) -> list[Message]:
+        kept = []
+        for message in messages:
+            if limits.admits(message[0]):
+                kept.append(message)
+            else:
+                self._ledger.discarded(message, Reason.RATE_LIMIT)
+        return kept
+
+    def _reason(self, error: Exception) -> Reason:
+        """The reason for what `send` raised. A kind of error that nobody expected is logged once, with its traceback."""
+        reason = reason_of_refusal(error)
+        if reason is Reason.BUG and type(error) not in self._logged:
+            self._logged.add(type(error))
+            log.critical("agent: a bug: a message could not be passed to the producer", exc_info=error)
+        return reason
+
+
+def reason_of_refusal(error: BaseException) -> Reason:
+    """Why the producer did not take a message."""
+    return next((reason for kind, reason in REASONS if isinstance(error, kind)), Reason.BUG)

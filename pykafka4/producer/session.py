@@ -48,6 +48,7 @@ EXIT_SECONDS: Final = 5.0
 WORKING: Final = ("connected", "connecting", "unreachable")  # states of a client whose loop runs
 PACE: Final = 0.01  # seconds between looks at whether earlier records of a topic have their partitions
 DENIAL_SECONDS: Final = 20.0  # for this long, a partition that brokers have denied is refused after a single refresh
+MOST_UNKNOWN: Final = 4_096  # topics that wait to be looked up, with on_full=raise
 
 T = TypeVar("T")
 
@@ -154,7 +155,10 @@ class ProducerSession(Attachment[Sender]):
     # ---- called by the accumulator, on application threads
 
     def _new_topic(self, topic: str) -> None:
+        """A record waits for the partitions of `topic`. What is kept of a topic, besides its records, is not part of buffer_memory."""
         check_topic(topic)
+        if self.config.on_full == "raise" and self.machine.unknown_topics >= MOST_UNKNOWN:
+            raise BufferFull(f"{topic}: {MOST_UNKNOWN:,} topics wait for their partitions to be looked up; on_full=raise")
         self.post(lambda _: self.machine.want(topic))
 
     def _until(self, deadline: float) -> float:

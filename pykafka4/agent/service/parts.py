@@ -16,6 +16,7 @@ from pykafka4.agent.account.reasons import Reasons
 from pykafka4.agent.account.values import Account
 from pykafka4.agent.http.agent_view import AgentView
 from pykafka4.agent.inputs.opening import Inputs
+from pykafka4.agent.limits import ArrivalLimits
 from pykafka4.agent.producing import producer_options
 from pykafka4.agent.router import Router
 from pykafka4.agent.service.ending import deliver
@@ -62,8 +63,8 @@ class Parts:
         self.ledger = Ledger(settings.reports, self._discard_log)
         outcomes = BatchOutcomes(self.ledger, reasons, keeps_undelivered=False)
         self.producer = Producer(**{**producer_options(settings), "hooks": outcomes})
-        self.router = Router(self.producer, self.ledger)
-        counting: list[Counting] = [_InputCounts(self.inputs)]
+        self.router = Router(self.producer, self.ledger, ArrivalLimits.of(settings.topics))
+        counting: list[Counting] = [_InputCounts(self.inputs), self.router]
         if self._discard_log is not None:
             self._discard_log.start()
             counting.append(self._discard_log)

@@ -182,6 +182,11 @@ class Sender:
         """The first record for `topic` was sent: look up its partitions."""
         self._parking.want(topic)
 
+    @property
+    def unknown_topics(self) -> int:
+        """How many topics have records that wait for a partition. For any thread."""
+        return len(self._parking)
+
     def tell(self, topic: str, now: float) -> None:
         """A `send` waits for new partitions of `topic`: pass them on without waiting for the next turn."""
         self._parking.tell(topic, now)

@@ -115,7 +115,7 @@ class FakeCluster:
         return "t"
 
     def topic_error(self, topic: str) -> ErrorCode | None:
-        return self.error
+        return BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"] if self.error is None and topic in self.hidden else self.error
 
     def refusal(self, topic: str, after: int) -> KafkaError | None:
         if self.error is None or self.error.retriable:

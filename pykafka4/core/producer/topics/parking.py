@@ -64,6 +64,7 @@ class Parking:
         "_next_look",
         "_outcomes",
         "_sender",
+        "_silent",
         "_used",
         "_waiting",
     )
@@ -88,11 +89,13 @@ class Parking:
         self._next_look = INFINITY  # the earliest of these times
         self._denied: dict[str, tuple[float, float]] = {}  # topics whose oldest record has a missing partition: (since, next request)
         self._empty: dict[str, float] = {}  # unknown topics without parked records, and since when
+        # Unknown topics of which brokers have said nothing: since when they say that it does not exist; INFINITY: they still say nothing.
+        self._silent: dict[str, float] = {}
         self._hurried: set[str] = set()  # topics with records that a flush covers
         self._moved_hurried = False  # some of these records have been moved into batches
 
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
+    def __len__(self) -> int:
+        return len(self._waiting)
 
     @property
     def topics(self) -> list[str]:
@@ -180,7 +183,7 @@ class Parking:
 
     def _drop(self, topic: str) -> None:
         self._cluster.forget(topic, self)
-        for known in (self._announced, self._used, self._waiting, self._asked, self._empty, self._denied):
+        for known in (self._announced, self._used, self._waiting, self._asked, self._empty, self._denied, self._silent):
             known.pop(topic, None)
         self._hurried.discard(topic)
 
@@ -198,6 +201,7 @@ class Parking:
             self._waiting.pop(topic, None)
             self._asked.pop(topic, None)
             self._denied.pop(topic, None)
+            self._silent.pop(topic, None)
             self._hurried.discard(topic)
         elif patient and before - left < SLICE:
             return self._deny(topic, now)
@@ -221,14 +225,36 @@ class Parking:
         if refusal is not None:
             self.fail(topic, refusal)
             return self._drop_empty(topic, self._config.retry_backoff_ms / 1000, now) if topic in self._waiting else INFINITY
-        patience = min(self._config.unknown_topic_timeout_ms, self._config.delivery_timeout_ms) / 1000
+        longest = self._config.delivery_timeout_ms / 1000
+        patience = min(self._config.unknown_topic_timeout_ms / 1000, longest)
         parked, oldest = self._acc.parked(topic)
-        if parked and oldest + patience <= now:
-            self._give_up(topic, patience, now)
-            parked, oldest = self._acc.parked(topic)
+        since = self._denied_since(topic, now)
+        if parked and max(oldest, since) + patience <= now:
+            error = self._cluster.topic_error(topic)
+            assert error is not None
+            self.fail(topic, broker_error(error.code, f"topic {topic!r} did not exist for {patience:g} s"), now - patience)
+        elif parked and oldest + longest <= now:
+            why = self._network.why_unreachable() or self._cluster.error or "no broker responded"
+            self.fail(topic, KafkaTimeoutError(f"topic {topic!r} could not be looked up for {longest:g} s: {why}"), now - longest)
+        parked, oldest = self._acc.parked(topic)
         if topic not in self._waiting:  # it was just dropped
             return INFINITY
-        return self._drop_empty(topic, patience, now) if not parked else oldest + patience
+        if not parked:
+            return self._drop_empty(topic, patience, now)
+        return min(oldest + longest, (now if since == INFINITY else max(oldest, since)) + patience)
+
+    def _denied_since(self, topic: str, now: float) -> float:
+        """Since when brokers have said that `topic` does not exist: -INFINITY, if they have never been silent; INFINITY: they are silent.
+
+        The records wait for brokers that cannot be reached until `delivery_timeout_ms`, as those of a known topic do, and the first answer
+        afterwards is no reason to fail them: a broker that has just started may not know the topic yet.
+        """
+        error = self._cluster.topic_error(topic)
+        if error is None or error.denied or self._network.why_unreachable():
+            self._silent[topic] = INFINITY
+        elif self._silent.get(topic) == INFINITY:
+            self._silent[topic] = now
+        return self._silent.get(topic, -INFINITY)
 
     def _drop_empty(self, topic: str, patience: float, now: float) -> float:
         """Drop an unknown topic without a record, after a while: its first `send` raised, and the next announces only a dropped topic."""
@@ -240,12 +266,3 @@ class Parking:
             return INFINITY
         self._empty[topic] = now
         return now + patience
-
-    def _give_up(self, topic: str, patience: float, now: float) -> None:
-        error = self._cluster.topic_error(topic)
-        if error is not None and not error.denied:
-            self.fail(topic, broker_error(error.code, f"topic {topic!r} did not exist for {patience:g} s"), now - patience)
-        else:
-            why = self._network.why_unreachable() or self._cluster.error or "no broker responded"
-            timeout = KafkaTimeoutError(f"topic {topic!r} could not be looked up for {patience:g} s: {why}")
-            self.fail(topic, timeout, now - patience)

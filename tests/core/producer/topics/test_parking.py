@@ -249,6 +249,33 @@ def test_a_topic_lookup_without_answer_times_out_and_names_the_silent_broker(unr
     assert lot.lost == [("t", "TIMED_OUT", f"topic 't' could not be looked up for 2 s: {why}", 1)]
 
 
+def test_records_of_an_unknown_topic_wait_for_brokers_that_are_away_and_the_first_answer_does_not_fail_them() -> None:
+    lot = Lot(unknown_topic_timeout_ms=5000, delivery_timeout_ms=3_600_000)
+    lot.unreachable = "no broker reachable: b:9092 connection refused"
+    lot.acc.send("t", b"v")
+    for _ in range(30):
+        lot.poll(60)
+    assert lot.lost == []
+    lot.unreachable, lot.code = "", "UNKNOWN_TOPIC_OR_PARTITION"  # a broker that has just started
+    lot.noted.add("t")
+    assert lot.poll(1) == pytest.approx(lot.now + 5)
+    lot.poll(4.9)
+    assert lot.lost == []
+    lot.poll(0.2)
+    assert [code for _, code, _, _ in lot.lost] == ["UNKNOWN_TOPIC_OR_PARTITION"]
+
+
+def test_brokers_that_were_lost_again_do_not_fail_a_topic_by_their_last_answer() -> None:
+    lot = Lot(unknown_topic_timeout_ms=5000, delivery_timeout_ms=3_600_000)
+    lot.code = "UNKNOWN_TOPIC_OR_PARTITION"
+    lot.acc.send("t", b"v")
+    lot.poll(1)
+    lot.unreachable = "no broker reachable: b:9092 connection refused"
+    for _ in range(30):
+        lot.poll(60)
+    assert lot.lost == []
+
+
 def test_a_permanent_error_fails_the_records_at_once() -> None:
     lot = Lot()
     lot.code = "TOPIC_AUTHORIZATION_FAILED"

@@ -1,0 +1,62 @@
+"""Rate limits of topics, which count messages as they arrive. Invariant: memory is bounded, however many topics are named."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import Any, Final, Self
+
+from pykafka4.agent.settings.values import TopicsSettings
+from pykafka4.errors import BufferFull
+from pykafka4.options.policies import rates_of
+from pykafka4.producer.rates import Admission, RateLimits
+
+__all__ = ["ArrivalLimits", "rate_limits"]
+
+MOST_TOPICS: Final = 10_000  # whose limits are remembered; a topic that is forgotten goes on in its interval nevertheless
+
+
+class ArrivalLimits:
+    """The limits, on the agent's loop.
+
+    The producer has such limits as well, but a message may be on disk between its arrival and its `send`.
+    """
+
+    def __init__(self, limits: Mapping[str, tuple[int, float] | None], clock: Callable[[], float] = time.monotonic) -> None:
+        """`limits` as the producer's option `rate_limits`; `clock` is monotonic, in seconds."""
+        self._rates = RateLimits(rates_of(limits), lambda: 0.0, clock, nullcontext(), self._never_wait)
+        self._admissions: dict[str, Admission | None] = {}
+
+    @classmethod
+    def of(cls, topics: TopicsSettings) -> Self | None:
+        """Those of the settings; None if no topic has any."""
+        limits = rate_limits(topics)
+        return cls(limits) if limits else None
+
+    def admits(self, topic: str) -> bool:
+        """Count a message of `topic`; whether it is within the limit."""
+        try:
+            admission = self._admissions[topic]
+        except KeyError:
+            admission = self._meet(topic)
+        return admission is None or not isinstance(admission(), BufferFull)
+
+    def _meet(self, topic: str) -> Admission | None:
+        if len(self._admissions) >= MOST_TOPICS:
+            self._admissions.clear()
+        found = self._admissions[topic] = self._rates.admission(topic, drop=True)
+        return found
+
+    @staticmethod
+    def _never_wait(seconds: float) -> None:
+        raise AssertionError("a message never waits for its limit")
+
+
+def rate_limits(topics: TopicsSettings) -> dict[str, tuple[int, float] | None]:
+    """The limit of each name in the order of the file, as the producer's option has them: the first pattern that matches counts."""
+    limits: dict[str, Any] = {name: each.rate_limit or topics.default.rate_limit for name, each in topics.named.items()}
+    limits.setdefault("*", topics.default.rate_limit)
+    if not any(limits.values()):
+        return {}
+    return {name: None if each is None else (each.max_count, each.interval_ms) for name, each in limits.items()}
