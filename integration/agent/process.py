@@ -8,18 +8,41 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import attrs
+
 from integration.host.ports import HOST
 from integration.waiting import until
 
-__all__ = ["AgentProcess", "AgentEnded", "toml"]
+__all__ = ["AgentEnded", "AgentProcess", "Total", "toml"]
 
-START, END, ANSWER = 60.0, 60.0, 10.0  # seconds
+START, END, ANSWER, OUTCOME = 60.0, 60.0, 10.0, 120.0  # seconds
 PAGE = 1024  # bytes in a kibibyte of /proc
+
+
+@attrs.frozen
+class Total:
+    """The account of all messages since the start; `discards` by reason."""
+
+    accepted: int
+    acknowledged: int
+    queued: int
+    spooled: int
+    discards: dict[str, int]
+
+    @property
+    def discarded(self) -> int:
+        """Messages, whatever the reason."""
+        return sum(self.discards.values())
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing waits, in memory or on disk."""
+        return self.queued == self.spooled == 0
 
 
 class AgentEnded(RuntimeError):
@@ -56,7 +79,7 @@ class AgentProcess:
     # -- life --------------------------------------------------------------------------------------------------------------
 
     def start(self, wait: bool = True) -> None:
-        """Write the configuration, start the process and wait until its datagram socket takes messages."""
+        """Write the configuration, start the process and wait until it serves."""
         if self.process is not None:
             raise RuntimeError("the agent runs already")
         self.config.write_text(toml(self.tables))
@@ -67,14 +90,14 @@ class AgentProcess:
             until(self.serves, START, lambda: f"the agent to serve; it says: {self.said()[-3000:]}")
 
     def serves(self) -> bool:
-        """Whether the datagram socket takes messages. Raises AgentEnded."""
+        """Whether the datagram socket takes messages and the page answers. Raises AgentEnded."""
         self.check_alive()
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
             try:
                 sock.connect(str(self.datagram))
+                return bool(self.get("/server_info/json"))
             except OSError:
                 return False
-            return True
 
     def check_alive(self) -> None:
         """Raises AgentEnded when the process has ended."""
@@ -127,10 +150,32 @@ class AgentProcess:
             text: str = answer.read().decode()
             return text
 
-    def account(self) -> dict[str, Any]:
-        """The account of all messages: accepted, acknowledged, queued, spooled, discarded (a number for each reason)."""
-        told: dict[str, Any] = self.get("/account/json")
-        return told
+    def total(self) -> Total:
+        """The account of all messages."""
+        row = self.get("/account/json")["total"]
+        found = Total(row["accepted"], row["acknowledged"], row["queued"], row["spooled"], row["discards"]["by_reason"])
+        assert found.accepted == found.acknowledged + found.queued + found.spooled + found.discarded, found
+        return found
+
+    def read_all(self, accepted: int, timeout: float = OUTCOME) -> Total:
+        """The account when it has that many messages."""
+        return until(
+            lambda: self.total_if(lambda it: it.accepted == accepted), timeout, lambda: f"{accepted} messages to be read: {self.total()}"
+        )
+
+    def settled(self, accepted: int | None = None, timeout: float = OUTCOME) -> Total:
+        """The account when nothing waits, and it has that many messages."""
+
+        def settled(it: Total) -> bool:
+            return it.at_rest and accepted in (None, it.accepted)
+
+        what = f"{'all' if accepted is None else accepted} messages to have their outcome"
+        return until(lambda: self.total_if(settled), timeout, lambda: f"{what}: {self.total()}; {self.said()[-2000:]}")
+
+    def total_if(self, holds: Callable[[Total], bool]) -> Total | None:
+        """The account of all messages, if it is such."""
+        found = self.total()
+        return found if holds(found) else None
 
     def memory(self) -> int:
         """The resident bytes of the process."""

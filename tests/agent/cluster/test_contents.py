@@ -58,7 +58,9 @@ def test_java_reads_what_three_inputs_took(cluster: Cluster, topic: str, agent: 
         mine = [(n, row) for n, row in enumerate(rows) if row[0] == kind]
         hand_over(running, kind, [packed(topic.encode(), key, value, number, START + n) for n, (_, number, (key, value)) in mine])
     until(lambda: count(cluster, topic) == len(rows), LONG, lambda: f"{len(rows)} records; the agent says: {running.said()[-2000:]}")
-    found: dict[int, JavaRecord] = {row.timestamp - START: row for row in java_consume(cluster.bootstrap, topic, properties=cluster.java)}
+    found: dict[int, JavaRecord] = {
+        (row.timestamp or 0) - START: row for row in java_consume(cluster.bootstrap, topic, properties=cluster.java)
+    }
     assert sorted(found) == list(range(len(rows)))
     nothing = None if empty == "null" else b""
     for n, (kind, number, (key, value)) in enumerate(rows):

@@ -14,7 +14,6 @@ from integration.agent.reading import read_topic
 from integration.agent.sender import START, packed
 from integration.agent.sending import Sender, senders
 from integration.cluster import Cluster
-from integration.waiting import until
 from tests.agent.cluster.conftest import AgentOf
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -48,16 +47,6 @@ def discards(report: dict[str, Any]) -> dict[str, int]:
     return {row["topic"]: row["count"] for row in report["discard_topic"]}
 
 
-def at_rest(running: AgentProcess, accepted: int) -> dict[str, Any]:
-    """The account when nothing waits any more."""
-
-    def settled() -> dict[str, Any] | None:
-        account = running.account()["total"]
-        return account if account["accepted"] == accepted and account["queued"] == account["spooled"] == 0 else None
-
-    return until(settled, LONG, lambda: f"{accepted} messages to have their outcome: {running.account()['total']}; {running.said()[-2000:]}")
-
-
 def test_report_account_log_and_topic_agree_on_what_was_discarded(cluster: Cluster, topic: str, agent: AgentOf, folder: Path) -> None:
     cluster.create_topic(topic, 3)
     rated, unknown = f"{topic}-rated", f"{topic}-unknown"
@@ -74,9 +63,9 @@ def test_report_account_log_and_topic_agree_on_what_was_discarded(cluster: Clust
     to(running, *[some(topic, 1)[0] + b"!"] * MALFORMED, *[with_head(300, 0)] * KEYS, *[with_head(256, 7)] * VERSIONS)
     accepted = GOOD + ILLEGAL + UNKNOWN + LONG_ONES + RATED
     lost = {"BAD_TOPIC": ILLEGAL + UNKNOWN, "LONG_MSG": LONG_ONES, "RATE_LIMIT": RATED - ALLOWED}
-    account = at_rest(running, accepted)
-    assert account["acknowledged"] == GOOD + ALLOWED
-    assert account["discarded"] == lost
+    account = running.settled(accepted)
+    assert account.acknowledged == GOOD + ALLOWED
+    assert account.discards == lost
     report = running.get("/discards/json")["unfinished_report"]
     assert discards(report) == {topic: LONG_ONES, rated: RATED - ALLOWED, unknown: UNKNOWN, "not legal": ILLEGAL}
     assert report["bad_topic_msg_count"] == ILLEGAL + UNKNOWN
@@ -96,8 +85,8 @@ def test_report_account_log_and_topic_agree_on_what_was_discarded(cluster: Clust
 def test_an_unknown_topic_is_created_if_the_settings_allow_it(cluster: Cluster, topic: str, agent: AgentOf) -> None:
     running = agent(topics={"autocreate": True, "default": {"linger_ms": 5}})
     to(running, *some(topic, GOOD))
-    account = at_rest(running, GOOD)
-    assert (account["acknowledged"], account["discarded"]) == (GOOD, {})
+    account = running.settled(GOOD)
+    assert (account.acknowledged, account.discards) == (GOOD, {})
     assert len(read_topic(cluster, topic)) == GOOD
 
 
@@ -106,24 +95,24 @@ def test_messages_beyond_the_pool_are_discarded_and_all_others_arrive(cluster: C
     cluster.create_topic(topic, 3)
     running = agent(inputs={"max_buffer": "4MiB"}, topics={"default": {"linger_ms": 20}})
     to(running, *some(topic, GOOD))
-    at_rest(running, GOOD)
+    running.settled(GOOD)
     for node in cluster.nodes:
         cluster.freeze(node)
     each, processes = 10_000, 2
     with senders(Sender(running.datagram, [topic], each, name=f"s{n}", size=1_000) for n in range(processes)) as programs:
         assert [program.result()["sent"] for program in programs] == [each] * processes
     total = GOOD + each * processes
-    account = until(lambda: (got := running.account()["total"])["accepted"] == total and got, LONG, "all messages to be read")
-    lost = account["discarded"]["NO_MEM"]
-    assert 2_000 < account["queued"] < 4_300, "the pool holds 4 MiB of messages of a kilobyte"
-    assert lost + account["queued"] + GOOD == total
+    account = running.read_all(total)
+    lost = account.discards["NO_MEM"]
+    assert 2_000 < account.queued < 4_300, "the pool holds 4 MiB of messages of a kilobyte"
+    assert lost + account.queued + GOOD == total
     report = running.get("/discards/json")["unfinished_report"]
     assert discards(report) == {topic: lost}
     for node in cluster.nodes:
         cluster.thaw(node)
-    account = at_rest(running, total)
-    assert account["discarded"] == {"NO_MEM": lost}
-    assert account["acknowledged"] == total - lost
+    account = running.settled(total)
+    assert account.discards == {"NO_MEM": lost}
+    assert account.acknowledged == total - lost
     found = [row.value for row in read_topic(cluster, topic)]
     assert len(found) == len(set(found)) == total - lost
     assert "NO_MEM" in running.said()

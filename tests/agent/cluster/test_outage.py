@@ -40,29 +40,23 @@ def test_memory_is_bounded_while_brokers_are_away(cluster: Cluster, topic: str, 
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             most = max(most, running.memory())
-            why.add(str(running.get("/status/json")))
+            why.add(str(running.get("/page/json")))
             time.sleep(1)
         assert program.result()["longest"] < 5
     print(f"\nresident: {before / MIB:.1f} MiB before, at most {most / MIB:.1f} MiB; pool {POOL / MIB:g} MiB")
     assert most <= before + POOL + MARGIN
     assert any("connect" in text.lower() for text in why), why
     cluster.start_all()
-    account = until(lambda: settled(running), LONG, lambda: f"everything to be delivered: {running.account()['total']}")
-    assert account["accepted"] == warm + count == account["acknowledged"] + sum(account["discarded"].values())
-    assert set(account["discarded"]) <= (set() if spooled else {"NO_MEM"})
+    account = running.settled(warm + count)
+    assert account.accepted == account.acknowledged + account.discarded
+    assert set(account.discards) <= (set() if spooled else {"NO_MEM"})
     found = [row.value for row in read_topic(cluster, topic)]
-    assert len(set(found)) == account["acknowledged"]
+    assert len(set(found)) == account.acknowledged
 
 
 def send_some(running: AgentProcess, topic: str) -> int:
     """A few messages that are delivered; how many."""
     with senders([Sender(running.datagram, [topic], 1_000, name="warm")]) as (program,):
         sent: int = program.result()["sent"]
-    until(lambda: running.account()["total"]["acknowledged"] == sent, LONG, "the first messages")
+    until(lambda: running.total().acknowledged == sent, LONG, "the first messages")
     return sent
-
-
-def settled(running: AgentProcess) -> dict[str, Any] | None:
-    """The account, if nothing waits."""
-    account: dict[str, Any] = running.account()["total"]
-    return account if account["queued"] == account["spooled"] == 0 else None

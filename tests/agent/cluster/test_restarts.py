@@ -56,9 +56,7 @@ def test_clients_survive_restarts_and_know_what_they_could_not_hand_over(
     assert sorted(found) == sorted(expected)
 
 
-def test_the_socket_of_a_killed_agent_is_replaced_and_that_of_a_living_one_is_not(
-    cluster: Cluster, topic: str, agent: AgentOf
-) -> None:
+def test_the_socket_of_a_killed_agent_is_replaced_and_that_of_a_living_one_is_not(cluster: Cluster, topic: str, agent: AgentOf) -> None:
     cluster.create_topic(topic, 3)
     running = agent(topics=AT_ONCE)
     with senders([User("datagram", running.datagram, topic)]) as (user,):

@@ -10,11 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from integration.agent.process import AgentProcess
 from integration.agent.reading import Read, read_topic
 from integration.agent.sending import Sender, send, senders
 from integration.cluster import Cluster
@@ -40,22 +38,6 @@ def thaw(cluster: Cluster) -> None:
     """All brokers answer again."""
     for node in cluster.nodes:
         cluster.thaw(node)
-
-
-def total(running: AgentProcess) -> dict[str, Any]:
-    """The account of all messages."""
-    found: dict[str, Any] = running.account()["total"]
-    return found
-
-
-def wait_empty(running: AgentProcess) -> dict[str, Any]:
-    """The account when nothing waits, in memory or on disk."""
-
-    def settled() -> dict[str, Any] | None:
-        account = total(running)
-        return account if account["queued"] == account["spooled"] == 0 else None
-
-    return until(settled, LONG, lambda: f"the spool to be empty: {total(running)}; {running.said()[-2000:]}")
 
 
 def numbers(rows: Sequence[Read], partition: int) -> list[int]:
@@ -86,9 +68,11 @@ def test_what_the_spool_holds_survives_kills_in_order(cluster: Cluster, topic: s
     for turn in range(4):
         if turn in (1, 3):
             freeze(cluster)
-        with senders([Sender(running.datagram, topics, 6_000, first=first, size=500, rate=4_000, partition_key=PARTITIONS, wait=True)]) as (s,):
+        with senders([Sender(running.datagram, topics, 6_000, first=first, size=500, rate=4_000, partition_key=PARTITIONS, wait=True)]) as (
+            s,
+        ):
             time.sleep(chance.uniform(0.3, 1.2))
-            accepted = total(running)["accepted"]  # of this run, in which the spool's messages of the start count, too
+            accepted = running.total().accepted  # of this run, in which the spool's messages of the start count, too
             running.kill()
             kills += 1
             s.close()
@@ -103,7 +87,7 @@ def test_what_the_spool_holds_survives_kills_in_order(cluster: Cluster, topic: s
             kills += 1
             running.start()
     thaw(cluster)
-    wait_empty(running)
+    running.settled()
     assert "damage" not in running.said().lower()
     for name in topics:
         rows = read_topic(cluster, name)
@@ -122,21 +106,19 @@ def expected(begin: int, count: int, which: int, partition: int) -> list[int]:
     return fits[:count]
 
 
-def test_everything_that_the_page_says_is_on_disk_arrives_after_a_kill(
-    cluster: Cluster, topic: str, agent: AgentOf, folder: Path
-) -> None:
+def test_everything_that_the_page_says_is_on_disk_arrives_after_a_kill(cluster: Cluster, topic: str, agent: AgentOf, folder: Path) -> None:
     cluster.create_topic(topic, PARTITIONS)
     running = agent(inputs=SMALL, topics=AT_ONCE, spool={"path": str(folder / "spool"), "always": True})
     freeze(cluster)
     assert send(running.datagram, [topic], 12_000, size=500, partition_key=PARTITIONS)["sent"] == 12_000
-    account = until(lambda: (got := total(running))["accepted"] == 12_000 and got, LONG, "all messages to be read")
-    assert account["spooled"] > 6_000, account
-    assert account["discarded"] == {}
+    account = running.read_all(12_000)
+    assert account.spooled > 6_000, account
+    assert account.discards == {}
     running.kill()
     thaw(cluster)
     running.start()
-    account = wait_empty(running)
-    assert account["acknowledged"] == 12_000
+    account = running.settled()
+    assert account.acknowledged == 12_000
     rows = read_topic(cluster, topic)
     for partition in range(PARTITIONS):
         found = numbers(rows, partition)
@@ -150,14 +132,14 @@ def test_the_rest_at_the_end_goes_to_the_spool_and_the_next_start_delivers_it(
     cluster.create_topic(topic, PARTITIONS)
     running = agent(topics=AT_ONCE, spool={"path": str(folder / "spool")}, service={"shutdown_ms": 1_000})
     assert send(running.datagram, [topic], 300, partition_key=PARTITIONS)["sent"] == 300
-    until(lambda: total(running)["acknowledged"] == 300, LONG, "the first messages")
+    until(lambda: running.total().acknowledged == 300, LONG, "the first messages")
     freeze(cluster)
     assert send(running.datagram, [topic], 3_000, first=300, partition_key=PARTITIONS)["sent"] == 3_000
     code = running.end(LONG)
     assert code == 0, running.said()
     thaw(cluster)
     running.start()
-    assert wait_empty(running)["acknowledged"] == 3_000
+    assert running.settled().acknowledged == 3_000
     rows = read_topic(cluster, topic)
     for partition in range(PARTITIONS):
         assert firsts(numbers(rows, partition)) == list(range(partition, 3_300, PARTITIONS))
@@ -189,18 +171,18 @@ def test_a_full_disk_and_a_full_spool_are_named_and_all_else_arrives(cluster: Cl
         freeze(cluster)
         for name, running in both.items():
             assert send(running.datagram, [topic], 20_000, name=name, size=500, partition_key=PARTITIONS)["sent"] == 20_000
-            account = until(lambda r=running: (got := total(r))["accepted"] == 20_000 and got, LONG, "all messages to be read")  # type: ignore[misc]
-            assert set(account["discarded"]) == {limits[name][1]}, account
-            assert account["spooled"] > 2_000, account
+            account = running.read_all(20_000)
+            assert set(account.discards) == {limits[name][1]}, account
+            assert account.spooled > 2_000, account
         assert "No space left" in both["disk"].said()
         thaw(cluster)
-        lost = {name: sum(wait_empty(running)["discarded"].values()) for name, running in both.items()}
+        lost = {name: running.settled().discarded for name, running in both.items()}
         rows = read_topic(cluster, topic)
         for name in both:
             found = [row.value for row in rows if row.key == f"{name}-0".encode()]
             assert len(set(found)) == 20_000 - lost[name]
         assert send(both["disk"].datagram, [topic], 100, name="after", partition_key=PARTITIONS)["sent"] == 100
-        until(lambda: total(both["disk"])["acknowledged"] == 20_100 - lost["disk"], LONG, "messages after the disk was full")
+        until(lambda: both["disk"].total().acknowledged == 20_100 - lost["disk"], LONG, "messages after the disk was full")
 
 
 def flip(path: Path, at: int) -> None:
@@ -218,7 +200,7 @@ def test_damage_on_disk_is_named_and_everything_whole_arrives(cluster: Cluster, 
     running = agent(topics=AT_ONCE, inputs=SMALL, spool={"path": str(folder / "spool"), "always": True})
     freeze(cluster)
     assert send(running.datagram, topics, 3_000, size=500)["sent"] == 3_000
-    until(lambda: total(running)["accepted"] == 3_000, LONG, "all messages to be read")
+    running.read_all(3_000)
     running.kill()
     files = [path for path in (folder / "spool").rglob("*") if path.is_file() and path.stat().st_size > 100_000]
     of = {name: [path for path in files if name.encode() in path.read_bytes()[:4_096]] for name in topics}
@@ -228,7 +210,7 @@ def test_damage_on_disk_is_named_and_everything_whole_arrives(cluster: Cluster, 
     cut.write_bytes(cut.read_bytes()[:-250])
     thaw(cluster)
     running.start()
-    wait_empty(running)
+    running.settled()
     found = {name: firsts(numbers(read_topic(cluster, name), 0)) for name in topics}
     whole = [list(range(n, 3_000, 3)) for n in range(3)]
     assert found[topics[2]] == whole[2]
@@ -238,7 +220,7 @@ def test_damage_on_disk_is_named_and_everything_whole_arrives(cluster: Cluster, 
     assert str(of[topics[0]][0].name) in running.said()
     assert sum(row["count"] for row in running.get("/discards/json")["unfinished_report"]["discard_topic"]) >= 1
     assert send(running.datagram, topics, 30, name="after")["sent"] == 30
-    until(lambda: total(running)["queued"] == 0 and len(read_topic(cluster, topics[0])) >= len(found[topics[0]]) + 10, LONG, "later messages")
+    until(lambda: running.total().queued == 0 and len(read_topic(cluster, topics[0])) >= len(found[topics[0]]) + 10, LONG, "later messages")
 
 
 def test_a_spool_that_cannot_be_used_is_named(cluster: Cluster, agent: AgentOf, folder: Path) -> None:
