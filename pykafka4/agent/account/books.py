@@ -34,11 +34,24 @@ class Counting(Protocol):
         """By Dory's names. Callable from any thread."""
 
 
-class SpoolCounts(Protocol):
-    """The counts of the spool."""
+class SpoolState(Protocol):
+    """The spool at a moment."""
 
     @property
     def topics(self) -> Mapping[str, SpooledCounts]: ...
+
+
+class SpoolCounts(Protocol):
+    """The spool, on the agent's loop."""
+
+    def state(self) -> SpoolState:
+        """Its counts."""
+
+    def hold(self) -> None:
+        """Hand no message over to the producer until `release` was called as often as this."""
+
+    def release(self) -> None:
+        """See `hold`."""
 
 
 class OnLoop(Protocol):
@@ -60,27 +73,35 @@ class Books:
         ledger: Ledger,
         reasons: Reasons,
         parts: Sequence[Counting] = (),
-        spool: Callable[[], SpoolCounts] | None = None,
+        spool: SpoolCounts | None = None,
         on_loop: OnLoop | None = None,
     ) -> None:
-        """`parts` have counters of their own. `spool` returns the spool's state; `on_loop` calls it on the agent's loop."""
+        """`parts` have counters of their own. `on_loop` calls the spool on the agent's loop."""
         self._producer, self._ledger, self._reasons = producer, ledger, reasons
         self._parts, self._spool, self._on_loop = parts, spool, on_loop
 
     def account(self) -> Account:
         """The account since the start. Raises KafkaTimeoutError if the producer's thread is stuck."""
-        before, spooled = self._look()
-        return balance(self._producer.stats(), before, spooled, self._reasons)
-
-    def _look(self) -> tuple[BeforeProducer, Mapping[str, SpooledCounts]]:
-        """Both of one moment: a message on disk that turns out to be damaged is in one of them."""
-        if self._spool is None:
-            return self._ledger.before_producer(), {}
         spool = self._spool
+        if spool is None:
+            return balance(self._producer.stats(), self._ledger.before_producer(), {}, self._reasons)
+        before, spooled = self._call(lambda: self._look(spool))
+        try:
+            stats = self._producer.stats()
+        finally:
+            self._call(spool.release)
+        return balance(stats, before, spooled, self._reasons)
 
-        def look() -> tuple[BeforeProducer, Mapping[str, SpooledCounts]]:
-            return self._ledger.before_producer(), spool().topics
+    def _look(self, spool: SpoolCounts) -> tuple[BeforeProducer, Mapping[str, SpooledCounts]]:
+        """The ledger's part and the spool's, of one moment.
 
+        A message that leaves the disk for the producer before `stats` was read would be counted in both, so none may; one that is damaged
+        on disk goes to the ledger, on the loop, so it is in one of them here.
+        """
+        spool.hold()
+        return self._ledger.before_producer(), spool.state().topics
+
+    def _call(self, look: Callable[[], T]) -> T:
         return look() if self._on_loop is None else self._on_loop(look)
 
     def unfinished_report(self) -> Report:

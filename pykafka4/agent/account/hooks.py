@@ -5,8 +5,7 @@ The producer calls this on its callback executor, so reading the records of a fa
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from threading import Event
 from typing import Final
 
@@ -16,7 +15,7 @@ from pykafka4.agent.message import Message, Reason
 from pykafka4.hooks import BatchOutcome, ProducerHooks
 from pykafka4.records import ProducerRecord
 
-__all__ = ["BatchOutcomes", "message_of", "settle"]
+__all__ = ["BatchOutcomes", "count_undelivered", "message_of"]
 
 UNDELIVERED: Final = "CLOSED"  # the code of records that the producer's `close` returns
 
@@ -49,12 +48,8 @@ class BatchOutcomes(ProducerHooks):
         return self._closed.wait(timeout_s)
 
 
-def settle(ledger: Ledger, undelivered: Sequence[ProducerRecord], rest: Sequence[ProducerRecord]) -> None:
-    """After the spool's `close`: of the records that the producer's `close` returned, all but the `rest` are on disk."""
-    kept = Counter(record.topic for record in undelivered)
-    kept.subtract(record.topic for record in rest)
-    for topic, count in kept.items():
-        ledger.kept(topic, Reason.SERVER_SHUTDOWN, count)
+def count_undelivered(ledger: Ledger, rest: Iterable[ProducerRecord]) -> None:
+    """After the spool's `close`, which has returned the records for which it has no room."""
     ledger.failed([message_of(record) for record in rest], Reason.SERVER_SHUTDOWN)
 
 

@@ -83,6 +83,7 @@ class Replay:
         self._topics: dict[str, Replayed] = {}
         self._turns: deque[Replayed] = deque()
         self.stopped = False
+        self.holds = 0  # accounts that are being taken
 
     def add(self, fifo: Fifo) -> None:
         """The topic has messages on disk now."""
@@ -98,7 +99,7 @@ class Replay:
 
     def next_reading(self) -> Reading | None:
         """What to read next; None: nothing can be sent now. Topics take turns."""
-        if self.stopped:
+        if self.stopped or self.holds:
             return None
         now, share = self._clock(), self._window // max(1, len(self._turns))
         for _ in range(len(self._turns)):
@@ -125,7 +126,7 @@ class Replay:
         """Send what was read."""
         replayed, segment = reading.replayed, reading.segment
         replayed.reading = False
-        if self.stopped:
+        if self.stopped or self.holds:  # it is read again
             return
         found, replayed.least = cut(data), 0
         if found:

@@ -229,6 +229,17 @@ class Spool:
 
     # ---- counts
 
+    def hold(self) -> None:
+        """Hand nothing over to the producer until `release` was called as often: so that the account sees each message in one place."""
+        if self.replay is not None:
+            self.replay.holds += 1
+
+    def release(self) -> None:
+        """See `hold`."""
+        if self.replay is not None and self.replay.holds:
+            self.replay.holds -= 1
+            self._work.set()
+
     def state(self) -> SpoolState:
         """Counts, for the account and the page."""
         topics = {topic: fifo.state(self._restored[topic]) for topic, fifo in self._fifos.items()}
