@@ -22,6 +22,10 @@ IDLE_S: Final = 30.0  # so long a connection may take for a request, and for the
 SWEEP_S: Final = 5.0
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
+FULL: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 26\r\n\r\n"
+    b"503: too many connections\n"
+)
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -94,7 +98,7 @@ class Connections:
 
     def __init__(self, server: web.Server) -> None:
         self._server = server
-        self._active_at: dict[RequestHandler, float] = {}
+        self._open: dict[RequestHandler, Connection] = {}
         self._sweeper: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -108,22 +112,17 @@ class Connections:
 
     def __call__(self) -> asyncio.Protocol:
         """The protocol of a new connection."""
-        self._forget_closed()
-        if len(self._active_at) >= MOST_CONNECTIONS:
+        if len(self._open) >= MOST_CONNECTIONS:
             return _Full()
-        protocol = self._server()
-        self._active_at[protocol] = asyncio.get_running_loop().time()
-        return protocol
+        handler = self._server()
+        connection = self._open[handler] = Connection(handler, self._open, asyncio.get_running_loop().time())
+        return connection
 
     def active(self, request: web.BaseRequest) -> None:
         """A request has arrived."""
-        protocol = request.protocol
-        if protocol in self._active_at:
-            self._active_at[protocol] = asyncio.get_running_loop().time()
-
-    def _forget_closed(self) -> None:
-        now = asyncio.get_running_loop().time()
-        self._active_at = {protocol: at for protocol, at in self._active_at.items() if protocol.transport is not None or at + SWEEP_S > now}
+        connection = self._open.get(request.protocol)
+        if connection is not None:
+            connection.active_at = asyncio.get_running_loop().time()
 
     async def _sweep_forever(self) -> None:
         while True:
@@ -132,10 +131,50 @@ class Connections:
 
     def sweep(self, now: float) -> None:
         """Close the connections that have taken longer than IDLE_S."""
-        for protocol, at in list(self._active_at.items()):
-            if at + IDLE_S <= now and protocol.transport is not None:
-                protocol.transport.abort()
-        self._forget_closed()
+        for connection in list(self._open.values()):
+            if connection.active_at + IDLE_S <= now:
+                connection.abort()
+
+
+class Connection(asyncio.Protocol):
+    """A connection: all its events are for aiohttp's handler. Invariant: it is in `open_` until it is lost."""
+
+    def __init__(self, handler: RequestHandler, open_: dict[RequestHandler, Connection], now: float) -> None:
+        self._handler, self._open = handler, open_
+        self._transport: asyncio.Transport | None = None
+        self.active_at = now
+
+    def abort(self) -> None:
+        """Close it at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.Protocol."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._handler.connection_made(transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        self._open.pop(self._handler, None)
+        self._handler.connection_lost(error)
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        self._handler.data_received(data)
+
+    def eof_received(self) -> None:
+        """See asyncio.Protocol."""
+        self._handler.eof_received()
+
+    def pause_writing(self) -> None:
+        """See asyncio.Protocol."""
+        self._handler.pause_writing()
+
+    def resume_writing(self) -> None:
+        """See asyncio.Protocol."""
+        self._handler.resume_writing()
 
 
 class _Full(asyncio.Protocol):
@@ -144,9 +183,5 @@ class _Full(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Write an answer that every client understands."""
         assert isinstance(transport, asyncio.Transport)
-        body = b"503: too many connections\n"
-        transport.write(
-            b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s"
-            % (len(body), body)
-        )
+        transport.write(FULL)
         transport.close()

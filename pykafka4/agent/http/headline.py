@@ -32,6 +32,7 @@ class Headline:
     since: float | None = None
 
 
+REPEATED: Final = "no broker reachable: "  # the headline says so
 STATES: Final[Mapping[str, str]] = {
     "unreachable": "No broker can be reached",
     "connecting": "Connecting to the brokers",
@@ -49,7 +50,7 @@ def headline(look: Look, outages: Outages, discards_per_s: float) -> Headline:
         if found is not None:
             return found
     if discards_per_s > 0:
-        return Headline(Level.WARNING, "Messages are being discarded", ("The table of discarded messages says which, and why.",))
+        return Headline(Level.WARNING, "Messages are being discarded", _discards(look, discards_per_s))
     if look.account.total.queued or look.account.total.spooled:
         return Headline(Level.OK, "Messages flow")
     return Headline(Level.OK, "All messages are delivered" if look.account.total.accepted else "Waiting for messages")
@@ -61,7 +62,9 @@ def _cluster(look: Look, outages: Outages) -> Headline | None:
         return None
     text = STATES.get(status["state"], f"The producer is {status['state']}")
     level = Level.WARNING if status["state"] in ("connecting", "closed") else Level.TROUBLE
-    return Headline(level, text, _details(str(status["reason"] or ""), _where_messages_go(look)), outages.since("cluster"))
+    return Headline(
+        level, text, _details(str(status["reason"] or "").removeprefix(REPEATED), _where_messages_go(look)), outages.since("cluster")
+    )
 
 
 def _spool(look: Look, outages: Outages) -> Headline | None:
@@ -94,6 +97,13 @@ def _where_messages_go(look: Look) -> str:
     if look.spool is not None:
         return f"New messages wait in memory and on disk: {total.queued:,} and {total.spooled:,} so far."
     return f"New messages wait in memory: {total.queued:,} so far. When it is full, new ones are discarded." if total.accepted else ""
+
+
+def _discards(look: Look, per_s: float) -> tuple[str, ...]:
+    rate = f"{per_s:,.0f} a second" if per_s >= 1 else "less than one a second"
+    reasons = sorted(look.account.total.discards.by_reason.items(), key=lambda item: -item[1])
+    most = ", ".join(f"{reason.value} ({count:,})" for reason, count in reasons[:3])
+    return _details(f"Now {rate}. Since the start: {most}. The table of discarded messages has the topics.")
 
 
 def _details(*texts: str) -> tuple[str, ...]:

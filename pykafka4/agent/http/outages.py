@@ -59,14 +59,18 @@ class Outages:
         self._suspected = suspected
 
     def all(self) -> list[Outage]:
-        """The outages, those that go on first, then the newest first."""
-        going_on = sorted(self._open.values(), key=lambda outage: outage.started_at, reverse=True)
+        """The outages, those that go on first (the cluster before others), then the newest first."""
+        going_on = sorted(self._open.values(), key=_cluster_first)
         return [*going_on, *reversed(self._ended)]
 
     def since(self, subject: str) -> float | None:
         """When the outage that goes on began; None: there is none."""
         outage = self._open.get(subject)
         return None if outage is None else outage.started_at
+
+
+def _cluster_first(outage: Outage) -> tuple[bool, float]:
+    return outage.subject != "cluster", -outage.started_at
 
 
 def troubles(look: Look) -> dict[str, str]:

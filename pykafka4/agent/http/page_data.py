@@ -54,12 +54,14 @@ def _headline(words: Headline) -> Json:
 
 def _balance(look: Look) -> Json:
     account, total = look.account, look.account.total
+    ages = [queue.oldest_s for queue in queues(look.status).values() if queue.oldest_s is not None]
     return {
         "accepted": total.accepted,
         "acknowledged": total.acknowledged,
         "queued": total.queued,
         "spooled": total.spooled,
         "discarded": total.discards.count,
+        "oldest_s": max(ages, default=None),
         "restored": account.restored,
         "possible_duplicates": account.possible_duplicates,
     }

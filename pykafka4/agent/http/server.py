@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import os
 import time
@@ -19,7 +18,7 @@ from pykafka4.agent.http.look import Watched
 from pykafka4.agent.http.metrics import CONTENT_TYPE
 from pykafka4.agent.http.observer import DORY, Busy, Observer
 from pykafka4.agent.settings.values import HttpSettings
-from pykafka4.errors import ConfigError, KafkaError
+from pykafka4.errors import KafkaError
 
 __all__ = ["PageServer"]
 
@@ -48,10 +47,8 @@ class PageServer:
         self._files = {path: (folder.joinpath(name).read_bytes(), kind) for path, (name, kind) in FILES.items()}
 
     async def start(self) -> None:
-        """Open the port. Raises OSError, and ConfigError for an address of the network."""
+        """Open the port. Raises OSError."""
         host, port = self._settings.host, self._settings.port
-        if not _is_loopback(host):
-            raise ConfigError(f"[http] host = {host!r}: the pages are for this machine only; use 127.0.0.1, ::1 or localhost")
         self._runner = web.AppRunner(
             self._application(),
             access_log=None,
@@ -153,10 +150,10 @@ class PageServer:
             body = await asyncio.wait_for(self._observer.answer(make), ANSWER_S)
         except Busy:
             return web.Response(status=503, text="503: too many requests wait\n")
-        except TimeoutError:
-            return web.Response(status=503, text=f"503: no figures within {ANSWER_S:g} s\n")
         except KafkaError as error:
             return web.Response(status=503, text=f"503: {error}\n")
+        except TimeoutError:
+            return web.Response(status=503, text=f"503: no figures within {ANSWER_S:g} s\n")
         return web.Response(body=body, content_type=kind, charset="utf-8")
 
     def _note(self, request: web.Request) -> None:
@@ -173,10 +170,3 @@ def _log_refresh(refresh: asyncio.Future[None]) -> None:
     error = None if refresh.cancelled() else refresh.exception()
     if error is not None:
         log.warning("pages: the metadata that POST /metadata_update asked for: %s", error)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -1,4 +1,4 @@
-"""A headless Chromium, driven by its DevTools protocol over a pipe. Invariant: every wait has a deadline, and the process ends with the test.
+"""A headless Chromium, driven by its DevTools protocol over a pipe. Invariant: every wait has a deadline; the process ends with the test.
 
 Source: https://chromedevtools.github.io/devtools-protocol/; messages on the pipe are JSON, each ended by a zero byte.
 """

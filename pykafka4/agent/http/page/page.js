@@ -188,7 +188,7 @@ function showBalance({ balance, spool }) {
     ["discarded", balance.discarded, "discarded"],
   ];
   let left = 0;
-  byId("bar").replaceChildren(
+  byId("balance-bar").replaceChildren(
     ...parts.filter(([, value]) => value > 0).map(([, value, classes]) => {
       const width = Math.max(2, (value / balance.accepted) * 600);
       const bar = shape("rect", { class: classes, x: left, y: 0, width, height: 14 });
@@ -196,7 +196,8 @@ function showBalance({ balance, spool }) {
       return bar;
     }),
   );
-  figures("parts", parts.map(([name, value, classes]) => [name, count(value), classes]));
+  const oldest = ["oldest in memory", balance.oldest_s === null ? "–" : duration(balance.oldest_s)];
+  figures("parts", [...parts.map(([name, value, classes]) => [name, count(value), classes]), oldest]);
   const notes = [];
   if (balance.restored) notes.push(`${count(balance.restored)} came from the disk of an earlier process.`);
   if (balance.possible_duplicates) notes.push(`${count(balance.possible_duplicates)} may be in Kafka twice.`);
@@ -228,7 +229,7 @@ function showTopics({ topics }) {
   if (!topics.count) notes.push("No message has arrived yet.");
   else if (!found.length) notes.push("No topic has this in its name.");
   if (rest > 0) notes.push(`${count(rest)} more.`);
-  if (unsent > 0) notes.push(`${count(unsent)} topics with fewer messages are only in /account/json.`);
+  if (unsent > 0) notes.push(`${unsent === 1 ? "1 topic with fewer messages is" : `${count(unsent)} topics with fewer messages are`} only in /account/json.`);
   put("topics-rest", notes.join(" "));
   const all = byId("topics-all");
   all.hidden = !(rest > 0 || (everyTopic && found.length > MOST_ROWS));
@@ -239,7 +240,7 @@ function showDiscards({ discards, refused }) {
   rows("discards", discards.rows.map((row) => ({
     key: `${row.reason} ${row.topic}`,
     cells: [
-      [text(row.topic)], [REASONS[row.reason] ?? row.reason, "", row.reason], [count(row.count), "n bad"],
+      [text(row.topic), "", REASONS[row.reason] ?? row.reason], [count(row.count), "n bad"],
       [row.first_ms === null ? "" : moment(row.first_ms / 1000), "n"], [row.last_ms === null ? "" : moment(row.last_ms / 1000), "n"],
     ],
   })));
@@ -258,7 +259,7 @@ function showOutages({ outages, at, since }) {
     const lasted = duration((row.ended_at ?? at) - row.started_at);
     return {
       key: `${row.subject} ${row.started_at}`,
-      cells: [[row.subject, row.ended_at === null ? "bad" : ""], [moment(row.started_at), "n"], [lasted, "n", row.ended_at === null ? "goes on" : ""], [row.reason]],
+      cells: [[row.subject, row.ended_at === null ? "bad" : "", row.reason], [moment(row.started_at), "n"], [lasted, "n", row.ended_at === null ? "goes on" : ""]],
     };
   }));
   const going = outages.rows.filter((row) => row.ended_at === null).length;
@@ -302,7 +303,7 @@ function showBrokers({ brokers }) {
 function showPartitions({ partitions, at }) {
   rows("partitions", partitions.offline.map((row) => ({
     key: row.name,
-    cells: [[row.name, "bad"], [count(row.waiting), "n"], [row.since === null ? "" : duration(at - row.since), "n"], [row.reason]],
+    cells: [[row.name, "bad", row.reason], [count(row.waiting), "n"], [row.since === null ? "" : duration(at - row.since), "n"]],
   })));
   const { offline, offline_count: down, online_count: up } = partitions;
   put("partitions-count", `${count(up)} online${down ? `, ${count(down)} offline` : ""}`);
@@ -310,18 +311,17 @@ function showPartitions({ partitions, at }) {
 }
 
 function showSpool({ spool, at }) {
-  const meter = byId("spool-meter");
-  meter.hidden = !spool;
+  byId("spool-bar").toggleAttribute("hidden", !spool);
   if (!spool) {
     put("spool-note", "There is no spool: messages that the cluster cannot take wait in memory only. [spool] in the configuration keeps them on disk.");
     return;
   }
-  meter.max = spool.max_size;
-  meter.value = spool.bytes;
-  meter.high = spool.max_size * 0.8;
+  const width = Math.min(1, spool.bytes / spool.max_size) * 600;
+  byId("spool-bar").replaceChildren(shape("rect", { class: width > 480 ? "discarded" : "disk", x: 0, y: 0, width, height: 14 }));
   figures("spool", [
     ["messages", count(spool.messages)],
-    ["on disk", `${bytes(spool.bytes)} of ${bytes(spool.max_size)}`],
+    ["bytes", bytes(spool.bytes)],
+    ["at most", bytes(spool.max_size)],
     ["being replayed", count(spool.replaying)],
     ["oldest", spool.oldest_ms === null ? "–" : moment(spool.oldest_ms / 1000)],
   ]);

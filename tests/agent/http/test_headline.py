@@ -1,0 +1,68 @@
+"""The state in plain words: the worst comes first, with the reason and the time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+from pykafka4.agent.account.values import Discards
+from pykafka4.agent.http.headline import Level, headline
+from pykafka4.agent.http.look import Look
+from pykafka4.agent.http.outages import Outages
+from pykafka4.agent.message import Reason
+from pykafka4.agent.spool.values import SpoolState
+from tests.agent.http.fake_agent import QUIET, account, broker, status, topic
+
+OFFLINE = {"t-0": {"since": 3.0, "reason": "no leader"}, "t-1": {"since": 3.0, "reason": "no leader"}}
+
+
+def look(topics: Any = None, spool: SpoolState | None = None, **more: Any) -> Look:
+    return attrs.evolve(QUIET, account=account(topics or {}), status=status(**more), spool=spool)
+
+
+@pytest.mark.parametrize(
+    ("found", "level", "text"),
+    [
+        (look(), Level.OK, "Waiting for messages"),
+        (look({"t": topic(5)}), Level.OK, "All messages are delivered"),
+        (look({"t": topic(5, 1)}), Level.OK, "Messages flow"),
+        (look({"t": topic(5, 0, 1)}), Level.OK, "Messages flow"),
+        (look(brokers=[broker(1), broker(2, "b2 refused")]), Level.WARNING, "Broker 2 is away"),
+        (look(brokers=[broker(1, "x"), broker(2, "b2 refused")]), Level.WARNING, "2 brokers are away"),
+        (look(offline=OFFLINE, brokers=[broker(2, "b2 refused")]), Level.WARNING, "2 partitions are offline"),
+        (look(offline={"t-0": OFFLINE["t-0"]}), Level.WARNING, "t-0 is offline"),
+        (look(spool=SpoolState(1, 2, {}, failure="No space left"), offline=OFFLINE), Level.TROUBLE, "The spool cannot be written"),
+        (look(state="connecting", reason=None), Level.WARNING, "Connecting to the brokers"),
+        (look(state="unreachable", reason="no broker reachable: b1 refused", offline=OFFLINE), Level.TROUBLE, "No broker can be reached"),
+        (look(state="unresponsive", reason="x"), Level.TROUBLE, "The producer does not respond"),
+        (look(state="crashed", reason="x"), Level.TROUBLE, "The producer has crashed"),
+    ],
+)
+def test_the_worst_is_said_first(found: Look, level: Level, text: str) -> None:
+    words = headline(found, Outages(), 0.0)
+    assert (words.level, words.text) == (level, text)
+
+
+def test_the_reason_is_said_once_with_where_messages_go() -> None:
+    found = look({"t": topic(5, 1200)}, state="unreachable", reason="no broker reachable: b1:9092 connection refused")
+    outages = Outages()
+    outages.sample(found)
+    outages.sample(attrs.evolve(found, at=found.at + 1))
+    words = headline(found, outages, 0.0)
+    assert words.details == (
+        "b1:9092 connection refused",
+        "New messages wait in memory: 1,200 so far. When it is full, new ones are discarded.",
+    )
+    assert words.since == found.at
+    with_spool = headline(attrs.evolve(found, spool=SpoolState(0, 10, {})), outages, 0.0)
+    assert with_spool.details[1] == "New messages wait in memory and on disk: 1,200 and 0 so far."
+
+
+def test_discards_that_go_on_are_a_warning_with_the_reasons() -> None:
+    found = look({"t": topic(5, discards=Discards({Reason.RATE_LIMIT: 3, Reason.NO_MEM: 4000}))})
+    words = headline(found, Outages(), 12.4)
+    assert (words.level, words.text) == (Level.WARNING, "Messages are being discarded")
+    assert words.details[0].startswith("Now 12 a second. Since the start: NO_MEM (4,000), RATE_LIMIT (3).")
+    assert headline(found, Outages(), 0.0).level is Level.OK
