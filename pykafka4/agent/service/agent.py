@@ -18,12 +18,13 @@ from pykafka4.agent.service.notify import Notifier
 from pykafka4.agent.service.parts import Parts
 from pykafka4.agent.service.reload import reread
 from pykafka4.agent.settings.values import AgentSettings
+from pykafka4.agent.spool.folder import SpoolUnusable
 from pykafka4.errors import KafkaError
 
 __all__ = ["Agent"]
 
 log = logging.getLogger("pykafka4.agent")
-CANNOT_START: Final = (OSError, KafkaError, InputError)
+CANNOT_START: Final = (OSError, KafkaError, InputError, SpoolUnusable)
 BEAT_S: Final = 5.0  # between two looks at the producer
 TICK_S: Final = 1.0
 CRASH_S: Final = 10.0  # for deliveries after a part has failed
@@ -45,8 +46,7 @@ class Agent:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._handle_exception)
         try:
-            parts = Parts(self.settings)
-            await parts.start()
+            parts = await Parts.started(self.settings)
         except CANNOT_START as error:
             log.critical("agent: cannot start: %s", error)
             return Exit.CANNOT_START

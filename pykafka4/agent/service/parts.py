@@ -5,24 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from pykafka4 import __version__
 from pykafka4.agent.account.books import Books, Counting
 from pykafka4.agent.account.discard_log import DiscardLog
-from pykafka4.agent.account.hooks import BatchOutcomes
+from pykafka4.agent.account.hooks import BatchOutcomes, message_of
 from pykafka4.agent.account.ledger import Ledger
 from pykafka4.agent.account.reasons import Reasons
 from pykafka4.agent.account.values import Account
 from pykafka4.agent.http.agent_view import AgentView
 from pykafka4.agent.inputs.opening import Inputs
 from pykafka4.agent.limits import ArrivalLimits
+from pykafka4.agent.message import Reason
 from pykafka4.agent.producing import producer_options
 from pykafka4.agent.router import Router
 from pykafka4.agent.service.ending import deliver
 from pykafka4.agent.service.on_loop import LoopCalls
 from pykafka4.agent.service.privileges import become, identity_of
-from pykafka4.agent.settings.values import AgentSettings
+from pykafka4.agent.settings.values import AgentSettings, Empty
+from pykafka4.agent.spool.spool import Spool
+from pykafka4.agent.spool.values import SpoolState
 from pykafka4.producer import Producer
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Parts"]
 
 log = logging.getLogger("pykafka4.agent")
+SPOOL_SHARE = 4  # so much of the pool, a quarter, may hold messages that are on disk as well
 
 
 class Parts:
@@ -51,6 +55,19 @@ class Parts:
             self.inputs.close()
             raise
 
+    @classmethod
+    async def started(cls, settings: AgentSettings) -> Self:
+        """All parts, open and running. Raises InputError, ConfigError, SpoolUnusable, OSError; nothing is open then."""
+        parts = cls(settings)
+        try:
+            await parts.start()
+        except BaseException:
+            parts.stop_inputs()
+            await parts.deliver(0.0, asyncio.Event())
+            await parts.close()
+            raise
+        return parts
+
     def _become_user(self) -> None:
         user = self.settings.service.user
         if user is not None and become(identity := identity_of(user, self.settings.service.group)):
@@ -58,19 +75,21 @@ class Parts:
 
     def _open(self) -> None:
         settings, calls = self.settings, LoopCalls(asyncio.get_running_loop())
+        self._calls = calls
         reasons = Reasons(settings.topics.autocreate)
         self._discard_log = None if settings.discard_log is None else DiscardLog(settings.discard_log)
         self.ledger = Ledger(settings.reports, self._discard_log)
-        outcomes = BatchOutcomes(self.ledger, reasons, keeps_undelivered=False)
+        self._spool = None if settings.spool is None else Spool(settings.spool, self.ledger, self._empty)
+        outcomes = BatchOutcomes(self.ledger, reasons, keeps_undelivered=self._spool is not None)
         self.producer = Producer(**{**producer_options(settings), "hooks": outcomes})
-        self.router = Router(self.producer, self.ledger, ArrivalLimits.of(settings.topics))
+        self.router = Router(self.producer, self.ledger, ArrivalLimits.of(settings.topics), self._spool)
         counting: list[Counting] = [_InputCounts(self.inputs), self.router]
         if self._discard_log is not None:
             self._discard_log.start()
             counting.append(self._discard_log)
-        self.books = Books(self.producer, self.ledger, reasons, counting, on_loop=calls)
-        counts = settings.inputs, self.inputs.counters
-        self._view = AgentView(self.producer, self.books, counts, __version__, settings.reports.interval_s)
+        self.books = Books(self.producer, self.ledger, reasons, counting, None if self._spool is None else self._spool.state, calls)
+        counts, spool = (settings.inputs, self.inputs.counters), None if self._spool is None else self._spool_state
+        self._view = AgentView(self.producer, self.books, counts, __version__, settings.reports.interval_s, spool)
 
     async def start(self) -> None:
         """Open the pages, and read the inputs."""
@@ -79,8 +98,20 @@ class Parts:
 
             self._pages = PageServer(self.settings.http, self._view)
             await self._pages.start()
+        if self._spool is not None:
+            self._spool.start(self.router, self.settings.inputs.max_buffer // SPOOL_SHARE)
         self.inputs.start(self.router, asyncio.get_running_loop())
         self._view.inputs_open = True
+
+    @property
+    def _empty(self) -> bytes | None:
+        """What an empty key or value becomes."""
+        return None if self.settings.inputs.empty is Empty.NULL else b""
+
+    def _spool_state(self) -> SpoolState:
+        """In any thread."""
+        assert self._spool is not None
+        return self._calls(self._spool.state)
 
     def tick(self) -> None:
         """To be called about once a second."""
@@ -93,7 +124,12 @@ class Parts:
 
     async def deliver(self, shutdown_s: float, hurried: asyncio.Event) -> None:
         """Deliver what waits; the rest is spooled, or discarded."""
-        await deliver(self.producer, shutdown_s, hurried)
+        if self._spool is not None:
+            await self._spool.stop()
+        undelivered = await deliver(self.producer, shutdown_s, hurried)
+        if self._spool is not None:
+            without_room = self._spool.close(undelivered)
+            self.ledger.failed(map(message_of, without_room), Reason.SERVER_SHUTDOWN)
 
     async def close(self) -> Account:
         """Close what is open still. Returns the last account."""
