@@ -6,6 +6,7 @@ import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from pykafka4.agent.producing import producer_options
 from pykafka4.agent.service.privileges import Identity, identity_of
@@ -14,6 +15,8 @@ from pykafka4.errors import ConfigError
 from pykafka4.options.config import ProducerConfig
 
 __all__ = ["check", "summary"]
+
+OF_PAGES: Final = ("aiohttp", "prometheus_client")  # packages that only the pages need
 
 
 def check(settings: AgentSettings) -> list[str]:
@@ -69,8 +72,9 @@ def _producer_problems(settings: AgentSettings) -> Iterator[str]:
 
 
 def _package_problems(settings: AgentSettings) -> Iterator[str]:
-    if settings.http is not None and importlib.util.find_spec("aiohttp") is None:
-        yield "http: the pages need aiohttp: pip install 'pykafka4[agent]', or set [http] enabled = false"
+    missing = [name for name in OF_PAGES if importlib.util.find_spec(name) is None]
+    if settings.http is not None and missing:
+        yield f"http: the pages need {' and '.join(missing)}: pip install 'pykafka4[agent]', or set [http] enabled = false"
 
 
 def summary(settings: AgentSettings, file: Path) -> str:
