@@ -48,7 +48,7 @@ class Agent:
         try:
             parts = await Parts.started(self.settings)
         except CANNOT_START as error:
-            log.critical("agent: cannot start: %s", error)
+            log.critical("agent: cannot start: %s", error.strerror if isinstance(error, OSError) and error.strerror else error)
             return Exit.CANNOT_START
         self._watch_signals(loop, parts)
         self._notifier.ready("takes messages")

@@ -87,7 +87,7 @@ class Parts:
         if self._discard_log is not None:
             self._discard_log.start()
             counting.append(self._discard_log)
-        self.books = Books(self.producer, self.ledger, reasons, counting, None if self._spool is None else self._spool.state, calls)
+        self.books = Books(self.producer, self.ledger, reasons, counting, self._spool, calls)
         counts, spool = (settings.inputs, self.inputs.counters), None if self._spool is None else self._spool_state
         self._view = AgentView(self.producer, self.books, counts, __version__, settings.reports.interval_s, spool)
 

@@ -190,3 +190,27 @@ def test_a_part_that_fails_ends_the_agent_after_delivering(kafka_server: ModelSe
         assert "agent: ended; of 1 messages 1 were acknowledged" in process.said()
     assert values(kafka_server, "clicks") == [b"a"]
     assert TAKES in process.said()
+
+
+def test_the_spool_keeps_what_was_not_delivered_until_the_next_start(kafka_server: ModelServer, tmp_path: Path) -> None:
+    kafka_server.create_topic("clicks", partitions=1)
+    spool = f'[spool]\npath = "{tmp_path}/spool"\n'
+    with agent(write_settings(tmp_path, NOWHERE, f"[service]\nshutdown_ms = 50\n{spool}")) as process:
+        send(process.socket, "clicks", b"a", b"b", b"c")
+        assert process.end() == Exit.OK
+        assert "agent: ended; of 3 messages 0 were acknowledged, 3 are in the spool, 0 were discarded; 0 had no outcome" in process.said()
+    with agent(write_settings(tmp_path, kafka_server.bootstrap_servers, spool)) as process:
+        until(lambda: values(kafka_server, "clicks") == [b"a", b"b", b"c"], "the messages of the first agent")
+        assert process.end() == Exit.OK
+        assert ", 0 are in the spool, 0 were discarded; 0 had no outcome" in process.said()
+
+
+def test_a_port_that_is_taken_ends_the_start(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with agent(write_settings(tmp_path, NOWHERE, f"[http]\nport = {port}\n"), wait=False) as process:
+            assert process.process.wait(30) == Exit.CANNOT_START
+            assert f"agent: cannot start: [http] the pages cannot listen on 127.0.0.1:{port}: Address already in use" in process.said()
+        assert not process.socket.exists()
