@@ -11,6 +11,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,6 +25,13 @@ INSTALL = "needs Chromium: apt-get install --no-install-recommends chromium font
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ANSWER_S = 30.0
 LOAD_S = 30.0
+BEGIN = """
+import fcntl, os, sys
+reads, writes = (fcntl.fcntl(int(word), fcntl.F_DUPFD, 10) for word in sys.argv[1:3])
+os.dup2(reads, 3)
+os.dup2(writes, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""  # Chromium reads commands from file 3 and writes answers to file 4
 OPTIONS = (
     "--headless=new",
     "--no-sandbox",  # tests may run as root
@@ -54,7 +62,7 @@ class Chromium:
         reads, self._write_to = os.pipe()
         self._read_from, writes = os.pipe()
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", f'exec "$@" 3<&{reads} 4>&{writes}', "sh", program, *OPTIONS, f"--user-data-dir={self._profile.name}"],
+            [sys.executable, "-c", BEGIN, str(reads), str(writes), program, *OPTIONS, f"--user-data-dir={self._profile.name}"],
             pass_fds=(reads, writes),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
