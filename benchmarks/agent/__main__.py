@@ -60,8 +60,9 @@ class Run:
         discarded = self.settled.discarded - self.before.discarded
         return (
             f"{self.name:34} {self.rate:9,.0f}/s  {self.cpu_us:5.2f} µs CPU ({self.loop_us:4.2f} loop)  "
-            f"sends <= 1 ms {self.sent.fast:9.4%} (longest {self.sent.longest_us / 1000:6.1f} ms)  dropped by clients {self.sent.dropped:9,}  "
-            f"discarded {discarded:9,}  resident {self.settled.resident / MIB:5.0f} MiB  {'balances' if self.balanced else 'DOES NOT BALANCE'}"
+            f"sends within 1 ms {self.sent.fast:9.4%} (longest {self.sent.longest_us / 1000:6.1f} ms)  "
+            f"dropped by clients {self.sent.dropped:9,}  discarded {discarded:9,}  "
+            f"resident {self.settled.resident / MIB:5.0f} MiB  {'balances' if self.balanced else 'DOES NOT BALANCE'}"
         )
 
 

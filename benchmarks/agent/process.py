@@ -78,7 +78,8 @@ class AgentProcess:
 
 async def serve(path: Path, bootstrap: str, max_buffer: int) -> None:
     """Run the agent's parts."""
-    settings = AgentSettings(InputSettings(unix_datagram=UnixSettings(path), max_buffer=max_buffer), {"bootstrap_servers": bootstrap})
+    inputs = InputSettings(unix_datagram=UnixSettings(path), max_buffer=max_buffer)
+    settings = AgentSettings(inputs, {"bootstrap_servers": bootstrap}, http=None)
     parts = Parts(settings)
     await parts.start()
     loop, lines = asyncio.get_running_loop(), asyncio.Queue[str]()
