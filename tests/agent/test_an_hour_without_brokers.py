@@ -85,8 +85,8 @@ class Outage:
         self.ended = True
 
     def _send(self, router: Router) -> None:
-        numbers = range(self.sent, self.sent + EACH)
-        router.accept([(TOPICS[n % 3], b"%d " % n + bytes(990), b"key", n, 1_790_000_000_000 + n) for n in numbers], Source.TCP)
+        numbers, now = range(self.sent, self.sent + EACH), self.cluster.wall_ms()
+        router.accept([(TOPICS[n % 3], b"%d " % n + bytes(990), b"key", n, now) for n in numbers], Source.TCP)
         self.sent += EACH
 
     def arrived(self) -> Counter[int]:
