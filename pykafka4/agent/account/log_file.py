@@ -23,6 +23,7 @@ class LogFile:
         self._path, self._max_size, self._max_archive_size, self._wall_clock = path, max_size, max_archive_size, wall_clock
         self._fd: int | None = None
         self._size = 0  # of the whole lines
+        self._newest = 0  # number of the newest archive
 
     def open(self) -> None:
         """Open the file, unless it is open. Raises OSError."""
@@ -76,12 +77,11 @@ class LogFile:
             raise
 
     def _rotate(self) -> None:
-        """Rename the file, and open a new one."""
+        """Rename the file, and open a new one. The new archive has the highest number, even if the clock was set back."""
         self.close()
-        at = int(self._wall_clock() * 1000)
-        while (archive := self._path.with_name(f"{self._path.name}.{at}")).exists():
-            at += 1
-        self._path.rename(archive)
+        number = max(int(self._wall_clock() * 1000), self._newest + 1)
+        self._path.rename(self._path.with_name(f"{self._path.name}.{number}"))
+        self._newest = number
         self.open()
 
     def _remove_archives(self) -> None:
@@ -92,6 +92,7 @@ class LogFile:
             number = path.name.removeprefix(prefix)
             if path.name.startswith(prefix) and number.isdecimal() and number.isascii() and path.is_file():
                 found.append((int(number), path))
+        self._newest = max([self._newest, *(number for number, _ in found)])
         left = sum(path.stat().st_size for _, path in found)
         for _, path in sorted(found):
             if left <= self._max_archive_size:
