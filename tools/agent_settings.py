@@ -36,6 +36,12 @@ These options have their place elsewhere, or belong to the agent:
 | option | instead |
 |---|---|
 """
+LIVE_TABLES = {
+    field.metadata[SECTION]
+    for _, kind, _ in sections()
+    for field in attrs.fields(kind)
+    if SECTION in field.metadata and field.metadata.get(LIVE)
+}
 
 
 def render() -> str:
@@ -61,7 +67,7 @@ def table(kind: type[Any], defaults: object) -> str:
     rows = ["| setting | default | unit | range | reload | meaning |", "|---|---|---|---|---|---|"]
     for field in attrs.fields(kind):
         if SECTION not in field.metadata and "range" in field.metadata:
-            live = "yes" if field.metadata[LIVE] else ""
+            live = "yes" if field.metadata[LIVE] or kind in LIVE_TABLES else ""
             unit, span = field.metadata["unit"], field.metadata["range"].replace("|", "\\|")
             value = getattr(defaults, field.name) if isinstance(defaults, kind) else field.default
             rows.append(f"| `{field.name}` | {shown(value, unit)} | {unit} | {span} | {live} | {meant(field)} |")

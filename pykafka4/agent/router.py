@@ -66,6 +66,10 @@ class Router:
         self._logged: set[type[BaseException]] = set()
         self.timestamps_replaced = 0
 
+    def limit(self, limits: ArrivalLimits | None) -> None:
+        """Other rate limits from now on; their intervals begin anew."""
+        self._limits = limits
+
     def counters(self) -> dict[str, int]:
         """Counts since the start, by name."""
         return {"TimestampsReplaced": self.timestamps_replaced}

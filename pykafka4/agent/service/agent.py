@@ -52,7 +52,6 @@ class Agent:
             return Exit.CANNOT_START
         self._watch_signals(loop, parts)
         self._notifier.ready("takes messages")
-        log.info("agent: takes messages")
         tasks = [loop.create_task(self._beat(parts)), loop.create_task(self._tick(parts))]
         for task in tasks:
             task.add_done_callback(self._task_ended)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from pykafka4.agent.producing import producer_options
-from pykafka4.agent.service.privileges import Identity, identity_of
+from pykafka4.agent.service.privileges import Identity, identity_of, may_write
 from pykafka4.agent.settings.values import AgentSettings, UnixSettings
 from pykafka4.errors import ConfigError
 from pykafka4.options.config import ProducerConfig
@@ -21,7 +21,8 @@ OF_PAGES: Final = ("aiohttp", "prometheus_client")  # packages that only the pag
 
 def check(settings: AgentSettings) -> list[str]:
     """What keeps these settings from working here, one line each."""
-    return [*_identity_problems(settings), *_folder_problems(settings), *_producer_problems(settings), *_package_problems(settings)]
+    found = (_identity_problems, _folder_problems, _writing_problems, _producer_problems, _package_problems)
+    return [problem for problems in found for problem in problems(settings)]
 
 
 def _identity_problems(settings: AgentSettings) -> Iterator[str]:
@@ -37,6 +38,22 @@ def _identity_problems(settings: AgentSettings) -> Iterator[str]:
 def _identity(settings: AgentSettings) -> Identity | None:
     user = settings.service.user
     return None if user is None else identity_of(user, settings.service.group)
+
+
+def _writing_problems(settings: AgentSettings) -> Iterator[str]:
+    """What the agent writes to once it is its user."""
+    try:
+        identity = _identity(settings)
+    except ConfigError:
+        return
+    tables = {"discard_log": settings.discard_log, "spool": settings.spool}
+    for key, table in tables.items():
+        if table is None or not table.path.parent.is_dir():
+            continue
+        place = table.path if key == "spool" and table.path.is_dir() else table.path.parent
+        if not (os.access(place, os.W_OK) if identity is None or os.geteuid() != 0 else may_write(identity, place)):
+            user = f"user {os.geteuid()}" if identity is None else f"user {identity.name}"
+            yield f"{key}.path={str(table.path)!r}: {user} may not write to the folder {place}"
 
 
 def _folder_problems(settings: AgentSettings) -> Iterator[str]:

@@ -102,6 +102,12 @@ class Parts:
             self._spool.start(self.router, self.settings.inputs.max_buffer // SPOOL_SHARE)
         self.inputs.start(self.router, asyncio.get_running_loop())
         self._view.inputs_open = True
+        log.info("agent: takes messages at %s", ", ".join(self._addresses()))
+
+    def _addresses(self) -> list[str]:
+        inputs = self.settings.inputs
+        unix = [str(each.path) for each in (inputs.unix_datagram, inputs.unix_stream) if each is not None]
+        return [*unix, f"{inputs.tcp.host}:{self.inputs.tcp_port}"] if inputs.tcp is not None else unix
 
     @property
     def _empty(self) -> bytes | None:
@@ -142,6 +148,7 @@ class Parts:
     def apply(self, settings: AgentSettings) -> None:
         """Change the settings that can change while the agent runs."""
         self.settings = settings
+        self.router.limit(ArrivalLimits.of(settings.topics))
 
     def look(self) -> tuple[str, str]:
         """The producer's state, and a line about it all for `systemctl status`. Waits for the producer's thread."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import stat
+from pathlib import Path
 
 import attrs
 
 from pykafka4.errors import ConfigError
 
-__all__ = ["Identity", "become", "identity_of"]
+__all__ = ["Identity", "become", "identity_of", "may_write"]
 
 
 @attrs.frozen
@@ -36,6 +38,16 @@ def identity_of(user: str, group: str | None) -> Identity:
             raise ConfigError(f"group={group!r}: this machine has no such group") from None
     others = [each for each in os.getgrouplist(found.pw_name, gid) if each != gid]
     return Identity(found.pw_name, found.pw_uid, (gid, *others))
+
+
+def may_write(identity: Identity, path: Path) -> bool:
+    """Whether the user may write to the file or folder, as far as its mode says."""
+    found = path.stat()
+    if identity.uid == 0:
+        return True
+    if found.st_uid == identity.uid:
+        return bool(found.st_mode & stat.S_IWUSR)
+    return bool(found.st_mode & (stat.S_IWGRP if found.st_gid in identity.groups else stat.S_IWOTH))
 
 
 def become(identity: Identity) -> bool:

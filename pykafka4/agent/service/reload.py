@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 from pykafka4.agent.service.check import check
-from pykafka4.agent.settings.changes import changes
+from pykafka4.agent.settings.changes import changes, with_live_changes
 from pykafka4.agent.settings.file import SettingsError, read_settings
 from pykafka4.agent.settings.values import AgentSettings
 
@@ -16,7 +16,7 @@ log = logging.getLogger("pykafka4.agent")
 
 
 def reread(file: Path, running: AgentSettings) -> AgentSettings | None:
-    """The settings in the file, or None if it has errors or differs in nothing. Logs each change and each error."""
+    """The settings of the file that the agent can change while it runs, the others as they are; None: there are none. Logs each change."""
     try:
         settings = read_settings(file)
         problems = check(settings)
@@ -35,4 +35,4 @@ def reread(file: Path, running: AgentSettings) -> AgentSettings | None:
             log.warning("agent: reload: %s has changed, and needs a restart: it has no effect now", change.key)
     if not found:
         log.info("agent: reload: %s has not changed", file)
-    return settings if any(change.live for change in found) else None
+    return with_live_changes(running, settings) if any(change.live for change in found) else None

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
 from pykafka4.agent.settings.fields import LIVE
 from pykafka4.agent.settings.file import dotted
-from pykafka4.agent.settings.values import AgentSettings
+from pykafka4.agent.settings.values import AgentSettings, TopicSettings
 
-__all__ = ["Change", "changes"]
+__all__ = ["Change", "changes", "with_live_changes"]
+
+UNSET = TopicSettings()  # a topic without a table
 
 
 @attrs.frozen
@@ -26,19 +29,42 @@ def changes(old: AgentSettings, new: AgentSettings) -> list[Change]:
     return _changes(old, new, (), False)
 
 
+def with_live_changes(old: AgentSettings, new: AgentSettings) -> AgentSettings:
+    """`old` with those settings of `new` that a running agent can change."""
+    settings: AgentSettings = _merged(old, new)
+    return settings
+
+
 def _changes(old: Any, new: Any, where: tuple[str, ...], live: bool) -> list[Change]:
     if old == new:
         return []
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        unset = UNSET if where == ("topics",) else None
+        rows = [(name, old.get(name, unset), new.get(name, unset), live) for name in sorted({*old, *new})]
+        found = [change for name, before, after, each in rows for change in _changes(before, after, (*where, name), each)]
+        # A topic whose table sets nothing is a change, too: the patterns that match it count no more.
+        return found or [Change(dotted((*where, name)), False) for name in sorted({*old} ^ {*new})]
     if attrs.has(type(old)) and type(old) is type(new):
-        fields = attrs.fields_dict(type(old)).items()
-        rows = [(name, getattr(old, name), getattr(new, name), bool(field.metadata.get(LIVE, live))) for name, field in fields]
-    elif isinstance(old, dict) and isinstance(new, dict):
-        rows = [(name, old.get(name), new.get(name), live) for name in sorted({*old, *new})]
-    else:
-        return [Change(dotted(where), live)]
-    return [change for name, before, after, each in rows for change in _changes(before, after, _place(where, name), each)]
+        found = []
+        for name, field in attrs.fields_dict(type(old)).items():
+            place = where if name == "named" else (*where, name)  # topics are tables of [topics] themselves
+            found += _changes(getattr(old, name), getattr(new, name), place, live or field.metadata.get(LIVE, False))
+        return found
+    return [Change(dotted(where), live)]
 
 
-def _place(where: tuple[str, ...], name: str) -> tuple[str, ...]:
-    """`named` is no key of the file: its topics are tables of [topics] themselves."""
-    return where if where == ("topics",) and name == "named" else (*where, name)
+def _merged(old: Any, new: Any) -> Any:
+    """The value `old`; its live settings, and those of its tables, are as in `new`."""
+    if (
+        isinstance(old, Mapping)
+        and isinstance(new, Mapping)
+        and any(isinstance(each, TopicSettings) for each in (*old.values(), *new.values()))
+    ):
+        return {name: _merged(old.get(name, UNSET), new.get(name, UNSET)) for name in {**old, **new}}
+    if not attrs.has(type(old)) or type(old) is not type(new):
+        return old
+    taken = {}
+    for name, field in attrs.fields_dict(type(old)).items():
+        before, after = getattr(old, name), getattr(new, name)
+        taken[name] = after if field.metadata.get(LIVE) else _merged(before, after)
+    return attrs.evolve(old, **taken)

@@ -178,14 +178,14 @@ def of_producer(option: str, *, live: bool = False) -> Any:
     return attrs.field(default=None, converter=convert, validator=check, metadata=metadata)
 
 
-def section(kind: type, doc: str, *, default: Any = None) -> Any:
+def section(kind: type, doc: str, *, default: Any = None, live: bool = False) -> Any:
     """A table of the class `kind`."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if not isinstance(value, kind) and not (value is None and attribute.default is None):
             raise ConfigError(f"{attribute.name} is of type {type(value).__name__}: must be a table")
 
-    return attrs.field(default=default, validator=check, metadata={"doc": doc, SECTION: kind})
+    return attrs.field(default=default, validator=check, metadata={"doc": doc, SECTION: kind, LIVE: live})
 
 
 def short(kind: type, value: object) -> object:

@@ -204,7 +204,7 @@ class TopicSettings:
     compression_min_bytes: int | None = of_producer("compression_min_bytes")
     compression_max_ratio: float | None = of_producer("compression_max_ratio")
     max_message_bytes: int | None = of_producer("max_message_bytes")
-    rate_limit: RateLimitSettings | None = section(RateLimitSettings, "Limit of messages of the topic in an interval.")
+    rate_limit: RateLimitSettings | None = section(RateLimitSettings, "Limit of messages of the topic in an interval.", live=True)
 
 
 @attrs.frozen

@@ -16,7 +16,7 @@ import attrs
 __all__ = ["AgentProcess", "agent", "until", "write_settings"]
 
 DEADLINE_S = 30.0
-TAKES = "agent: takes messages"
+TAKES = "agent: takes messages at"
 
 
 def until(condition: Callable[[], object], what: str) -> None:

@@ -103,6 +103,20 @@ def test_sighup_takes_what_can_change_and_names_what_cannot(tmp_path: Path) -> N
         assert "up to 0.001 s" in process.said()
 
 
+def test_sighup_changes_a_rate_limit_without_a_restart(kafka_server: ModelServer, tmp_path: Path) -> None:
+    kafka_server.create_topic("clicks", partitions=1)
+    limit = "[topics.clicks]\nrate_limit = {{ interval_ms = 86_400_000, max_count = {} }}\n"
+    with agent(write_settings(tmp_path, kafka_server.bootstrap_servers, limit.format(0))) as process:
+        send(process.socket, "clicks", b"a")
+        write_settings(tmp_path, kafka_server.bootstrap_servers, limit.format(1))
+        process.send_signal(signal.SIGHUP)
+        process.wait_for("agent: reload: topics.clicks.rate_limit.max_count has changed")
+        send(process.socket, "clicks", b"b", b"c")
+        assert process.end() == Exit.OK
+        assert "agent: discarded since the start: clicks: 2 messages: RATE_LIMIT" in process.said()
+    assert values(kafka_server, "clicks") == [b"b"]
+
+
 def test_sighup_with_a_bad_file_changes_nothing(kafka_server: ModelServer, tmp_path: Path) -> None:
     kafka_server.create_topic("clicks", partitions=1)
     config = write_settings(tmp_path, kafka_server.bootstrap_servers)

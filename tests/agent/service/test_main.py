@@ -21,6 +21,7 @@ SERVERS = "localhost:9092"
 def test_check_sums_up_what_would_be_opened_and_opens_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     more = f'[http]\nport = 9191\n[spool]\npath = "{tmp_path}/spool"\n[service]\nuser = "nobody"\n[topics.clicks]\nbatching = "off"\n'
     inputs = 'tcp = { port = 9101 }\n[inputs.unix_stream]\npath = "/tmp/agent.stream"\nmode = 0o222\nowner = "root"\n'
+    tmp_path.chmod(0o777)  # for the spool of nobody
     config = write_settings(tmp_path, SERVERS, more if os.geteuid() == 0 else more.replace('user = "nobody"', ""), inputs)
     assert main(["--config", str(config), "--check"]) == Exit.OK
     shown = capsys.readouterr()
@@ -58,6 +59,19 @@ def test_check_names_all_errors(more: str, expected: list[str], tmp_path: Path, 
     shown = capsys.readouterr()
     assert shown.out == ""
     assert all(each in line for each, line in zip(expected, shown.err.splitlines(), strict=True)), shown.err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its user")
+def test_check_names_folders_that_the_user_may_not_write_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    more = f'[spool]\npath = "{tmp_path}/spool"\n[discard_log]\npath = "{tmp_path}/log"\n[service]\nuser = "nobody"\n'
+    tmp_path.chmod(0o755)
+    assert main(["--config", str(write_settings(tmp_path, SERVERS, more)), "--check"]) == Exit.SETTINGS
+    assert capsys.readouterr().err.splitlines() == [
+        f"discard_log.path='{tmp_path}/log': user nobody may not write to the folder {tmp_path}",
+        f"spool.path='{tmp_path}/spool': user nobody may not write to the folder {tmp_path}",
+    ]
+    tmp_path.chmod(0o777)
+    assert main(["--config", str(tmp_path / "agent.toml"), "--check"]) == Exit.OK
 
 
 def test_check_shows_no_secret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka4.agent.settings.changes import changes
+from pykafka4.agent.settings.changes import changes, with_live_changes
 from pykafka4.agent.settings.file import parse_settings
 from pykafka4.agent.settings.values import AgentSettings
 
@@ -14,6 +14,9 @@ unix_datagram = { path = "/run/agent.sock" }
 [kafka]
 bootstrap_servers = "localhost:9092"
 """
+
+
+LIMITED = "[topics.a]\nrate_limit = {{ interval_ms = 1, max_count = {} }}\n"
 
 
 def settings(more: str = "") -> AgentSettings:
@@ -35,7 +38,21 @@ def test_no_change() -> None:
         ("", "[inputs.tcp]\nport = 1\n", {"inputs.tcp": False}),
         ('[topics."a b"]\nlinger_ms = 1\n', '[topics."a b"]\nlinger_ms = 2\n', {'topics."a b".linger_ms': False}),
         ("[topics.a]\n", "[topics.b]\n", {"topics.a": False, "topics.b": False}),
+        ("", "[topics.a]\nrate_limit = { interval_ms = 1, max_count = 2 }\n", {"topics.a.rate_limit": True}),
+        (LIMITED.format(2), "[topics.a]\n", {"topics.a.rate_limit": True}),
+        (LIMITED.format(2), LIMITED.format(3), {"topics.a.rate_limit.max_count": True}),
+        (LIMITED.format(2), LIMITED.format(3) + "linger_ms = 7\n", {"topics.a.linger_ms": False, "topics.a.rate_limit.max_count": True}),
     ],
 )
 def test_changes_are_named_by_their_keys(before: str, after: str, expected: dict[str, bool]) -> None:
     assert {change.key: change.live for change in changes(settings(before), settings(after))} == expected
+
+
+def test_only_live_changes_are_taken_and_the_others_stay_changes() -> None:
+    old, new = settings(LIMITED.format(2)), settings(LIMITED.format(3) + "linger_ms = 7\n[service]\nshutdown_ms = 1\nuser = 'root'\n")
+    taken = with_live_changes(old, new)
+    assert taken.topics.named["a"].rate_limit == new.topics.named["a"].rate_limit
+    assert taken.service.shutdown_ms == 1
+    assert [change.key for change in changes(taken, new)] == ["topics.a.linger_ms", "service.user"]
+    assert not any(change.live for change in changes(taken, new))
+    assert changes(with_live_changes(taken, old), old) == []
