@@ -40,17 +40,18 @@ class Agent:
         self._notifier = Notifier()
         self._ended, self._hurried = asyncio.Event(), asyncio.Event()
         self._crash: str | None = None
+        self._parts: Parts | None = None
 
     async def run(self) -> Exit:
         """Take messages until `end` is called, then deliver what waits."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._handle_exception)
+        self._watch_signals(loop)
         try:
-            parts = await Parts.started(self.settings)
+            self._parts = parts = await Parts.started(self.settings)
         except CANNOT_START as error:
             log.critical("agent: cannot start: %s", error.strerror if isinstance(error, OSError) and error.strerror else error)
             return Exit.CANNOT_START
-        self._watch_signals(loop, parts)
         self._notifier.ready("takes messages")
         tasks = [loop.create_task(self._beat(parts)), loop.create_task(self._tick(parts))]
         for task in tasks:
@@ -81,19 +82,20 @@ class Agent:
 
     # -- signals
 
-    def _watch_signals(self, loop: asyncio.AbstractEventLoop, parts: Parts) -> None:
+    def _watch_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         actions: dict[signal.Signals, Callable[[], object]] = {
             signal.SIGTERM: self.end,
             signal.SIGINT: self.end,
-            signal.SIGHUP: lambda: self._reload(parts),
+            signal.SIGHUP: self._reload,
             signal.SIGUSR1: _say_that_logs_follow,
         }
         for number, action in actions.items():
             loop.add_signal_handler(number, action)
 
-    def _reload(self, parts: Parts) -> None:
-        if self._config is None:
-            log.warning("agent: reload: the settings were not read from a file")
+    def _reload(self) -> None:
+        parts = self._parts
+        if self._config is None or parts is None or self._ended.is_set():
+            log.warning("agent: reload: not while the agent starts or ends, and not without a file")
             return
         self._notifier.reloading()
         settings = reread(self._config, parts.settings)

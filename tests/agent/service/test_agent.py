@@ -1,0 +1,60 @@
+"""An agent in the process of the test: parts that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from pykafka4.agent.service.agent import Agent
+from pykafka4.agent.service.codes import Exit
+from pykafka4.agent.service.parts import Parts
+from pykafka4.agent.settings.file import read_settings
+from pykafka4.testing import ModelServer
+from tests.agent.service.running import write_settings
+
+
+def run(agent: Agent) -> Exit:
+    return asyncio.run(asyncio.wait_for(agent.run(), 30))
+
+
+@pytest.fixture
+def agent(kafka_server: ModelServer, tmp_path: Path) -> Agent:
+    return Agent(read_settings(write_settings(tmp_path, kafka_server.bootstrap_servers)))
+
+
+def test_a_producer_that_has_failed_ends_the_agent(agent: Agent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(Parts, "look", lambda _: ("crashed", "a bug in the loop"))
+    with caplog.at_level(logging.INFO, "pykafka4.agent"):
+        assert run(agent) is Exit.CRASHED
+    assert "ends, as a part of it has failed: the producer has failed: a bug in the loop" in caplog.text
+
+
+def test_an_input_that_fails_ends_the_agent(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A callback of the loop raises."""
+
+    async def start(parts: Parts) -> None:
+        def fail() -> None:
+            raise RuntimeError("a bug in an input")
+
+        asyncio.get_running_loop().call_soon(fail)
+
+    monkeypatch.setattr(Parts, "start", start)
+    assert run(agent) is Exit.CRASHED
+
+
+def test_a_connection_of_the_pages_that_fails_ends_nothing(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def start(parts: Parts) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_exception_handler({"message": "Fatal error on transport", "exception": OSError("reset"), "transport": object()})
+        loop.call_later(0.05, agent.end)
+
+    monkeypatch.setattr(Parts, "start", start)
+    assert run(agent) is Exit.OK
+
+
+def test_an_agent_that_is_ended_while_it_starts_ends(agent: Agent) -> None:
+    agent.end()
+    assert run(agent) is Exit.OK
