@@ -41,16 +41,21 @@ def report(account: Account) -> None:
     total = account.total
     rows = [
         (topic, reason, count)
-        for topic, counts in [*account.topics.items(), ("other topics", account.others)]
+        for topic, counts in [*account.topics.items(), ("(other topics)", account.others)]
         for reason, count in counts.discards.by_reason.items()
         if count
     ]
     rows.sort(key=lambda row: -row[2])
     for topic, reason, count in rows[:MOST_ROWS]:
-        log.warning("agent: discarded since the start: %s: %d messages: %s", topic, count, reason)
+        log.warning("agent: discarded since the start: %s: %d messages: %s", _shown(topic), count, reason)
     if len(rows) > MOST_ROWS:
         more = sum(count for _, _, count in rows[MOST_ROWS:])
         log.warning("agent: discarded since the start: %d messages in %d more rows", more, len(rows) - MOST_ROWS)
     level = logging.WARNING if total.discards.count else logging.INFO
     text = "agent: ended; of %d messages %d were acknowledged, %d are in the spool, %d were discarded; %d had no outcome"
     log.log(level, text, total.accepted, total.acknowledged, total.spooled, total.discards.count, total.queued)
+
+
+def _shown(topic: str) -> str:
+    """A client may have put line breaks into the name."""
+    return topic if topic.isprintable() and topic.isascii() else ascii(topic)

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from pykafka4 import __version__
 from pykafka4.agent.account.books import Books, Counting
 from pykafka4.agent.account.discard_log import DiscardLog
-from pykafka4.agent.account.hooks import BatchOutcomes, message_of
+from pykafka4.agent.account.hooks import BatchOutcomes, count_undelivered
 from pykafka4.agent.account.ledger import Ledger
 from pykafka4.agent.account.reasons import Reasons
 from pykafka4.agent.account.values import Account
 from pykafka4.agent.http.agent_view import AgentView
 from pykafka4.agent.inputs.opening import Inputs
 from pykafka4.agent.limits import ArrivalLimits
-from pykafka4.agent.message import Reason
 from pykafka4.agent.producing import producer_options
 from pykafka4.agent.router import Router
 from pykafka4.agent.service.ending import deliver
@@ -35,6 +34,7 @@ __all__ = ["Parts"]
 
 log = logging.getLogger("pykafka4.agent")
 SPOOL_SHARE = 4  # so much of the pool, a quarter, may hold messages that are on disk as well
+OUTCOMES_S: Final = 5.0  # for the last failures to be counted, and to be in the discard log
 
 
 class Parts:
@@ -80,8 +80,8 @@ class Parts:
         self._discard_log = None if settings.discard_log is None else DiscardLog(settings.discard_log)
         self.ledger = Ledger(settings.reports, self._discard_log)
         self._spool = None if settings.spool is None else Spool(settings.spool, self.ledger, self._empty)
-        outcomes = BatchOutcomes(self.ledger, reasons, keeps_undelivered=self._spool is not None)
-        self.producer = Producer(**{**producer_options(settings), "hooks": outcomes})
+        self._outcomes = BatchOutcomes(self.ledger, reasons, keeps_undelivered=self._spool is not None)
+        self.producer = Producer(**{**producer_options(settings), "hooks": self._outcomes})
         self.router = Router(self.producer, self.ledger, ArrivalLimits.of(settings.topics), self._spool)
         counting: list[Counting] = [_InputCounts(self.inputs), self.router]
         if self._discard_log is not None:
@@ -135,12 +135,14 @@ class Parts:
         undelivered = await deliver(self.producer, shutdown_s, hurried)
         if self._spool is not None:
             without_room = self._spool.close(undelivered)
-            self.ledger.failed(map(message_of, without_room), Reason.SERVER_SHUTDOWN)
+            count_undelivered(self.ledger, without_room)
 
     async def close(self) -> Account:
         """Close what is open still. Returns the last account."""
         if self._pages is not None:
             await self._pages.stop()
+        await asyncio.to_thread(self._outcomes.wait, OUTCOMES_S)
+        self.ledger.close()
         if self._discard_log is not None:
             await asyncio.to_thread(self._discard_log.close)
         return await asyncio.to_thread(self.books.account)
