@@ -158,7 +158,9 @@ class ClientConfig(SecurityConfig):
     allow_auto_create_topics: bool = flag(
         True, "Ask brokers to create missing topics that a producer sends to. Consumers never create topics."
     )
-    unknown_topic_timeout_ms: float = millis(60_000, "Records for a topic that does not exist fail after this long.", low=1)
+    unknown_topic_timeout_ms: float = millis(
+        60_000, "Records for a topic that does not exist fail after this long; while no broker can be asked, they wait.", low=1
+    )
     receive_message_max_bytes: int = number(
         100 * MIB, "bytes", "A larger response is rejected before memory is allocated for it.", low=1024
     )

@@ -1,0 +1,33 @@
+"""Agent client. Rule: a message that the agent's socket took is the agent's; a missing agent does not stop the application.
+
+pykafka4 agent --config examples/agent.toml      # in another terminal
+python examples/agent_client.py --socket-path /run/pykafka4/agent.sock --topic clicks --count 1000
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from pykafka4.agent import Client
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Hand numbered clicks of ten users over to the agent of this machine.")
+    parser.add_argument("--socket-path", default="/run/pykafka4/agent.sock")
+    parser.add_argument("--topic", default="clicks")
+    parser.add_argument("--count", type=int, default=1000)
+    options = parser.parse_args()
+
+    # A datagram socket has room for few messages; a real application rather loses some than waits, so it leaves max_block_ms at 0.
+    with Client(options.socket_path, max_block_ms=1000) as agent:
+        for number in range(options.count):
+            user = number % 10
+            # All clicks of a user go to one partition, whose number is `partition_key` modulo the topic's partitions.
+            agent.send(options.topic, f"click {number}", key=f"user {user}", partition_key=user)
+        lost = sum(agent.lost.values())
+        why = f"; the last reason: {agent.last_error}" if lost else ""
+    print(f"handed over {options.count - lost} messages, lost {lost}{why}")
+
+
+if __name__ == "__main__":
+    main()
