@@ -121,12 +121,12 @@ class Router:
         takes, add, latest = spool.takes, spool.add, self._latest()
         for message in messages:
             if takes(message[0]):
-                add(message)
+                add(self._stamped(message, latest))
                 continue
             try:
                 self._send_one(message, latest)
             except BufferFull:
-                add(message)
+                add(self._stamped(message, latest))
             except Exception as error:
                 self._ledger.discarded(message, self._reason(error))
         spool.write()
@@ -137,6 +137,13 @@ class Router:
             return self._send(topic, value, key=key, partition=partition_key, timestamp_ms=timestamp_ms)
         self.timestamps_replaced += 1
         return self._send(topic, value, key=key, partition=partition_key)
+
+    def _stamped(self, message: Message, latest: float) -> Message:
+        """With the time of its arrival, if its timestamp cannot be used: it may be on disk for long."""
+        if 0 < message[4] <= latest:
+            return message
+        self.timestamps_replaced += 1
+        return (*message[:4], int(self._clock() * 1000))
 
     def _latest(self) -> float:
         """The latest timestamp that is sent. One that is later, or not after 1970, is replaced by the time now.

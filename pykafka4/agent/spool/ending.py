@@ -22,14 +22,15 @@ log = get_log("pykafka4.agent.spool")
 Content: TypeAlias = tuple[bytes | None, bytes | None, int | None]
 
 
-def direct(undelivered: Sequence[ProducerRecord], sent: Mapping[str, Sequence[bytes]], empty: bytes | None) -> list[ProducerRecord]:
-    """Those of `undelivered` that the producer did not get from the disk; `sent` has the messages that it did.
+def direct(
+    undelivered: Sequence[ProducerRecord], sent: Mapping[str, Sequence[tuple[bytes, int]]], empty: bytes | None
+) -> list[ProducerRecord]:
+    """Those of `undelivered` that the producer did not get from the disk; `sent` has those that it did, with their records' timestamps.
 
     Of two with the same content, the newer one is the one from the disk.
     """
     from_disk: dict[str, Counter[Content]] = {
-        topic: Counter((message[1], message[2], message[4]) for message in (parse(data, empty) for data in messages))
-        for topic, messages in sent.items()
+        topic: Counter((*parse(data, empty)[1:3], timestamp_ms) for data, timestamp_ms in messages) for topic, messages in sent.items()
     }
     kept: list[ProducerRecord] = []
     for record in reversed(undelivered):

@@ -41,8 +41,9 @@ class Folder:
         """Create it if it does not exist, and lock it. Raises SpoolUnusable."""
         self.path = path
         try:
-            (path / "topics").mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            path.mkdir(mode=FOLDER_MODE, exist_ok=True)
             path.chmod(FOLDER_MODE)
+            (path / "topics").mkdir(mode=FOLDER_MODE, exist_ok=True)
             self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as refused:
             reason = f"{refused.filename or path}: {refused.strerror}"

@@ -215,11 +215,18 @@ class Replay:
                 self._discards.damaged(replayed.fifo.topic, lost)
         return len(replayed.sent) != before
 
-    def unsettled(self) -> dict[str, list[bytes]]:
-        """After the producer has ended: the bytes of messages, by topic, that were sent, but are not done. They are still on disk."""
+    def unsettled(self) -> dict[str, list[tuple[bytes, int]]]:
+        """After the producer has ended: messages, by topic, that were sent, but are not done, and their records' timestamps."""
         for replayed in self._turns:
             self._look(replayed, None)
-        return {topic: [sent.message for sent in replayed.sent if _is_open(sent)] for topic, replayed in self._topics.items()}
+        return {
+            topic: [
+                (sent.message, sent.delivery.timestamp_ms)
+                for sent in replayed.sent
+                if sent.delivery is not None and _is_open(sent.delivery)
+            ]
+            for topic, replayed in self._topics.items()
+        }
 
 
 def given_up(delivery: Delivery) -> bool:
@@ -228,5 +235,5 @@ def given_up(delivery: Delivery) -> bool:
     return isinstance(error, DeliveryFailed) and error.code == GIVEN_UP
 
 
-def _is_open(sent: Sent) -> bool:
-    return sent.delivery is not None and (not sent.delivery.done() or given_up(sent.delivery))
+def _is_open(delivery: Delivery) -> bool:
+    return not delivery.done() or given_up(delivery)

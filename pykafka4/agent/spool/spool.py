@@ -45,7 +45,7 @@ log = get_log("pykafka4.agent.spool")
 
 LOOK_S: Final = 0.5  # after this time acknowledgements are looked for, even if nobody called
 PROGRESS_S: Final = 1.0  # how often the progress is written: after a crash, what was acknowledged since is sent again
-NEW_TOPIC: Final = 2 * BLOCK  # a folder and a file
+NEW_FILE: Final = 2 * BLOCK  # the most that a write to a topic may need beside its bytes: the rest of a block, and a folder
 
 
 class Added:
@@ -98,7 +98,7 @@ class Spool:
             return
         body = pack(topic.encode(), value or b"", key or b"", partition_key, timestamp_ms)
         added = self._added.get(topic)
-        size = len(body) + 4 + (NEW_TOPIC if added is None and topic not in self._fifos else 0)
+        size = len(body) + 4 + (NEW_FILE if added is None else 0)
         if self._disk.bytes + self._added_size + size > self._disk.max_size:
             self._discards.discarded(message, Reason.SPOOL_FULL)
             return
@@ -149,7 +149,10 @@ class Spool:
     def start(self, sender: Sender, window: int) -> None:
         """As `begin`; and tasks of the running loop send, sync and count."""
         self.begin(sender, window)
-        self._tasks = [asyncio.ensure_future(task) for task in (self._count(), self._send(), self._tick())]
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(work) for work in (self._count(), self._send(), self._tick())]
+        for task in self._tasks:
+            task.add_done_callback(_report)
 
     async def stop(self) -> None:
         """Send nothing more from here on; to be called before `Producer.close`. `add` and `write` still work."""
@@ -283,6 +286,12 @@ class Spool:
 
     def _fifo(self, topic: str) -> Fifo:
         return self._fifos.get(topic) or self._fifos.setdefault(topic, Fifo(topic, self._folder.of_topic(topic), self._disk))
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    """A task of the spool has ended. Nobody awaits it, so the loop's handler gets its exception, at which the agent ends."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        task.get_loop().call_exception_handler({"message": "the spool has failed", "exception": error})
 
 
 async def _either(event: asyncio.Event, seconds: float) -> None:

@@ -28,7 +28,7 @@ def number_of(given: Message) -> int:
 
 class FakeDelivery:
     def __init__(self, sent: Message) -> None:
-        self.message = sent
+        self.message, self.timestamp_ms = sent, sent[4]
         self.outcome: str | None = None  # "ACKED", or the code of a failure
         self.callbacks: list[Callable[[object], object]] = []
 
