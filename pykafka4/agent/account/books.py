@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeVar
 from pykafka4.agent.account.balance import SpooledCounts, balance
 from pykafka4.agent.account.ledger import BeforeProducer, Ledger
 from pykafka4.agent.account.reasons import Reasons
-from pykafka4.agent.account.values import Account, QueueCounts, Report
+from pykafka4.agent.account.values import Account, Report
 from pykafka4.agent.message import Reason
 from pykafka4.producer import Producer
 
@@ -63,7 +63,7 @@ class OnLoop(Protocol):
 class Books:
     """Figures of the producer, the ledger, the inputs and the spool. All methods may be called from any thread.
 
-    `account`, `counters` and `queues` wait for the producer's thread (and with a spool for the agent's loop): not on the agent's loop.
+    `account` and `counters` wait for the producer's thread (and with a spool for the agent's loop): not on the agent's loop.
     The others may be called there.
     """
 
@@ -122,10 +122,6 @@ class Books:
         for part in self._parts:
             found.update(part.counters())
         return {**found, **_counters_of(account)}
-
-    def queues(self) -> Mapping[str, QueueCounts]:
-        """Messages in the producer's memory, of each topic that has some."""
-        return {topic: QueueCounts(*counts) for topic, counts in self._producer.stats().queues.items()}
 
 
 def _counters_of(account: Account) -> dict[str, int]:

@@ -9,7 +9,7 @@ import attrs
 
 from pykafka4.agent.message import Reason
 
-__all__ = ["Account", "Discards", "QueueCounts", "Repeats", "Report", "TopicAccount", "merged"]
+__all__ = ["Account", "Discards", "Repeats", "Report", "TopicAccount", "merged"]
 
 
 @attrs.frozen
@@ -75,18 +75,6 @@ class Account:
     refused: Mapping[Reason, int] = attrs.Factory(dict)
     possible_duplicates: int = 0
     restored: int = 0
-
-
-@attrs.frozen
-class QueueCounts:
-    """Messages of a topic in the producer's memory. `new` have no partition yet; `batch` are in batches that take more of them; `waiting`
-    are in batches that wait for their turn, or for a broker; `in_flight` wait for the response to a request.
-    """
-
-    new: int = 0
-    batch: int = 0
-    waiting: int = 0
-    in_flight: int = 0
 
 
 @attrs.frozen

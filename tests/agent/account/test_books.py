@@ -17,7 +17,7 @@ from pykafka4.agent.account.books import Books
 from pykafka4.agent.account.hooks import BatchOutcomes, count_undelivered
 from pykafka4.agent.account.ledger import Ledger
 from pykafka4.agent.account.reasons import Reasons
-from pykafka4.agent.account.values import Discards, QueueCounts, TopicAccount
+from pykafka4.agent.account.values import Discards, TopicAccount
 from pykafka4.agent.message import Reason, Source
 from pykafka4.agent.router import Router
 from pykafka4.agent.service.on_loop import LoopCalls
@@ -123,26 +123,6 @@ def test_with_idempotence_there_are_none(server: ModelServer, start: Start) -> N
     assert len(server.records("t")) == 1
     assert agent.books.account().possible_duplicates == 0
     assert agent.books.unfinished_report().possible_duplicates == {}
-
-
-def test_queues_say_where_messages_wait(server: ModelServer, start: Start) -> None:
-    server.create_topic("t", 1)
-    agent = start(linger_ms=60_000, allow_auto_create_topics=False)
-    agent.producer.send("t", b"v")
-    for _ in range(4):
-        agent.producer.send("t", b"v")
-    agent.producer.send("unknown", b"v")
-
-    def queues() -> dict[str, QueueCounts]:
-        return dict(agent.books.queues())
-
-    deadline = time.monotonic() + SECONDS
-    expected = {"t": QueueCounts(0, 5, 0, 0), "unknown": QueueCounts(1, 0, 0, 0)}
-    while queues() != expected and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert queues() == expected
-    account = agent.books.account()
-    assert (account.topics["t"].queued, account.topics["unknown"].queued) == (5, 1)
 
 
 def test_what_the_end_could_not_deliver_is_discarded(server: ModelServer, start: Start) -> None:

@@ -4,6 +4,5 @@ deadlines       fails batches after `delivery_timeout_ms`; back-offs of queues
 batch_outcomes  acknowledges and fails batches, and keeps their callbacks until the next poll
 obstacles       the reason why a batch could not be sent, or was not acknowledged in time
 ledger          counts of records: accepted = acked + queued + in flight + failed + dropped
-queues          where the queued records of topics wait
 losses          sums of failed and dropped records
 """

@@ -31,7 +31,6 @@ from pykafka4.core.producer.outcomes.losses import (
     Place,
     by_topic,
 )
-from pykafka4.core.producer.outcomes.queues import QueuedRecords, Queues
 from pykafka4.errors import DeliveryFailed, KafkaError
 from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.records.hot import Accumulator, Batch
@@ -82,7 +81,7 @@ class ProducerStats:
     resent, `requests` Produce requests; `buffered_bytes` is the part of `buffer_memory` in use. The others are as in `RecordCounts`.
     `partitions` has the counts of each partition that was sent to, `topics` those of each topic: the sums of its partitions, and records
     that were lost before they had a partition. Of topics that were not sent to for `metadata_max_idle_ms`, and of topics that never had a
-    partition, only the entry in `topics` is kept, for the last 1,000 of them. `queues` says where the queued records of topics wait.
+    partition, only the entry in `topics` is kept, for the last 1,000 of them.
     """
 
     accepted: int
@@ -99,7 +98,6 @@ class ProducerStats:
     uncompressed_bytes: int = 0
     compressed_bytes: int = 0
     repeated: int = 0
-    queues: Mapping[str, QueuedRecords] = attrs.field(factory=dict, repr=False)
     topics: Mapping[str, RecordCounts] = attrs.field(factory=dict, repr=False)
     partitions: Mapping[TopicPartition, RecordCounts] = attrs.field(factory=dict, repr=False)
 
@@ -109,15 +107,14 @@ class ProducerStats:
         return sum(self.failed.values())
 
     def totals(self) -> dict[str, Any]:
-        """The counts of the whole producer as a dict for JSON, without those of topics and partitions; keys of `failed` as in `asdict`."""
-        fields = [a.name for a in attrs.fields(type(self)) if a.name not in ("queues", "topics", "partitions")]
+        """The counts of the whole producer as a dict for JSON, without `topics` and `partitions`; keys of `failed` as in `asdict`."""
+        fields = [a.name for a in attrs.fields(type(self)) if a.name not in ("topics", "partitions")]
         return {**{name: getattr(self, name) for name in fields}, "failed": _named(self.failed)}
 
     def asdict(self) -> dict[str, Any]:
         """Everything as a dict for JSON; keys are `"TIMED_OUT, maybe written"` in `failed`, and `"orders-3"` in `partitions`."""
         return {
             **self.totals(),
-            "queues": {topic: records._asdict() for topic, records in self.queues.items()},
             "topics": {topic: counts.asdict() for topic, counts in self.topics.items()},
             "partitions": {str(tp): counts.asdict() for tp, counts in self.partitions.items()},
         }
@@ -459,7 +456,6 @@ class Snapshot:
             dropped=drops.by_reason.copy(),
             first_lost_ms=min(first, default=NEVER),
             last_lost_ms=max(self.lost.last_ms, drops.last_ms),
-            queues=Queues(batches, parked),
             topics=Topics(lambda: self._count_topics(partitions.found(), parked, drops)),
             partitions=partitions,
             **self.totals,
