@@ -50,7 +50,7 @@ class AgentView:
     def look(self) -> Look:
         """See Watched."""
         spool = None if self._spool is None else self._spool()
-        return Look(time.time(), self._books.account(), self._producer.status(), self._inputs(), spool)
+        return Look(time.time(), self._books.account(), self._producer.status(), self._inputs(), spool, self._settings.max_buffer)
 
     def counters(self) -> Mapping[str, int]:
         """See Watched."""

@@ -33,6 +33,7 @@ class Headline:
 
 
 REPEATED: Final = "no broker reachable: "  # the headline says so
+NEARLY_FULL: Final = 0.9
 STATES: Final[Mapping[str, str]] = {
     "unreachable": "No broker can be reached",
     "connecting": "Connecting to the brokers",
@@ -92,11 +93,22 @@ def _brokers(look: Look, outages: Outages) -> Headline | None:
     return Headline(Level.WARNING, text, _details(str(first["error"])), outages.since(f"broker {first['node']}"))
 
 
+def _memory(look: Look, outages: Outages) -> Headline | None:
+    if not look.max_buffer or look.buffered < NEARLY_FULL * look.max_buffer:
+        return None
+    text = f"{look.buffered / look.max_buffer:.0%} of max_buffer are in use"
+    return Headline(Level.WARNING, "The memory for messages is nearly full", (f"{text}. {_when_it_is_full(look)}",))
+
+
+def _when_it_is_full(look: Look) -> str:
+    return "What does not fit goes to the disk." if look.spool is not None else "When it is full, new messages are discarded."
+
+
 def _where_messages_go(look: Look) -> str:
     total = look.account.total
     if look.spool is not None:
         return f"New messages wait in memory and on disk: {total.queued:,} and {total.spooled:,} so far."
-    return f"New messages wait in memory: {total.queued:,} so far. When it is full, new ones are discarded." if total.accepted else ""
+    return f"New messages wait in memory: {total.queued:,} so far. {_when_it_is_full(look)}" if total.accepted else ""
 
 
 def _discards(look: Look, per_s: float) -> tuple[str, ...]:
@@ -110,4 +122,4 @@ def _details(*texts: str) -> tuple[str, ...]:
     return tuple(text for text in texts if text)
 
 
-JUDGES: Final[tuple[Callable[[Look, Outages], Headline | None], ...]] = (_cluster, _spool, _partitions, _brokers)
+JUDGES: Final[tuple[Callable[[Look, Outages], Headline | None], ...]] = (_cluster, _spool, _partitions, _brokers, _memory)

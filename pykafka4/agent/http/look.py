@@ -31,13 +31,19 @@ class InputState:
 
 @attrs.frozen
 class Look:
-    """The figures at a moment. `at` is in seconds since the epoch; `status` is `Producer.status()`."""
+    """The figures at a moment. `at` is in seconds since the epoch, `status` is `Producer.status()`, `max_buffer` the size of the pool."""
 
     at: float
     account: Account
     status: Mapping[str, Any]
     inputs: tuple[InputState, ...] = ()
     spool: SpoolState | None = None
+    max_buffer: int | None = None
+
+    @property
+    def buffered(self) -> int:
+        """Bytes of the pool that are in use."""
+        return int(self.status.get("producer", {}).get("buffered_bytes", 0))
 
 
 @attrs.frozen

@@ -57,6 +57,8 @@ def _process(look: Look) -> Iterator[Metric]:
     account, status = look.account, look.status
     yield GaugeMetricFamily(f"{PREFIX}_connected", "1: a broker can be reached.", float(status["state"] == "connected"))
     yield GaugeMetricFamily(f"{PREFIX}_offline_partitions", "Partitions that nothing can be sent to.", len(status.get("offline", ())))
+    yield GaugeMetricFamily(f"{PREFIX}_memory_bytes", "Bytes of messages in memory.", look.buffered)
+    yield GaugeMetricFamily(f"{PREFIX}_memory_max_bytes", "The bound of these bytes: max_buffer.", look.max_buffer or 0)
     yield CounterMetricFamily(
         f"{PREFIX}_possible_duplicates", "Acknowledged messages that may be in Kafka twice.", account.possible_duplicates
     )

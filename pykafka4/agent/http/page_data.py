@@ -62,6 +62,7 @@ def _balance(look: Look) -> Json:
         "spooled": total.spooled,
         "discarded": total.discards.count,
         "oldest_s": max(ages, default=None),
+        "memory": {"bytes": look.buffered, "max_size": look.max_buffer},
         "restored": account.restored,
         "possible_duplicates": account.possible_duplicates,
     }

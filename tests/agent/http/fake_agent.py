@@ -23,6 +23,7 @@ from pykafka4.errors import KafkaError
 
 NAMES = ("clicks", "orders", "payments.settled", "audit", "page-views", "sensor.temperature", "mail.out", "search-queries")
 WAIT_S = 10.0
+MIB = 1024 * 1024
 
 
 def partition(queued: int = 0, open_: int = 0, parked: int = 0, in_flight: int = 0, **more: Any) -> dict[str, Any]:
@@ -202,6 +203,7 @@ def look_at(now: float, seconds: float, topics: int, away_s: float | None) -> Lo
         )
         if away_s is not None:
             offline[f"{name}-0"] = {"reason": trouble["reason"], "since": away_s}
+    rows["new-service"] = topic(0, 40)
     partitions["new-service (no partition yet)"] = partition(40, 0, 40, state="offline", reason="the partitions are not known yet")
     more: dict[str, Any] = {"partitions": partitions}
     if away_s is not None:
@@ -215,8 +217,9 @@ def look_at(now: float, seconds: float, topics: int, away_s: float | None) -> Lo
         InputState(Source.TCP, "127.0.0.1:9101", True, total // 5 - total // 6, total * 3, 2, 3),
     )
     on_disk = {name: SpooledTopic(row.spooled, 0, row.spooled * 140, 0, int((now - (away_s or 0)) * 1000)) for name, row in rows.items()}
-    spool = SpoolState(figures.total.spooled * 140 + 65_536, 1024 * 1024 * 1024, on_disk if away_s else {})
-    return Look(now, figures, status(**more), inputs, spool)
+    spool = SpoolState(figures.total.spooled * 140 + 65_536, 1024 * MIB, on_disk if away_s else {})
+    more["producer"] = {"buffered_bytes": min(figures.total.queued * 130, 128 * MIB)}
+    return Look(now, figures, status(**more), inputs, spool, 128 * MIB)
 
 
 REPORT = Report(

@@ -34,6 +34,8 @@ def look(topics: Any = None, spool: SpoolState | None = None, **more: Any) -> Lo
         (look(offline=OFFLINE, brokers=[broker(2, "b2 refused")]), Level.WARNING, "2 partitions are offline"),
         (look(offline={"t-0": OFFLINE["t-0"]}), Level.WARNING, "t-0 is offline"),
         (look(spool=SpoolState(1, 2, {}, failure="No space left"), offline=OFFLINE), Level.TROUBLE, "The spool cannot be written"),
+        (attrs.evolve(look(producer={"buffered_bytes": 95}), max_buffer=100), Level.WARNING, "The memory for messages is nearly full"),
+        (attrs.evolve(look(producer={"buffered_bytes": 80}), max_buffer=100), Level.OK, "Waiting for messages"),
         (look(state="connecting", reason=None), Level.WARNING, "Connecting to the brokers"),
         (look(state="unreachable", reason="no broker reachable: b1 refused", offline=OFFLINE), Level.TROUBLE, "No broker can be reached"),
         (look(state="unresponsive", reason="x"), Level.TROUBLE, "The producer does not respond"),
@@ -53,7 +55,7 @@ def test_the_reason_is_said_once_with_where_messages_go() -> None:
     words = headline(found, outages, 0.0)
     assert words.details == (
         "b1:9092 connection refused",
-        "New messages wait in memory: 1,200 so far. When it is full, new ones are discarded.",
+        "New messages wait in memory: 1,200 so far. When it is full, new messages are discarded.",
     )
     assert words.since == found.at
     with_spool = headline(attrs.evolve(found, spool=SpoolState(0, 10, {})), outages, 0.0)

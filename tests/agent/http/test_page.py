@@ -200,7 +200,7 @@ def test_columns_are_sorted_with_the_keyboard(chromium: Chromium) -> None:
 
 
 UNNAMED = """
-(() => { const everything = 'a, button, input, section, table, svg:not([aria-hidden]), [role=region], [tabindex]';
+(() => { const everything = 'a, button, input, section, table, svg:not([aria-hidden]), [role=group], [tabindex]';
 return [...document.querySelectorAll(everything)].filter((element) => {
   const labels = (element.getAttribute('aria-labelledby') ?? '').split(' ')
     .map((id) => document.getElementById(id)?.textContent ?? '').join('');

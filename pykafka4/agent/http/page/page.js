@@ -197,7 +197,9 @@ function showBalance({ balance, spool }) {
     }),
   );
   const oldest = ["oldest in memory", balance.oldest_s === null ? "–" : duration(balance.oldest_s)];
-  figures("parts", [...parts.map(([name, value, classes]) => [name, count(value), classes]), oldest]);
+  const { memory } = balance;
+  const used = ["memory in use", memory.max_size ? `${Math.round((memory.bytes / memory.max_size) * 100)} % of ${bytes(memory.max_size)}` : bytes(memory.bytes)];
+  figures("parts", [...parts.map(([name, value, classes]) => [name, count(value), classes]), oldest, used]);
   const notes = [];
   if (balance.restored) notes.push(`${count(balance.restored)} came from the disk of an earlier process.`);
   if (balance.possible_duplicates) notes.push(`${count(balance.possible_duplicates)} may be in Kafka twice.`);
