@@ -45,7 +45,7 @@ const KINDS = { unix_datagram: "UNIX datagram", unix_stream: "UNIX stream", tcp:
 const whole = new Intl.NumberFormat("en");
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
-const sorting = { column: "waiting", down: true };
+const sorting = { column: "", down: true }; // "": by all messages that wait, wherever they are
 let everyTopic = false;
 let data = null; // the last answer
 let answeredAt = null; // when it arrived
@@ -210,7 +210,7 @@ function showTopics({ topics }) {
   const at = topics.columns.indexOf(sorting.column);
   const wanted = byId("topics-filter").value.trim().toLowerCase();
   const found = topics.rows.filter((row) => row[0].toLowerCase().includes(wanted));
-  const value = (row) => (sorting.column === "waiting" ? row[1] + row[2] + row[3] + row[4] + row[5] : row[at] ?? -1);
+  const value = (row) => (sorting.column === "" ? row[1] + row[2] + row[3] + row[4] + row[5] : row[at] ?? -1);
   found.sort((a, b) => {
     const order = at === 0 ? a[0].localeCompare(b[0]) : value(a) - value(b);
     return (sorting.down ? -order : order) || a[0].localeCompare(b[0]);
@@ -224,7 +224,7 @@ function showTopics({ topics }) {
       return column === 0 ? [word(value)] : [word(value), `n${value ? (name === "discarded" ? " bad" : "") : " zero"}`];
     }),
   })));
-  put("topics-count", count(topics.count));
+  put("topics-count", `${count(topics.count)}${sorting.column || topics.count < 2 ? "" : ", those with most messages waiting first"}`);
   const rest = found.length - shown.length;
   const unsent = topics.count - topics.rows.length;
   const notes = [];
