@@ -39,7 +39,7 @@ RuntimeDirectory=pykafka4
 RuntimeDirectoryMode=0755
 StateDirectory=pykafka4
 LogsDirectory=pykafka4
-UMask=0027
+UMask=0077
 LimitNOFILE=65536
 
 NoNewPrivileges=yes

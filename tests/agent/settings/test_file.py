@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 import pytest
 
-from pykafka4.agent.settings.file import LARGEST_FILE, SettingsError, parse_settings, read_settings
+from pykafka4.agent.settings.file import LARGEST_FILE, SettingsError, dotted, parse_settings, read_settings, sections
 from pykafka4.agent.settings.values import Batching, Empty, RateLimitSettings, Sync, TcpSettings, TopicSettings
+from pykafka4.options.config import ProducerConfig
 
 SMALLEST = """\
 [inputs]
@@ -187,6 +189,49 @@ ERRORS = [
 @pytest.mark.parametrize(("table", "line", "expected"), ERRORS, ids=[f"{table}: {line}" for table, line, _ in ERRORS])
 def test_an_error_names_file_line_key_value_and_what_is_allowed(table: str, line: str, expected: str) -> None:
     assert expected in problem(with_table(table, line))
+
+
+ODD = [
+    "1979-05-27T07:32:00Z",
+    "07:32:00",
+    "nan",
+    "inf",
+    "-inf",
+    "-1",
+    "9223372036854775807",
+    40 * "9",
+    "''",
+    "[]",
+    "[[1], ['a']]",
+    "{ }",
+    "{ a = 1 }",
+]
+ODD += ["true", "'a'", '"a\\u0000b"', "1e400", "'*'", "[{ a = 1 }]", f"'{300 * 'x'}'", '"\\U0001F600"', "0o777", "'0777'", "'9' "]
+
+
+def outcome(text: str) -> tuple[str, ...]:
+    """The errors of the text, if any."""
+    try:
+        parse_settings(text, "agent.toml")
+    except SettingsError as error:
+        return error.problems
+    return ()
+
+
+def test_no_value_of_any_setting_is_another_error() -> None:
+    """Each setting with each odd value: a value, or errors with the name of the file."""
+    keys = [(*where, name) for where, kind, _ in sections() for name in attrs.fields_dict(kind)]
+    more = {key: "" if key[0] in ("inputs", "kafka") else SMALLEST for key in keys}
+    errors = [outcome(f"{dotted(key)} = {value}\n{more[key]}") for key in keys for value in ODD]
+    assert all(each.startswith("agent.toml") for found in errors for each in found)
+    assert sum(map(bool, errors)) > 500
+
+
+def test_no_value_of_any_option_of_the_producer_is_another_error() -> None:
+    names = [name for name in attrs.fields_dict(ProducerConfig) if name != "bootstrap_servers"]  # which is there already
+    errors = [outcome(with_table("kafka", f"{name} = {value}")) for name in names for value in ODD]
+    assert all("kafka" in each for found in errors for each in found)
+    assert sum(map(bool, errors)) > 500
 
 
 def test_all_errors_are_reported_at_once_in_the_order_of_the_file() -> None:
