@@ -12,7 +12,7 @@ from pykafka4.agent.account.values import Account, Report
 from pykafka4.agent.message import Reason
 from pykafka4.producer import Producer
 
-__all__ = ["Books", "Counting", "SpoolCounts"]
+__all__ = ["Books", "Counting", "SpoolCounts", "counters_of"]
 
 T = TypeVar("T")
 
@@ -121,10 +121,10 @@ class Books:
         account, found = self.account(), self._ledger.counters()
         for part in self._parts:
             found.update(part.counters())
-        return {**found, **_counters_of(account)}
+        return {**found, **counters_of(account)}
 
 
-def _counters_of(account: Account) -> dict[str, int]:
+def counters_of(account: Account) -> dict[str, int]:
     """Counters of messages, also of those that failed in the producer."""
     total, reasons = account.total, account.total.discards.by_reason
     return {
