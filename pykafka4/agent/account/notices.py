@@ -39,32 +39,34 @@ class Notices:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._written: dict[Reason, float] = {}  # when the last line of each reason was written
-        self._waiting: dict[Reason, tuple[int, str]] = {}  # the number since, and the last topic or input
+        self._counts: dict[Reason, int] = {}  # discards since
+        self._last: dict[Reason, str] = {}  # topic or input of the last one
 
     def note(self, reason: Reason, count: int, last: str) -> Notice | None:
         """Count discards; returns the line that is due, if one is. `last` is the topic or the input."""
-        waiting = self._waiting.get(reason)
-        self._waiting[reason] = (count if waiting is None else waiting[0] + count, last)
-        return self._take(reason)
+        counts = self._counts
+        counts[reason] = counts.get(reason, 0) + count
+        self._last[reason] = last
+        return self._take(reason, self._clock())
 
-    def _take(self, reason: Reason) -> Notice | None:
-        now, written = self._clock(), self._written.get(reason)
+    def _take(self, reason: Reason, now: float) -> Notice | None:
+        written = self._written.get(reason)
         if written is not None and now < written + PACE_S:
             return None
-        count, last = self._waiting.pop(reason)
         self._written[reason] = now
-        return Notice(reason, count, last, None if written is None else now - written)
+        return Notice(reason, self._counts.pop(reason), self._last.pop(reason), None if written is None else now - written)
 
     def due(self) -> list[Notice]:
         """The lines that are due although nothing was discarded since."""
-        found = [self._take(reason) for reason in list(self._waiting)]
+        now = self._clock()
+        found = [self._take(reason, now) for reason in list(self._counts)]
         return [notice for notice in found if notice is not None]
 
     def rest(self) -> list[Notice]:
         """The lines of everything that was noted, at the end."""
         now = self._clock()
-        found = [Notice(reason, *waiting, now - self._written[reason]) for reason, waiting in self._waiting.items()]
-        self._waiting.clear()
+        found = [Notice(reason, count, self._last[reason], now - self._written[reason]) for reason, count in self._counts.items()]
+        self._counts.clear()
         return found
 
     def write(self, notice: Notice | None) -> None:
