@@ -1,0 +1,53 @@
+"""An agent with a spool, as a process: without a cluster, killed, ended and started again, with a cluster at last."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.agent.process import AgentProcess, free_port
+from integration.agent.sending import send
+from integration.waiting import until
+from pykafka4.testing import ModelServer
+
+COUNT = 20_000
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A short path: that of a UNIX socket has at most 107 bytes."""
+    made = Path(tempfile.mkdtemp(prefix="agent-"))
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+def test_messages_outlive_a_kill_and_an_end_without_a_cluster_and_arrive_in_order(folder: Path) -> None:
+    tables = {
+        "inputs": {"max_buffer": "1MiB"},
+        "spool": {"path": str(folder / "spool")},
+        "service": {"shutdown_ms": 200},
+        "topics": {"default": {"batching": "combined", "linger_ms": 20}},
+    }
+    nowhere = {"bootstrap_servers": f"127.0.0.1:{free_port()}"}
+    with AgentProcess(folder, nowhere, **tables) as agent:
+        send(agent.datagram, ["a", "b"], COUNT, partition_key=1)
+        total = agent.read_all(COUNT)
+        assert total.spooled > 0
+        assert total.discarded == 0
+        agent.end()
+    with AgentProcess(folder, nowhere, **tables) as agent:
+        until(lambda: agent.total_if(lambda it: it.spooled + it.queued == COUNT), 30, lambda: f"{agent.total()} {agent.said()}")
+        agent.kill()
+    with ModelServer(brokers=1) as server:
+        for topic in ("a", "b"):
+            server.create_topic(topic, 1)
+        with AgentProcess(folder, {"bootstrap_servers": server.bootstrap_servers}, **tables) as agent:
+            assert agent.settled(COUNT, 100).discarded == 0
+        numbers = {topic: [int(record.value.split(b" ")[1]) for record in server.records(topic)] for topic in ("a", "b")}
+    assert sorted({*numbers["a"], *numbers["b"]}) == list(range(COUNT))
+    for found in numbers.values():
+        assert found == sorted(found)
