@@ -15,5 +15,6 @@ Modules; each line imports only from lines below it:
     rates       messages per second of the last ten minutes
     outages     a time line of what was out of order
     look        the figures of the agent at a moment, as values
-    page/       the web page: HTML, CSS, JavaScript; no Python
+
+The web page itself is in the folder page: HTML, CSS and JavaScript, served as they are.
 """

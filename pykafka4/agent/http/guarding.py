@@ -8,6 +8,7 @@ host (a form of another site is refused).
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
@@ -96,8 +97,8 @@ def _words(error: web.HTTPException, request: web.Request) -> str:
 class Connections:
     """Makes the protocols of connections: a bounded number, and each with a bounded time for its next request."""
 
-    def __init__(self, server: web.Server) -> None:
-        self._server = server
+    def __init__(self, server: web.Server, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._server, self._monotonic = server, monotonic
         self._open: dict[RequestHandler, Connection] = {}
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -115,22 +116,23 @@ class Connections:
         if len(self._open) >= MOST_CONNECTIONS:
             return _Full()
         handler = self._server()
-        connection = self._open[handler] = Connection(handler, self._open, asyncio.get_running_loop().time())
+        connection = self._open[handler] = Connection(handler, self._open, self._monotonic())
         return connection
 
     def active(self, request: web.BaseRequest) -> None:
         """A request has arrived."""
         connection = self._open.get(request.protocol)
         if connection is not None:
-            connection.active_at = asyncio.get_running_loop().time()
+            connection.active_at = self._monotonic()
 
     async def _sweep_forever(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_S)
-            self.sweep(asyncio.get_running_loop().time())
+            self.sweep()
 
-    def sweep(self, now: float) -> None:
+    def sweep(self) -> None:
         """Close the connections that have taken longer than IDLE_S."""
+        now = self._monotonic()
         for connection in list(self._open.values()):
             if connection.active_at + IDLE_S <= now:
                 connection.abort()
