@@ -207,7 +207,7 @@ class Producer(ProducerHandle):
         self._session.flush(check_timeout(timeout))
 
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
-        """Deliver what is queued, then fail the rest; returns the records that could not be delivered.
+        """Deliver what is queued, then fail the rest; returns the records that could not be delivered, those of a partition in order.
 
         Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all). Each returned
         record says whether it may be in the log (`written`). Closing twice is allowed; after a Ctrl-C the next call finishes what the first

@@ -499,7 +499,7 @@ class ProducerSession(Attachment[Sender]):
         if not self._wait_settled(pending, max(0.0, deadline - system.monotonic())):
             self._give_up(pending)
         self.disconnect()
-        self.undelivered = [record for item in self.undecided for record in item.lost()]
+        self.undelivered = [record for item in sorted(self.undecided, key=_age) for record in item.lost()]
         if self.hooks is not None:
             self._unannounced = list(pending)
             self._announce_close()
@@ -555,6 +555,14 @@ class ProducerSession(Attachment[Sender]):
                 self.config.client_id,
                 len(self.undelivered or ()),
             )
+
+
+def _age(item: Batch | Delivery | Mark) -> tuple[float, float, int]:
+    """Sorts the batches of a partition by age. Parked records come behind: their topic has no batches, or was forgotten since.
+
+    Batches that were made of parked records at one time differ in `sent_at`, parts of a batch in their sequence numbers.
+    """
+    return (item.sent_at, item.created, item.base_sequence) if isinstance(item, Batch) else (INFINITY, 0.0, 0)
 
 
 _sessions: Living[ProducerSession] = Living()

@@ -42,6 +42,18 @@ def test_close_gives_back_what_it_could_not_deliver_when_its_time_is_over(server
     assert not inspect(producer).loop.alive
 
 
+@pytest.mark.parametrize("topic", ["t", "unknown"])
+def test_close_gives_back_each_partition_in_the_order_of_sending(server: ModelServer, make: Maker, topic: str) -> None:
+    """In many batches, of which some were in flight."""
+    producer = knowing(make(batch_size=1_024, linger_ms=0))
+    stop_all(server)
+    for n in range(2_000):
+        producer.send(topic, b"%d" % n + bytes(50), partition=n % 2)
+    found = [int((record.value or b"-1").rstrip(b"\0")) for record in producer.close(0)]
+    assert [n for n in found if n % 2 == 0] == list(range(0, 2_000, 2))
+    assert [n for n in found if n % 2] == list(range(1, 2_000, 2))
+
+
 def test_close_gives_back_what_fails_while_it_waits(server: ModelServer, make: Maker) -> None:
     producer = knowing(make(delivery_timeout_ms=200, linger_ms=0))
     stop_all(server)

@@ -117,8 +117,7 @@ def test_everything_that_the_page_says_is_on_disk_arrives_after_a_kill(cluster: 
     running.kill()
     thaw(cluster)
     running.start()
-    account = running.settled()
-    assert account.acknowledged == 12_000
+    assert running.settled(12_000).acknowledged == 12_000
     rows = read_topic(cluster, topic)
     for partition in range(PARTITIONS):
         found = numbers(rows, partition)
@@ -139,7 +138,7 @@ def test_the_rest_at_the_end_goes_to_the_spool_and_the_next_start_delivers_it(
     assert code == 0, running.said()
     thaw(cluster)
     running.start()
-    assert running.settled().acknowledged == 3_000
+    assert running.settled(3_000).acknowledged == 3_000
     rows = read_topic(cluster, topic)
     for partition in range(PARTITIONS):
         assert firsts(numbers(rows, partition)) == list(range(partition, 3_300, PARTITIONS))
