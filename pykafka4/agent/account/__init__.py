@@ -8,6 +8,8 @@ Modules; each line imports only from lines below it:
     reports      reports of intervals
     tallies      the counts of an interval
     discard_log  a file with a line for each discarded message
+    log_entries  the lines of that file, as Dory's
+    log_file     a file of lines that is rotated, and old ones that are removed
     notices      log lines about discards
     reasons      reasons of messages that the producer could not deliver
     values       accounts and reports as values

@@ -9,6 +9,7 @@ Modules; each line imports only from lines below it:
     entrance    passes messages to the Intake, and counts them
     counters    counts of each input, under Dory's names
     reading     which implementation reads datagrams and cuts frames: compiled/ or plain
+    compiled/   reads datagrams and cuts frames, in C
     plain       reads datagrams and cuts frames, in Python
     sockets     binds, with modes and owners; replaces a stale socket
 """

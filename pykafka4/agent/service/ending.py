@@ -26,10 +26,11 @@ async def deliver(producer: Producer, shutdown_s: float, hurried: asyncio.Event)
         try:
             await asyncio.to_thread(producer.flush, min(STEP_S, left))
             break
-        except KafkaTimeoutError as error:
+        except KafkaTimeoutError:
             if time.monotonic() >= told + PROGRESS_S:
                 told = time.monotonic()
-                log.info("agent: ending: %s; %d s left", error, max(0, deadline - told))
+                stats = await asyncio.to_thread(producer.stats)
+                log.info("agent: ending: %d messages wait; %.0f s left", stats.queued + stats.in_flight, max(0, deadline - told))
         except KafkaError as error:  # the producer has crashed
             log.error("agent: the rest cannot be delivered: %s", error)
             break
