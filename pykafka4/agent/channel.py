@@ -50,6 +50,9 @@ class Loss(StrEnum):
     CUT = "cut"
     """A stream had taken a part of the message when the agent ended; `send` had returned True."""
 
+    NESTED = "nested"
+    """A signal handler sent the message while its own thread was inside of `send`; it cannot wait for that."""
+
     CLOSED = "closed"
     """The client was closed before."""
 
@@ -102,7 +105,7 @@ def tcp(port: int, host: str = "127.0.0.1") -> Address:
 class Channel:
     """One non-blocking socket, connected when a message needs it. Its methods may be called on any thread, and in signal handlers."""
 
-    __slots__ = ("__weakref__", "_closed", "_inside", "_largest", "_lock", "_rest", "_socket", "_waits", "address", "lost")
+    __slots__ = ("__weakref__", "_closed", "_largest", "_lock", "_rest", "_socket", "_waits", "address", "lost")
 
     def __init__(self, address: Address, largest: int) -> None:
         self.address, self._largest = address, largest
@@ -113,7 +116,6 @@ class Channel:
     def _begin(self) -> None:
         """The state of a process that has sent nothing yet."""
         self._lock = threading.RLock()  # a signal handler may send while its own thread is inside
-        self._inside = False
         self._socket: socket.socket | None = None
         self._rest = memoryview(b"")  # of a message that a stream has taken in part
         self._waits = True
@@ -183,19 +185,16 @@ class Channel:
         if len(data) > self._largest:
             text = f"it has {len(data):,} bytes, and max_message_bytes={self._largest:,}; raise it here and in the agent's [inputs]"
             return Failure(Loss.TOO_LARGE, text)
+        # A flag of our own would stay set if Ctrl-C came just before it is cleared; threading.Condition relies on this method, too.
+        if self._lock._is_owned():  # type: ignore[attr-defined]
+            return Failure(Loss.NESTED, "a signal handler sent it while its thread was sending another")
         with self._lock:
-            if self._closed:
-                return Failure(Loss.CLOSED, "the client is closed")
-            if self._inside:
-                return Failure(Loss.FULL, "a signal handler sent it while its thread was sending another")
-            self._inside = True
             try:
-                return self._send(data)
+                failure = Failure(Loss.CLOSED, "the client is closed") if self._closed else self._send(data)
             except BaseException:  # Ctrl-C: nobody knows how much of the message was taken
                 self._drop()
                 raise
-            finally:
-                self._inside = False
+        return failure  # not inside of `with`: Ctrl-C between a call there and the release would leave it locked
 
     def _send(self, data: bytes) -> Failure | None:
         """Send on the connection that is there; if the agent has ended it, on a new one."""

@@ -234,6 +234,27 @@ def test_a_datagram_that_no_socket_takes_is_too_large(datagrams: Place) -> None:
         assert lost(client) == {"too_large": 1}
 
 
+def test_a_limit_above_the_usual_send_buffer_enlarges_it(datagrams: Place) -> None:
+    agent = datagrams.start()
+    with Client(datagrams.path, max_message_bytes=300_000) as client:
+        assert client.send("t", b"v" * 250_000)
+        assert len(agent.message()[1] or b"") == 250_000
+
+
+def test_a_client_outlives_an_ended_connection_where_sigpipe_ends_processes(streams: Place) -> None:
+    agent = streams.start()
+    with streams.client() as client:
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            client.send("t", "v")
+            agent.accept()
+            agent.close()
+            os._exit(1 if client.send("t", "v") else 0)
+        agent.listener.close()  # so that the child's end is the last
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_a_stream_takes_a_message_that_is_larger_than_its_buffer(streams: Place) -> None:
     agent = streams.start()
     with streams.client(max_block_ms=WAIT_S * 1000) as client, ThreadPoolExecutor(1) as pool:
