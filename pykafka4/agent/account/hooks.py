@@ -37,7 +37,7 @@ class BatchOutcomes(ProducerHooks):
             return
         code = str(error.code)
         if not (self._keeps_undelivered and code == UNDELIVERED):
-            self._ledger.failed([message_of(record) for record in outcome.lost()], self._reasons.of(code))
+            self._ledger.failed([message_of(record) for record in outcome.lost()], self._reasons.of(code), str(error))
 
     def on_close(self) -> None:
         """See ProducerHooks."""

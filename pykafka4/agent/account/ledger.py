@@ -104,14 +104,17 @@ class Ledger:
 
     # ---- on the callback executor, or at the end
 
-    def failed(self, messages: Iterable[Message], reason: Reason) -> None:
-        """Messages that the producer had accepted are lost. The account counts them by the producer's own figures, the reports by these."""
+    def failed(self, messages: Iterable[Message], reason: Reason, error: str = "") -> None:
+        """Messages that the producer had accepted are lost. The account counts them by the producer's own figures, the reports by these.
+
+        `error` is for the log.
+        """
         for message in messages:
             with self._lock:
                 tallies = self._reports.current()
                 tallies.failed.add(message[0], reason, 1, message[4], message[4])
                 tallies.keep_example(message[0], message[1], reason)
-                line = self._notices.note(reason, 1, message[0])
+                line = self._notices.note(reason, 1, message[0], error)
             if line is not None:
                 self._notices.write(line)
             if self._entries is not None:

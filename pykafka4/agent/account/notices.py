@@ -14,6 +14,7 @@ log = get_log("pykafka4.agent")
 
 PACE_S: Final = 30.0
 NAME: Final = 249  # characters that are shown of a topic
+ERROR: Final = 1_000  # and of an error
 
 _TEXTS: Final = {
     Reason.MALFORMED: "datagrams or frames that are no message, from {}",
@@ -30,6 +31,7 @@ class Notice(NamedTuple):
     reason: Reason
     messages: int
     last: str
+    error: str
     since_s: float | None
 
 
@@ -40,13 +42,13 @@ class Notices:
         self._clock = clock
         self._written: dict[Reason, float] = {}  # when the last line of each reason was written
         self._counts: dict[Reason, int] = {}  # discards since
-        self._last: dict[Reason, str] = {}  # topic or input of the last one
+        self._last: dict[Reason, tuple[str, str]] = {}  # topic or input of the last one, and the error of the brokers
 
-    def note(self, reason: Reason, count: int, last: str) -> Notice | None:
-        """Count discards; returns the line that is due, if one is. `last` is the topic or the input."""
+    def note(self, reason: Reason, count: int, last: str, error: str = "") -> Notice | None:
+        """Count discards; returns the line that is due, if one is. `last` is the topic or the input, `error` that of the brokers."""
         counts = self._counts
         counts[reason] = counts.get(reason, 0) + count
-        self._last[reason] = last
+        self._last[reason] = last, error
         return self._take(reason, self._clock())
 
     def _take(self, reason: Reason, now: float) -> Notice | None:
@@ -54,7 +56,7 @@ class Notices:
         if written is not None and now < written + PACE_S:
             return None
         self._written[reason] = now
-        return Notice(reason, self._counts.pop(reason), self._last.pop(reason), None if written is None else now - written)
+        return Notice(reason, self._counts.pop(reason), *self._last.pop(reason), None if written is None else now - written)
 
     def due(self) -> list[Notice]:
         """The lines that are due although nothing was discarded since."""
@@ -65,7 +67,7 @@ class Notices:
     def rest(self) -> list[Notice]:
         """The lines of everything that was noted, at the end."""
         now = self._clock()
-        found = [Notice(reason, count, self._last[reason], now - self._written[reason]) for reason, count in self._counts.items()]
+        found = [Notice(reason, count, *self._last[reason], now - self._written[reason]) for reason, count in self._counts.items()]
         self._counts.clear()
         return found
 
@@ -73,8 +75,9 @@ class Notices:
         """Write a line. Names are quoted: a client may have put a line break there."""
         if notice is None:
             return
-        reason, count, last, since_s = notice
+        reason, count, last, error, since_s = notice
         text = _TEXTS.get(reason)
         what = f"messages, the last of topic {last[:NAME]!a}" if text is None else text.format(last)
         when = "" if since_s is None else f"in the last {since_s:.0f} s: "
-        log.warning("agent: discarded (%s): %s%d %s", reason, when, count, what)
+        why = f": {ascii(error)[1:-1][:ERROR]}" if error else ""
+        log.warning("agent: discarded (%s): %s%d %s%s", reason, when, count, what, why)

@@ -73,7 +73,9 @@ def test_at_rest_the_account_has_each_message_once(server: ModelServer, start: S
     assert [counters[name] for name in ("MsgCreate", "MsgDestroy", "AckOk", "DiscardDueToRateLimit")] == [11, 11, 10, 1]
 
 
-def test_failed_batches_are_discards_with_reason_times_and_entries(server: ModelServer, start: Start) -> None:
+def test_failed_batches_are_discards_with_reason_and_times_and_the_log_names_the_error(
+    server: ModelServer, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
     server.create_topic("t", 1)
     server.create_topic("u", 1)
     agent = start(linger_ms=50)
@@ -88,6 +90,9 @@ def test_failed_batches_are_discards_with_reason_times_and_entries(server: Model
     assert account.topics["t"].discards == Discards({Reason.NOT_AUTHORIZED: 3}, 3, 9)
     assert account.topics["u"].discards == Discards({Reason.KAFKA_ERROR_ACK: 1}, 1, 1)
     assert agent.books.unfinished_report().topics == {topic: row.discards for topic, row in account.topics.items()}
+    lines = [line for line in caplog.messages if line.startswith("agent: discarded (KAFKA_ERROR_ACK): 1 messages, the last of topic 'u': ")]
+    assert len(lines) == 1
+    assert "INVALID_TIMESTAMP" in lines[0]
 
 
 def test_an_unknown_topic_is_a_bad_topic_in_the_account_and_in_the_report(server: ModelServer, start: Start) -> None:
