@@ -205,8 +205,8 @@ class Ways(stateful.RuleBasedStateMachine):
             limit.stop()
 
 
-TestWays = Ways.TestCase
-TestWays.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+def test_account_balances_on_all_ways_of_messages() -> None:
+    stateful.run_state_machine_as_test(Ways, settings=settings(max_examples=40, stateful_step_count=50, deadline=None))
 
 
 def test_a_row_has_the_times_of_all_its_discards_and_none_without_a_discard() -> None:
