@@ -42,6 +42,7 @@ class Program:
         if self.closing:
             self.world.acc.refusal = ClosedError("closed")
         sealed, due, _ = self.world.acc.take(self.world.now)
+        due.sort(key=lambda b: (b.created, b.topic, b.partition))  # the compiled core has them by linger and limits first
         self.queue += sealed
         self.due += due
         if not self.relief or not self.queue:
@@ -75,6 +76,7 @@ class Program:
 
     def take(self, rng: random.Random) -> Any:
         sealed, due, _ = self.world.acc.take(self.world.now)
+        due.sort(key=lambda b: (b.created, b.topic, b.partition))  # the compiled core has them by linger and limits first
         self.queue += sealed
         self.due += due
         return [self.shape(b) for b in sealed], [self.shape(b) for b in due]
