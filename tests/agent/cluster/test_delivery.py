@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from integration.agent.reading import read_topic
-from integration.agent.sending import Sender, senders, value_of
+from integration.agent.sending import Sender, send, senders, value_of
 from integration.cluster import Cluster
 from integration.waiting import until
 from tests.agent.cluster.conftest import AgentOf
@@ -26,7 +26,20 @@ def test_messages_of_16_processes_arrive_once_while_a_broker_is_killed(cluster: 
         sent = [program.result()["sent"] for program in programs]
     assert sent == [EACH] * PROCESSES
     cluster.start(victim)
-    code = running.end(LONG)
-    assert code == 0, running.said()
+    account = running.settled(PROCESSES * EACH)
+    assert (account.acknowledged, account.discards) == (PROCESSES * EACH, {})
+    assert running.end(LONG) == 0, running.said()
     found = sorted(row.value or b"" for row in read_topic(cluster, topic))
     assert found == sorted(value_of(n, f"s{sender}") for sender in range(PROCESSES) for n in range(EACH))
+
+
+@pytest.mark.secured
+def test_messages_arrive_with_the_security_that_the_brokers_demand(cluster: Cluster, topic: str, agent: AgentOf) -> None:
+    cluster.create_topic(topic, 3)
+    running = agent(topics={"default": {"linger_ms": 20}})
+    assert send(running.datagram, [topic], 2_000)["sent"] == 2_000
+    assert running.settled(2_000).acknowledged == 2_000
+    assert {row.value for row in read_topic(cluster, topic)} == {value_of(n) for n in range(2_000)}
+    for secret in ("sasl_password", "ssl_keyfile_password"):
+        if secret in cluster.client:
+            assert cluster.client[secret] not in running.said() + running.page("/page/json") + running.page("/account/json")

@@ -14,6 +14,7 @@ from integration.agent.reading import read_topic
 from integration.agent.sender import START, packed
 from integration.agent.sending import Sender, senders
 from integration.cluster import Cluster
+from integration.waiting import until
 from tests.agent.cluster.conftest import AgentOf
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -47,6 +48,17 @@ def discards(report: dict[str, Any]) -> dict[str, int]:
     return {row["topic"]: row["count"] for row in report["discard_topic"]}
 
 
+def reported(running: AgentProcess, expected: dict[str, int]) -> dict[str, Any]:
+    """The report when it has these discards: those of the producer come a moment after the account has them."""
+
+    def report() -> dict[str, Any]:
+        found: dict[str, Any] = running.get("/discards/json")["unfinished_report"]
+        return found
+
+    until(lambda: discards(report()) == expected, LONG, lambda: f"{expected}; the report has {discards(report())}")
+    return report()
+
+
 def test_report_account_log_and_topic_agree_on_what_was_discarded(cluster: Cluster, topic: str, agent: AgentOf, folder: Path) -> None:
     cluster.create_topic(topic, 3)
     rated, unknown = f"{topic}-rated", f"{topic}-unknown"
@@ -66,8 +78,8 @@ def test_report_account_log_and_topic_agree_on_what_was_discarded(cluster: Clust
     account = running.settled(accepted)
     assert account.acknowledged == GOOD + ALLOWED
     assert account.discards == lost
-    report = running.get("/discards/json")["unfinished_report"]
-    assert discards(report) == {topic: LONG_ONES, rated: RATED - ALLOWED, unknown: UNKNOWN, "not legal": ILLEGAL}
+    expected = {topic: LONG_ONES, rated: RATED - ALLOWED, unknown: UNKNOWN, "not legal": ILLEGAL}
+    report = reported(running, expected)
     assert report["bad_topic_msg_count"] == ILLEGAL + UNKNOWN
     assert {row["topic"]: row["count"] for row in report["rate_limit_discard"]} == {rated: RATED - ALLOWED}
     assert report["malformed_msg_count"] == MALFORMED
@@ -106,8 +118,7 @@ def test_messages_beyond_the_pool_are_discarded_and_all_others_arrive(cluster: C
     lost = account.discards["NO_MEM"]
     assert 2_000 < account.queued < 4_300, "the pool holds 4 MiB of messages of a kilobyte"
     assert lost + account.queued + GOOD == total
-    report = running.get("/discards/json")["unfinished_report"]
-    assert discards(report) == {topic: lost}
+    reported(running, {topic: lost})
     for node in cluster.nodes:
         cluster.thaw(node)
     account = running.settled(total)
