@@ -15,7 +15,7 @@ from benchmarks.agent.process import AgentProcess, Counts
 from benchmarks.agent.senders import Load, Senders, Sent
 from benchmarks.sink import Sink
 
-__all__ = ["main"]
+__all__ = ["Run", "main", "run"]
 
 BAR_RATE, BAR_FAST, BAR_MEMORY = 150_000, 0.999, 32 * 1024 * 1024
 MIB = 1024 * 1024
@@ -85,6 +85,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--processes", type=int, default=4, help="clients")
     parser.add_argument("--topics", type=int, default=4)
     parser.add_argument("--value-size", type=int, default=100)
+    parser.add_argument("--linger-ms", type=int, default=1000)
+    parser.add_argument("--nice", type=int, default=0, help="of the agent; negative ones need root")
     given = parser.parse_args(arguments)
     load = Load(given.processes, given.seconds, given.value_size, topics=given.topics)
     print(
@@ -92,7 +94,7 @@ def main(arguments: list[str]) -> int:
     )
     with Sink() as sink, tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "agent.sock"
-        with AgentProcess(path, sink.bootstrap, 128 * MIB) as agent:
+        with AgentProcess(path, sink.bootstrap, 128 * MIB, given.linger_ms, given.nice) as agent:
             run("warm-up", agent, path, attrs.evolve(load, seconds=1.0))
             first = agent.look()
             print(f"reader: {first.implementation}; resident {first.resident / MIB:.0f} MiB")

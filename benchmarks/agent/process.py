@@ -17,7 +17,7 @@ import attrs
 
 from pykafka4.agent.inputs.reading import IMPLEMENTATION
 from pykafka4.agent.service.parts import Parts
-from pykafka4.agent.settings.values import AgentSettings, InputSettings, UnixSettings
+from pykafka4.agent.settings.values import AgentSettings, Batching, InputSettings, TopicSettings, TopicsSettings, UnixSettings
 
 __all__ = ["AgentProcess", "Counts"]
 
@@ -43,8 +43,8 @@ class Counts:
 class AgentProcess:
     """The agent as a child process."""
 
-    def __init__(self, path: Path, bootstrap: str, max_buffer: int) -> None:
-        argv = [sys.executable, "-m", __name__, str(path), bootstrap, str(max_buffer)]
+    def __init__(self, path: Path, bootstrap: str, max_buffer: int, linger_ms: int, nice: int = 0) -> None:
+        argv = ["nice", "-n", str(nice), sys.executable, "-m", __name__, str(path), bootstrap, str(max_buffer), str(linger_ms)]
         self._process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.look()
 
@@ -76,10 +76,11 @@ class AgentProcess:
         return counts
 
 
-async def serve(path: Path, bootstrap: str, max_buffer: int) -> None:
+async def serve(path: Path, bootstrap: str, max_buffer: int, linger_ms: int) -> None:
     """Run the agent's parts."""
     inputs = InputSettings(unix_datagram=UnixSettings(path), max_buffer=max_buffer)
-    settings = AgentSettings(inputs, {"bootstrap_servers": bootstrap}, http=None)
+    topics = TopicsSettings(TopicSettings(batching=Batching.COMBINED, linger_ms=linger_ms))
+    settings = AgentSettings(inputs, {"bootstrap_servers": bootstrap}, topics, http=None)
     parts = Parts(settings)
     await parts.start()
     loop, lines = asyncio.get_running_loop(), asyncio.Queue[str]()
@@ -118,4 +119,4 @@ def counts(parts: Parts, stats: Any, read: int, refused: int) -> Counts:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
+    asyncio.run(serve(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
