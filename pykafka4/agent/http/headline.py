@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from pykafka4.agent.http.look import Look
+from pykafka4.agent.http.look import Look, offline, unknown_topics
 from pykafka4.agent.http.outages import Outages
 
 __all__ = ["Headline", "Level", "headline"]
@@ -75,13 +75,23 @@ def _spool(look: Look, outages: Outages) -> Headline | None:
 
 
 def _partitions(look: Look, outages: Outages) -> Headline | None:
-    offline = look.status.get("offline", {})
-    if not offline:
+    rows = offline(look.status)
+    if not rows:
         return None
-    name, row = next(iter(offline.items()))
-    text = f"{name} is offline" if len(offline) == 1 else f"{len(offline):,} partitions are offline"
-    reason = str(row["reason"]) if len(offline) == 1 else f"{name}: {row['reason']}"
+    name, row = next(iter(rows.items()))
+    text = f"{name} is offline" if len(rows) == 1 else f"{len(rows):,} partitions are offline"
+    reason = str(row["reason"]) if len(rows) == 1 else f"{name}: {row['reason']}"
     return Headline(Level.WARNING, text, _details(reason, "Messages of other partitions flow."), outages.since("partitions"))
+
+
+def _topics(look: Look, outages: Outages) -> Headline | None:
+    rows = unknown_topics(look.status)
+    if not rows:
+        return None
+    name, row = next(iter(rows.items()))
+    text = f"Messages for {name} wait" if len(rows) == 1 else f"Messages for {len(rows):,} topics wait"
+    reason = str(row["reason"]) if len(rows) == 1 else f"{name}: {row['reason']}"
+    return Headline(Level.WARNING, text, _details(f"{reason}.", "Messages of other topics flow."), outages.since("unknown topics"))
 
 
 def _brokers(look: Look, outages: Outages) -> Headline | None:
@@ -122,4 +132,4 @@ def _details(*texts: str) -> tuple[str, ...]:
     return tuple(text for text in texts if text)
 
 
-JUDGES: Final[tuple[Callable[[Look, Outages], Headline | None], ...]] = (_cluster, _spool, _partitions, _brokers, _memory)
+JUDGES: Final[tuple[Callable[[Look, Outages], Headline | None], ...]] = (_cluster, _spool, _partitions, _brokers, _topics, _memory)

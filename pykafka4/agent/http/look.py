@@ -11,7 +11,7 @@ from pykafka4.agent.account.values import Account, Report
 from pykafka4.agent.message import Source
 from pykafka4.agent.spool.values import SpoolState
 
-__all__ = ["InputState", "Look", "Queue", "Watched", "queues", "topic_of"]
+__all__ = ["InputState", "Look", "Queue", "Watched", "offline", "queues", "topic_of", "unknown_topics"]
 
 NO_PARTITION = " (no partition yet)"  # ends the name of a row in the producer's status
 
@@ -114,6 +114,21 @@ def queues(status: Mapping[str, Any]) -> dict[str, Queue]:
         mine = Queue(row["parked"], row["open"], row["queued"] - row["open"] - row["parked"], row["in_flight"], row["oldest_age"])
         found[topic] = found[topic].plus(mine) if topic in found else mine
     return found
+
+
+def offline(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Partitions that nothing can be sent to, and `topic (any partition)` for messages that could go to each."""
+    rows = status.get("partitions", {})
+    return {
+        f"{topic_of(name)} (any partition)" if name.endswith(NO_PARTITION) else name: row
+        for name, row in status.get("offline", {}).items()
+        if not rows.get(name, {}).get("parked")
+    }
+
+
+def unknown_topics(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Topics whose messages wait until the brokers know their partitions."""
+    return {topic_of(name): row for name, row in status.get("partitions", {}).items() if row["parked"] and row["state"] == "offline"}
 
 
 def topic_of(name: str) -> str:

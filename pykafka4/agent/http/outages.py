@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.agent.http.look import Look
+from pykafka4.agent.http.look import Look, offline, unknown_topics
 
-__all__ = ["Outage", "Outages"]
+__all__ = ["Outage", "Outages", "troubles"]
 
 MOST_ENDED: Final = 200
 MOST_OPEN: Final = 100
@@ -81,15 +81,15 @@ def troubles(look: Look) -> dict[str, str]:
     for broker in status.get("brokers", ()):
         if broker["error"] and broker["node"] is not None and broker["node"] >= 0:
             found[f"broker {broker['node']}"] = str(broker["error"])
-    offline = status.get("offline", {})
-    if offline:
-        found["partitions"] = _partitions(offline)
+    for subject, rows in (("partitions", offline(status)), ("unknown topics", unknown_topics(status))):
+        if rows:
+            found[subject] = _first_of(rows)
     if look.spool is not None and look.spool.failure is not None:
         found["spool"] = look.spool.failure
     return found
 
 
-def _partitions(offline: Mapping[str, Any]) -> str:
-    name, row = next(iter(offline.items()))
-    rest = len(offline) - 1
+def _first_of(rows: Mapping[str, Any]) -> str:
+    name, row = next(iter(rows.items()))
+    rest = len(rows) - 1
     return f"{name}: {row['reason']}" + (f" (and {rest} more)" if rest else "")

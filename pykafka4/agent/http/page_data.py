@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from pykafka4.agent.http.headline import Headline, headline
-from pykafka4.agent.http.look import Look, Queue, queues
+from pykafka4.agent.http.look import Look, Queue, offline, queues, unknown_topics
 from pykafka4.agent.http.outages import Outages
 from pykafka4.agent.http.rates import STEP_S, Rates
 
@@ -120,19 +120,28 @@ def _brokers(look: Look) -> Json:
 
 
 def _partitions(look: Look) -> Json:
-    offline: Mapping[str, Any] = look.status.get("offline", {})
     known: Mapping[str, Any] = look.status.get("partitions", {})
     rows = [
         {
             "name": name,
             "reason": row["reason"],
             "since": None if row["since"] is None else look.at - row["since"],
-            "waiting": known[name]["queued"] + known[name]["in_flight"] if name in known else 0,
+            "waiting": row.get("queued", 0) + row.get("in_flight", 0),
         }
-        for name, row in offline.items()
+        for name, row in _not_flowing(look).items()
     ]
     online = sum(1 for row in known.values() if row["state"] == "online")
     return {"offline": nlargest(MOST_OFFLINE, rows, key=itemgetter("waiting")), "offline_count": len(rows), "online_count": online}
+
+
+def _not_flowing(look: Look) -> Mapping[str, Any]:
+    """Rows of partitions that are offline, with their counts, and of topics that brokers do not know."""
+    known = look.status.get("partitions", {})
+    rows = {name: {**known.get(name, {}), **row} for name, row in look.status.get("offline", {}).items()}
+    return {
+        **offline({"offline": rows, "partitions": known}),
+        **{f"{name} (topic)": row for name, row in unknown_topics(look.status).items()},
+    }
 
 
 def _spool(look: Look) -> Json | None:

@@ -13,9 +13,12 @@ from pykafka4.agent.http.look import Look
 from pykafka4.agent.http.outages import Outages
 from pykafka4.agent.message import Reason
 from pykafka4.agent.spool.values import SpoolState
-from tests.agent.http.fake_agent import QUIET, account, broker, status, topic
+from tests.agent.http.fake_agent import QUIET, account, broker, partition, status, topic
 
 OFFLINE = {"t-0": {"since": 3.0, "reason": "no leader"}, "t-1": {"since": 3.0, "reason": "no leader"}}
+
+
+UNKNOWN = partition(3, 0, 3, state="offline", reason="the brokers report UNKNOWN_TOPIC_OR_PARTITION", since=2.0)
 
 
 def look(topics: Any = None, spool: SpoolState | None = None, **more: Any) -> Look:
@@ -36,6 +39,7 @@ def look(topics: Any = None, spool: SpoolState | None = None, **more: Any) -> Lo
         (look(spool=SpoolState(1, 2, {}, failure="No space left"), offline=OFFLINE), Level.TROUBLE, "The spool cannot be written"),
         (attrs.evolve(look(producer={"buffered_bytes": 95}), max_buffer=100), Level.WARNING, "The memory for messages is nearly full"),
         (attrs.evolve(look(producer={"buffered_bytes": 80}), max_buffer=100), Level.OK, "Waiting for messages"),
+        (look(partitions={"new (no partition yet)": UNKNOWN}), Level.WARNING, "Messages for new wait"),
         (look(state="connecting", reason=None), Level.WARNING, "Connecting to the brokers"),
         (look(state="unreachable", reason="no broker reachable: b1 refused", offline=OFFLINE), Level.TROUBLE, "No broker can be reached"),
         (look(state="unresponsive", reason="x"), Level.TROUBLE, "The producer does not respond"),

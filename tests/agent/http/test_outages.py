@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from pykafka4.agent.http.outages import MOST_ENDED, MOST_OPEN, Outage, Outages
+from pykafka4.agent.http.outages import MOST_ENDED, MOST_OPEN, Outage, Outages, troubles
 from pykafka4.agent.spool.values import SpoolState
-from tests.agent.http.fake_agent import QUIET, broker, status
+from tests.agent.http.fake_agent import QUIET, broker, partition, status
 
 AWAY = status(state="unreachable", reason="no broker reachable: b1:9092 connection refused")
 
@@ -47,6 +47,17 @@ def test_brokers_partitions_and_the_spool_have_lines_of_their_own() -> None:
         "broker 2": "b2:9092 connection refused",
         "partitions": "t-0: no leader (and 1 more)",
         "spool": "No space left on device",
+    }
+
+
+def test_a_topic_that_brokers_do_not_know_is_no_partition_that_is_offline() -> None:
+    unknown = partition(3, 0, 3, state="offline", reason="the brokers report UNKNOWN_TOPIC_OR_PARTITION", since=2.0)
+    late = partition(5, 5, state="offline", reason="waits for a broker that can take it", since=2.0)
+    rows = {"new (no partition yet)": unknown, "t (no partition yet)": late}
+    found = status(partitions=rows, offline={name: {"since": 2.0, "reason": row["reason"]} for name, row in rows.items()})
+    assert troubles(attrs.evolve(QUIET, status=found)) == {
+        "partitions": "t (any partition): waits for a broker that can take it",
+        "unknown topics": "new: the brokers report UNKNOWN_TOPIC_OR_PARTITION",
     }
 
 

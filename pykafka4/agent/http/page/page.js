@@ -163,18 +163,20 @@ function showRates({ rates }) {
   put("rate-accepted", rate(rates.now.accepted));
   put("rate-acknowledged", rate(rates.now.acknowledged));
   const top = Math.max(1, ...rates.accepted, ...rates.acknowledged);
-  const width = 600 / (rates.accepted.length - 1);
-  const place = (value, at) => `${(at * width).toFixed(1)},${(95 - (value / top) * 90).toFixed(1)}`;
-  const line = (values) => values.map((value, at) => (value === null ? "" : place(value, at))).filter(Boolean).join(" ");
   const first = rates.accepted.findIndex((value) => value !== null);
+  const left = first < 0 ? 0 : Math.min(first, rates.accepted.length - 13); // a young agent: the time since its start, at least a minute
+  const width = 600 / (rates.accepted.length - 1 - left);
+  const place = (value, at) => `${((at - left) * width).toFixed(1)},${(95 - (value / top) * 90).toFixed(1)}`;
+  const line = (values) => values.map((value, at) => (value === null ? "" : place(value, at))).filter(Boolean).join(" ");
   const accepted = line(rates.accepted);
   const svg = byId("curve");
-  const area = first < 0 ? "" : `${(first * width).toFixed(1)},95 ${accepted} 600,95`;
+  const area = first < 0 ? "" : `${((first - left) * width).toFixed(1)},95 ${accepted} 600,95`;
   svg.replaceChildren(
     shape("polygon", { class: "area", points: area }),
     shape("polyline", { class: "a", points: accepted }),
     shape("polyline", { class: "k", points: line(rates.acknowledged) }),
   );
+  put("curve-begin", `${duration((rates.accepted.length - left) * rates.step_s).replace(" 0 s", "")} ago`);
   put("curve-top", first < 0 ? "" : `highest ${rate(top)} /s`);
   svg.setAttribute("aria-label", `Messages per second in the last ten minutes; at most ${rate(top)}, now ${rate(rates.now.accepted)} accepted and ${rate(rates.now.acknowledged)} acknowledged`);
 }
