@@ -171,7 +171,7 @@ class Channel:
     def _wait(self, left: float) -> None:
         """Until the socket may have room, without the lock, so that other threads do not wait for this one."""
         sock = self._socket
-        if sock is None:
+        if sock is None or not hasattr(select, "poll"):  # eventlet removes it
             time.sleep(min(left, _RETRY_S))
             return
         poll = select.poll()
