@@ -1,18 +1,24 @@
-"""Logs to standard error, for people or for the journal. Invariant: no thread waits for standard error, apart from the one that writes."""
+"""Logs to standard error, for people or for the journal. Invariant: no thread waits for standard error, apart from the one that writes.
+
+A reader that stands still (a full pipe, a stopped terminal) costs lines of the log, and neither messages nor the end of the process. So
+the thread writes to the file descriptor itself: at its end the interpreter waits for the locks of `sys.stderr` and of handlers.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import queue
-import sys
 from collections.abc import Mapping
-from logging.handlers import QueueHandler, QueueListener
+from threading import Thread
 from typing import Final
 
 __all__ = ["Logs"]
 
-MOST_WAITING: Final = 10_000
+MOST_WAITING: Final = 10_000  # lines
+CLOSE_S: Final = 2.0  # for the lines that wait at the end
+STDERR: Final = 2
 PRIORITIES: Final = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))  # of syslog, as the journal reads them from `<3>`
 
 
@@ -25,29 +31,33 @@ class _Journal(logging.Formatter):
         return "\n".join(f"<{priority}>{line}" for line in super().format(record).splitlines())
 
 
-class _Dropping(QueueHandler):
-    """Drops lines while too many wait."""
+class _Lines(logging.Handler):
+    """Hands lines over to the thread; drops them while too many wait."""
 
-    dropped = 0
+    def __init__(self, lines: queue.Queue[str | None]) -> None:
+        super().__init__()
+        self._lines, self.dropped = lines, 0
 
-    def enqueue(self, record: logging.LogRecord) -> None:
-        """See QueueHandler."""
+    def emit(self, record: logging.LogRecord) -> None:
+        """See logging.Handler."""
         try:
-            self.queue.put_nowait(record)
+            self._lines.put_nowait(self.format(record) + "\n")
         except queue.Full:
             self.dropped += 1
+        except Exception:
+            self.handleError(record)
 
 
 class Logs:
     """The handler of all loggers of the process, from its creation to `close`."""
 
     def __init__(self, level: str, environment: Mapping[str, str] = os.environ) -> None:
-        stream = logging.StreamHandler(sys.stderr)
+        self._lines: queue.Queue[str | None] = queue.Queue(MOST_WAITING)
+        self._handler = _Lines(self._lines)
         journal = _is_journal(environment.get("JOURNAL_STREAM", ""))
-        stream.setFormatter(_Journal("%(message)s") if journal else logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        waiting: queue.Queue[logging.LogRecord] = queue.Queue(MOST_WAITING)
-        self._handler, self._listener = _Dropping(waiting), QueueListener(waiting, stream)
-        self._listener.start()
+        self._handler.setFormatter(_Journal("%(message)s") if journal else logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        self._thread = Thread(target=self._write, name="pykafka4-agent-log", daemon=True)
+        self._thread.start()
         root = logging.getLogger()
         root.addHandler(self._handler)
         root.setLevel(logging.WARNING)
@@ -58,19 +68,28 @@ class Logs:
         logging.getLogger("pykafka4").setLevel(level)
 
     def close(self) -> None:
-        """Write what waits."""
+        """Write what waits, for at most CLOSE_S."""
         if self._handler.dropped:
             logging.getLogger("pykafka4.agent").warning(
                 "%d lines of the log were dropped: standard error was too slow", self._handler.dropped
             )
         logging.getLogger().removeHandler(self._handler)
-        self._listener.stop()
+        with contextlib.suppress(queue.Full):
+            self._lines.put(None, timeout=CLOSE_S)
+        self._thread.join(CLOSE_S)
+
+    def _write(self) -> None:
+        while (line := self._lines.get()) is not None:
+            data = line.encode(errors="backslashreplace")
+            with contextlib.suppress(OSError):  # a closed pipe: nobody reads the log
+                while data:
+                    data = data[os.write(STDERR, data) :]
 
 
 def _is_journal(variable: str) -> bool:
     """Whether standard error is the stream that systemd means: it is not if a shell has redirected it."""
     try:
-        there = os.fstat(sys.stderr.fileno())
-    except (OSError, ValueError):
+        there = os.fstat(STDERR)
+    except OSError:
         return False
     return variable == f"{there.st_dev}:{there.st_ino}"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import pwd
 import signal
 import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -228,3 +232,51 @@ def test_a_port_that_is_taken_ends_the_start(tmp_path: Path) -> None:
             assert process.process.wait(30) == Exit.CANNOT_START
             assert f"agent: cannot start: [http] the pages cannot listen on 127.0.0.1:{port}: Address already in use" in process.said()
         assert not process.socket.exists()
+
+
+def test_two_agents_do_not_share_a_spool(tmp_path: Path) -> None:
+    spool = f'[spool]\npath = "{tmp_path}/spool"\n'
+    other = tmp_path / "other"
+    other.mkdir()
+    with agent(write_settings(tmp_path, NOWHERE, spool)):
+        with agent(write_settings(other, NOWHERE, spool), wait=False) as process:
+            assert process.process.wait(30) == Exit.CANNOT_START
+            assert f"{tmp_path}/spool' is used by the agent with the process id" in process.said()
+        assert not process.socket.exists()
+
+
+def test_lines_for_the_journal_have_their_priority(tmp_path: Path) -> None:
+    config = write_settings(tmp_path, NOWHERE, "[service]\nshutdown_ms = 0\n")
+    (tmp_path / "output").touch()
+    found = (tmp_path / "output").stat()
+    with agent(config, {"JOURNAL_STREAM": f"{found.st_dev}:{found.st_ino}"}) as process:
+        send(process.socket, "clicks", b"a")
+        assert process.end() == Exit.UNDELIVERED
+        lines = process.said().splitlines()
+    assert f"<6>agent: takes messages at {process.socket}" in lines
+    assert "<4>agent: discarded since the start: clicks: 1 messages: SERVER_SHUTDOWN" in lines
+
+
+def test_a_log_that_nobody_reads_holds_up_nothing(kafka_server: ModelServer, tmp_path: Path) -> None:
+    kafka_server.create_topic("clicks", partitions=1)
+    config = write_settings(tmp_path, kafka_server.bootstrap_servers, "[service]\nlog_level = 'DEBUG'\n")
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * 512)
+    os.set_blocking(writer, True)
+    command = [sys.executable, "-m", "pykafka4", "agent", "--config", str(config)]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=writer)
+    try:
+        until((tmp_path / "agent.sock").exists, "the socket")
+        send(tmp_path / "agent.sock", "clicks", b"a", b"b")
+        until(lambda: values(kafka_server, "clicks") == [b"a", b"b"], "the messages")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == Exit.OK
+    finally:
+        process.kill()
+        process.wait(30)
+        os.close(reader)
+        os.close(writer)
