@@ -269,8 +269,8 @@ function showOutages({ outages, at, since }) {
   const going = outages.rows.filter((row) => row.ended_at === null).length;
   put("outages-count", going ? `${count(going)} now` : "");
   put("outages-note", outages.rows.length ? (outages.count > outages.rows.length ? `${count(outages.count - outages.rows.length)} older ones are left out.` : "") : "None since the start.");
-  const begin = Math.max(at - TIMELINE_S, since);
-  const length = Math.max(at - begin, 60);
+  const length = Math.min(TIMELINE_S, Math.max(at - since, 60));
+  const begin = at - length;
   const place = (time) => ((Math.max(time, begin) - begin) / length) * 600;
   const visible = outages.rows.filter((row) => (row.ended_at ?? at) >= begin);
   visible.sort((a, b) => (a.subject === "cluster") - (b.subject === "cluster"));
@@ -280,7 +280,7 @@ function showOutages({ outages, at, since }) {
     const width = Math.max(2, place(row.ended_at ?? at) - left);
     return shape("rect", { class: whole ? "whole" : "part", x: left, y: whole ? 0 : 12, width, height: whole ? 24 : 12 });
   }));
-  byId("timeline-axis").replaceChildren(make("span", {}, begin === since ? "start" : "1 h ago"), make("span", {}, "now"));
+  byId("timeline-axis").replaceChildren(make("span", {}, length === TIMELINE_S ? "1 h ago" : `${duration(length)} ago`), make("span", {}, "now"));
 }
 
 function showInputs({ inputs }) {
