@@ -13,6 +13,7 @@ import logging
 import resource
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Self
 
 from pykafka4.agent.inputs.counters import InputCounters
@@ -28,6 +29,8 @@ __all__ = ["InputError", "Inputs"]
 
 log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 4096  # of each stream input
+QUEUE_LENGTH = Path("/proc/sys/net/unix/max_dgram_qlen")
+SHORT_QUEUE = 100
 SHARE_OF_FILES = 3 / 8  # of the process's limit, for each stream input; the rest is for brokers, pages and files
 
 
@@ -96,6 +99,7 @@ class Inputs:
             with _named("unix_datagram"):
                 check_datagram_size(settings.max_datagram_size, allow_large=settings.allow_large_datagrams)
                 self._datagram = bind_unix(settings.unix_datagram, socket.SOCK_DGRAM)
+            _look_at_queue()
         if settings.unix_stream is not None:
             with _named("unix_stream"):
                 self._stream = bind_unix(settings.unix_stream, socket.SOCK_STREAM)
@@ -117,6 +121,19 @@ def _unlink(unix: UnixSocket) -> None:
         unix.unlink()
     except OSError as error:  # the process has dropped its privileges; the next start replaces the file
         log.warning("agent: cannot remove the socket %s: %s", unix.path, error.strerror)
+
+
+def _look_at_queue() -> None:
+    try:
+        length = int(QUEUE_LENGTH.read_text())
+    except (OSError, ValueError):  # not Linux
+        return
+    if length < SHORT_QUEUE:
+        log.warning(
+            "agent: the datagram socket holds %d unread messages, so clients wait in bursts, or lose messages if they do not wait; "
+            "`sysctl -w net.unix.max_dgram_qlen=512` raises the limit for sockets that are bound afterwards",
+            length,
+        )
 
 
 def _max_connections() -> int:
