@@ -8,6 +8,7 @@ host (a form of another site is refused).
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
@@ -17,6 +18,8 @@ from aiohttp.typedefs import Middleware
 from aiohttp.web_protocol import RequestHandler
 
 __all__ = ["HEADERS", "Connections", "Guard"]
+
+log = logging.getLogger("pykafka4.agent.http")
 
 MOST_CONNECTIONS: Final = 64
 IDLE_S: Final = 30.0  # so long a connection may take for a request, and for the answer to it
@@ -74,6 +77,9 @@ class Guard:
             except web.HTTPException as error:
                 allow = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
                 return web.Response(status=error.status, text=f"{error.status}: {_words(error, request)}\n", headers=allow)
+            except Exception as error:  # a bug in a page is no reason to end the agent
+                log.exception("pages: %s %s", request.method, request.path)
+                return web.Response(status=500, text=f"500: {type(error).__name__}; the agent's log has the rest\n")
 
         return check
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ from pykafka4.errors import KafkaError
 
 __all__ = ["Busy", "Observer"]
 
+log = logging.getLogger("pykafka4.agent.http")
 KEPT_S: Final = 0.5  # so long a look is used again
 PAUSE_S: Final = 1.0  # between two samples
 SHARE: Final = 20  # a look of 100 ms is taken every 2 s: with many partitions a sample costs at most a twentieth of a core
@@ -51,6 +53,7 @@ class Observer:
         self._page_at = -1.0
         self._rates, self._outages = Rates(), Outages()
         self._sampler: asyncio.Task[None] | None = None
+        self._bug = ""  # the last one that is in the log
 
     def start(self) -> None:
         """Take samples from now on; on the agent's loop."""
@@ -146,8 +149,14 @@ class Observer:
 
     async def _sample_forever(self) -> None:
         while True:
-            with contextlib.suppress(KafkaError, Busy, TimeoutError):  # the producer's thread is stuck: the next sample says so
+            try:
                 await self.answer(self.sample)
+            except (KafkaError, Busy, TimeoutError):
+                pass  # the producer's thread is stuck: the next sample says so
+            except Exception as error:  # a bug in the pages is no reason to end the agent, or to fill its log
+                if repr(error) != self._bug:
+                    self._bug = repr(error)
+                    log.exception("pages: no figures")
             await asyncio.sleep(max(PAUSE_S, SHARE * self._cost))
 
 

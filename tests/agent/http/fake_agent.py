@@ -19,7 +19,6 @@ from pykafka4.agent.http.server import PageServer
 from pykafka4.agent.message import Reason, Source
 from pykafka4.agent.settings.values import HttpSettings
 from pykafka4.agent.spool.values import SpooledTopic, SpoolState
-from pykafka4.errors import KafkaError
 
 NAMES = ("clicks", "orders", "payments.settled", "audit", "page-views", "sensor.temperature", "mail.out", "search-queries")
 WAIT_S = 10.0
@@ -97,7 +96,7 @@ QUIET = Look(1_000_000.0, account({}), status())
 class FakeAgent:
     """See Watched. `current` is what the next look finds, or the error that it raises."""
 
-    current: Look | KafkaError = QUIET
+    current: Look | Exception = QUIET
     version: str = "0.1.0"
     started_at: float = 999_000.5
     report_interval_s: float = 600.0
@@ -110,7 +109,7 @@ class FakeAgent:
 
     def look(self) -> Look:
         self.looks += 1
-        if isinstance(self.current, KafkaError):
+        if isinstance(self.current, Exception):
             raise self.current
         return self.current
 

@@ -360,6 +360,18 @@ def test_a_stuck_producer_is_named_and_the_other_pages_answer() -> None:
         assert ask(pages, "/page/json").status == 200
 
 
+def test_a_bug_in_a_page_is_an_answer_and_the_next_request_has_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    agent = FakeAgent(ZeroDivisionError("a bug"))
+    with serving(agent) as pages:
+        answer = ask(pages, "/page/json")
+        assert (answer.status, answer.body) == (500, "500: ZeroDivisionError; the agent's log has the rest\n")
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        agent.current = LOOK
+        assert ask(pages, "/page/json").status == 200
+    assert "pages: GET /page/json" in caplog.text
+    assert caplog.text.count("pages: no figures") <= 1
+
+
 def test_a_port_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
