@@ -7,6 +7,7 @@ topic exists is found out later, by the producer: the message waits for the answ
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from typing import Final, Protocol
 from pykafka4.agent.account.ledger import Ledger
 from pykafka4.agent.limits import ArrivalLimits
 from pykafka4.agent.message import Message, Reason, Refused, Source
-from pykafka4.errors import BufferFull, ClosedError, ForkedClientError, RecordTooLarge
+from pykafka4.errors import BufferFull, ClosedError, ForkedClientError, KafkaError, RecordTooLarge
 from pykafka4.producer import Producer
 from pykafka4.wire.records.hot import Delivery
 
@@ -61,7 +62,7 @@ class Router:
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         """`limits` None: topics have no rate limits; `spool` None: there is no disk. `wall_clock` is in seconds."""
-        self._send, self._ledger = producer.send, ledger
+        self._producer, self._send, self._ledger = producer, producer.send, ledger
         self._limits, self._spool, self._clock = limits, spool, wall_clock
         self._logged: set[type[BaseException]] = set()
         self.timestamps_replaced = 0
@@ -101,6 +102,11 @@ class Router:
         except Exception as error:
             self._ledger.discarded(message, self._reason(error))
             return None
+
+    def hurry(self) -> None:
+        """See Sender."""
+        with contextlib.suppress(KafkaError):  # the time-out of 0 s, or the producer has ended
+            self._producer.flush(0)
 
     # -- the way of each message
 

@@ -79,9 +79,10 @@ class Replay:
     """The topics with messages on disk."""
 
     def __init__(self, sender: Sender, discards: Discards, window: int, empty: bytes | None, clock: Callable[[], float]) -> None:
-        self._sender, self._discards, self._window, self._empty, self._clock = sender, discards, window, empty, clock
+        self.sender, self._discards, self._window, self._empty, self._clock = sender, discards, window, empty, clock
         self._topics: dict[str, Replayed] = {}
         self._turns: deque[Replayed] = deque()
+        self._hurry = True  # something was acknowledged since `should_hurry` was True, or it never was
         self.stopped = False
         self.holds = 0  # accounts that are being taken
 
@@ -119,6 +120,19 @@ class Replay:
         now = self._clock()
         pauses = [replayed.paused_until - now for replayed in self._turns if replayed.paused_until > now]
         return min(pauses, default=None)
+
+    def should_hurry(self) -> bool:
+        """Whether what was sent should leave the producer without linger: a topic has used its share, and could send more.
+
+        True once, and once after each acknowledgement: so while the cluster is away, the producer is not flushed again and again.
+        """
+        if not self._hurry:
+            return False
+        share = self._window // max(1, len(self._turns))
+        if not any(replayed.in_flight >= share and replayed.fifo.unread for replayed in self._turns):
+            return False
+        self._hurry = False
+        return True
 
     # ---- sending
 
@@ -163,7 +177,7 @@ class Replay:
     def _send(self, replayed: Replayed, segment: Segment, end: int, message: bytes) -> bool:
         """Whether it was sent, or discarded."""
         try:
-            delivery = self._sender.send_spooled(parse(message, self._empty))
+            delivery = self.sender.send_spooled(parse(message, self._empty))
         except (BufferFull, ClosedError):
             replayed.paused_until = self._clock() + replayed.pause_s
             replayed.pause_s = min(LONGEST_PAUSE_S, 2 * replayed.pause_s)
@@ -209,6 +223,7 @@ class Replay:
             if first.delivery is not None and given_up(first.delivery):
                 break
             replayed.sent.popleft()
+            self._hurry = True
             replayed.in_flight -= first.cost
             lost = replayed.fifo.done_to(first.segment, first.end, first.count)
             if lost:

@@ -194,6 +194,8 @@ class Spool:
             self.look(wake)
             reading = self.replay.next_reading()
             if reading is None:
+                if self.replay.should_hurry():
+                    await loop.run_in_executor(self._reader, self.replay.sender.hurry)
                 pause = self.replay.pause()
                 await _either(self._work, LOOK_S if pause is None else min(pause, LOOK_S))
                 continue

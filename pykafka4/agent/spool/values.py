@@ -62,3 +62,6 @@ class Sender(Protocol):
 
     def send_spooled(self, message: Message) -> Delivery | None:
         """Send a message that was on disk; None: it was discarded, and counted. Raises BufferFull if it has to wait."""
+
+    def hurry(self) -> None:
+        """Send what was accepted so far without linger. Called on a thread; it may block for a moment."""

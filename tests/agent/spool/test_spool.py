@@ -364,3 +364,15 @@ def test_unreadable_segment_is_passed_over(world: World, monkeypatch: pytest.Mon
     world.run()
     assert world.ledger.lost == {("a", Reason.SPOOL_DAMAGED): 1}
     assert not world.spool.takes("a")
+
+
+def test_linger_is_cut_short_once_after_each_acknowledgement_while_more_waits(tmp_path: Path) -> None:
+    world = World(tmp_path, window=20_000, sync=Sync.NEVER)
+    world.add(*(message("a", n, 1000) for n in range(100)))
+    world.run()
+    assert world.replay.should_hurry()
+    assert not world.replay.should_hurry()  # nothing was acknowledged: the cluster may be away
+    world.sender.end(count=1)
+    world.run()
+    assert world.replay.should_hurry()
+    assert not world.replay.should_hurry()

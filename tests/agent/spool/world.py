@@ -55,6 +55,7 @@ class FakeSender:
         self.room = room
         self.waiting: list[FakeDelivery] = []
         self.sent: list[Message] = []
+        self.hurried = 0
 
     def send_spooled(self, given: Message) -> FakeDelivery:
         if len(self.waiting) >= self.room:
@@ -62,6 +63,9 @@ class FakeSender:
         self.sent.append(given)
         self.waiting.append(FakeDelivery(given))
         return self.waiting[-1]
+
+    def hurry(self) -> None:
+        self.hurried += 1
 
     def end(self, outcome: str = "ACKED", count: int | None = None) -> None:
         """The oldest `count` messages get this outcome; None: all."""
