@@ -16,6 +16,14 @@ from pykafka4.options.from_properties import translate
 
 __all__ = ["run"]
 
+# `pykafka4.__main__` runs them; \b keeps click from filling the lines.
+OTHERS = """\b
+More commands, each with a help of its own (-h):
+  agent  A daemon that takes messages of local programs and sends them to Kafka.
+  send   Hand messages to that agent.
+  demo   A producer, a group and a killed broker in ten seconds; needs no cluster.
+"""
+
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:
     """Options of the form `name=value`."""
@@ -30,7 +38,7 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
-    epilog="`python -m pykafka4 demo` needs no cluster: it shows a producer, a group and a killed broker in ten seconds.",
+    epilog=OTHERS,
 )
 @click.option("-b", "--bootstrap", metavar="SERVERS", help="Brokers to begin with: host:port, host:port, …")
 @click.option("-c", "--config", metavar="FILE", help="A .properties file with options of the client, such as those of TLS and SASL.")
