@@ -45,7 +45,7 @@ class Disk:
         self.damaged_bytes = 0
         self.failure: str | None = None
         self.failing_since = 0.0
-        self.syncing = Syncing(settings.sync, self.fail)
+        self.syncing = Syncing(settings.sync, clock)
         self._clock = clock
         self._retry_at = self._retry_s = 0.0
 
@@ -53,12 +53,16 @@ class Disk:
         """Whether it refused something just now, so that nothing is tried yet."""
         return self.failure is not None and self._clock() < self._retry_at
 
-    def failing_for_s(self) -> float | None:
-        """Since when it refuses; None: it does not."""
-        return None if self.failure is None else self._clock() - self.failing_since
+    def trouble(self) -> tuple[str | None, float | None]:
+        """What it refuses, and for how many seconds; (None, None): nothing."""
+        if self.failure is not None:
+            return f"cannot {self.failure}", self._clock() - self.failing_since
+        if self.syncing.failure is not None:
+            return f"cannot {self.syncing.failure}", self._clock() - self.syncing.failing_since
+        return None, None
 
     def fail(self, what: str, refused: OSError) -> None:
-        """It refused something; logged once until something succeeds. May be called on any thread."""
+        """It refused something; logged once until a write succeeds."""
         reason = f"{what}: {refused.strerror or refused}"
         now = self._clock()
         if self.failure is None:

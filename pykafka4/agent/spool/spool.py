@@ -216,12 +216,15 @@ class Spool:
     async def _tick(self) -> None:
         """Write the progress and sync, each at its time."""
         sync_s = self._settings.sync_interval_ms / 1000
-        next_progress = self._clock() + PROGRESS_S
+        next_sync, next_progress = self._clock() + sync_s, self._clock() + PROGRESS_S
         while True:
-            await asyncio.sleep(min(sync_s, PROGRESS_S))
-            self._disk.syncing.begin()
-            if self._clock() >= next_progress:
-                next_progress = self._clock() + PROGRESS_S
+            await asyncio.sleep(max(0.0, min(next_sync, next_progress) - self._clock()))
+            now = self._clock()
+            if now >= next_sync:
+                next_sync = now + sync_s
+                self._disk.syncing.begin()
+            if now >= next_progress:
+                next_progress = now + PROGRESS_S
                 self.save()
 
     def save(self) -> None:
@@ -251,7 +254,7 @@ class Spool:
         topics |= {topic: SpooledTopic(0, 0, 0, count, None) for topic, count in self._restored.items() if count and topic not in topics}
         disk = self._disk
         counting = any(fifo.old for fifo in self._fifos.values())
-        return SpoolState(disk.bytes, disk.max_size, topics, disk.damaged_bytes, disk.failure, disk.failing_for_s(), counting)
+        return SpoolState(disk.bytes, disk.max_size, topics, disk.damaged_bytes, *disk.trouble(), counting)
 
     # ---- the end
 

@@ -1,4 +1,5 @@
-"""Syncs written files to the disk, in one thread. Invariant: with `always`, no byte waits for longer than the sync that runs and its own.
+"""Syncs written files to the disk, in one thread. Invariant: with `always`, a byte is on the disk when the sync that runs
+while it is written, and the next one, have ended. Bytes that are written meanwhile share that one.
 
 The thread opens each file itself, so that the loop may close or delete files at any time.
 """
@@ -13,16 +14,20 @@ from pathlib import Path
 from threading import Lock
 
 from pykafka4.agent.settings.values import Sync
+from pykafka4.logs import get_log
 
 __all__ = ["Syncing"]
+
+log = get_log("pykafka4.agent.spool")
 
 
 class Syncing:
     """The files that were written and are not synced yet."""
 
-    def __init__(self, policy: Sync, fail: Callable[[str, OSError], None]) -> None:
-        """`fail` is called on the thread, with what the disk refused."""
-        self._policy, self._fail = policy, fail
+    def __init__(self, policy: Sync, clock: Callable[[], float]) -> None:
+        self._policy, self._clock = policy, clock
+        self.failure: str | None = None  # why the last sync failed
+        self.failing_since = 0.0
         self._lock = Lock()
         self._waiting: set[Path] = set()
         self._running = False
@@ -57,18 +62,29 @@ class Syncing:
                 self._running = bool(paths)
             if not paths:
                 return
-            for path in paths:
-                self._sync(path)
+            failures = [failure for failure in map(_sync, paths) if failure is not None]
+            self._note(failures[0] if failures else None)
 
-    def _sync(self, path: Path) -> None:
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:  # deleted meanwhile: its messages are done
-            return
-        try:
-            os.fsync(fd)
-        except OSError as refused:
-            self._fail(f"sync {path}", refused)
-        finally:
-            with contextlib.suppress(OSError):
-                os.close(fd)
+    def _note(self, failure: str | None) -> None:
+        if failure is not None and self.failure is None:
+            self.failing_since = self._clock()
+            log.warning("spool: cannot %s; look at the kernel's log: without power, what was written since would be lost", failure)
+        elif failure is None and self.failure is not None:
+            log.warning("spool: files are synced again (it could not %s)", self.failure)
+        self.failure = failure
+
+
+def _sync(path: Path) -> str | None:
+    """What failed."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # deleted meanwhile: its messages are done
+        return None
+    try:
+        os.fsync(fd)
+    except OSError as refused:
+        return f"sync {path}: {refused.strerror or refused}"
+    finally:
+        with contextlib.suppress(OSError):
+            os.close(fd)
+    return None
