@@ -28,6 +28,7 @@ __all__ = ["Busy", "Observer"]
 log = logging.getLogger("pykafka4.agent.http")
 KEPT_S: Final = 0.5  # so long a look is used again
 PAUSE_S: Final = 1.0  # between two samples
+LONGEST_PAUSE_S: Final = 10.0
 SHARE: Final = 20  # a look of 100 ms is taken every 2 s: with many partitions a sample costs at most a twentieth of a core
 MOST_WAITING: Final = 32  # answers that wait for the thread
 
@@ -157,7 +158,7 @@ class Observer:
                 if repr(error) != self._bug:
                     self._bug = repr(error)
                     log.exception("pages: no figures")
-            await asyncio.sleep(max(PAUSE_S, SHARE * self._cost))
+            await asyncio.sleep(min(max(PAUSE_S, SHARE * self._cost), LONGEST_PAUSE_S))
 
 
 DORY: Final[dict[str, Callable[[Observer, dory.Process], dict[str, Any]]]] = {

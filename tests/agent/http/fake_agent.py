@@ -192,7 +192,11 @@ def look_at(now: float, seconds: float, topics: int, away_s: float | None) -> Lo
         rate = 4000.0 / (number + 1)
         taken = int(rate * (seconds + 600 + 8 * math.sin(seconds / 20 + number)))
         kept = int(rate * (away_s if away_s is not None else 0.8))
-        lost = Discards({Reason.RATE_LIMIT: taken // 40}, int((now - 500) * 1000), int(now * 1000)) if number in (0, 4) else Discards()
+        lost = (
+            Discards({Reason.RATE_LIMIT: 4200 // (number + 1)}, int((now - 1500) * 1000), int((now - 900) * 1000))
+            if number in (0, 4)
+            else Discards()
+        )
         spooled = kept // 3 if away_s is not None else 0
         rows[name] = TopicAccount(taken, taken - kept - lost.count, kept - spooled, spooled, lost)
         memory = kept - spooled
@@ -202,8 +206,9 @@ def look_at(now: float, seconds: float, topics: int, away_s: float | None) -> Lo
         )
         if away_s is not None:
             offline[f"{name}-0"] = {"reason": trouble["reason"], "since": away_s}
-    rows["new-service"] = topic(0, 40)
-    partitions["new-service (no partition yet)"] = partition(40, 0, 40, state="offline", reason="the partitions are not known yet")
+    if away_s is not None:
+        rows["new-service"] = topic(0, 40)
+        partitions["new-service (no partition yet)"] = partition(40, 0, 40, state="offline", reason="its partitions are not known yet")
     more: dict[str, Any] = {"partitions": partitions}
     if away_s is not None:
         why = "no broker reachable: broker1.example:9092, broker2.example:9092 and broker3.example:9092 connection refused"
