@@ -19,6 +19,7 @@ __all__ = ["Run", "main", "run"]
 
 BAR_RATE, BAR_FAST, BAR_MEMORY = 150_000, 0.999, 32 * 1024 * 1024
 MIB = 1024 * 1024
+NOWHERE, POOL = "127.0.0.1:1", 32 * MIB
 QUEUE = Path("/proc/sys/net/unix/max_dgram_qlen")
 
 
@@ -66,14 +67,14 @@ class Run:
         )
 
 
-def run(name: str, agent: AgentProcess, path: Path, load: Load) -> Run:
-    """One load."""
+def run(name: str, agent: AgentProcess, path: Path, load: Load, *, settles: bool = True) -> Run:
+    """One load. `settles`: whether there are brokers, so that all messages are acknowledged in the end."""
     before = agent.look()
     senders = Senders(path, load)
     time.sleep(load.seconds * 0.98)
     after = agent.look()
     sent = senders.results()
-    done = Run(name, load, sent, before, after, agent.settled())
+    done = Run(name, load, sent, before, after, agent.settled() if settles else agent.look())
     print(done.line(), flush=True)
     return done
 
@@ -104,13 +105,19 @@ def main(arguments: list[str]) -> int:
             half = run("half of that", agent, path, attrs.evolve(load, per_second=rate / 2))
             twice = run("twice that, clients block", agent, path, attrs.evolve(load, per_second=2 * rate))
             quick = run("twice that, clients do not block", agent, path, attrs.evolve(load, per_second=2 * rate, blocking=False))
+        with AgentProcess(path, NOWHERE, POOL, given.linger_ms, given.nice) as agent:
+            fresh = agent.look()
+            full_pool = run("no brokers, pool of 32 MiB", agent, path, load, settles=False)
         peak = max(each.settled.resident for each in (cheap, full, half, twice, quick))
     bars = {
         f"{rate:,.0f} messages/s, at least {BAR_RATE:,}": rate >= BAR_RATE,
         f"{twice.sent.fast:.3%} of blocking sends within 1 ms at twice the load, at least {BAR_FAST:.1%}": twice.sent.fast >= BAR_FAST,
         f"{quick.sent.fast:.3%} of other sends, too": quick.sent.fast >= BAR_FAST,
-        "each account balances to the message": all(each.balanced for each in (cheap, full, half, twice, quick)),
+        "each account balances to the message": all(each.balanced for each in (cheap, full, half, twice, quick, full_pool)),
         f"{peak / MIB:.0f} MiB resident, at most {first.resident / MIB:.0f} + 128 + 32": peak <= first.resident + 128 * MIB + BAR_MEMORY,
+        f"{full_pool.settled.resident / MIB:.0f} MiB without brokers, at most {fresh.resident / MIB:.0f} + 32 + 32": (
+            full_pool.settled.resident <= fresh.resident + POOL + BAR_MEMORY
+        ),
     }
     for text, reached in bars.items():
         print(f"{'ok    ' if reached else 'MISSED'} {text}")
