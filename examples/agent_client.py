@@ -16,10 +16,11 @@ def main() -> None:
     parser.add_argument("--socket-path", default="/run/pykafka4/agent.sock")
     parser.add_argument("--topic", default="clicks")
     parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--max-block-ms", type=float, default=1000, help="how long a message may wait while the agent is behind or away")
     options = parser.parse_args()
 
-    # A datagram socket has room for few messages; a real application rather loses some than waits, so it leaves max_block_ms at 0.
-    with Client(options.socket_path, max_block_ms=1000) as agent:
+    # A datagram socket has room for few messages. An application that would rather lose some than wait leaves max_block_ms at 0.
+    with Client(options.socket_path, max_block_ms=options.max_block_ms) as agent:
         for number in range(options.count):
             user = number % 10
             # All clicks of a user go to one partition, whose number is `partition_key` modulo the topic's partitions.

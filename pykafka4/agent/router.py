@@ -1,8 +1,8 @@
 """Passes each message to the producer or to the spool, or discards it. Invariant: no call waits, and none raises.
 
-The order of the checks of a message: the rate limit of its topic; older messages of the topic on disk; the topic's name; its size; room in
-the pool. The limit comes first, so a message counts in the interval in which it arrived, however long it is on disk afterwards. Whether the
-topic exists is found out later, by the producer: the message waits for the answer in the pool.
+The order of the checks of a message: whether brokers have denied its topic; the topic's rate limit; older messages of the topic on disk;
+the topic's name; its size; room in the pool. The limit comes before the disk, so a message counts in the interval in which it arrived.
+Whether a new topic exists is found out later, by the producer: its messages wait for the answer in the pool.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from pykafka4.agent.account.ledger import Ledger
 from pykafka4.agent.limits import ArrivalLimits
 from pykafka4.agent.message import Message, Reason, Refused, Source
+from pykafka4.agent.unknown import UnknownTopics
 from pykafka4.errors import BufferFull, ClosedError, ForkedClientError, KafkaError, RecordTooLarge
 from pykafka4.producer import Producer
 from pykafka4.wire.records.hot import Delivery
@@ -59,11 +60,16 @@ class Router:
         ledger: Ledger,
         limits: ArrivalLimits | None = None,
         spool: SpoolSeam | None = None,
+        unknown: UnknownTopics | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """`limits` None: topics have no rate limits; `spool` None: there is no disk. `wall_clock` is in seconds."""
+        """`limits` None: topics have no rate limits; `spool` None: there is no disk. `unknown` is a hook of the producer.
+
+        `wall_clock` is in seconds.
+        """
         self._producer, self._send, self._ledger = producer, producer.send, ledger
         self._limits, self._spool, self._clock = limits, spool, wall_clock
+        self._unknown = UnknownTopics() if unknown is None else unknown
         self._logged: set[type[BaseException]] = set()
         self.timestamps_replaced = 0
 
@@ -80,6 +86,8 @@ class Router:
     def accept(self, messages: list[Message], source: Source) -> None:
         """See Intake."""
         self._ledger.received(len(messages), source)
+        if self._unknown:
+            messages = self._not_denied(self._unknown, messages)
         if self._limits is not None:
             messages = self._within_limits(self._limits, messages)
         if self._spool is None:
@@ -94,7 +102,7 @@ class Router:
     # -- Sender
 
     def send_spooled(self, message: Message) -> Delivery | None:
-        """See Sender."""
+        """See Sender. Messages from the disk of a topic that was denied ask again, each: they were kept through an outage."""
         try:
             return self._send_one(message, self._latest())
         except BufferFull:
@@ -118,8 +126,8 @@ class Router:
                 if 0 < timestamp_ms <= latest:
                     send(topic, value, key=key, partition=partition_key, timestamp_ms=timestamp_ms)
                 else:
-                    self.timestamps_replaced += 1
                     send(topic, value, key=key, partition=partition_key)
+                    self.timestamps_replaced += 1
             except Exception as error:
                 self._ledger.discarded((topic, value, key, partition_key, timestamp_ms), self._reason(error))
 
@@ -141,8 +149,9 @@ class Router:
         topic, value, key, partition_key, timestamp_ms = message
         if 0 < timestamp_ms <= latest:
             return self._send(topic, value, key=key, partition=partition_key, timestamp_ms=timestamp_ms)
+        delivery = self._send(topic, value, key=key, partition=partition_key)
         self.timestamps_replaced += 1
-        return self._send(topic, value, key=key, partition=partition_key)
+        return delivery
 
     def _stamped(self, message: Message, latest: float) -> Message:
         """With the time of its arrival, if its timestamp cannot be used: it may be on disk for long."""
@@ -157,6 +166,15 @@ class Router:
         Brokers may refuse the former, and delete the latter at once, as older than the topic's retention.
         """
         return self._clock() * 1000 + AHEAD_MS
+
+    def _not_denied(self, unknown: UnknownTopics, messages: list[Message]) -> list[Message]:
+        kept = []
+        for message in messages:
+            if unknown.denies(message[0]):
+                self._ledger.discarded(message, unknown.reason)
+            else:
+                kept.append(message)
+        return kept
 
     def _within_limits(self, limits: ArrivalLimits, messages: list[Message]) -> list[Message]:
         kept = []

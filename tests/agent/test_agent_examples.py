@@ -40,6 +40,7 @@ def test_what_the_client_hands_over_arrives_in_the_partition_of_its_user(tmp_pat
         try:
             until(socket_path.exists, "the agent's socket")
             client = [sys.executable, str(ROOT / "examples" / "agent_client.py"), "--socket-path", str(socket_path), "--count", str(COUNT)]
+            client += ["--max-block-ms", str(SECONDS * 1000)]
             done = subprocess.run(client, env=environment, capture_output=True, text=True, timeout=SECONDS, check=True)
             assert done.stdout == f"handed over {COUNT} messages, lost 0\n"
             until(lambda: len(server.records("clicks")) == COUNT, "the messages")

@@ -25,6 +25,7 @@ from pykafka4.agent.settings.values import (
     TopicSettings,
     TopicsSettings,
 )
+from pykafka4.agent.unknown import PAUSE_S, UnknownTopics
 from pykafka4.errors import BufferFull
 from pykafka4.testing import ModelServer
 from tests.net.net_helpers import SECONDS, until
@@ -51,15 +52,15 @@ class World:
             topics=topics,
         )
         self.server, self.stack = server, stack
-        self.producer = Producer(**producer_options(self.settings))
+        self.clock = 0.0
+        self.unknown = UnknownTopics(clock=lambda: self.clock)
+        self.producer = Producer(**{**producer_options(self.settings), "hooks": self.unknown})
         stack.callback(self.producer.close, 1.0)
         self.ledger = Ledger()
-        self.spool: FakeSpool | None = None
-        self.now = 0.0
 
     def router(self, spool: FakeSpool | None = None) -> Router:
         limits = ArrivalLimits.of(self.settings.topics)
-        return Router(self.producer, self.ledger, limits, spool, lambda: NOW_MS / 1000)
+        return Router(self.producer, self.ledger, limits, spool, self.unknown, lambda: NOW_MS / 1000)
 
     @property
     def discards(self) -> dict[str, dict[Reason, int]]:
@@ -284,7 +285,7 @@ def test_while_its_partition_is_offline_a_message_with_a_partition_key_waits_or_
     until(lambda: world.producer.status()["partitions"]["t-1"]["state"] == "offline", "partition 1 to be offline")
     router.accept([message(b"keyed", number=5), *(message(b"any") for _ in range(20))], Source.TCP)
 
-    def arrived() -> Counter[bytes]:
+    def arrived() -> Counter[bytes | None]:
         return Counter(record.value for partition in (0, 2, 3) for record in server.records("t", partition))
 
     until(lambda: arrived()[b"any"] == 20, "messages for any partition")
@@ -304,6 +305,24 @@ def test_messages_of_a_topic_that_does_not_exist_fail_after_the_time_for_it(make
     world.router().accept([message(topic="absent"), message()], Source.TCP)
     until(lambda: sum(world.producer.stats().failed.values()) == 1, "the message to fail")
     assert [code for code, _ in world.producer.stats().failed] == ["UNKNOWN_TOPIC_OR_PARTITION"]
+
+
+def test_a_topic_that_brokers_denied_uses_no_memory_and_is_found_again_when_it_was_created(server: ModelServer, make: Maker) -> None:
+    world = make(unknown_topic_timeout_ms=300)
+    router = world.router(spool := FakeSpool(set()))
+    router.accept([message(topic="new")] * 3, Source.TCP)
+    until(lambda: len(world.unknown) == 1, "brokers to deny the topic")
+    assert sum(world.producer.stats().failed.values()) == 3
+    router.accept([message(topic="new"), message()] * 100, Source.TCP)
+    assert world.discards == {"new": {Reason.BAD_TOPIC: 100}}
+    assert (spool.added, world.producer.stats().topics["new"].accepted) == ([], 3)
+    world.clock += PAUSE_S
+    server.create_topic("new", 1)
+    router.accept([message(b"asks", topic="new"), message(b"too early", topic="new")], Source.TCP)
+    until(lambda: not world.unknown, "the topic to be found")
+    router.accept([message(b"after", topic="new")], Source.TCP)
+    until(lambda: [record.value for record in server.records("new")] == [b"asks", b"after"], "the messages")
+    assert world.discards == {"new": {Reason.BAD_TOPIC: 101}}
 
 
 def test_messages_wait_for_brokers_that_are_away_longer_than_for_an_unknown_topic(server: ModelServer, make: Maker) -> None:

@@ -25,6 +25,7 @@ from pykafka4.agent.service.privileges import become, identity_of
 from pykafka4.agent.settings.values import AgentSettings, Empty
 from pykafka4.agent.spool.spool import Spool
 from pykafka4.agent.spool.values import SpoolState
+from pykafka4.agent.unknown import UnknownTopics
 from pykafka4.producer import Producer
 
 if TYPE_CHECKING:
@@ -81,8 +82,9 @@ class Parts:
         self.ledger = Ledger(settings.reports, self._discard_log)
         self._spool = None if settings.spool is None else Spool(settings.spool, self.ledger, self._empty)
         self._outcomes = BatchOutcomes(self.ledger, reasons, keeps_undelivered=self._spool is not None)
-        self.producer = Producer(**{**producer_options(settings), "hooks": self._outcomes})
-        self.router = Router(self.producer, self.ledger, ArrivalLimits.of(settings.topics), self._spool)
+        unknown = UnknownTopics(reasons.of("UNKNOWN_TOPIC_OR_PARTITION"))
+        self.producer = Producer(**{**producer_options(settings), "hooks": (self._outcomes, unknown)})
+        self.router = Router(self.producer, self.ledger, ArrivalLimits.of(settings.topics), self._spool, unknown)
         counting: list[Counting] = [_InputCounts(self.inputs), self.router]
         if self._discard_log is not None:
             self._discard_log.start()

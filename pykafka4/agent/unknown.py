@@ -1,0 +1,52 @@
+"""Topics that brokers have denied: their messages are discarded at once, but for one that asks again from time to time.
+
+Otherwise a program with a misspelt topic would fill the pool and the disk with messages that each wait for the same answer.
+Invariant: a topic that was created is found again within `PAUSE_S` and the time for one message.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from pykafka4.agent.message import Reason
+from pykafka4.hooks import BatchOutcome, ProducerHooks
+
+__all__ = ["PAUSE_S", "UnknownTopics"]
+
+PAUSE_S: Final = 10.0
+MOST_TOPICS: Final = 10_000
+CODES: Final = ("UNKNOWN_TOPIC_OR_PARTITION", "INVALID_TOPIC_EXCEPTION")
+
+
+class UnknownTopics(ProducerHooks):
+    """A hook of the producer, whose callback executor adds and removes topics; the router asks on the agent's loop."""
+
+    def __init__(self, reason: Reason = Reason.BAD_TOPIC, clock: Callable[[], float] = time.monotonic) -> None:
+        """`reason` is that of the discards; `clock` is monotonic, in seconds."""
+        self.reason, self._clock = reason, clock
+        self._until: dict[str, float] = {}  # when a message may ask again
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def on_ack(self, outcome: BatchOutcome) -> None:
+        """See ProducerHooks."""
+        if outcome.error is None:
+            self._until.pop(outcome.topic, None)
+        elif outcome.partition is None and str(outcome.error.code) in CODES:
+            if len(self._until) >= MOST_TOPICS:
+                self._until.clear()
+            self._until[outcome.topic] = self._clock() + PAUSE_S
+
+    def denies(self, topic: str) -> bool:
+        """Whether a message of `topic` is to be discarded. If not, and the topic was denied, this message asks again."""
+        until = self._until.get(topic)
+        if until is None:
+            return False
+        now = self._clock()
+        if now < until:
+            return True
+        self._until[topic] = now + PAUSE_S
+        return False
