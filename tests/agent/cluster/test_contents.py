@@ -56,7 +56,7 @@ def count(cluster: Cluster, topic: str) -> int:
     return sum(end for _, end in cluster.offsets(topic).values())
 
 
-@pytest.mark.parametrize("empty", ["null", "empty"])
+@pytest.mark.parametrize("empty", ["null", pytest.param("empty", marks=pytest.mark.lengthy)])
 def test_java_reads_what_three_inputs_took(cluster: Cluster, topic: str, agent: AgentOf, folder: Path, empty: str) -> None:
     cluster.create_topic(topic, PARTITIONS)
     running = agent(inputs={**all_inputs(folder), "empty": empty}, topics=AT_ONCE)

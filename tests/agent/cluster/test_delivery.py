@@ -13,24 +13,25 @@ from tests.agent.cluster.conftest import AgentOf
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 LONG = 120.0
-PROCESSES, EACH = 16, 20_000
+PROCESSES = 16
 
 
-def test_messages_of_16_processes_arrive_once_while_a_broker_is_killed(cluster: Cluster, topic: str, agent: AgentOf) -> None:
+@pytest.mark.parametrize("each", [2_000, pytest.param(20_000, marks=pytest.mark.lengthy)])
+def test_messages_of_16_processes_arrive_once_while_a_broker_is_killed(cluster: Cluster, topic: str, agent: AgentOf, each: int) -> None:
     cluster.create_topic(topic, 6)
     running = agent(topics={"default": {"batching": "combined", "linger_ms": 100}})
-    with senders(Sender(running.datagram, [topic], EACH, name=f"s{n}") for n in range(PROCESSES)) as programs:
-        until(lambda: sum(end for _, end in cluster.offsets(topic).values()) > EACH, LONG, "the first messages")
+    with senders(Sender(running.datagram, [topic], each, name=f"s{n}") for n in range(PROCESSES)) as programs:
+        until(lambda: sum(end for _, end in cluster.offsets(topic).values()) > each, LONG, "the first messages")
         victim = cluster.leader(topic, 0)
         cluster.kill(victim)
         sent = [program.result()["sent"] for program in programs]
-    assert sent == [EACH] * PROCESSES
+    assert sent == [each] * PROCESSES
     cluster.start(victim)
-    account = running.settled(PROCESSES * EACH)
-    assert (account.acknowledged, account.discards) == (PROCESSES * EACH, {})
+    account = running.settled(PROCESSES * each)
+    assert (account.acknowledged, account.discards) == (PROCESSES * each, {})
     assert running.end(LONG) == 0, running.said()
     found = sorted(row.value or b"" for row in read_topic(cluster, topic))
-    assert found == sorted(value_of(n, f"s{sender}") for sender in range(PROCESSES) for n in range(EACH))
+    assert found == sorted(value_of(n, f"s{sender}") for sender in range(PROCESSES) for n in range(each))
 
 
 @pytest.mark.secured

@@ -31,6 +31,7 @@ def wait_for_more(cluster: Cluster, topic: str) -> None:
     until(lambda: count(cluster, topic) > before + 100, LONG, "more records")
 
 
+@pytest.mark.lengthy
 def test_clients_survive_restarts_and_know_what_they_could_not_hand_over(
     cluster: Cluster, topic: str, agent: AgentOf, folder: Path
 ) -> None:
