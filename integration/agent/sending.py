@@ -59,8 +59,21 @@ class Sender:
 class User(Sender):
     """A process of `user.py`, which sends until its result is asked for."""
 
-    def __init__(self, kind: str, to: Path | int, topic: str, *, name: str = "s", rate: float = 1000, size: int = 100) -> None:
-        order = {"kind": kind, "to": to if isinstance(to, int) else str(to), "topic": topic, "name": name, "rate": rate, "size": size}
+    def __init__(
+        self,
+        kind: str,
+        to: Path | int,
+        topic: str,
+        *,
+        name: str = "s",
+        rate: float = 1000,
+        size: int = 100,
+        partition_key: int | None = None,
+    ) -> None:
+        order = {
+            "kind": kind, "to": to if isinstance(to, int) else str(to), "topic": topic, "name": name, "rate": rate, "size": size,
+            "partition_key": partition_key,
+        }  # fmt: skip
         command = [sys.executable, "-m", USER, json.dumps(order)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])
 

@@ -1,6 +1,7 @@
 """A program that uses pykafka4.agent.Client until its standard input ends. Invariant: each number that it sends is taken or lost, once.
 
-Its argument is JSON: `kind` (datagram, stream, tcp), `to` (a path or a port), `topic`, `name`, `rate` (per second), `size`. It prints JSON:
+Its argument is JSON: `kind` (datagram, stream, tcp), `to` (a path or a port), `topic`, `name`, `rate` (per second), `size`,
+`partition_key` (or null). It prints JSON:
 `sent` (how many numbers it used), `refused` (numbers for which `send` returned False), `lost` (the client's counts), `longest` (seconds of
 one `send`).
 """
@@ -34,7 +35,7 @@ def main(order: dict[str, Any]) -> None:
             time.sleep(max(0.0, begin + n / order["rate"] - time.monotonic()))
             value = f"{order['name']} {n} ".encode().ljust(order["size"], b".")
             before = time.monotonic()
-            if not client.send(order["topic"], value, key=order["name"]):
+            if not client.send(order["topic"], value, key=order["name"], partition_key=order["partition_key"]):
                 refused.append(n)
             longest = max(longest, time.monotonic() - before)
             n += 1
