@@ -34,6 +34,7 @@ __all__ = [
     "size_or_all",
     "socket_path",
     "switch",
+    "to_bytes",
     "word",
 ]
 

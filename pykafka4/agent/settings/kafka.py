@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import attrs
 
+from pykafka4.agent.settings.fields import to_bytes
 from pykafka4.errors import ConfigError
 from pykafka4.options.config import ProducerConfig
 from pykafka4.options.from_properties import translate
@@ -42,7 +43,7 @@ def options_of(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]
     """The producer's options, and problems with the keys below [kafka] that they concern."""
     flat = dict(_flat(table))
     fields = attrs.fields_dict(ProducerConfig)
-    own = {".".join(keys): value for keys, value in flat.items() if len(keys) == 1 and "." not in keys[0]}
+    own = {keys[0]: _sized(keys[0], value) for keys, value in flat.items() if len(keys) == 1 and "." not in keys[0]}
     foreign = {".".join(keys): value for keys, value in flat.items() if ".".join(keys) not in own}
     problems: list[Problem] = [((name,), f"kafka.{name}: {ELSEWHERE[name]}") for name in own if name in ELSEWHERE]
     options: dict[str, Any] = {}
@@ -65,6 +66,12 @@ def options_of(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]
             found = re.match(r"\w+", str(error))
             problems.append(((found[0],) if found else (), f"kafka.{error}"))
     return options, problems
+
+
+def _sized(name: str, value: Any) -> Any:
+    """A size may be text here, as in the other tables."""
+    field = attrs.fields_dict(ProducerConfig).get(name)
+    return to_bytes(value) if field is not None and field.metadata["unit"] == "bytes" else value
 
 
 def _flat(table: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

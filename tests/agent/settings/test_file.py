@@ -133,6 +133,11 @@ def test_options_of_the_producer_under_the_names_of_other_clients(text: str) -> 
     assert dict(settings.kafka)["bootstrap_servers"] in ("localhost:9092", (("localhost", 9092),))
 
 
+def test_sizes_of_the_producer_may_be_text() -> None:
+    settings = parse_settings(with_table("kafka", 'max_request_size = "2MiB"\nmax_partition_bytes = "64k"'), "agent.toml")
+    assert (settings.kafka["max_request_size"], settings.kafka["max_partition_bytes"]) == (2 << 20, 65_536)
+
+
 # -- errors: table, line of the file, the error
 
 ERRORS = [
