@@ -279,6 +279,16 @@ def test_a_disk_that_hangs_delays_nobody_and_entries_without_room_are_counted(pa
     assert len(path.read_bytes().splitlines()) == count + 1 - missing
 
 
+def test_what_was_written_makes_room(started: Open, path: Path) -> None:
+    log = started(max_prefix_size=None, max_file_size=100_000_000)
+    big = b"x" * 1_000_000
+    for count in range(3, 15, 3):  # together more than there is room at a time
+        for _ in range(3):
+            log.discarded(message("t", big), Reason.NO_MEM)
+        wait_for(lambda count=count: sum(log.counters().values()) == count)  # type: ignore[misc]
+    assert left_out(log) == 0
+
+
 def test_after_close_entries_are_left_out(started: Open, path: Path) -> None:
     log = started()
     log.close(SECONDS)
