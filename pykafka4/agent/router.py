@@ -36,6 +36,7 @@ REASONS: Final = (
     (ClosedError, Reason.SERVER_SHUTDOWN),
     (ForkedClientError, Reason.SERVER_SHUTDOWN),
 )
+WAIT_ON_DISK: Final = (KafkaError, MemoryError)  # with a spool: no room, or the producer has ended or failed; unless a ValueError
 
 
 class SpoolSeam(Protocol):
@@ -105,9 +106,7 @@ class Router:
         """See Sender. Messages from the disk of a topic that was denied ask again, each: they were kept through an outage."""
         try:
             return self._send_one(message, self._latest())
-        except BufferFull:
-            raise
-        except Exception as error:
+        except ValueError as error:
             self._ledger.discarded(message, self._reason(error))
             return None
 
@@ -139,10 +138,11 @@ class Router:
                 continue
             try:
                 self._send_one(message, latest)
-            except BufferFull:
-                add(self._stamped(message, latest))
             except Exception as error:
-                self._ledger.discarded(message, self._reason(error))
+                if isinstance(error, WAIT_ON_DISK) and not isinstance(error, ValueError):
+                    add(self._stamped(message, latest))
+                else:
+                    self._ledger.discarded(message, self._reason(error))
         spool.write()
 
     def _send_one(self, message: Message, latest: float) -> Delivery:

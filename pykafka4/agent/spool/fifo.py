@@ -124,11 +124,10 @@ class Fifo:
         self._reading.damaged = self._reading.sealed = True
         self._disk.damaged_bytes += size
 
-    def take_back(self) -> int:
-        """The sent messages will not be acknowledged any more: they are unread again. Returns how many."""
-        count, self.sent = self.sent, 0
+    def take_back(self, count: int) -> None:
+        """So many sent messages will not be acknowledged any more: they are unread again."""
+        self.sent -= count
         self.unread += count
-        return count
 
     def done_to(self, segment: Segment, end: int, count: int) -> int:
         """So many sent messages, up to `end` of `segment`, are done. Returns how many could not be read in segments that end here."""

@@ -21,7 +21,7 @@ from pykafka4.agent.spool.fifo import Fifo
 from pykafka4.agent.spool.frames import cut, salvage
 from pykafka4.agent.spool.segment import Segment
 from pykafka4.agent.spool.values import Discards, Sender
-from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed
+from pykafka4.errors import ClosedError, DeliveryFailed, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.wire.records.hot import Delivery
 
@@ -34,7 +34,7 @@ LARGEST_READ: Final = 128 * 1024
 RECORD_COST: Final = 128  # bytes of memory that a message takes beside its own
 PAUSE_S: Final = 0.1  # without room in the producer; doubles
 LONGEST_PAUSE_S: Final = 1.0
-GIVEN_UP: Final = "CLOSED"  # the code of messages that were not delivered because the producer ended: they stay on disk
+GIVEN_UP: Final = (ClosedError.code, KafkaError.code)  # codes of messages that failed because the producer ended or failed: they stay
 
 
 @attrs.frozen
@@ -178,7 +178,7 @@ class Replay:
         """Whether it was sent, or discarded."""
         try:
             delivery = self.sender.send_spooled(parse(message, self._empty))
-        except (BufferFull, ClosedError):
+        except (KafkaError, MemoryError):  # no room, or the producer has ended or failed
             replayed.paused_until = self._clock() + replayed.pause_s
             replayed.pause_s = min(LONGEST_PAUSE_S, 2 * replayed.pause_s)
             replayed.length = FIRST_READ
@@ -247,7 +247,7 @@ class Replay:
 def given_up(delivery: Delivery) -> bool:
     """Whether the message was not delivered only because the producer ended."""
     error = delivery.exception(0)
-    return isinstance(error, DeliveryFailed) and error.code == GIVEN_UP
+    return isinstance(error, DeliveryFailed) and error.code in GIVEN_UP
 
 
 def _is_open(delivery: Delivery) -> bool:

@@ -266,8 +266,9 @@ class Spool:
         self.write()
         sent = {} if self.replay is None else self.replay.unsettled()
         older = direct(undelivered, sent, self._empty)
-        for topic, fifo in self._fifos.items():
-            self._count_kept(topic, fifo.take_back())
+        for topic, messages in sent.items():
+            self._fifos[topic].take_back(len(messages))
+            self._count_kept(topic, len(messages))
         left = put_back(older, self._fifo, self._disk)
         for topic, count in (Counter(record.topic for record in older) - Counter(record.topic for record in left)).items():
             self._count_kept(topic, count)

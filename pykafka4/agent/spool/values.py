@@ -61,7 +61,10 @@ class Sender(Protocol):
     """Sends what is on disk: the router."""
 
     def send_spooled(self, message: Message) -> Delivery | None:
-        """Send a message that was on disk; None: it was discarded, and counted. Raises BufferFull if it has to wait."""
+        """Send a message that was on disk; None: it was discarded, and counted.
+
+        Raises KafkaError or MemoryError if it has to wait: there is no room, or the producer has ended or failed.
+        """
 
     def hurry(self) -> None:
         """Send what was accepted so far without linger. Called on a thread; it may block for a moment."""

@@ -376,3 +376,30 @@ def test_linger_is_cut_short_once_after_each_acknowledgement_while_more_waits(tm
     world.run()
     assert world.replay.should_hurry()
     assert not world.replay.should_hurry()
+
+
+def test_end_counts_a_message_that_was_acknowledged_out_of_order_once(world: World) -> None:
+    world.add(*(message("a", n) for n in range(3)))
+    world.run()
+    last = world.sender.waiting.pop()
+    last.end("ACKED")
+    left = [undelivered(delivery.message) for delivery in world.sender.waiting]
+    world.sender.end("CLOSED")
+    assert world.spool.close(left) == []
+    assert world.ledger.were_kept == {"a": 2}
+    assert world.spool.state().topics["a"].messages == 2
+    world.begin()
+    world.run()
+    assert world.sent("a") == [0, 1, 2]
+
+
+@pytest.mark.parametrize("code", ["CLOSED", "CLIENT_ERROR"])
+def test_messages_of_a_producer_that_has_failed_stay(world: World, code: str) -> None:
+    world.add(message("a", 0))
+    world.run()
+    world.sender.end(code)
+    world.run()
+    assert world.spool.takes("a")
+    world.restart()
+    world.run()
+    assert world.sent("a") == [0]
