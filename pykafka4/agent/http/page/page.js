@@ -189,10 +189,12 @@ function showBalance({ balance, spool }) {
     ...(spool || balance.spooled ? [["on disk", balance.spooled, "disk"]] : []),
     ["discarded", balance.discarded, "discarded"],
   ];
+  const widths = parts.map(([, value]) => (value > 0 ? Math.max(2, (value / balance.accepted) * 600) : 0)); // a little is seen, too
+  widths[0] = Math.max(0, 600 - widths.slice(1).reduce((sum, width) => sum + width, 0));
   let left = 0;
   byId("balance-bar").replaceChildren(
-    ...parts.filter(([, value]) => value > 0).map(([, value, classes]) => {
-      const width = Math.max(2, (value / balance.accepted) * 600);
+    ...(balance.accepted ? parts : []).map(([, , classes], at) => {
+      const width = widths[at];
       const bar = shape("rect", { class: classes, x: left, y: 0, width, height: 14 });
       left += width;
       return bar;
