@@ -23,4 +23,4 @@ class Exit(IntEnum):
     CANNOT_START = 1, "a socket, a folder or the port of the pages could not be opened"
     SETTINGS = 2, "the settings have errors"
     UNDELIVERED = 3, "ended by a signal; some messages were discarded at the end: the log counts them"
-    CRASHED = 70, "a bug; messages that waited were spooled, or discarded and counted"
+    CRASHED = 70, "a bug; messages that waited were delivered, spooled, or discarded and counted"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka4.agent.message import Source
 from pykafka4.agent.service.agent import Agent
 from pykafka4.agent.service.codes import Exit
 from pykafka4.agent.service.parts import Parts
@@ -20,16 +21,28 @@ def run(agent: Agent) -> Exit:
     return asyncio.run(asyncio.wait_for(agent.run(), 30))
 
 
+def fail(now: float) -> None:
+    """To be called by the producer's machine."""
+    raise RuntimeError("a bug in the machine")
+
+
 @pytest.fixture
 def agent(kafka_server: ModelServer, tmp_path: Path) -> Agent:
     return Agent(read_settings(write_settings(tmp_path, kafka_server.bootstrap_servers)))
 
 
 def test_a_producer_that_has_failed_ends_the_agent(agent: Agent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(Parts, "look", lambda _: ("crashed", "a bug in the loop"))
+    """Its machine ends with the first exception in it."""
+
+    async def start(parts: Parts) -> None:
+        parts.producer._session.post(fail)
+
+    monkeypatch.setattr(Parts, "start", start)
+    monkeypatch.setattr("pykafka4.agent.service.agent.BEAT_S", 0.05)
     with caplog.at_level(logging.INFO, "pykafka4.agent"):
         assert run(agent) is Exit.CRASHED
-    assert "ends, as a part of it has failed: the producer has failed: a bug in the loop" in caplog.text
+    assert "ends, as a part of it has failed: the producer has failed" in caplog.text
+    assert "a bug in the machine" in caplog.text
 
 
 def test_an_input_that_fails_ends_the_agent(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,3 +71,20 @@ def test_a_connection_of_the_pages_that_fails_ends_nothing(agent: Agent, monkeyp
 def test_an_agent_that_is_ended_while_it_starts_ends(agent: Agent) -> None:
     agent.end()
     assert run(agent) is Exit.OK
+
+
+def test_messages_of_a_producer_that_fails_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = read_settings(write_settings(tmp_path, "127.0.0.1:1", f'[spool]\npath = "{tmp_path}/spool"\n'))
+
+    async def start(parts: Parts) -> None:
+        parts.router.accept([("clicks", b"%d" % n, None, None, 1) for n in range(3)], Source.TCP)
+        parts.producer._session.post(fail)
+
+    monkeypatch.setattr(Parts, "start", start)
+    monkeypatch.setattr("pykafka4.agent.service.agent.BEAT_S", 0.05)
+    with caplog.at_level(logging.INFO, "pykafka4.agent"):
+        assert run(Agent(settings)) is Exit.CRASHED
+    assert "agent: discarded since the start: clicks: 3 messages: BUG" in caplog.text
+    assert "of 3 messages 0 were acknowledged, 0 are in the spool, 3 were discarded; 0 had no outcome" in caplog.text
