@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 TURN = 2048  # cost of a turn, in messages, after which other events have theirs
 ACCEPT_COST = 16
 RETRY_S = 1.0  # after a system call failed for want of file descriptors or memory
-OVERDUE_S = 1.0  # between two looks at those who hold room
+OVERDUE_S = 0.5  # between two looks at those who hold room
 END_BYTES = 64 * 1024 * 1024  # most that is read at the end, of all connections
 OUT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 

@@ -13,7 +13,7 @@ __all__ = ["HOLD_S", "SMALL_BYTES", "Holder", "Room", "Unfinished"]
 
 SMALL_BYTES = 64 * 1024  # larger messages are large
 ROOM_BYTES = 8 * 1024 * 1024
-HOLD_S = 5.0
+HOLD_S = 2.0
 
 
 class Holder(Protocol):

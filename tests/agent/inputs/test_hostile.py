@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from pykafka4.agent.format import pack
+from pykafka4.agent.inputs import streams, unfinished
 from pykafka4.agent.inputs.opening import Inputs
 from pykafka4.agent.message import Message, Reason, Refused, Source
 from pykafka4.agent.settings.values import InputSettings, TcpSettings, UnixSettings
@@ -207,3 +209,42 @@ class Client:
     def end(self) -> None:
         """Close."""
         self._sock.close()
+
+
+def test_a_thousand_connections_that_never_finish_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others go on meanwhile, and memory has a limit."""
+    monkeypatch.setattr(unfinished, "HOLD_S", 0.05)
+    monkeypatch.setattr(streams, "OVERDUE_S", 0.02)
+    settings = InputSettings(unix_stream=UnixSettings(tmp_path / "stream"))
+    sizes = {0: 100, 1: 50_000, 2: 60_000, 3: 2_000_000}  # of the messages
+
+    async def main() -> None:
+        counting, inputs = Counting(), Inputs.bind(settings)
+        loop = asyncio.get_running_loop()
+        inputs.start(counting, loop)
+        began, clients = resident(), []
+        for number in range(1000):
+            sock = socket.socket(socket.AF_UNIX)
+            sock.setblocking(False)
+            await loop.sock_connect(sock, str(tmp_path / "stream"))
+            with contextlib.suppress(BlockingIOError):
+                sock.send(pack(b"t", bytes(sizes[number % 4]))[:-1])
+            clients.append(sock)
+            await rest()
+        other = socket.socket(socket.AF_UNIX)
+        other.setblocking(False)
+        await loop.sock_connect(other, str(tmp_path / "stream"))
+        await asyncio.wait_for(loop.sock_sendall(other, pack(b"t", b"v") * 1000), SECONDS)
+        deadline = time.monotonic() + SECONDS
+        while counting.messages < 1000:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.001)
+        grown = resident() - began
+        assert inputs.counters.unix_stream.connections == 1001
+        for sock in (*clients, other):
+            sock.close()
+        inputs.close()
+        assert grown < 32 * MIB
+        assert counting.refused == 1000 - inputs.counters.unix_stream.clean_ends + 1
+
+    asyncio.run(main())
