@@ -19,7 +19,7 @@ from pykafka4.agent.spool.frames import VERSION
 from pykafka4.agent.spool.segment import Segment
 from pykafka4.logs import get_log
 
-__all__ = ["Folder", "SpoolUnusable"]
+__all__ = ["Folder", "SpoolUnusable", "is_legal"]
 
 log = get_log("pykafka4.agent.spool")
 
@@ -28,6 +28,11 @@ PREFIX: Final = "t-"  # no topic's folder is hidden, or `..`
 LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 SEGMENT: Final = re.compile(r"([0-9]{20})\.seg")
 FORMAT: Final = "pykafka4 spool, format"
+
+
+def is_legal(topic: str) -> bool:
+    """Whether Kafka allows the name, so that it can be a folder's, too."""
+    return LEGAL.fullmatch(topic) is not None and topic not in (".", "..")
 
 
 class SpoolUnusable(Exception):
@@ -80,7 +85,7 @@ class Folder:
 
     def of_topic(self, topic: str) -> Path:
         """Its folder. The topic has a legal name."""
-        assert LEGAL.fullmatch(topic), topic
+        assert is_legal(topic), topic
         return self.path / "topics" / f"{PREFIX}{topic}"
 
     def fifos(self, disk: Disk) -> dict[str, Fifo]:
@@ -93,7 +98,7 @@ class Folder:
             raise SpoolUnusable(f"[spool] path = {str(self.path)!r}: cannot list {self.path / 'topics'}: {refused.strerror}") from None
         for name in names:
             topic = name.removeprefix(PREFIX)
-            if not name.startswith(PREFIX) or not LEGAL.fullmatch(topic):
+            if not name.startswith(PREFIX) or not is_legal(topic):
                 log.warning("spool: %s is not the agent's, and is left alone", self.path / "topics" / name)
                 continue
             try:

@@ -31,7 +31,7 @@ from pykafka4.agent.settings.values import SpoolSettings
 from pykafka4.agent.spool.disk import Disk
 from pykafka4.agent.spool.ending import direct, put_back
 from pykafka4.agent.spool.fifo import Fifo
-from pykafka4.agent.spool.folder import Folder
+from pykafka4.agent.spool.folder import Folder, is_legal
 from pykafka4.agent.spool.frames import crc_of
 from pykafka4.agent.spool.replay import Replay
 from pykafka4.agent.spool.segment import BLOCK
@@ -96,8 +96,11 @@ class Spool:
         if self._disk.refuses():
             self._discards.discarded(message, Reason.SPOOL_FAILED)
             return
-        body = pack(topic.encode(), value or b"", key or b"", partition_key, timestamp_ms)
         added = self._added.get(topic)
+        if added is None and topic not in self._fifos and not is_legal(topic):
+            self._discards.discarded(message, Reason.BAD_TOPIC)
+            return
+        body = pack(topic.encode(), value or b"", key or b"", partition_key, timestamp_ms)
         size = len(body) + 4 + (NEW_FILE if added is None else 0)
         if self._disk.bytes + self._added_size + size > self._disk.max_size:
             self._discards.discarded(message, Reason.SPOOL_FULL)

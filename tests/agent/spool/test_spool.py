@@ -403,3 +403,11 @@ def test_messages_of_a_producer_that_has_failed_stay(world: World, code: str) ->
     world.restart()
     world.run()
     assert world.sent("a") == [0]
+
+
+@pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "../a", "ä", "a" * 250, "a\n"])
+def test_name_that_kafka_does_not_allow_never_reaches_the_disk(tmp_path: Path, topic: str) -> None:
+    world = World(tmp_path, always=True, sync=Sync.NEVER)
+    world.add(message(topic, 0), message("a" * 249, 1))
+    assert world.ledger.lost == {(topic, Reason.BAD_TOPIC): 1}
+    assert len(files(tmp_path)) == 1
