@@ -81,14 +81,14 @@ class Books:
         self._parts, self._spool, self._on_loop = parts, spool, on_loop
 
     def account(self) -> Account:
-        """The account since the start. Raises KafkaTimeoutError if the producer's thread is stuck."""
+        """The account since the start. Raises KafkaTimeoutError if the producer's thread is stuck, TimeoutError if the agent's loop is."""
         spool = self._spool
         if spool is None:
             return balance(self._producer.stats(), self._ledger.before_producer(), {}, self._reasons)
-        before, spooled = self._call(lambda: self._look(spool))
         try:
+            before, spooled = self._call(lambda: self._look(spool))
             stats = self._producer.stats()
-        finally:
+        finally:  # also if the loop was too slow for the first call: it makes both later, in this order
             self._call(spool.release)
         return balance(stats, before, spooled, self._reasons)
 

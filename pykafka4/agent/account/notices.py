@@ -77,7 +77,7 @@ class Notices:
             return
         reason, count, last, error, since_s = notice
         text = _TEXTS.get(reason)
-        what = f"messages, the last of topic {last[:NAME]!a}" if text is None else text.format(last)
+        what = f"messages, the last of topic {ascii(last[:NAME])[:NAME]}" if text is None else text.format(last)
         when = "" if since_s is None else f"in the last {since_s:.0f} s: "
         why = f": {ascii(error)[1:-1][:ERROR]}" if error else ""
         log.warning("agent: discarded (%s): %s%d %s%s", reason, when, count, what, why)

@@ -290,3 +290,33 @@ def test_the_end_with_a_spool_discards_nothing_and_the_next_process_accepts_it_a
     asyncio.run(begin())
     asyncio.run(go_on())
     assert [record.value for record in server.records("t")] == [b"0", b"1", b"2", b"3", b"4", b"new"]
+
+
+def test_an_agents_loop_that_is_slow_does_not_stop_the_spool_for_good(start: Start) -> None:
+    """It answers too late: then nobody waits for the account, and what comes from the disk must go on."""
+    calls: list[Callable[[], object]] = []
+
+    def too_slow(look: Callable[[], Any]) -> Any:
+        calls.append(look)
+        raise TimeoutError
+
+    class Disk:
+        topics: dict[str, Any] = {}
+        holds = 0
+
+        def state(self) -> Any:
+            return self
+
+        def hold(self) -> None:
+            self.holds += 1
+
+        def release(self) -> None:
+            self.holds -= 1
+
+    agent, disk = start(), Disk()
+    books = Books(agent.producer, agent.ledger, Reasons(autocreate=False), spool=disk, on_loop=too_slow)
+    with pytest.raises(TimeoutError):
+        books.account()
+    for call in calls:
+        call()
+    assert (len(calls), disk.holds) == (2, 0)
