@@ -29,7 +29,7 @@ RATE, SIZE = 2_000, 500  # bytes for all of the pool come in about half a minute
 def test_memory_is_bounded_while_brokers_are_away(cluster: Cluster, topic: str, agent: AgentOf, folder: Path, spooled: bool) -> None:
     cluster.create_topic(topic, 3)
     spool: dict[str, Any] = {"spool": {"path": str(folder / "spool"), "max_size": "1GiB"}} if spooled else {}
-    running = agent(inputs={"max_buffer": POOL}, topics={"default": {"linger_ms": 100}}, **spool)
+    running = agent(inputs={"max_buffer": POOL}, topics={"default": {"linger_ms": 100, "compression_type": "none"}}, **spool)
     count = int(SECONDS * RATE)
     warm = send_some(running, topic)
     before = running.memory()
