@@ -11,6 +11,7 @@ import os
 import pwd
 import socket
 import stat
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,24 +57,37 @@ def bind_unix(settings: UnixSettings, kind: socket.SocketKind) -> UnixSocket:
         raise InputError(f"the folder {path.parent} does not exist; create it (systemd: RuntimeDirectory=), or choose another path")
     owner, group = _uid(settings.owner), _gid(settings.group)
     sock = socket.socket(socket.AF_UNIX, kind)
+    bound: UnixSocket | None = None
     try:
         with _folder_locked(path):
             _remove_stale(path, kind)
-            # Linux creates the file with the mode of the socket itself, less the umask: 0 keeps everybody out until the right mode is set.
-            os.fchmod(sock.fileno(), 0)
-            sock.bind(str(path))
+            _bind_closed(sock, path)
+            bound = UnixSocket(sock, path, _file_of(path))
         _set_rights(path, settings.mode, owner, group)
-        bound = UnixSocket(sock, path, _file_of(path))
         if kind is socket.SOCK_STREAM:
             sock.listen(BACKLOG)
         sock.setblocking(False)
-    except OSError as error:
+    except BaseException as error:
+        if bound is not None:
+            bound.unlink()
         sock.close()
-        raise InputError(f"cannot bind {path}: {error.strerror or error}") from error
-    except BaseException:
-        sock.close()
+        if isinstance(error, OSError):
+            raise InputError(f"cannot bind {path}: {error.strerror or error}") from error
         raise
     return bound
+
+
+def _bind_closed(sock: socket.socket, path: Path) -> None:
+    """Bind so that nobody can connect before the right mode is set."""
+    if sys.platform == "linux":
+        os.fchmod(sock.fileno(), 0)  # Linux creates the file with the mode of the socket itself, less the umask
+        sock.bind(str(path))
+    else:
+        mask = os.umask(UMASKED)  # of the whole process: a file that another thread creates now has no rights either
+        try:
+            sock.bind(str(path))
+        finally:
+            os.umask(mask)
 
 
 def _uid(owner: str | None) -> int:
@@ -102,7 +116,6 @@ def _set_rights(path: Path, mode: int | None, owner: int, group: int) -> None:
         try:
             os.chown(path, owner, group, follow_symlinks=False)
         except PermissionError as error:
-            path.unlink(missing_ok=True)
             raise InputError(
                 f"the process may not give {path} to another owner or group: start the agent as root, or leave them out"
             ) from error

@@ -84,6 +84,16 @@ def test_an_unknown_owner_is_refused_before_anything_is_bound(path: Path, settin
     assert not path.exists()
 
 
+def test_a_socket_whose_rights_cannot_be_set_is_removed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **more: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "chown", refuse)
+    with pytest.raises(InputError, match=r"may not give .* to another owner or group: start the agent as root, or leave them out"):
+        bind_unix(UnixSettings(path, owner="0"), socket.SOCK_DGRAM)
+    assert not path.exists()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stale_socket_is_replaced(path: Path, kind: socket.SocketKind) -> None:
     with socket.socket(socket.AF_UNIX, kind) as old:
