@@ -67,7 +67,7 @@ controls: base ## the searches of the simulation for bugs, without the bug
 
 # What does not depend on the core is tested once, with the compiled one: no module of the other folders of core/ imports it.
 plain: base ## the unit tests that use the hot part, with its plain-Python implementation
-	PYKAFKA4_IMPL=python $(PYTEST) $(SPREAD) -m '$(OFFLINE)' $(KEPT) --ignore=tests/producer/test_memory_bound.py --ignore=tests/consumer/test_crashes.py tests/wire/records tests/core/producer tests/core/consumer tests/producer tests/consumer tests/spark tests/test_client.py tests/test_isolation.py
+	PYKAFKA4_IMPL=python $(PYTEST) $(SPREAD) -m '$(OFFLINE)' $(KEPT) --ignore=tests/producer/test_memory_bound.py --ignore=tests/consumer/test_crashes.py tests/wire/records tests/core/producer tests/core/consumer tests/producer tests/consumer tests/spark tests/agent/inputs tests/test_client.py tests/test_isolation.py
 
 portable: base ## the unit tests that use the transport, with the portable one
 	PYKAFKA4_LOOP=portable $(PYTEST) $(SPREAD) -m '$(OFFLINE)' $(KEPT) tests/net tests/producer tests/consumer tests/test_client.py tests/test_isolation.py
