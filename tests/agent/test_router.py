@@ -26,7 +26,7 @@ from pykafka4.agent.settings.values import (
     TopicsSettings,
 )
 from pykafka4.agent.unknown import PAUSE_S, UnknownTopics
-from pykafka4.errors import BufferFull
+from pykafka4.errors import BufferFull, ClosedError
 from pykafka4.testing import ModelServer
 from tests.net.net_helpers import SECONDS, until
 from tests.producer.producing import start_all, stop_all
@@ -267,6 +267,25 @@ def test_a_spooled_message_waits_for_room_and_is_discarded_if_no_broker_would_ta
         for _ in range(5_000):
             router.send_spooled(message(bytes(1000)))
     server.do(lambda cluster: cluster.heal())
+
+
+def test_with_a_spool_what_an_ended_producer_does_not_take_waits_on_disk(make: Maker) -> None:
+    world, spool = make(), FakeSpool(set())
+    router = world.router(spool)
+    world.producer.close()
+    router.accept([message()], Source.TCP)
+    assert (len(spool.added), world.discards) == (1, {})
+    with pytest.raises(ClosedError):
+        router.send_spooled(message())
+    assert world.discards == {}
+
+
+def test_a_message_on_disk_has_the_time_of_its_arrival_if_its_own_cannot_be_used(make: Maker) -> None:
+    world, spool = make(), FakeSpool({"t"})
+    router = world.router(spool)
+    router.accept([message(at=0), message(at=NOW_MS - 5)], Source.TCP)
+    assert [added[4] for added in spool.added] == [NOW_MS, NOW_MS - 5]
+    assert router.timestamps_replaced == 1
 
 
 # -- partitions that are offline

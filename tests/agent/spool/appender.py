@@ -16,6 +16,7 @@ from tests.agent.spool.world import World, message, number_of
 __all__ = ["TOPICS"]
 
 TOPICS = ("a", "b", "c")
+MOST = 8 * 2**20  # bytes on disk
 
 
 def main(folder: str, first: int, seed: int) -> None:
@@ -29,15 +30,21 @@ def main(folder: str, first: int, seed: int) -> None:
                 world.spool.add(message(topic, n, chance.choice([10, 1000])))
         world.spool.write()
         number += count
-        assert not world.ledger.lost
+        assert not world.ledger.lost, world.ledger.lost
         say(f"written {number - 1}")
         if chance.random() < 0.7:
-            world.run()
-            for delivery in world.sender.waiting[: chance.randrange(1000)]:
-                say(f"done {delivery.message[0]} {number_of(delivery.message)}")
-                world.sender.end(count=1)
+            acknowledge(world, chance.randrange(1000))
+        while world.spool.state().bytes > MOST:
+            acknowledge(world, 1000)
         if chance.random() < 0.2:
             world.spool.save()
+
+
+def acknowledge(world: World, count: int) -> None:
+    world.run()
+    for delivery in world.sender.waiting[:count]:
+        say(f"done {delivery.message[0]} {number_of(delivery.message)}")
+        world.sender.end(count=1)
 
 
 def say(line: str) -> None:
