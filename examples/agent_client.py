@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--max-block-ms", type=float, default=1000, help="how long a message may wait while the agent is behind or away")
     options = parser.parse_args()
 
-    # A datagram socket has room for few messages. An application that would rather lose some than wait leaves max_block_ms at 0.
+    # A datagram socket has room for few messages. An application that would rather lose some than wait sets max_block_ms to 0.
     with Client(options.socket_path, max_block_ms=options.max_block_ms) as agent:
         for number in range(options.count):
             user = number % 10

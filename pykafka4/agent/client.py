@@ -17,6 +17,8 @@ __all__ = ["Client", "Loss"]
 Text: TypeAlias = bytes | bytearray | memoryview | str
 DATAGRAM_BYTES = 64 * 1024  # the agent's max_datagram_size
 STREAM_BYTES = 2 * 1024 * 1024 + 4  # its max_stream_message_size, and the size field, which that does not count
+# A datagram socket may have room for ten messages only: a burst that waits for none of them would lose most, while the agent is well.
+PATIENCE_MS = 100.0
 _LOG_EVERY_S = 60.0
 
 log = get_log(__name__)
@@ -25,17 +27,18 @@ log = get_log(__name__)
 class Client:
     """Sends messages to the agent through its UNIX datagram socket; `Client.stream` and `Client.tcp` use the other sockets.
 
-    `send` hands a message to the agent's socket and returns at once. It may be called on any thread, in asyncio code and in signal
-    handlers; a forked child uses a socket of its own. The first message makes the connection, also after a restart of the agent.
+    `send` hands a message to the agent's socket; it waits only while that has no room, and 0.1 s at most. It may be called on any thread,
+    in asyncio code and in signal handlers; a forked child uses a socket of its own. The first message makes the connection, also after a
+    restart of the agent.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, max_block_ms: float = 0, max_message_bytes: int = DATAGRAM_BYTES) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, max_block_ms: float = PATIENCE_MS, max_message_bytes: int = DATAGRAM_BYTES) -> None:
         """Use the UNIX datagram socket at `path`.
 
         Args:
             path: That of `unix_datagram` in the agent's file.
             max_block_ms: How long `send` may wait while the agent is behind or away. After one such wait in vain no message waits until
-                the agent takes one again.
+                the agent takes one again. 0: never, and a burst of messages may be lost while the agent is well.
             max_message_bytes: Larger messages are not sent, because the agent would discard them: its `max_datagram_size`.
 
         Raises:
@@ -44,7 +47,7 @@ class Client:
         self._begin(unix_datagram(path), max_block_ms, max_message_bytes)
 
     @classmethod
-    def stream(cls, path: str | os.PathLike[str], *, max_block_ms: float = 0, max_message_bytes: int = STREAM_BYTES) -> Self:
+    def stream(cls, path: str | os.PathLike[str], *, max_block_ms: float = PATIENCE_MS, max_message_bytes: int = STREAM_BYTES) -> Self:
         """Use the UNIX stream socket at `path`, for messages of more than 64 KiB. Arguments as for `Client`.
 
         A message that is larger than the socket's buffer (200 KB) is written in parts, while the agent reads; `send` waits for that up to a
@@ -55,7 +58,7 @@ class Client:
         return client
 
     @classmethod
-    def tcp(cls, port: int, host: str = "127.0.0.1", *, max_block_ms: float = 0, max_message_bytes: int = STREAM_BYTES) -> Self:
+    def tcp(cls, port: int, host: str = "127.0.0.1", *, max_block_ms: float = PATIENCE_MS, max_message_bytes: int = STREAM_BYTES) -> Self:
         """Use the TCP socket of `port`, where no file can be shared. Arguments as for `Client`; `host` is an IP address."""
         client = cls.__new__(cls)
         client._begin(tcp(port, host), max_block_ms, max_message_bytes)

@@ -304,6 +304,14 @@ def test_a_wait_bridges_a_full_socket(place: Place) -> None:
         assert [int(value or b"") for value in read.result(WAIT_S)] == list(range(2000))
 
 
+def test_by_default_a_burst_waits_for_a_busy_agent(datagrams: Place) -> None:
+    agent = datagrams.start()
+    with Client(datagrams.path) as client, ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(lambda: [client.send("t", str(n)) for n in range(50)])  # more than the socket has room for
+        assert [int(agent.message()[1] or b"") for _ in range(50)] == list(range(50))
+        assert all(sent.result(WAIT_S))
+
+
 def test_a_wait_bridges_a_restart(place: Place) -> None:
     place.start().close()
     with place.client(max_block_ms=WAIT_S * 1000) as client, ThreadPoolExecutor(1) as pool:
