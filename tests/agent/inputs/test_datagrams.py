@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 from pathlib import Path
@@ -105,3 +106,30 @@ def test_nothing_is_read_after_the_end(datagrams: Datagrams, monkeypatch: pytest
     assert not datagrams.loop.readers
     with pytest.raises(OSError):
         datagrams.client.send(b"late")
+
+
+def test_a_datagram_that_comes_between_the_last_read_and_the_end_is_refused_not_lost(
+    datagrams: Datagrams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = [b"0"]
+    datagrams.client.send(pack(b"t", b"0"))
+    datagrams.client.setblocking(False)
+
+    class Busy:
+        """A client sends right after each read, and so after the last one."""
+
+        def __init__(self, real: Any) -> None:
+            self.most, self._real = real.most, real
+
+        def read(self, sock: socket.socket) -> Any:
+            result = self._real.read(sock)
+            assert len(sent) < 100, "clients can send although the input ends"
+            with contextlib.suppress(BrokenPipeError):
+                value = b"%d" % len(sent)
+                datagrams.client.send(pack(b"t", value))
+                sent.append(value)
+            return result
+
+    monkeypatch.setattr(datagrams.input, "_reader", Busy(datagrams.input._reader))
+    datagrams.input.close()
+    assert datagrams.taken.values == sent
