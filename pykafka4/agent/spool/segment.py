@@ -85,6 +85,9 @@ class Segment:
 
         Raises OSError, ValueError if the header is not that of a segment.
         """
+        if self.size < frames.FIRST:  # the process was killed before it had written the header
+            torn, self.size, self.count = self.size, frames.FIRST, 0
+            return torn
         self.start, self.done = frames.read_header(self.read(0, frames.FIRST))
         self._saved = self.start
         count = frames.read_seal(self.read(max(frames.FIRST, self.size - frames.SEAL_SIZE), frames.SEAL_SIZE))

@@ -411,3 +411,14 @@ def test_name_that_kafka_does_not_allow_never_reaches_the_disk(tmp_path: Path, t
     world.add(message(topic, 0), message("a" * 249, 1))
     assert world.ledger.lost == {(topic, Reason.BAD_TOPIC): 1}
     assert len(files(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("size", [0, 20])
+def test_file_whose_header_was_not_written_is_empty(world: World, size: int) -> None:
+    world.add(message("a", 0))
+    [file] = files(world.settings.path)
+    os.truncate(file, size)
+    world.restart()
+    world.run()
+    assert world.ledger.lost == {}
+    assert not world.spool.takes("a")
