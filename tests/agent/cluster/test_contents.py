@@ -78,6 +78,7 @@ def test_java_reads_what_three_inputs_took(cluster: Cluster, topic: str, agent: 
             assert record.partition == number % PARTITIONS, (kind, number)
 
 
+@pytest.mark.lengthy
 def test_messages_avoid_a_lost_partition_unless_their_key_waits_for_it(cluster: Cluster, topic: str, agent: AgentOf, folder: Path) -> None:
     """Three agents: one for AnyPartition, one whose partition keys wait, one whose go to the next partition."""
     topics = {name: f"{topic}-{name}" for name in ("any", "wait", "next")}
