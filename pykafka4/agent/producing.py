@@ -20,6 +20,9 @@ __all__ = ["NEVER_MS", "PARTITIONERS", "UNKNOWN_TOPIC_MS", "producer_options"]
 NEVER_MS: Final = 2**31 - 1  # a message waits for its cluster as long as there is memory for it
 # Brokers that answer know a topic that exists within seconds. Messages of a misspelt topic use the pool that long.
 UNKNOWN_TOPIC_MS: Final = 10_000
+# What one stuck partition, or one topic with AnyPartition, may use of the pool. The rest keeps the other topics going.
+SHARES: Final = 2
+LEAST_SHARE: Final = 4096  # bytes, the option's minimum
 PARTITIONERS: Final = {Offline.WAIT: "late_partition_key_wait", Offline.NEXT: "late_partition_key"}
 SCOPES: Final = {Batching.COMBINED: "combined", Batching.PER_TOPIC: "partition", Batching.OFF: "partition"}
 NO_BATCHES: Final = {"linger_ms": 0, "batch_bytes": None, "batch_records": None}
@@ -36,6 +39,7 @@ def producer_options(settings: AgentSettings) -> dict[str, Any]:
         "client_id": "pykafka4-agent",
         "delivery_timeout_ms": NEVER_MS,
         "unknown_topic_timeout_ms": UNKNOWN_TOPIC_MS,
+        "max_partition_bytes": max(settings.inputs.max_buffer // SHARES, LEAST_SHARE),
         **settings.kafka,
         "buffer_memory": settings.inputs.max_buffer,
         "on_full": "raise",

@@ -27,7 +27,7 @@ RATE, SIZE = 2_000, 500  # bytes for all of the pool come in about half a minute
 
 @pytest.mark.parametrize("spooled", [False, True], ids=["memory", "spool"])
 def test_memory_is_bounded_while_brokers_are_away(cluster: Cluster, topic: str, agent: AgentOf, folder: Path, spooled: bool) -> None:
-    topics = [f"{topic}-{n}" for n in range(6)]  # one topic may have a quarter of the pool
+    topics = [f"{topic}-{n}" for n in range(6)]  # one topic may have half of the pool
     for name in topics:
         cluster.create_topic(name, 3)
     spool: dict[str, Any] = {"spool": {"path": str(folder / "spool"), "max_size": "1GiB"}} if spooled else {}
