@@ -78,7 +78,7 @@ class Guard:
                 allow = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
                 return web.Response(status=error.status, text=f"{error.status}: {_words(error, request)}\n", headers=allow)
             except Exception as error:  # a bug in a page is no reason to end the agent
-                log.exception("pages: %s %s", request.method, request.path)
+                log.exception("pages: %s %s", request.method, request.raw_path)
                 return web.Response(status=500, text=f"500: {type(error).__name__}; the agent's log has the rest\n")
 
         return check

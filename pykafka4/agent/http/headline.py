@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -46,15 +46,19 @@ STATES: Final[Mapping[str, str]] = {
 
 def headline(look: Look, outages: Outages, discards_per_s: float) -> Headline:
     """The worst that the look shows. `discards_per_s` is the rate of the last seconds."""
+    losses = _discards(look, discards_per_s)
     for judge in JUDGES:
         found = judge(look, outages)
         if found is not None:
-            return found
+            return attrs.evolve(found, details=(*found.details, *losses)) if discards_per_s > 0 else found
+    total = look.account.total
     if discards_per_s > 0:
-        return Headline(Level.WARNING, "Messages are being discarded", _discards(look, discards_per_s))
-    if look.account.total.queued or look.account.total.spooled:
-        return Headline(Level.OK, "Messages flow")
-    return Headline(Level.OK, "All messages are delivered" if look.account.total.accepted else "Waiting for messages")
+        return Headline(Level.WARNING, "Messages are being discarded", losses)
+    if total.queued or total.spooled:
+        return Headline(Level.OK, "Messages flow", losses)
+    if not total.accepted:
+        return Headline(Level.OK, "Waiting for messages")
+    return Headline(Level.OK, "No message waits" if total.discards.count else "All messages are delivered", losses)
 
 
 def _cluster(look: Look, outages: Outages) -> Headline | None:
@@ -75,23 +79,22 @@ def _spool(look: Look, outages: Outages) -> Headline | None:
 
 
 def _partitions(look: Look, outages: Outages) -> Headline | None:
-    rows = offline(look.status)
-    if not rows:
-        return None
-    name, row = next(iter(rows.items()))
-    text = f"{name} is offline" if len(rows) == 1 else f"{len(rows):,} partitions are offline"
-    reason = str(row["reason"]) if len(rows) == 1 else f"{name}: {row['reason']}"
-    return Headline(Level.WARNING, text, _details(reason, "Messages of other partitions flow."), outages.since("partitions"))
+    return _some(look, offline(look.status), "{} is offline", "{:,} partitions are offline", outages.since("partitions"))
 
 
 def _topics(look: Look, outages: Outages) -> Headline | None:
-    rows = unknown_topics(look.status)
+    found = unknown_topics(look.status)
+    return _some(look, found, "Messages for {} wait", "Messages for {:,} topics wait", outages.since("unknown topics"))
+
+
+def _some(look: Look, rows: Mapping[str, Mapping[str, Any]], one: str, several: str, since: float | None) -> Headline | None:
+    """A warning about the rows, with the reason of the first; None if there are none. `one` takes its name, `several` their number."""
     if not rows:
         return None
     name, row = next(iter(rows.items()))
-    text = f"Messages for {name} wait" if len(rows) == 1 else f"Messages for {len(rows):,} topics wait"
-    reason = str(row["reason"]) if len(rows) == 1 else f"{name}: {row['reason']}"
-    return Headline(Level.WARNING, text, _details(f"{reason}.", "Messages of other topics flow."), outages.since("unknown topics"))
+    others = any(each["state"] == "online" for each in look.status.get("partitions", {}).values())
+    text, reason = (one.format(name), row["reason"]) if len(rows) == 1 else (several.format(len(rows)), f"{name}: {row['reason']}")
+    return Headline(Level.WARNING, text, _details(str(reason), "Messages of other partitions flow." if others else ""), since)
 
 
 def _brokers(look: Look, outages: Outages) -> Headline | None:
@@ -122,10 +125,11 @@ def _where_messages_go(look: Look) -> str:
 
 
 def _discards(look: Look, per_s: float) -> tuple[str, ...]:
-    rate = f"{per_s:,.0f} a second" if per_s >= 1 else "less than one a second"
+    """Empty if nothing was discarded."""
+    rate = "" if per_s <= 0 else f" Now {per_s:,.0f} a second." if per_s >= 1 else " Now less than one a second."
     reasons = sorted(look.account.total.discards.by_reason.items(), key=lambda item: -item[1])
     most = ", ".join(f"{reason.value} ({count:,})" for reason, count in reasons[:3])
-    return _details(f"Now {rate}. Since the start: {most}. The table of discarded messages has the topics.")
+    return (f"Discarded since the start: {most}.{rate} The table of discarded messages has the topics.",) if reasons else ()
 
 
 def _details(*texts: str) -> tuple[str, ...]:

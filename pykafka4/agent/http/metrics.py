@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from heapq import nlargest
+from itertools import islice
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from pykafka4.agent.account.values import Discards, TopicAccount
-from pykafka4.agent.http.look import Look, Queue, queues
+from pykafka4.agent.http.look import Look, Queue, offline, queues
 
 __all__ = ["CONTENT_TYPE", "exposition"]
 
@@ -56,7 +56,7 @@ class _Figures(Collector):
 def _process(look: Look) -> Iterator[Metric]:
     account, status = look.account, look.status
     yield GaugeMetricFamily(f"{PREFIX}_connected", "1: a broker can be reached.", float(status["state"] == "connected"))
-    yield GaugeMetricFamily(f"{PREFIX}_offline_partitions", "Partitions that nothing can be sent to.", len(status.get("offline", ())))
+    yield GaugeMetricFamily(f"{PREFIX}_offline_partitions", "Partitions that nothing can be sent to.", len(offline(status)))
     yield GaugeMetricFamily(f"{PREFIX}_memory_bytes", "Bytes of messages in memory.", look.buffered)
     yield GaugeMetricFamily(f"{PREFIX}_memory_max_bytes", "The bound of these bytes: max_buffer.", look.max_buffer or 0)
     yield CounterMetricFamily(
@@ -70,11 +70,15 @@ def _process(look: Look) -> Iterator[Metric]:
 
 
 def _rows(look: Look) -> dict[str, TopicAccount]:
-    """The topics with the most messages; the others under an empty name."""
+    """The topics that came first; the others under an empty name.
+
+    Not those with the most messages: a topic that took the place of another would take its count from that of the others, and Prometheus
+    takes a counter that falls for a restart.
+    """
     topics, others = look.account.topics, look.account.others
-    names = nlargest(MOST_TOPICS, topics, key=lambda topic: topics[topic].accepted)
-    chosen = {name: topics[name] for name in names}
-    left = [row for name, row in topics.items() if name not in chosen]
+    rows = iter(topics.items())
+    chosen = dict(islice(rows, MOST_TOPICS))
+    left = [row for _, row in rows]
     return {**chosen, OTHERS: _sum([others, *left])} if left or others.accepted else chosen
 
 

@@ -154,7 +154,6 @@ def _spool(look: Look) -> Json | None:
         "max_size": spool.max_size,
         "messages": sum(topic.messages for topic in spool.topics.values()),
         "replaying": sum(topic.sent for topic in spool.topics.values()),
-        "topics": sum(1 for topic in spool.topics.values() if topic.messages or topic.sent),
         "oldest_ms": min(oldest, default=None),
         "failure": spool.failure,
         "failing_for_s": spool.failing_for_s,

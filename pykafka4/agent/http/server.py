@@ -23,6 +23,9 @@ from pykafka4.errors import KafkaError
 __all__ = ["PageServer"]
 
 log = logging.getLogger("pykafka4.agent.http")
+# For what aiohttp logs of requests that are no HTTP: a traceback with bytes of the client, as often as the client likes. Errors of the
+# pages are logged by the Guard.
+UNHEARD: Final = logging.Logger("pykafka4.agent.http.aiohttp", logging.CRITICAL)
 ANSWER_S: Final = 15.0
 MOST_BODY: Final = 1024  # bytes; no request needs one
 FILES: Final = {
@@ -52,6 +55,7 @@ class PageServer:
         self._runner = web.AppRunner(
             self._application(),
             access_log=None,
+            logger=UNHEARD,
             keepalive_timeout=20.0,
             max_line_size=4096,
             max_field_size=4096,

@@ -21,7 +21,7 @@ import attrs
 from pykafka4.agent.settings.values import TcpSettings, UnixSettings
 from pykafka4.errors import ConfigError
 
-__all__ = ["InputError", "UnixSocket", "bind_tcp", "bind_unix", "check_datagram_size"]
+__all__ = ["InputError", "UnixSocket", "bind_tcp", "bind_unix", "check_datagram_size", "owner_and_group"]
 
 BACKLOG = 1024  # the kernel caps it at net.core.somaxconn
 FOLDER_LOCK_S = 2.0
@@ -55,7 +55,7 @@ def bind_unix(settings: UnixSettings, kind: socket.SocketKind) -> UnixSocket:
     path = Path(settings.path)
     if not path.parent.is_dir():
         raise InputError(f"the folder {path.parent} does not exist; create it (systemd: RuntimeDirectory=), or choose another path")
-    owner, group = _uid(settings.owner), _gid(settings.group)
+    owner, group = owner_and_group(settings)
     sock = socket.socket(socket.AF_UNIX, kind)
     bound: UnixSocket | None = None
     try:
@@ -90,6 +90,11 @@ def _bind_closed(sock: socket.socket, path: Path) -> None:
             os.umask(mask)
 
 
+def owner_and_group(settings: UnixSettings) -> tuple[int, int]:
+    """The numbers of the socket's owner and group, -1 for one that is not set. Raises InputError for a name that nobody has."""
+    return _uid(settings.owner), _gid(settings.group)
+
+
 def _uid(owner: str | None) -> int:
     if owner is None:
         return -1
@@ -112,14 +117,35 @@ def _gid(group: str | None) -> int:
 
 def _set_rights(path: Path, mode: int | None, owner: int, group: int) -> None:
     """The owner comes first: chown clears bits of the mode, and the mode lets others in."""
-    if owner != -1 or group != -1:
-        try:
-            os.chown(path, owner, group, follow_symlinks=False)
-        except PermissionError as error:
+    with _pinned(path) as file:
+        if owner != -1 or group != -1:
+            try:
+                os.chown(file, owner, group)
+            except PermissionError as error:
+                raise InputError(
+                    f"the process may not give {path} to another owner or group: start the agent as root, or leave them out"
+                ) from error
+        Path(file).chmod(UMASKED & ~_umask() if mode is None else mode)
+
+
+@contextlib.contextmanager
+def _pinned(path: Path) -> Iterator[str]:
+    """A name of the socket's file that nobody can make the name of another one.
+
+    Whoever may write to the folder can put a link there after `bind`; root would then change the rights of the file behind the link.
+    """
+    if sys.platform != "linux":
+        yield str(path)
+        return
+    file = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISSOCK(os.fstat(file).st_mode):
             raise InputError(
-                f"the process may not give {path} to another owner or group: start the agent as root, or leave them out"
-            ) from error
-    path.chmod(UMASKED & ~_umask() if mode is None else mode)
+                f"another process has replaced the socket {path} while it was bound; choose a folder of which only you are the owner"
+            )
+        yield f"/proc/self/fd/{file}"
+    finally:
+        os.close(file)
 
 
 def _umask() -> int:

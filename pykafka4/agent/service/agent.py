@@ -132,10 +132,13 @@ class Agent:
             self._fail(repr(error))
 
     def _handle_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """An exception that no code handles. That of a connection of the pages concerns its client only."""
+        """An exception that no code handles. That of a connection of the pages concerns its client only.
+
+        asyncio names the socket of the pages if no file descriptor is left for a new connection, and accepts again after a second.
+        """
         error = context.get("exception")
         log.critical("agent: %s", context["message"], exc_info=error)
-        if "transport" not in context and "protocol" not in context:
+        if not context.keys() & {"transport", "protocol", "socket"}:
             self._fail(repr(error))
 
     def _fail(self, why: str) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from pykafka4.agent.inputs.sockets import InputError, check_datagram_size, owner_and_group
 from pykafka4.agent.producing import producer_options
-from pykafka4.agent.service.privileges import Identity, identity_of, may_write
+from pykafka4.agent.service.privileges import Identity, identity_of, may
 from pykafka4.agent.settings.values import AgentSettings, UnixSettings
 from pykafka4.errors import ConfigError
 from pykafka4.options.config import ProducerConfig
@@ -21,8 +23,23 @@ OF_PAGES: Final = ("aiohttp", "prometheus_client")  # packages that only the pag
 
 def check(settings: AgentSettings) -> list[str]:
     """What keeps these settings from working here, one line each."""
-    found = (_identity_problems, _folder_problems, _writing_problems, _producer_problems, _package_problems)
+    found = (_input_problems, _identity_problems, _folder_problems, _writing_problems, _producer_problems, _package_problems)
     return [problem for problems in found for problem in problems(settings)]
+
+
+def _input_problems(settings: AgentSettings) -> Iterator[str]:
+    inputs = settings.inputs
+    for key, unix in (("unix_datagram", inputs.unix_datagram), ("unix_stream", inputs.unix_stream)):
+        try:
+            if unix is not None:
+                owner_and_group(unix)
+        except InputError as error:
+            yield f"inputs.{key}: {error}"
+    try:
+        if inputs.unix_datagram is not None:
+            check_datagram_size(inputs.max_datagram_size, allow_large=inputs.allow_large_datagrams)
+    except InputError as error:
+        yield f"inputs: {error}"
 
 
 def _identity_problems(settings: AgentSettings) -> Iterator[str]:
@@ -51,9 +68,12 @@ def _writing_problems(settings: AgentSettings) -> Iterator[str]:
         if table is None or not table.path.parent.is_dir():
             continue
         place = table.path if key == "spool" and table.path.is_dir() else table.path.parent
-        if not (os.access(place, os.W_OK) if identity is None or os.geteuid() != 0 else may_write(identity, place)):
-            user = f"user {os.geteuid()}" if identity is None else f"user {identity.name}"
-            yield f"{key}.path={str(table.path)!r}: {user} may not write to the folder {place}"
+        if not may(identity, place, os.W_OK):
+            yield f"{key}.path={str(table.path)!r}: {_user(identity)} may not write to the folder {place}"
+
+
+def _user(identity: Identity | None) -> str:
+    return f"user {os.geteuid()}" if identity is None else f"user {identity.name}"
 
 
 def _folder_problems(settings: AgentSettings) -> Iterator[str]:
@@ -82,10 +102,12 @@ def _producer_problems(settings: AgentSettings) -> Iterator[str]:
     except ConfigError as error:
         yield f"kafka and topics: {error}"
         return
-    for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile"):
-        path = getattr(config, name)
-        if path is not None and not os.access(path, os.R_OK):
-            yield f"kafka.{name}={path!r}: cannot be read"
+    with contextlib.suppress(ConfigError):  # see _identity_problems
+        identity = _identity(settings)
+        for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile"):
+            path = getattr(config, name)
+            if path is not None and not may(identity, Path(path), os.R_OK):
+                yield f"kafka.{name}={path!r}: cannot be read by {_user(identity)}"
 
 
 def _package_problems(settings: AgentSettings) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from pykafka4.agent.settings.values import AgentSettings
 
 __all__ = ["main"]
 
+log = logging.getLogger("pykafka4.agent")
+
 EXAMPLE = """\
 a first agent.toml:
   [inputs]
@@ -31,7 +34,7 @@ then:
   pykafka4 send --socket-path /tmp/agent.sock --topic clicks --value hello
 
 signals:
-  TERM, INT   stop the inputs, deliver what waits for up to service.shutdown_ms, end; a second INT ends at once
+  TERM, INT   stop the inputs, deliver what waits for up to service.shutdown_ms, end; a second one ends at once
   HUP         read the settings again; the log says which take effect, and which need a restart
 
 exit codes:
@@ -66,6 +69,9 @@ def _run(settings: AgentSettings, config: Path) -> int:
     logs = Logs(settings.service.log_level)
     try:
         return asyncio.run(Agent(settings, config, logs).run())
+    except Exception:
+        log.critical("agent: a bug", exc_info=True)
+        return Exit.CRASHED
     finally:
         logs.close()
 

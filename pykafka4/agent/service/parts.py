@@ -151,15 +151,17 @@ class Parts:
 
     def apply(self, settings: AgentSettings) -> None:
         """Change the settings that can change while the agent runs."""
-        self.settings = settings
-        self.router.limit(ArrivalLimits.of(settings.topics))
+        before, self.settings = self.settings, settings
+        if settings.topics != before.topics:  # new limits begin new intervals, of all topics
+            self.router.limit(ArrivalLimits.of(settings.topics))
 
     def look(self) -> tuple[str, str]:
-        """The producer's state, and a line about it all for `systemctl status`. Waits for the producer's thread."""
-        status, stats = self.producer.status(), self.producer.stats()
-        why = f" ({status['reason']})" if status.get("reason") else ""
-        waiting = stats.queued + stats.in_flight
-        return status["state"], f"{stats.acked:,} messages acknowledged, {waiting:,} wait; cluster {status['state']}{why}"
+        """The producer's state, and a line about it all for `systemctl status`. Waits for the producer's thread, for some seconds."""
+        status = self.producer.status()
+        counts, why = status["producer"], f" ({status['reason']})" if status.get("reason") else ""
+        # A producer that does not respond has no counts: asking it for them again would raise.
+        figures = f"{counts['acked']:,} messages acknowledged, {counts['queued'] + counts['in_flight']:,} wait; " if counts else ""
+        return status["state"], f"{figures}cluster {status['state']}{why}"
 
 
 class _InputCounts:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-import stat
 from pathlib import Path
 
 import attrs
 
 from pykafka4.errors import ConfigError
 
-__all__ = ["Identity", "become", "identity_of", "may_write"]
+__all__ = ["Identity", "become", "identity_of", "may"]
 
 
 @attrs.frozen
@@ -40,14 +39,16 @@ def identity_of(user: str, group: str | None) -> Identity:
     return Identity(found.pw_name, found.pw_uid, (gid, *others))
 
 
-def may_write(identity: Identity, path: Path) -> bool:
-    """Whether the user may write to the file or folder, as far as its mode says."""
-    found = path.stat()
-    if identity.uid == 0:
-        return True
-    if found.st_uid == identity.uid:
-        return bool(found.st_mode & stat.S_IWUSR)
-    return bool(found.st_mode & (stat.S_IWGRP if found.st_gid in identity.groups else stat.S_IWOTH))
+def may(identity: Identity | None, path: Path, right: int) -> bool:
+    """Whether the user may read (`os.R_OK`) or write (`os.W_OK`) the file or folder, as far as its mode says; None: this process."""
+    if identity is None or os.geteuid() != 0:
+        return os.access(path, right)
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    shift = 6 if found.st_uid == identity.uid else 3 if found.st_gid in identity.groups else 0
+    return identity.uid == 0 or bool(found.st_mode >> shift & right)
 
 
 def become(identity: Identity) -> bool:

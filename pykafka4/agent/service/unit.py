@@ -21,7 +21,6 @@ Wants=network-online.target
 [Service]
 Type=notify
 NotifyAccess=main
-ExecStartPre={program} agent --config {config} --check
 ExecStart={program} agent --config {config}
 ExecReload=/bin/kill -HUP $MAINPID
 Restart=on-failure

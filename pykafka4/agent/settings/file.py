@@ -65,7 +65,7 @@ def parse_settings(text: str, file: str) -> AgentSettings:
 
 def _syntax_error(message: str, text: str, file: str) -> str:
     found = SYNTAX.search(message)
-    line = int(found[1]) if found and found[1] else len(text.splitlines())
+    line = int(found[1]) if found and found[1] else text.removesuffix("\n").count("\n") + 1
     column = f", column {found[2]}" if found and found[2] else ""
     return f"{file}:{line}: no TOML: {SYNTAX.sub('', message)}{column}"
 

@@ -5,6 +5,7 @@ Invariant: a key's line is the first one of the statement that defines it, also 
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ class Lines:
     """The lines of a valid TOML text. Its prefixes that are valid end with a statement: half a statement is not valid."""
 
     def __init__(self, text: str) -> None:
-        self._lines = text.splitlines(keepends=True)
+        self._lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # not splitlines: a comment may hold other characters that end lines for that
 
     def find(self, keys: Sequence[str]) -> int | None:
         """The line (from 1) of the statement or table header that defines `keys`; without such a key that of its nearest table."""

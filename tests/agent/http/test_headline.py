@@ -16,8 +16,7 @@ from pykafka4.agent.spool.values import SpoolState
 from tests.agent.http.fake_agent import QUIET, account, broker, partition, status, topic
 
 OFFLINE = {"t-0": {"since": 3.0, "reason": "no leader"}, "t-1": {"since": 3.0, "reason": "no leader"}}
-
-
+LOST = Discards({Reason.RATE_LIMIT: 3, Reason.NO_MEM: 4000})
 UNKNOWN = partition(3, 0, 3, state="offline", reason="the brokers report UNKNOWN_TOPIC_OR_PARTITION", since=2.0)
 
 
@@ -30,6 +29,7 @@ def look(topics: Any = None, spool: SpoolState | None = None, **more: Any) -> Lo
     [
         (look(), Level.OK, "Waiting for messages"),
         (look({"t": topic(5)}), Level.OK, "All messages are delivered"),
+        (look({"t": topic(5, discards=LOST)}), Level.OK, "No message waits"),
         (look({"t": topic(5, 1)}), Level.OK, "Messages flow"),
         (look({"t": topic(5, 0, 1)}), Level.OK, "Messages flow"),
         (look(brokers=[broker(1), broker(2, "b2 refused")]), Level.WARNING, "Broker 2 is away"),
@@ -67,8 +67,25 @@ def test_the_reason_is_said_once_with_where_messages_go() -> None:
 
 
 def test_discards_that_go_on_are_a_warning_with_the_reasons() -> None:
-    found = look({"t": topic(5, discards=Discards({Reason.RATE_LIMIT: 3, Reason.NO_MEM: 4000}))})
+    found = look({"t": topic(5, discards=LOST)})
     words = headline(found, Outages(), 12.4)
     assert (words.level, words.text) == (Level.WARNING, "Messages are being discarded")
-    assert words.details[0].startswith("Now 12 a second. Since the start: NO_MEM (4,000), RATE_LIMIT (3).")
-    assert headline(found, Outages(), 0.0).level is Level.OK
+    assert words.details[0].startswith("Discarded since the start: NO_MEM (4,000), RATE_LIMIT (3). Now 12 a second.")
+
+
+def test_discards_that_are_over_are_still_said() -> None:
+    words = headline(look({"t": topic(5, 1, discards=LOST)}), Outages(), 0.0)
+    assert (words.level, words.text) == (Level.OK, "Messages flow")
+    assert words.details == ("Discarded since the start: NO_MEM (4,000), RATE_LIMIT (3). The table of discarded messages has the topics.",)
+
+
+def test_a_cluster_that_is_away_does_not_hide_discards() -> None:
+    found = look({"t": topic(5, 9, discards=LOST)}, state="unreachable", reason="no broker reachable: b1 refused")
+    assert "Now 12 a second" in headline(found, Outages(), 12.4).details[-1]
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_other_partitions_flow_only_if_there_are_some(others: bool) -> None:
+    rows = {"t-0": partition(state="offline"), **({"t-1": partition()} if others else {})}
+    found = headline(look(offline={"t-0": OFFLINE["t-0"]}, partitions=rows), Outages(), 0.0)
+    assert found.details == ("no leader", *(["Messages of other partitions flow."] if others else []))

@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pykafka4.agent.account.values import Account, Discards, TopicAccount
 from pykafka4.agent.http.guarding import MOST_CONNECTIONS
 from pykafka4.agent.http.look import Look
+from pykafka4.agent.http.metrics import exposition
 from pykafka4.agent.message import Reason
 from pykafka4.agent.settings.values import HttpSettings
 from pykafka4.errors import KafkaTimeoutError
@@ -204,18 +205,31 @@ def test_prometheus_reads_the_metrics(served: Served) -> None:
     assert samples["pykafka4_agent_counter_total", ("name", "AckOk")] == 95
 
 
+def accepted(rows: Mapping[str, TopicAccount]) -> dict[str, float]:
+    """The counters of accepted messages that Prometheus reads."""
+    body = exposition(attrs.evolve(LOOK, account=account(rows)), {}, "0", 0.0).decode()
+    samples = [sample for family in text_string_to_metric_families(body) for sample in family.samples]
+    return {sample.labels["topic"]: sample.value for sample in samples if sample.name == "pykafka4_agent_accepted_total"}
+
+
 def test_metrics_have_a_bounded_number_of_topics_and_lose_no_message() -> None:
-    many = account({f"t{number}": topic(number) for number in range(1500)})
-    with serving(FakeAgent(attrs.evolve(LOOK, account=many))) as pages:
-        body = ask(pages, "/metrics").body
-    values = {
-        sample.labels["topic"]: sample.value
-        for family in text_string_to_metric_families(body)
-        for sample in family.samples
-        if sample.name == "pykafka4_agent_accepted_total"
-    }
+    values = accepted({f"t{number}": topic(number) for number in range(1500)})
     assert len(values) == 1001
-    assert sum(values.values()) == many.total.accepted
+    assert sum(values.values()) == sum(range(1500))
+
+
+def test_no_counter_falls_when_a_topic_overtakes_another() -> None:
+    rows = {f"t{number}": topic(5) for number in range(1500)}
+    before = accepted(rows)
+    after = accepted({**rows, "t1400": topic(9000)})
+    assert [name for name in before if after.get(name, 0) < before[name]] == []
+
+
+def test_topics_that_brokers_do_not_know_are_no_offline_partitions() -> None:
+    rows = {"new (no partition yet)": partition(3, 0, 3, state="offline", reason="unknown", since=2.0)}
+    gone = {name: {"since": 2.0, "reason": "no leader"} for name in ("clicks-0", "new (no partition yet)")}
+    body = exposition(attrs.evolve(LOOK, status=status(partitions=rows, offline=gone)), {}, "0", 0.0).decode()
+    assert "pykafka4_agent_offline_partitions 1.0" in body
 
 
 def test_the_page_is_bounded_and_counts_what_it_leaves_out() -> None:
@@ -421,11 +435,14 @@ def ask_quietly(served: Served) -> int:
     ],
     ids=["long line", "long header", "many headers", "TLS"],
 )
-def test_what_is_no_sensible_request_is_refused(served: Served, request_head: bytes) -> None:
+def test_what_is_no_sensible_request_is_refused_without_a_line_in_the_log(
+    served: Served, request_head: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     with socket.create_connection(("127.0.0.1", served.port), timeout=20) as connection:
         connection.sendall(request_head)
         assert connection.recv(4096).split(b" ")[1][:1] == b"4"
     assert ask(served, "/health").status == 200
+    assert caplog.text == ""
 
 
 def test_names_without_a_row_are_counted_together() -> None:

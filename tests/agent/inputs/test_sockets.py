@@ -7,6 +7,7 @@ import fcntl
 import os
 import socket
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,24 @@ def test_an_unknown_owner_is_refused_before_anything_is_bound(path: Path, settin
     with pytest.raises(InputError, match=error):
         bind_unix(UnixSettings(path, **settings), socket.SOCK_DGRAM)
     assert not path.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no file can be held by its name")
+def test_a_link_in_the_place_of_the_socket_changes_no_other_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may write to the folder would let root change the rights of any file."""
+    victim = path.with_name("victim")
+    victim.touch(0o600)
+    bind = sockets._bind_closed
+
+    def bind_and_replace(sock: socket.socket, path: Path) -> None:
+        bind(sock, path)
+        path.unlink()
+        path.symlink_to(victim)
+
+    monkeypatch.setattr(sockets, "_bind_closed", bind_and_replace)
+    with pytest.raises(InputError, match="has replaced the socket"):
+        bind_unix(UnixSettings(path, 0o666), socket.SOCK_DGRAM)
+    assert mode_of(victim) == 0o600
 
 
 def test_a_socket_whose_rights_cannot_be_set_is_removed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

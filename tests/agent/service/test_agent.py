@@ -13,6 +13,8 @@ from pykafka4.agent.service.agent import Agent
 from pykafka4.agent.service.codes import Exit
 from pykafka4.agent.service.parts import Parts
 from pykafka4.agent.settings.file import read_settings
+from pykafka4.errors import KafkaTimeoutError
+from pykafka4.net.loop import Loop
 from pykafka4.testing import ModelServer
 from tests.agent.service.running import write_settings
 
@@ -58,14 +60,38 @@ def test_an_input_that_fails_ends_the_agent(agent: Agent, monkeypatch: pytest.Mo
     assert run(agent) is Exit.CRASHED
 
 
-def test_a_connection_of_the_pages_that_fails_ends_nothing(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("message", "key"), [("Fatal error on transport", "transport"), ("socket.accept() out of system resource", "socket")]
+)
+def test_a_connection_of_the_pages_that_fails_ends_nothing(message: str, key: str, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     async def start(parts: Parts) -> None:
         loop = asyncio.get_running_loop()
-        loop.call_exception_handler({"message": "Fatal error on transport", "exception": OSError("reset"), "transport": object()})
+        loop.call_exception_handler({"message": message, "exception": OSError("reset"), key: object()})
         loop.call_later(0.05, agent.end)
 
     monkeypatch.setattr(Parts, "start", start)
     assert run(agent) is Exit.OK
+
+
+def test_a_producer_that_does_not_respond_is_no_bug(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent goes on; if that lasts, the watchdog of systemd ends it."""
+    looks: list[tuple[str, str]] = []
+
+    def ask(*_: object) -> None:
+        raise KafkaTimeoutError("the client's thread did not respond")
+
+    async def start(parts: Parts) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(Loop, "ask", ask)
+            looks.append(parts.look())
+        looks.append(parts.look())
+        agent.end()
+
+    monkeypatch.setattr(Parts, "start", start)
+    assert run(agent) is Exit.OK
+    (stuck, text), (_, later) = looks
+    assert (stuck, text) == ("unresponsive", "cluster unresponsive (the client's thread did not respond)")
+    assert later.startswith("0 messages acknowledged, 0 wait; cluster conn")
 
 
 def test_an_agent_that_is_ended_while_it_starts_ends(agent: Agent) -> None:

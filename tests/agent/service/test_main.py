@@ -74,6 +74,37 @@ def test_check_names_folders_that_the_user_may_not_write_to(tmp_path: Path, caps
     assert main(["--config", str(tmp_path / "agent.toml"), "--check"]) == Exit.OK
 
 
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        ("max_datagram_size = '16MiB'", "inputs: max_datagram_size = 16777216: a socket with the default send buffer cannot send"),
+        ("unix_stream = { path = '/tmp/agent.stream', owner = 'nobody-knows' }", "inputs.unix_stream: owner = 'nobody-knows': no user"),
+    ],
+)
+def test_check_names_what_the_inputs_would_refuse(inputs: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--config", str(write_settings(tmp_path, SERVERS, inputs=inputs)), "--check"]) == Exit.SETTINGS
+    assert capsys.readouterr().err.startswith(expected)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its user")
+def test_check_names_a_key_that_the_user_may_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = tmp_path / "key.pem"
+    key.touch(0o600)
+    secure = f'security_protocol = "SSL"\nssl_cafile = "{key}"'
+    config = write_settings(tmp_path, SERVERS, '[service]\nuser = "nobody"\n', kafka=secure)
+    assert main(["--config", str(config), "--check"]) == Exit.SETTINGS
+    assert capsys.readouterr().err == f"kafka.ssl_cafile='{key}': cannot be read by user nobody\n"
+
+
+def test_a_bug_has_its_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    async def fail(agent: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr("pykafka4.agent.service.main.Agent.run", fail)
+    assert main(["--config", str(write_settings(tmp_path, SERVERS))]) == Exit.CRASHED
+    assert "ValueError: a bug" in capfd.readouterr().err
+
+
 def test_check_shows_no_secret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     secure = 'security_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"\nsasl_username = "me"\nsasl_password = "TOP"'
     assert main(["--config", str(write_settings(tmp_path, SERVERS, kafka=secure)), "--check"]) == Exit.OK
@@ -112,7 +143,7 @@ def test_the_unit_of_systemd(capsys: pytest.CaptureFixture[str]) -> None:
     service = parser["Service"]
     assert service["Type"] == "notify"
     assert service["ExecStart"].endswith("agent --config /etc/pykafka4/my.toml")
-    assert service["ExecStartPre"] == f"{service['ExecStart']} --check"
+    assert "ExecStartPre" not in service  # RestartPreventExitStatus concerns ExecStart only: a wrong file would be tried for ever
     assert service["Restart"] == "on-failure"
     assert service["RestartPreventExitStatus"] == str(Exit.SETTINGS.value)
     assert service["RuntimeDirectory"] == "pykafka4"

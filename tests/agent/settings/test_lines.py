@@ -59,6 +59,11 @@ def test_windows_line_ends() -> None:
     assert Lines(TEXT.replace("\n", "\r\n")).find(("a", "list")) == LINES[("a", "list")]
 
 
+@pytest.mark.parametrize("character", ["\u2028", "\x85"])
+def test_only_line_feeds_end_lines(character: str) -> None:
+    assert Lines(f"# a{character}b\nkey = '{character}'\nlast = 1").find(("last",)) == 3
+
+
 def test_a_key_that_is_missing_has_the_line_of_its_table() -> None:
     lines = Lines(TEXT)
     assert lines.find(("a", "b", "missing")) == 6
