@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any, Final, Self
@@ -14,7 +15,8 @@ from pykafka4.producer.rates import Admission, RateLimits
 
 __all__ = ["ArrivalLimits", "rate_limits"]
 
-MOST_TOPICS: Final = 10_000  # whose limits are remembered; a topic that is forgotten goes on in its interval nevertheless
+MOST_TOPICS: Final = 10_000  # whose intervals are remembered, those of the latest messages; that of a forgotten topic begins anew
+LONGEST_NAME: Final = 249  # of a topic in Kafka: messages of longer names are refused later, and each name may take 128 KiB
 
 
 class ArrivalLimits:
@@ -26,7 +28,7 @@ class ArrivalLimits:
     def __init__(self, limits: Mapping[str, tuple[int, float] | None], clock: Callable[[], float] = time.monotonic) -> None:
         """`limits` as the producer's option `rate_limits`; `clock` is monotonic, in seconds."""
         self._rates = RateLimits(rates_of(limits), lambda: 0.0, clock, nullcontext(), self._never_wait)
-        self._admissions: dict[str, Admission | None] = {}
+        self._admissions: OrderedDict[str, Admission | None] = OrderedDict()
 
     @classmethod
     def of(cls, topics: TopicsSettings) -> Self | None:
@@ -38,13 +40,17 @@ class ArrivalLimits:
         """Count a message of `topic`; whether it is within the limit."""
         try:
             admission = self._admissions[topic]
+            self._admissions.move_to_end(topic)
         except KeyError:
             admission = self._meet(topic)
         return admission is None or not isinstance(admission(), BufferFull)
 
     def _meet(self, topic: str) -> Admission | None:
+        if len(topic) > LONGEST_NAME:
+            return None
         if len(self._admissions) >= MOST_TOPICS:
-            self._admissions.clear()
+            oldest, _ = self._admissions.popitem(last=False)
+            self._rates.windows.pop(oldest, None)
         found = self._admissions[topic] = self._rates.admission(topic, drop=True)
         return found
 

@@ -54,10 +54,17 @@ def test_the_first_pattern_that_matches_counts_even_if_it_has_no_limit() -> None
     assert [passed(limits, topic, 9) for topic in ("abc", "ac", "b")] == [9, 1, 9]
 
 
-def test_a_million_names_need_no_more_memory_than_ten_thousand_and_a_topic_goes_on_in_its_interval() -> None:
+def test_many_names_need_bounded_memory_and_a_busy_topic_goes_on_in_its_interval() -> None:
     limits = ArrivalLimits({"*": (1, 60_000)}, Clock())
     assert passed(limits, "t", 2) == 1
     for n in range(25_000):
         limits.admits(f"name-{n}")
+        assert n % 5_000 or passed(limits, "t", 2) == 0
     assert len(limits._admissions) <= 10_000
-    assert passed(limits, "t", 2) == 0
+    assert len(limits._rates.windows) <= 10_000
+
+
+def test_names_that_kafka_does_not_allow_are_not_kept() -> None:
+    limits = ArrivalLimits({"*": (1, 60_000)}, Clock())
+    assert passed(limits, "n" * 250, 3) == 3  # the producer refuses them
+    assert not limits._rates.windows
