@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -89,13 +89,14 @@ class Disk:
         """Delete a file whose messages are done; keep it aside if a part of it could not be read."""
         self.bytes -= segment.used
         try:
-            segment.save_progress()  # in case that it cannot be removed
             if segment.damaged:
                 self._set_aside(segment)
             else:
                 segment.path.unlink(missing_ok=True)
         except OSError as refused:
             self.fail(f"remove {segment.path}", refused)
+            with contextlib.suppress(OSError):
+                segment.save_progress()
 
     def _set_aside(self, segment: Segment) -> None:
         folder = self.folder / "damaged"
@@ -118,6 +119,7 @@ class Disk:
         self.syncing.written(self.folder / "topics")
 
     def remove_folder(self, path: Path) -> None:
-        """Remove the folder of a topic without messages."""
+        """Remove the folder of a topic without messages, unless it holds what is not the agent's."""
         self.bytes -= BLOCK
-        shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            path.rmdir()

@@ -11,6 +11,7 @@ from pykafka4.agent.format import pack, parse
 from pykafka4.agent.spool.disk import Disk
 from pykafka4.agent.spool.fifo import Fifo
 from pykafka4.agent.spool.frames import crc_of
+from pykafka4.agent.spool.replay import Unsettled
 from pykafka4.agent.spool.segment import BLOCK
 from pykafka4.logs import get_log
 from pykafka4.records import ProducerRecord
@@ -19,29 +20,31 @@ __all__ = ["put_back"]
 
 log = get_log("pykafka4.agent.spool")
 
-Content: TypeAlias = tuple[bytes | None, bytes | None, int | None]
+Content: TypeAlias = tuple[bytes | None, bytes | None, int | None, int | None]  # value, key, partition, timestamp
 
 
-def direct(
-    undelivered: Sequence[ProducerRecord], sent: Mapping[str, Sequence[tuple[bytes, int]]], empty: bytes | None
-) -> list[ProducerRecord]:
-    """Those of `undelivered` that the producer did not get from the disk; `sent` has those that it did, with their records' timestamps.
+def direct(undelivered: Sequence[ProducerRecord], sent: Mapping[str, Sequence[Unsettled]], empty: bytes | None) -> list[ProducerRecord]:
+    """Those of `undelivered` that the producer did not get from the disk; `sent` has those that it did.
 
     Of two with the same content, the newer one is the one from the disk.
     """
-    from_disk: dict[str, Counter[Content]] = {
-        topic: Counter((*parse(data, empty)[1:3], timestamp_ms) for data, timestamp_ms in messages) for topic, messages in sent.items()
-    }
+    from_disk = {topic: Counter(_content(each, empty) for each in messages) for topic, messages in sent.items()}
     kept: list[ProducerRecord] = []
     for record in reversed(undelivered):
         known = from_disk.get(record.topic)
-        content = record.value, record.key, record.timestamp_ms
+        content = record.value, record.key, record.partition, record.timestamp_ms
         if known and known[content] > 0:
             known[content] -= 1
         else:
             kept.append(record)
     kept.reverse()
     return kept
+
+
+def _content(sent: Unsettled, empty: bytes | None) -> Content:
+    """Of the record. While the topic's partitions are not known, a record has the partition key for its partition."""
+    _, value, key, partition_key, _ = parse(sent.message, empty)
+    return value, key, partition_key if sent.partition is None else sent.partition, sent.timestamp_ms
 
 
 def put_back(records: Sequence[ProducerRecord], fifo_of: Callable[[str], Fifo], disk: Disk) -> list[ProducerRecord]:

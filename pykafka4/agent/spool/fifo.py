@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from pykafka4.agent.format import parse
+from pykafka4.agent.message import Refused
 from pykafka4.agent.spool.disk import Disk
 from pykafka4.agent.spool.frames import cut
-from pykafka4.agent.spool.segment import BLOCK, Segment
+from pykafka4.agent.spool.segment import BLOCK, OUT_OF, Segment
 from pykafka4.agent.spool.values import SpooledTopic
 from pykafka4.logs import get_log
 
@@ -172,12 +173,19 @@ class Fifo:
             segment.sealed = True
             self._disk.account(segment)
 
-    def inspect(self) -> None:
-        """Read the progress of the old segments and count their messages. May be called on any thread."""
+    def inspect(self) -> bool:
+        """Read the progress of the old segments and count their messages. May be called on any thread.
+
+        False: the system has no file descriptor or memory for it now; the next call goes on there.
+        """
         for segment in self.old:
+            if segment.damaged or segment.count is not None:
+                continue
             try:
                 torn = segment.inspect()
             except (OSError, ValueError) as unreadable:
+                if isinstance(unreadable, OSError) and unreadable.errno in OUT_OF:
+                    return False
                 log.warning("spool: cannot read %s, its messages of topic %s are lost: %s", segment.path, self.topic, unreadable)
                 segment.damaged = True
                 continue
@@ -187,6 +195,7 @@ class Fifo:
             if not segment.damaged:
                 segment.oldest_ms = _first_timestamp(segment)
                 break
+        return True
 
     def counted(self) -> int:
         """The old segments are inspected. Returns how many messages are lost, at least, because a whole segment cannot be read."""
@@ -215,6 +224,6 @@ class Fifo:
 def _first_timestamp(segment: Segment) -> int | None:
     try:
         found = cut(segment.read(segment.start, TIMESTAMP_READ))
-    except OSError:
+        return parse(found[0][1])[4] if found else None
+    except (OSError, Refused):  # replay names it
         return None
-    return parse(found[0][1])[4] if found else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import attrs
 
@@ -19,13 +19,13 @@ from pykafka4.agent.format import parse
 from pykafka4.agent.message import Refused
 from pykafka4.agent.spool.fifo import Fifo
 from pykafka4.agent.spool.frames import cut, salvage
-from pykafka4.agent.spool.segment import Segment
+from pykafka4.agent.spool.segment import OUT_OF, Segment
 from pykafka4.agent.spool.values import Discards, Sender
 from pykafka4.errors import ClosedError, DeliveryFailed, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.wire.records.hot import Delivery
 
-__all__ = ["Reading", "Replay"]
+__all__ = ["Reading", "Replay", "Unsettled"]
 
 log = get_log("pykafka4.agent.spool")
 
@@ -34,6 +34,7 @@ LARGEST_READ: Final = 128 * 1024
 RECORD_COST: Final = 128  # bytes of memory that a message takes beside its own
 PAUSE_S: Final = 0.1  # without room in the producer; doubles
 LONGEST_PAUSE_S: Final = 1.0
+PAUSE_OF_EACH_S: Final = 0.005  # of many topics, so many that all of them together make 200 attempts a second
 GIVEN_UP: Final = (ClosedError.code, KafkaError.code)  # codes of messages that failed because the producer ended or failed: they stay
 
 
@@ -57,6 +58,15 @@ class Sent:
     cost: int
     delivery: Delivery | None
     message: bytes
+
+
+class Unsettled(NamedTuple):
+    """A message that was sent, but is not done. The partition and the timestamp are its record's; `crashed`: the producer has failed."""
+
+    message: bytes
+    partition: int | None
+    timestamp_ms: int
+    crashed: bool
 
 
 class Replayed:
@@ -102,7 +112,7 @@ class Replay:
         """What to read next; None: nothing can be sent now. Topics take turns."""
         if self.stopped or self.holds:
             return None
-        now, share = self._clock(), self._window // max(1, len(self._turns))
+        now, share = self._clock(), self._share()
         for _ in range(len(self._turns)):
             replayed = self._turns[0]
             self._turns.rotate(-1)
@@ -114,6 +124,10 @@ class Replay:
                 length = min(replayed.length, max(FIRST_READ, share - replayed.in_flight))
                 return Reading(replayed, *at, max(length, replayed.least))
         return None
+
+    def _share(self) -> int:
+        """How many bytes of each topic may be unacknowledged."""
+        return self._window // max(1, len(self._turns))
 
     def pause(self) -> float | None:
         """In how many seconds a topic without room is tried again; None: none waits for that."""
@@ -128,7 +142,7 @@ class Replay:
         """
         if not self._hurry:
             return False
-        share = self._window // max(1, len(self._turns))
+        share = self._share()
         if not any(replayed.in_flight >= share and replayed.fifo.unread for replayed in self._turns):
             return False
         self._hurry = False
@@ -143,7 +157,9 @@ class Replay:
         if self.stopped or self.holds:  # it is read again
             return
         found, replayed.least = cut(data), 0
-        if found:
+        if not data:  # somebody has cut the file off
+            self._skip(replayed, segment, reading.offset, segment.size)
+        elif found:
             self._send_all(replayed, segment, reading.offset, found, [])
         elif reading.offset + len(data) < segment.size and len(data) == reading.length:
             replayed.least = max(2 * reading.length, LARGEST_READ)  # a frame is longer, or its length is damaged
@@ -155,6 +171,9 @@ class Replay:
     def unreadable(self, reading: Reading, refused: OSError) -> None:
         """The disk does not give the rest of a segment."""
         reading.replayed.reading = False
+        if refused.errno in OUT_OF:
+            reading.replayed.paused_until = self._clock() + LONGEST_PAUSE_S
+            return
         log.warning("spool: cannot read %s from byte %d on: %s", reading.segment.path, reading.offset, refused.strerror or refused)
         self._skip(reading.replayed, reading.segment, reading.offset, reading.segment.size)
 
@@ -162,10 +181,12 @@ class Replay:
         self, replayed: Replayed, segment: Segment, base: int, frames: list[tuple[int, bytes]], damaged: list[tuple[int, int]]
     ) -> None:
         waiting = deque(damaged)
-        begin = base
+        begin, share = base, self._share()
         for end, message in frames:
             if waiting and base + waiting[0][0] == begin:
                 begin = self._skip(replayed, segment, begin, base + waiting.popleft()[1])
+            if replayed.in_flight >= share and replayed.in_flight:  # the rest is read again
+                return
             if not self._send(replayed, segment, base + end, message):
                 return
             begin = base + end
@@ -180,7 +201,7 @@ class Replay:
             delivery = self.sender.send_spooled(parse(message, self._empty))
         except (KafkaError, MemoryError):  # no room, or the producer has ended or failed
             replayed.paused_until = self._clock() + replayed.pause_s
-            replayed.pause_s = min(LONGEST_PAUSE_S, 2 * replayed.pause_s)
+            replayed.pause_s = min(max(LONGEST_PAUSE_S, len(self._turns) * PAUSE_OF_EACH_S), 2 * replayed.pause_s)
             replayed.length = FIRST_READ
             return False
         except Refused:  # a frame of the right checksum, but of no format that this agent knows
@@ -230,15 +251,15 @@ class Replay:
                 self._discards.damaged(replayed.fifo.topic, lost)
         return len(replayed.sent) != before
 
-    def unsettled(self) -> dict[str, list[tuple[bytes, int]]]:
-        """After the producer has ended: messages, by topic, that were sent, but are not done, and their records' timestamps."""
+    def unsettled(self) -> dict[str, list[Unsettled]]:
+        """After the producer has ended: messages, by topic, that were sent, but are not done."""
         for replayed in self._turns:
             self._look(replayed, None)
         return {
             topic: [
-                (sent.message, sent.delivery.timestamp_ms)
+                Unsettled(sent.message, sent.delivery.partition, sent.delivery.timestamp_ms, _has_crashed(sent.delivery))
                 for sent in replayed.sent
-                if sent.delivery is not None and _is_open(sent.delivery)
+                if sent.delivery is not None and (not sent.delivery.done() or given_up(sent.delivery))
             ]
             for topic, replayed in self._topics.items()
         }
@@ -250,5 +271,6 @@ def given_up(delivery: Delivery) -> bool:
     return isinstance(error, DeliveryFailed) and error.code in GIVEN_UP
 
 
-def _is_open(delivery: Delivery) -> bool:
-    return not delivery.done() or given_up(delivery)
+def _has_crashed(delivery: Delivery) -> bool:
+    error = delivery.exception(0) if delivery.done() else None
+    return isinstance(error, DeliveryFailed) and error.code == KafkaError.code

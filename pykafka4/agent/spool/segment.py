@@ -5,6 +5,7 @@ No file stays open: a spool may have more topics than a process may have files.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +14,11 @@ from typing import Final
 
 from pykafka4.agent.spool import frames
 
-__all__ = ["BLOCK", "Segment", "allocated"]
+__all__ = ["BLOCK", "OUT_OF", "Segment", "allocated"]
 
 BLOCK: Final = 4096  # what a file or a folder uses of the disk at least
 FILE_MODE: Final = 0o600
+OUT_OF: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # errors of the system, not of the file: it can be read later
 
 
 def allocated(size: int) -> int:

@@ -44,7 +44,9 @@ __all__ = ["Spool"]
 log = get_log("pykafka4.agent.spool")
 
 LOOK_S: Final = 0.5  # after this time acknowledgements are looked for, even if nobody called
+LEAST_PAUSE_S: Final = 0.01  # topics that have to pause together are tried again together
 PROGRESS_S: Final = 1.0  # how often the progress is written: after a crash, what was acknowledged since is sent again
+MOST_TOPICS: Final = 10_000  # each has a folder, a file, and its turn: a program that invents names would use up inodes and the loop's time
 NEW_FILE: Final = 2 * BLOCK  # the most that a write to a topic may need beside its bytes: the rest of a block, and a folder
 
 
@@ -97,9 +99,13 @@ class Spool:
             self._discards.discarded(message, Reason.SPOOL_FAILED)
             return
         added = self._added.get(topic)
-        if added is None and topic not in self._fifos and not is_legal(topic):
-            self._discards.discarded(message, Reason.BAD_TOPIC)
-            return
+        if added is None and topic not in self._fifos:
+            if not is_legal(topic):
+                self._discards.discarded(message, Reason.BAD_TOPIC)
+                return
+            if len(self._fifos) + len(self._added) >= MOST_TOPICS:
+                self._discards.discarded(message, Reason.SPOOL_FULL)
+                return
         body = pack(topic.encode(), value or b"", key or b"", partition_key, timestamp_ms)
         size = len(body) + 4 + (NEW_FILE if added is None else 0)
         if self._disk.bytes + self._added_size + size > self._disk.max_size:
@@ -119,6 +125,8 @@ class Spool:
         everything, self._added, self._added_size = self._added, {}, 0
         for topic, added in everything.items():
             fifo = self._fifo(topic)
+            if not fifo.unread:  # otherwise its messages are just being sent, or wait for something else
+                self._work.set()
             try:
                 fifo.append(b"".join(added.frames), len(added.messages), added.messages[0][4])
                 self._disk.succeed()
@@ -131,12 +139,12 @@ class Spool:
                 continue
             if self.replay is not None:
                 self.replay.add(fifo)
-        self._work.set()
 
     def _leave(self, fifo: Fifo) -> None:
         """Nothing of the topic is on disk: it goes to the producer directly."""
         fifo.leave()
-        self._restored[fifo.topic] += fifo.restored
+        if fifo.restored:
+            self._restored[fifo.topic] += fifo.restored
         del self._fifos[fifo.topic]
         if self.replay is not None:
             self.replay.remove(fifo)
@@ -169,7 +177,8 @@ class Spool:
         """Count the messages of old files, one topic after the other; each is sent from then on."""
         loop = asyncio.get_running_loop()
         for fifo in self.uncounted():
-            await loop.run_in_executor(self._reader, fifo.inspect)
+            while not await loop.run_in_executor(self._reader, fifo.inspect):
+                await asyncio.sleep(LOOK_S)
             self.counted(fifo)
 
     def uncounted(self) -> list[Fifo]:
@@ -195,19 +204,25 @@ class Spool:
         while True:
             self._work.clear()
             self.look(wake)
-            reading = self.replay.next_reading()
-            if reading is None:
-                if self.replay.should_hurry():
-                    await loop.run_in_executor(self._reader, self.replay.sender.hurry)
-                pause = self.replay.pause()
-                await _either(self._work, LOOK_S if pause is None else min(pause, LOOK_S))
+            if await self._send_some(self.replay):
                 continue
+            if self.replay.should_hurry():
+                await loop.run_in_executor(self._reader, self.replay.sender.hurry)
+            pause = self.replay.pause()
+            await _either(self._work, LOOK_S if pause is None else min(max(pause, LEAST_PAUSE_S), LOOK_S))
+
+    async def _send_some(self, replay: Replay) -> bool:
+        """Send until there is news; whether anything was sent. A look between two readings would go through all topics each time."""
+        loop, sent = asyncio.get_running_loop(), False
+        while not self._work.is_set() and (reading := replay.next_reading()) is not None:
+            sent = True
             try:
                 data = await loop.run_in_executor(self._reader, reading.segment.read, reading.offset, reading.length)
             except OSError as refused:
-                self.replay.unreadable(reading, refused)
+                replay.unreadable(reading, refused)
             else:
-                self.replay.send(reading, data)
+                replay.send(reading, data)
+        return sent
 
     def look(self, wake: Callable[[object], object]) -> None:
         """Remove from the disk what is acknowledged or discarded."""
@@ -271,7 +286,9 @@ class Spool:
         older = direct(undelivered, sent, self._empty)
         for topic, messages in sent.items():
             self._fifos[topic].take_back(len(messages))
-            self._count_kept(topic, len(messages))
+            crashed = sum(each.crashed for each in messages)
+            self._count_kept(topic, len(messages) - crashed)
+            self._count_kept(topic, crashed, Reason.BUG)
         left = put_back(older, self._fifo, self._disk)
         for topic, count in (Counter(record.topic for record in older) - Counter(record.topic for record in left)).items():
             self._count_kept(topic, count)
@@ -289,9 +306,9 @@ class Spool:
         self._disk.syncing.close()
         self._folder.close()
 
-    def _count_kept(self, topic: str, count: int) -> None:
+    def _count_kept(self, topic: str, count: int, reason: Reason = Reason.SERVER_SHUTDOWN) -> None:
         if count:
-            self._discards.kept(topic, Reason.SERVER_SHUTDOWN, count)
+            self._discards.kept(topic, reason, count)
 
     def _fifo(self, topic: str) -> Fifo:
         return self._fifos.get(topic) or self._fifos.setdefault(topic, Fifo(topic, self._folder.of_topic(topic), self._disk))

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from pykafka4.agent.format import pack
 from pykafka4.agent.message import Reason
 from pykafka4.agent.settings.values import Sync
 from pykafka4.agent.spool.folder import SpoolUnusable
+from pykafka4.agent.spool.frames import FIRST, crc_of
 from tests.agent.spool.world import World, message, undelivered
 
 MIB = 1024 * 1024
@@ -422,3 +424,161 @@ def test_file_whose_header_was_not_written_is_empty(world: World, size: int) -> 
     world.run()
     assert world.ledger.lost == {}
     assert not world.spool.takes("a")
+
+
+def test_topic_of_which_nothing_is_left_is_forgotten(world: World) -> None:
+    for n in range(100):
+        world.add(message(f"topic-{n}", n))
+        world.run()
+        world.sender.end()
+        world.run()
+    assert world.spool._restored == {}  # it would grow with each name
+
+
+def test_file_that_is_cut_off_while_it_is_in_use_is_passed_over(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.add(*(message("a", n) for n in range(10)))
+    [file] = files(world.settings.path)
+    os.truncate(file, 100)
+    real, reads = os.pread, iter(range(100))
+
+    def read(fd: int, length: int, offset: int) -> bytes:
+        assert next(reads, None) is not None, "it is read again and again"
+        return real(fd, length, offset)
+
+    monkeypatch.setattr(os, "pread", read)
+    world.run()
+    world.sender.end()
+    world.add(message("a", 10))
+    world.run()
+    assert world.sent("a") == [0, 10]
+    assert world.ledger.lost == {("a", Reason.SPOOL_DAMAGED): 9}
+
+
+def test_frame_of_an_unknown_kind_is_passed_over(world: World) -> None:
+    world.add(message("a", 0), message("a", 1))
+    [file] = files(world.settings.path)
+    data = file.read_bytes()
+    strange = pack(b"a", b"of a later version").replace(b"\x01\x00", b"\x01\x02", 1)
+    file.write_bytes(data[:FIRST] + crc_of(strange) + strange + data[FIRST:])
+    world.restart()
+    world.run()
+    assert world.sent("a") == [0, 1]
+    world.sender.end()
+    world.run()
+    assert world.ledger.lost == {("a", Reason.SPOOL_DAMAGED): 1}
+    assert not world.spool.takes("a")
+
+
+def test_number_of_topics_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykafka4.agent.spool.spool.MOST_TOPICS", 3)
+    world.add(message("a", 0), message("b", 1), message("c", 2), message("d", 3))
+    world.add(message("a", 4), message("e", 5))
+    assert world.ledger.lost == {("d", Reason.SPOOL_FULL): 1, ("e", Reason.SPOOL_FULL): 1}
+    world.run()
+    assert world.sent("a") == [0, 4]
+
+
+def test_window_bounds_what_many_topics_send_together(tmp_path: Path) -> None:
+    world = World(tmp_path, window=100_000, sync=Sync.NEVER)
+    for n in range(50):
+        world.add(*(message(f"topic-{n}", number) for number in range(100)))
+    world.run()
+    assert 50 * 10 < len(world.sender.sent) < 50 * 16  # of 172 bytes, with their cost
+
+
+def test_many_topics_without_room_do_not_use_up_the_loop(tmp_path: Path) -> None:
+    world = World(tmp_path, room=0, max_size=16 * MIB, sync=Sync.NEVER)
+    world.add(*(message(f"topic-{n}", n) for n in range(1_000)))
+    for world.now in range(30):
+        world.run()
+    before = world.sender.attempts
+    for world.now in range(30, 60):
+        world.run()
+    assert 1_000 < world.sender.attempts - before < 30 * 300
+
+
+def test_record_that_differs_from_one_on_disk_only_in_its_partition_is_put_back(world: World) -> None:
+    world.add(message("a", 0, partition_key=10))
+    world.run()
+    [delivery] = world.sender.waiting
+    delivery.partition = 1  # of three
+    world.sender.end("CLOSED")
+    assert world.spool.close([undelivered(message("a", 0), 1), undelivered(message("a", 0), 2)]) == []
+    world.begin()
+    world.run()
+    assert [given[3] for given in world.sender.sent] == [2, 10]
+
+
+@pytest.mark.parametrize(("code", "reason"), [("CLOSED", Reason.SERVER_SHUTDOWN), ("CLIENT_ERROR", Reason.BUG)])
+def test_kept_messages_are_counted_for_the_reason_for_which_the_producer_failed_them(world: World, code: str, reason: Reason) -> None:
+    world.add(message("a", 0))
+    world.run()
+    world.sender.end(code)
+    world.spool.close([])
+    assert world.ledger.reasons_of_kept == {reason}
+
+
+def test_folder_keeps_what_is_not_the_agents(world: World) -> None:
+    world.add(message("a", 0))
+    [file] = files(world.settings.path)
+    (file.parent / "notes").write_text("of the administrator")
+    world.run()
+    world.sender.end()
+    world.run()
+    assert (file.parent / "notes").exists()
+    world.add(message("a", 1))
+    assert files(world.settings.path) == [file]
+
+
+def test_file_that_cannot_be_opened_for_want_of_descriptors_is_read_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.add(message("a", 0))
+    real, opened = os.open, iter([errno.EMFILE] * 2)
+
+    def lacking(path: str, flags: int, mode: int = 0o777) -> int:
+        if (error := next(opened, None)) is not None:
+            raise OSError(error, "Too many open files")
+        return real(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", lacking)
+    world.run()
+    assert world.sent("a") == []
+    world.now += 1.0
+    world.run()
+    world.now += 1.0
+    world.run()
+    assert world.sent("a") == [0]
+    assert world.ledger.lost == {}
+
+
+def test_old_file_that_cannot_be_opened_for_want_of_descriptors_is_counted_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(2):
+        world.add(message("a", n))
+        world.restart()
+    [fifo] = world.spool.uncounted()
+    real, opened = os.open, iter([None, None, None, errno.EMFILE])  # three reads of the first file
+
+    def lacking(path: str, flags: int, mode: int = 0o777) -> int:
+        if (error := next(opened, None)) is not None:
+            raise OSError(error, "Too many open files")
+        return real(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", lacking)
+    assert not fifo.inspect()
+    world.run()
+    assert world.sent("a") == [0, 1]
+    assert world.ledger.lost == {}
+
+
+def test_file_is_removed_without_a_descriptor(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.add(message("a", 0))
+    world.run()
+    world.sender.end()
+
+    def lacking(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", lacking)
+        world.run()
+    assert files(world.settings.path) == []
+    assert world.spool.state().failure is None

@@ -98,3 +98,25 @@ def test_failed_task_goes_to_the_handler_of_the_loop(tmp_path: Path, monkeypatch
         watched.spool.close([])
 
     asyncio.run(run())
+
+
+def test_message_behind_others_that_wait_does_not_go_through_all_topics(tmp_path: Path) -> None:
+    looks = 0
+
+    def clock() -> float:
+        nonlocal looks
+        looks += 1
+        return 0.0
+
+    async def run() -> None:
+        spool = Spool(SpoolSettings(path=tmp_path, sync=Sync.NEVER), FakeLedger(), None, clock)
+        spool.start(FakeSender(room=0), 2**20)
+        for n in range(300):
+            spool.add(message("a", n))
+            spool.write()
+            await asyncio.sleep(0)
+        await spool.stop()
+        spool.close([])
+
+    asyncio.run(run())
+    assert looks < 100

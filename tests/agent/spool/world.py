@@ -29,6 +29,7 @@ def number_of(given: Message) -> int:
 class FakeDelivery:
     def __init__(self, sent: Message) -> None:
         self.message, self.timestamp_ms = sent, sent[4]
+        self.partition: int | None = None
         self.outcome: str | None = None  # "ACKED", or the code of a failure
         self.callbacks: list[Callable[[object], object]] = []
 
@@ -55,9 +56,10 @@ class FakeSender:
         self.room = room
         self.waiting: list[FakeDelivery] = []
         self.sent: list[Message] = []
-        self.hurried = 0
+        self.hurried = self.attempts = 0
 
     def send_spooled(self, given: Message) -> FakeDelivery:
+        self.attempts += 1
         if len(self.waiting) >= self.room:
             raise BufferFull("full")
         self.sent.append(given)
@@ -79,6 +81,7 @@ class FakeLedger:
     def __init__(self) -> None:
         self.lost: Counter[tuple[str, Reason]] = Counter()
         self.were_kept: Counter[str] = Counter()
+        self.reasons_of_kept: set[Reason] = set()
         self.messages: list[Message] = []
 
     def discarded(self, given: Message, reason: Reason) -> None:
@@ -90,6 +93,7 @@ class FakeLedger:
 
     def kept(self, topic: str, reason: Reason, count: int) -> None:
         self.were_kept[topic] += count
+        self.reasons_of_kept.add(reason)
 
 
 class World:
