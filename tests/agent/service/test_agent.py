@@ -17,6 +17,7 @@ from pykafka4.errors import KafkaTimeoutError
 from pykafka4.net.loop import Loop
 from pykafka4.testing import ModelServer
 from tests.agent.service.running import write_settings
+from tests.inspection import inspect
 
 
 def run(agent: Agent) -> Exit:
@@ -37,7 +38,7 @@ def test_a_producer_that_has_failed_ends_the_agent(agent: Agent, monkeypatch: py
     """Its machine ends with the first exception in it."""
 
     async def start(parts: Parts) -> None:
-        parts.producer._session.post(fail)
+        inspect(parts.producer).session.post(fail)
 
     monkeypatch.setattr(Parts, "start", start)
     monkeypatch.setattr("pykafka4.agent.service.agent.BEAT_S", 0.05)
@@ -106,7 +107,7 @@ def test_messages_of_a_producer_that_fails_are_counted(
 
     async def start(parts: Parts) -> None:
         parts.router.accept([("clicks", b"%d" % n, None, None, 1) for n in range(3)], Source.TCP)
-        parts.producer._session.post(fail)
+        inspect(parts.producer).session.post(fail)
 
     monkeypatch.setattr(Parts, "start", start)
     monkeypatch.setattr("pykafka4.agent.service.agent.BEAT_S", 0.05)
