@@ -63,7 +63,7 @@ class OnLoop(Protocol):
 class Books:
     """Figures of the producer, the ledger, the inputs and the spool. All methods may be called from any thread.
 
-    `account` and `counters` wait for the producer's thread (and with a spool for the agent's loop): not on the agent's loop.
+    `account` waits for the producer's thread (and with a spool for the agent's loop): not on the agent's loop.
     The others may be called there.
     """
 
@@ -116,9 +116,9 @@ class Books:
         """All intervals together; without figures of the producer, so it costs it nothing."""
         return self._ledger.total_report()
 
-    def counters(self) -> Mapping[str, int]:
-        """Counters since the start by Dory's names, and some of the agent's own. Raises KafkaTimeoutError as `account`."""
-        account, found = self.account(), self._ledger.counters()
+    def counters(self, account: Account) -> Mapping[str, int]:
+        """Counters since the start by Dory's names, and some of the agent's own; those of messages are as in `account`."""
+        found = self._ledger.counters()
         for part in self._parts:
             found.update(part.counters())
         return {**found, **counters_of(account)}

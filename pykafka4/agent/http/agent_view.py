@@ -23,7 +23,7 @@ class Figures(Protocol):
     """What is needed of the Books."""
 
     def account(self) -> Account: ...
-    def counters(self) -> Mapping[str, int]: ...
+    def counters(self, account: Account) -> Mapping[str, int]: ...
     def unfinished_report(self) -> Report: ...
     def finished_report(self) -> Report | None: ...
     def total_report(self) -> Report: ...
@@ -52,9 +52,9 @@ class AgentView:
         spool = None if self._spool is None else self._spool()
         return Look(time.time(), self._books.account(), self._producer.status(), self._inputs(), spool, self._settings.max_buffer)
 
-    def counters(self) -> Mapping[str, int]:
+    def counters(self, account: Account) -> Mapping[str, int]:
         """See Watched."""
-        return self._books.counters()
+        return self._books.counters(account)
 
     def unfinished_report(self) -> Report:
         """See Watched."""

@@ -78,7 +78,7 @@ class Queue:
 
 
 class Watched(Protocol):
-    """A running agent, as its pages see it. `look`, `counters` and `refresh_metadata` may wait: not on the agent's loop."""
+    """A running agent, as its pages see it. `look` and `refresh_metadata` may wait: not on the agent's loop."""
 
     version: str
     started_at: float  # seconds since the epoch
@@ -87,8 +87,8 @@ class Watched(Protocol):
     def look(self) -> Look:
         """The figures now. Raises KafkaError if the producer's thread is stuck."""
 
-    def counters(self) -> Mapping[str, int]:
-        """Counters since the start, by Dory's names. Raises KafkaError."""
+    def counters(self, account: Account) -> Mapping[str, int]:
+        """Counters since the start, by Dory's names; those of messages are as in `account`."""
 
     def unfinished_report(self) -> Report:
         """The interval of discards that goes on now."""

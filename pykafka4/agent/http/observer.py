@@ -1,6 +1,7 @@
 """Observer: looks at the agent in a thread of its own, remembers rates and outages, and makes the answers of the pages.
 
-Invariant: only that thread uses the look, the rates and the outages, and a look is shared by all readers for KEPT_S.
+Invariant: only that thread uses the look, the rates and the outages, and all readers share a look: for KEPT_S, or KEPT_SHARE times as
+long as it took.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from pykafka4.errors import KafkaError
 __all__ = ["Busy", "Observer"]
 
 log = logging.getLogger("pykafka4.agent.http")
-KEPT_S: Final = 0.5  # so long a look is used again
+KEPT_S: Final = 0.5
+KEPT_SHARE: Final = 10  # a look of 200 ms, as with 10,000 partitions, is used for 2 s: readers cost at most a tenth of a core
 PAUSE_S: Final = 1.0  # between two samples
 LONGEST_PAUSE_S: Final = 10.0
 SHARE: Final = 20  # a look of 100 ms is taken every 2 s: with many partitions a sample costs at most a twentieth of a core
@@ -91,8 +93,8 @@ class Observer:
 
     def metrics(self) -> bytes:
         """The text for Prometheus."""
-        watched = self._watched
-        return exposition(self._shared_look(), watched.counters(), watched.version, watched.started_at)
+        watched, look = self._watched, self._shared_look()
+        return exposition(look, watched.counters(look.account), watched.version, watched.started_at)
 
     def account(self) -> dict[str, Any]:
         """/account/json."""
@@ -111,7 +113,7 @@ class Observer:
 
     def counters(self, process: dory.Process) -> dict[str, Any]:
         """Counters since the start."""
-        return dory.counters(process, self._watched.counters())
+        return dory.counters(process, self._watched.counters(self._shared_look().account))
 
     def discards(self, process: dory.Process) -> dict[str, Any]:
         """The reports of the last two intervals."""
@@ -136,7 +138,7 @@ class Observer:
 
     def _shared_look(self) -> Look:
         now = self._monotonic()
-        if self._look is not None and now < self._looked_at + KEPT_S:
+        if self._look is not None and now < self._looked_at + min(max(KEPT_S, KEPT_SHARE * self._cost), LONGEST_PAUSE_S):
             return self._look
         look = self._watched.look()
         self._cost = self._monotonic() - now

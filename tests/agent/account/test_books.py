@@ -69,7 +69,7 @@ def test_at_rest_the_account_has_each_message_once(server: ModelServer, start: S
     account = agent.books.account()
     check_balance(account)
     assert account.total == account.topics["t"] == TopicAccount(11, 10, 0, 0, Discards({Reason.RATE_LIMIT: 1}, 77, 77))
-    counters = agent.books.counters()
+    counters = agent.books.counters(account)
     assert [counters[name] for name in ("MsgCreate", "MsgDestroy", "AckOk", "DiscardDueToRateLimit")] == [11, 11, 10, 1]
 
 

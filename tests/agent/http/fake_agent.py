@@ -113,7 +113,7 @@ class FakeAgent:
             raise self.current
         return self.current
 
-    def counters(self) -> Mapping[str, int]:
+    def counters(self, account: Account) -> Mapping[str, int]:
         return self.counts
 
     def unfinished_report(self) -> Report:

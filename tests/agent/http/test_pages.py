@@ -17,6 +17,7 @@ from pykafka4.agent.account.values import Account, Discards, TopicAccount
 from pykafka4.agent.http.guarding import MOST_CONNECTIONS
 from pykafka4.agent.http.look import Look
 from pykafka4.agent.http.metrics import exposition
+from pykafka4.agent.http.observer import Observer
 from pykafka4.agent.message import Reason
 from pykafka4.agent.settings.values import HttpSettings
 from pykafka4.errors import KafkaTimeoutError
@@ -250,6 +251,25 @@ def test_readers_share_a_look(agent: FakeAgent, served: Served) -> None:
     for _ in range(30):
         ask(served, "/page/json")
     assert agent.looks - before <= 2 + 2 * (time.monotonic() - begun)
+
+
+def test_a_look_that_takes_long_is_shared_for_longer() -> None:
+    now = 100.0
+
+    class Slow(FakeAgent):
+        def look(self) -> Look:
+            nonlocal now
+            now += 0.2
+            return super().look()
+
+    agent = Slow()
+    observer = Observer(agent, lambda: now)
+    looks = []
+    for pause in (0.0, 1.7, 0.2):
+        now += pause
+        observer.page()
+        looks.append(agent.looks)
+    assert looks == [1, 1, 2]
 
 
 # ---------------------------------------------------------------- who is answered
