@@ -11,7 +11,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from pykafka4.agent.account.values import Discards, TopicAccount
-from pykafka4.agent.http.look import Look, Queue, offline, queues
+from pykafka4.agent.http.look import Look, Queue, offline, queues, topic_of
+from pykafka4.agent.message import Reason
 
 __all__ = ["CONTENT_TYPE", "exposition"]
 
@@ -70,16 +71,18 @@ def _process(look: Look) -> Iterator[Metric]:
 
 
 def _rows(look: Look) -> dict[str, TopicAccount]:
-    """The topics that came first; the others under an empty name.
+    """The topics that came first; the others under an empty name, with those that brokers do not know.
 
-    Not those with the most messages: a topic that took the place of another would take its count from that of the others, and Prometheus
-    takes a counter that falls for a restart.
+    Clients that invent names would make a series of each: so a topic has no row while its first messages wait for its partitions. The
+    topics with the most messages would be the wrong ones: a topic that took the place of another would take its count from that of the
+    others, and Prometheus takes a counter that falls for a restart.
     """
-    topics, others = look.account.topics, look.account.others
-    rows = iter(topics.items())
-    chosen = dict(islice(rows, MOST_TOPICS))
-    left = [row for _, row in rows]
-    return {**chosen, OTHERS: _sum([others, *left])} if left or others.accepted else chosen
+    parked = {topic_of(name) for name, row in look.status.get("partitions", {}).items() if row["parked"]}
+    rows = {name: row for name, row in look.account.topics.items() if row.acknowledged or row.discards.count or name not in parked}
+    known = (name for name, row in rows.items() if row.acknowledged or Reason.BAD_TOPIC not in row.discards.by_reason)
+    chosen = {name: rows[name] for name in islice(known, MOST_TOPICS)}
+    left = [look.account.others, *(row for name, row in rows.items() if name not in chosen)]
+    return {**chosen, OTHERS: _sum(left)} if any(row.accepted for row in left) else chosen
 
 
 def _sum(rows: list[TopicAccount]) -> TopicAccount:

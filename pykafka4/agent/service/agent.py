@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +28,7 @@ log = logging.getLogger("pykafka4.agent")
 CANNOT_START: Final = (OSError, KafkaError, InputError, SpoolUnusable)
 BEAT_S: Final = 5.0  # between two looks at the producer
 TICK_S: Final = 1.0
+QUIET_S: Final = 30.0
 CRASH_S: Final = 10.0  # for deliveries after a part has failed
 
 
@@ -40,6 +42,7 @@ class Agent:
         self._notifier = Notifier()
         self._ended, self._hurried = asyncio.Event(), asyncio.Event()
         self._crash: str | None = None
+        self._quiet_until = 0.0  # of the line about connections of the pages
         self._parts: Parts | None = None
 
     async def run(self) -> Exit:
@@ -134,12 +137,22 @@ class Agent:
     def _handle_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An exception that no code handles. That of a connection of the pages concerns its client only.
 
-        asyncio names the socket of the pages if no file descriptor is left for a new connection, and accepts again after a second.
+        asyncio names the socket of the pages if no file descriptor is left for a new connection. It tries again each second, up to 64
+        times in a row.
         """
         error = context.get("exception")
+        if "socket" in context:
+            self._say_that_pages_refuse(error)
+            return
         log.critical("agent: %s", context["message"], exc_info=error)
-        if not context.keys() & {"transport", "protocol", "socket"}:
+        if "transport" not in context and "protocol" not in context:
             self._fail(repr(error))
+
+    def _say_that_pages_refuse(self, error: object) -> None:
+        now = time.monotonic()
+        if now >= self._quiet_until:
+            self._quiet_until = now + QUIET_S
+            log.error("agent: the pages cannot accept connections: %s", error)
 
     def _fail(self, why: str) -> None:
         if self._crash is None:

@@ -206,9 +206,9 @@ def test_prometheus_reads_the_metrics(served: Served) -> None:
     assert samples["pykafka4_agent_counter_total", ("name", "AckOk")] == 95
 
 
-def accepted(rows: Mapping[str, TopicAccount]) -> dict[str, float]:
+def accepted(rows: Mapping[str, TopicAccount], **more: Any) -> dict[str, float]:
     """The counters of accepted messages that Prometheus reads."""
-    body = exposition(attrs.evolve(LOOK, account=account(rows)), {}, "0", 0.0).decode()
+    body = exposition(attrs.evolve(LOOK, account=account(rows), status=status(**more)), {}, "0", 0.0).decode()
     samples = [sample for family in text_string_to_metric_families(body) for sample in family.samples]
     return {sample.labels["topic"]: sample.value for sample in samples if sample.name == "pykafka4_agent_accepted_total"}
 
@@ -224,6 +224,12 @@ def test_no_counter_falls_when_a_topic_overtakes_another() -> None:
     before = accepted(rows)
     after = accepted({**rows, "t1400": topic(9000)})
     assert [name for name in before if after.get(name, 0) < before[name]] == []
+
+
+def test_invented_names_make_no_series() -> None:
+    bad = {f"bad{number}": topic(0, discards=Discards({Reason.BAD_TOPIC: 2})) for number in range(3)}
+    parked = {"bad0 (no partition yet)": partition(1, 0, 1), "new (no partition yet)": partition(1, 0, 1)}
+    assert accepted({**bad, "new": topic(0, 1), "clicks": topic(5)}, partitions=parked) == {"clicks": 5, "": 6}
 
 
 def test_topics_that_brokers_do_not_know_are_no_offline_partitions() -> None:

@@ -64,14 +64,18 @@ def test_an_input_that_fails_ends_the_agent(agent: Agent, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("message", "key"), [("Fatal error on transport", "transport"), ("socket.accept() out of system resource", "socket")]
 )
-def test_a_connection_of_the_pages_that_fails_ends_nothing(message: str, key: str, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_of_the_pages_that_fails_ends_nothing(
+    message: str, key: str, agent: Agent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     async def start(parts: Parts) -> None:
         loop = asyncio.get_running_loop()
-        loop.call_exception_handler({"message": message, "exception": OSError("reset"), key: object()})
+        for _ in range(64 if key == "socket" else 1):
+            loop.call_exception_handler({"message": message, "exception": OSError("no more"), key: object()})
         loop.call_later(0.05, agent.end)
 
     monkeypatch.setattr(Parts, "start", start)
     assert run(agent) is Exit.OK
+    assert len([record for record in caplog.records if "no more" in record.getMessage() or record.exc_info]) == 1
 
 
 def test_a_producer_that_does_not_respond_is_no_bug(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
