@@ -9,6 +9,7 @@ little: its messages in the producer's memory are older, and must leave first.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -30,8 +31,10 @@ __all__ = ["Reading", "Replay", "Unsettled"]
 log = get_log("pykafka4.agent.spool")
 
 FIRST_READ: Final = 4 * 1024  # bytes; doubles with each read that is sent as a whole
-LARGEST_READ: Final = 128 * 1024
-RECORD_COST: Final = 128  # bytes of memory that a message takes beside its own
+LARGEST_READ: Final = 32 * 1024  # they are sent in a turn of the loop, and inputs wait meanwhile
+RECORD_COST: Final = 220  # bytes of memory that a message takes beside its own, and beside the producer's
+MOST_AT_ONCE: Final = 5_000  # messages that are done in a turn of the loop
+LEAVING_COST: Final = 500  # of a topic of which nothing is left, in messages: removing a folder may take the file system a millisecond
 PAUSE_S: Final = 0.1  # without room in the producer; doubles
 LONGEST_PAUSE_S: Final = 1.0
 PAUSE_OF_EACH_S: Final = 0.005  # of many topics, so many that all of them together make 200 attempts a second
@@ -224,17 +227,28 @@ class Replay:
 
     # ---- acknowledgements
 
-    def look(self, wake: Callable[[Delivery], object]) -> list[Fifo]:
+    def look(self, wake: Callable[[object], object]) -> list[Fifo]:
         """Remove from the disk what is done; returns topics of which nothing is left.
 
         `wake` is called, on some thread, when more is done.
         """
-        return [replayed.fifo for replayed in list(self._turns) if self._look(replayed, wake) and replayed.fifo.empty]
+        emptied: list[Fifo] = []
+        left = MOST_AT_ONCE
+        for replayed in list(self._turns):
+            done = self._look(replayed, wake, left)
+            left -= done
+            if done and replayed.fifo.empty:
+                emptied.append(replayed.fifo)
+                left -= LEAVING_COST
+            if left <= 0:
+                wake(None)
+                break
+        return emptied
 
-    def _look(self, replayed: Replayed, wake: Callable[[Delivery], object] | None) -> bool:
-        """Whether something is done."""
+    def _look(self, replayed: Replayed, wake: Callable[[object], object] | None, most: float = math.inf) -> int:
+        """How many are done, at most `most`."""
         before = len(replayed.sent)
-        while replayed.sent:
+        while replayed.sent and before - len(replayed.sent) < most:
             first = replayed.sent[0]
             if first.delivery is not None and not first.delivery.done():
                 if wake is not None and replayed.watched is not first.delivery:
@@ -249,7 +263,7 @@ class Replay:
             lost = replayed.fifo.done_to(first.segment, first.end, first.count)
             if lost:
                 self._discards.damaged(replayed.fifo.topic, lost)
-        return len(replayed.sent) != before
+        return before - len(replayed.sent)
 
     def unsettled(self) -> dict[str, list[Unsettled]]:
         """After the producer has ended: messages, by topic, that were sent, but are not done."""

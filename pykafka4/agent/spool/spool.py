@@ -47,6 +47,7 @@ LOOK_S: Final = 0.5  # after this time acknowledgements are looked for, even if 
 LEAST_PAUSE_S: Final = 0.01  # topics that have to pause together are tried again together
 PROGRESS_S: Final = 1.0  # how often the progress is written: after a crash, what was acknowledged since is sent again
 MOST_TOPICS: Final = 10_000  # each has a folder, a file, and its turn: a program that invents names would use up inodes and the loop's time
+MOST_LEAVING: Final = 50  # topics of which nothing is left, in one turn of the loop: see LEAVING_COST
 NEW_FILE: Final = 2 * BLOCK  # the most that a write to a topic may need beside its bytes: the rest of a block, and a folder
 
 
@@ -246,11 +247,13 @@ class Spool:
                 self.save()
 
     def save(self) -> None:
-        """Write how far the messages are done; remove the files of topics without messages."""
+        """Write how far the messages are done; remove the files of topics without messages, of some of them each time."""
+        leaving = MOST_LEAVING
         for fifo in list(self._fifos.values()):
-            if fifo.empty:
+            if fifo.empty and leaving:
+                leaving -= 1
                 self._leave(fifo)
-            else:
+            elif not fifo.empty:
                 fifo.save_progress()
 
     # ---- counts
