@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.agent.http.look import Look, offline, unknown_topics
+from pykafka4.agent.http.look import Look, away, offline, unknown_topics
 from pykafka4.agent.http.outages import Outages
 
 __all__ = ["Headline", "Level", "headline"]
@@ -98,7 +98,7 @@ def _some(look: Look, rows: Mapping[str, Mapping[str, Any]], one: str, several: 
 
 
 def _brokers(look: Look, outages: Outages) -> Headline | None:
-    down = [broker for broker in look.status.get("brokers", ()) if broker["error"] and broker["node"] is not None and broker["node"] >= 0]
+    down = away(look.status)
     if not down:
         return None
     first = down[0]

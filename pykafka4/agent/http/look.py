@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
@@ -11,7 +11,7 @@ from pykafka4.agent.account.values import Account, Report
 from pykafka4.agent.message import Source
 from pykafka4.agent.spool.values import SpoolState
 
-__all__ = ["InputState", "Look", "Queue", "Watched", "offline", "queues", "topic_of", "unknown_topics"]
+__all__ = ["InputState", "Look", "Queue", "Watched", "away", "brokers", "offline", "queues", "topic_of", "unknown_topics"]
 
 NO_PARTITION = " (no partition yet)"  # ends the name of a row in the producer's status
 
@@ -129,6 +129,25 @@ def offline(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def unknown_topics(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Topics whose messages wait until the brokers know their partitions."""
     return {topic_of(name): row for name, row in status.get("partitions", {}).items() if row["parked"] and row["state"] == "offline"}
+
+
+def brokers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """A row for each broker, of all connections to it. It has an error only if none is ready: one that nobody needs keeps its last one."""
+    links: dict[tuple[int | None, str], list[Mapping[str, Any]]] = {}
+    for link in status.get("brokers", ()):
+        links.setdefault((link["node"], link["address"]), []).append(link)
+    return [_joined(each) for each in links.values()]
+
+
+def _joined(links: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    best = max(links, key=lambda link: (link["state"] == "ready", bool(link["error"])))
+    throttled = max(link["throttled_ms"] for link in links)
+    return {**best, "in_flight": sum(link["in_flight"] for link in links), "throttled_ms": throttled}
+
+
+def away(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The rows of the cluster's brokers that cannot be reached."""
+    return [row for row in brokers(status) if row["error"] and row["node"] is not None and row["node"] >= 0]
 
 
 def topic_of(name: str) -> str:

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from pykafka4.agent.account.values import Discards, TopicAccount
-from pykafka4.agent.http.look import Look, Queue, offline, queues, topic_of
+from pykafka4.agent.http.look import Look, Queue, brokers, offline, queues, topic_of
 from pykafka4.agent.message import Reason
 
 __all__ = ["CONTENT_TYPE", "exposition"]
@@ -144,8 +144,10 @@ def _inputs(look: Look) -> Iterator[Metric]:
 
 
 def _brokers(look: Look) -> Iterator[Metric]:
-    up = GaugeMetricFamily(f"{PREFIX}_broker_up", "1: the connection has no error.", labels=["broker", "address"])
-    for broker in look.status.get("brokers", ()):
+    up = GaugeMetricFamily(
+        f"{PREFIX}_broker_up", "1: no connection, or one that works; 0: the last one failed.", labels=["broker", "address"]
+    )
+    for broker in brokers(look.status):
         if broker["node"] is not None and broker["node"] >= 0:
             up.add_metric([str(broker["node"]), str(broker["address"])], float(not broker["error"]))
     yield up

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.agent.http.look import Look, offline, unknown_topics
+from pykafka4.agent.http.look import Look, away, offline, unknown_topics
 
 __all__ = ["Outage", "Outages", "troubles"]
 
@@ -78,9 +78,7 @@ def troubles(look: Look) -> dict[str, str]:
     status, found = look.status, dict[str, str]()
     if status["state"] not in ("connected", "closed"):
         found["cluster"] = str(status["reason"] or status["state"])
-    for broker in status.get("brokers", ()):
-        if broker["error"] and broker["node"] is not None and broker["node"] >= 0:
-            found[f"broker {broker['node']}"] = str(broker["error"])
+    found.update({f"broker {broker['node']}": str(broker["error"]) for broker in away(status)})
     for subject, rows in (("partitions", offline(status)), ("unknown topics", unknown_topics(status))):
         if rows:
             found[subject] = _first_of(rows)

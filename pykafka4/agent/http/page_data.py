@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from pykafka4.agent.http.headline import Headline, headline
-from pykafka4.agent.http.look import Look, Queue, offline, queues, unknown_topics
+from pykafka4.agent.http.look import Look, Queue, brokers, offline, queues, unknown_topics
 from pykafka4.agent.http.outages import Outages
 from pykafka4.agent.http.rates import STEP_S, Rates
 
@@ -113,7 +113,7 @@ def _input(entry: Any) -> Json:
 def _brokers(look: Look) -> Json:
     rows = [
         {name: row[name] for name in ("node", "address", "state", "in_flight", "throttled_ms", "error")}
-        for row in look.status.get("brokers", ())
+        for row in brokers(look.status)
         if row["node"] is None or row["node"] >= 0 or row["error"]
     ]
     return {"rows": rows[:MOST_BROKERS], "count": len(rows)}
