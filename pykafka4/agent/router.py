@@ -36,7 +36,6 @@ REASONS: Final = (
     (ClosedError, Reason.SERVER_SHUTDOWN),
     (ForkedClientError, Reason.SERVER_SHUTDOWN),
 )
-WAIT_ON_DISK: Final = (KafkaError, MemoryError)  # with a spool: no room, or the producer has ended or failed; unless a ValueError
 
 
 class SpoolSeam(Protocol):
@@ -106,7 +105,9 @@ class Router:
         """See Sender. Messages from the disk of a topic that was denied ask again, each: they were kept through an outage."""
         try:
             return self._send_one(message, self._latest())
-        except ValueError as error:
+        except Exception as error:
+            if _waits_on_disk(error):
+                raise
             self._ledger.discarded(message, self._reason(error))
             return None
 
@@ -139,7 +140,7 @@ class Router:
             try:
                 self._send_one(message, latest)
             except Exception as error:
-                if isinstance(error, WAIT_ON_DISK) and not isinstance(error, ValueError):
+                if _waits_on_disk(error):
                     add(self._stamped(message, latest))
                 else:
                     self._ledger.discarded(message, self._reason(error))
@@ -192,6 +193,11 @@ class Router:
             self._logged.add(type(error))
             log.critical("agent: a bug: a message could not be passed to the producer", exc_info=error)
         return reason
+
+
+def _waits_on_disk(error: Exception) -> bool:
+    """Whether there is no room, or the producer has ended or failed: so the message waits, if there is a spool."""
+    return isinstance(error, (KafkaError, MemoryError)) and not isinstance(error, ValueError)
 
 
 def reason_of_refusal(error: BaseException) -> Reason:

@@ -269,6 +269,12 @@ def test_a_spooled_message_waits_for_room_and_is_discarded_if_no_broker_would_ta
     server.do(lambda cluster: cluster.heal())
 
 
+def test_a_message_on_disk_that_is_a_bug_is_discarded_so_that_the_next_process_does_not_meet_it_again(make: Maker) -> None:
+    world = make()
+    assert world.router(FakeSpool(set())).send_spooled(("t", 5, None, None, NOW_MS)) is None  # type: ignore[arg-type]
+    assert world.discards == {"t": {Reason.BUG: 1}}
+
+
 def test_with_a_spool_what_an_ended_producer_does_not_take_waits_on_disk(make: Maker) -> None:
     world, spool = make(), FakeSpool(set())
     router = world.router(spool)

@@ -37,7 +37,7 @@ MOST_AT_ONCE: Final = 5_000  # messages that are done in a turn of the loop
 LEAVING_COST: Final = 500  # of a topic of which nothing is left, in messages: removing a folder may take the file system a millisecond
 PAUSE_S: Final = 0.1  # without room in the producer; doubles
 LONGEST_PAUSE_S: Final = 1.0
-PAUSE_OF_EACH_S: Final = 0.005  # of many topics, so many that all of them together make 200 attempts a second
+PAUSE_OF_EACH_S: Final = 0.005  # of many topics: all of them together make at most 200 attempts a second
 GIVEN_UP: Final = (ClosedError.code, KafkaError.code)  # codes of messages that failed because the producer ended or failed: they stay
 
 
@@ -203,8 +203,8 @@ class Replay:
         try:
             delivery = self.sender.send_spooled(parse(message, self._empty))
         except (KafkaError, MemoryError):  # no room, or the producer has ended or failed
-            replayed.paused_until = self._clock() + replayed.pause_s
-            replayed.pause_s = min(max(LONGEST_PAUSE_S, len(self._turns) * PAUSE_OF_EACH_S), 2 * replayed.pause_s)
+            replayed.paused_until = self._clock() + max(replayed.pause_s, len(self._turns) * PAUSE_OF_EACH_S)
+            replayed.pause_s = min(LONGEST_PAUSE_S, 2 * replayed.pause_s)
             replayed.length = FIRST_READ
             return False
         except Refused:  # a frame of the right checksum, but of no format that this agent knows

@@ -44,7 +44,7 @@ __all__ = ["Spool"]
 log = get_log("pykafka4.agent.spool")
 
 LOOK_S: Final = 0.5  # after this time acknowledgements are looked for, even if nobody called
-LEAST_PAUSE_S: Final = 0.01  # topics that have to pause together are tried again together
+LEAST_PAUSE_S: Final = 0.1  # topics that have to pause are tried again together: each time goes through all topics
 PROGRESS_S: Final = 1.0  # how often the progress is written: after a crash, what was acknowledged since is sent again
 MOST_TOPICS: Final = 10_000  # each has a folder, a file, and its turn: a program that invents names would use up inodes and the loop's time
 MOST_LEAVING: Final = 50  # topics of which nothing is left, in one turn of the loop: see LEAVING_COST
