@@ -44,6 +44,7 @@ __all__ = ["Spool"]
 log = get_log("pykafka4.agent.spool")
 
 LOOK_S: Final = 0.5  # after this time acknowledgements are looked for, even if nobody called
+READINGS: Final = 50  # between two looks
 LEAST_PAUSE_S: Final = 0.1  # topics that have to pause are tried again together: each time goes through all topics
 PROGRESS_S: Final = 1.0  # how often the progress is written: after a crash, what was acknowledged since is sent again
 MOST_TOPICS: Final = 10_000  # each has a folder, a file, and its turn: a program that invents names would use up inodes and the loop's time
@@ -75,6 +76,8 @@ class Spool:
         self._settings, self._discards, self._empty, self._clock = settings, discards, empty, clock
         self._folder = Folder(settings.path)
         self._disk = Disk(settings, clock)
+        for path in (settings.path, settings.path.parent):  # they may be new
+            self._disk.syncing.written(path)
         self._fifos: dict[str, Fifo] = self._folder.fifos(self._disk)
         self._restored: Counter[str] = Counter()  # of topics of which nothing is left
         self._added: dict[str, Added] = {}
@@ -213,17 +216,17 @@ class Spool:
             await _either(self._work, LOOK_S if pause is None else min(max(pause, LEAST_PAUSE_S), LOOK_S))
 
     async def _send_some(self, replay: Replay) -> bool:
-        """Send until there is news; whether anything was sent. A look between two readings would go through all topics each time."""
-        loop, sent = asyncio.get_running_loop(), False
-        while not self._work.is_set() and (reading := replay.next_reading()) is not None:
-            sent = True
+        """Send some readings, or until there is news; whether anything was sent. A look goes through all topics: not after each reading."""
+        loop, readings = asyncio.get_running_loop(), 0
+        while readings < READINGS and not self._work.is_set() and (reading := replay.next_reading()) is not None:
+            readings += 1
             try:
                 data = await loop.run_in_executor(self._reader, reading.segment.read, reading.offset, reading.length)
             except OSError as refused:
                 replay.unreadable(reading, refused)
             else:
                 replay.send(reading, data)
-        return sent
+        return readings > 0
 
     def look(self, wake: Callable[[object], object]) -> None:
         """Remove from the disk what is acknowledged or discarded."""

@@ -21,10 +21,11 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_each_write_is_synced_with_its_folders_by_always(tmp_path: Path, synced: list[str]) -> None:
-    world = World(tmp_path, sync=Sync.ALWAYS)
+    (tmp_path / "parent").mkdir()
+    world = World(tmp_path / "parent" / "spool", sync=Sync.ALWAYS)
     world.add(message("a", 0))
     world.crash()
-    assert {Path(path).name for path in synced} == {"topics", "t-a", "00000001000000000000.seg"}
+    assert {Path(path).name for path in synced} == {"parent", "spool", "topics", "t-a", "00000001000000000000.seg"}
 
 
 def test_nothing_is_synced_by_never(tmp_path: Path, synced: list[str]) -> None:
