@@ -113,7 +113,8 @@ class _Reader:
         if kind is AgentSettings:
             values["kafka"] = self._kafka(rest.pop("kafka", None))
         for key in rest:
-            self._problem((*where, key), f"{dotted((*where, key))}: unknown key; {hint(key, kind, where)}")
+            way_out = _quoted_topic((*where, key), table[key]) if kind is TopicSettings else None
+            self._problem((*where, key), f"{dotted((*where, key))}: unknown key; {way_out or hint(key, kind, where)}")
         return values
 
     def _value(self, kind: type[Any], field: attrs.Attribute[Any], value: Any, where: Where) -> Any:
@@ -165,10 +166,19 @@ def hint(key: str, kind: type[Any], where: Where) -> str:
     near = [plain] if plain in known else difflib.get_close_matches(plain, known, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]!r}?"
+    if plain in attrs.fields_dict(AgentSettings):
+        return f"[{plain}] is a table of its own; as a key it stands before the first table"
     others = [f"[{dotted(path)}]" for path, other, _ in sections() if other is not kind and plain in attrs.fields_dict(other)]
     if others:
         return f"it is a key of {' and '.join(others)}"
     return f"{f'[{dotted(where)}]' if where else 'the file'} has {', '.join(known)}"
+
+
+def _quoted_topic(where: Where, value: object) -> str | None:
+    """The way out for `[topics.page.views]`: for TOML that is a table `views` in a topic `page`."""
+    if len(where) < 3 or where[0] != "topics" or not isinstance(value, Mapping):
+        return None
+    return f'a topic with dots is quoted: [topics."{".".join(where[1:])}"]'
 
 
 def sections(kind: type[Any] = AgentSettings, where: Where = (), default: object = None) -> list[tuple[Where, type[Any], object]]:

@@ -34,6 +34,7 @@ ELSEWHERE: Final = {
     "key_serializer": "keys of messages are bytes",
     "value_serializer": "values of messages are bytes",
 }
+OF_THE_FILE: Final = ("spool", "discard_log")  # tables that may be written as a key, which belongs above the first table
 MAPPING: Final = "the mapping: "
 
 Problem = tuple[tuple[str, ...], str]
@@ -85,6 +86,8 @@ def _flat(table: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tup
 
 def _problems_of(name: str, value: Any, fields: Mapping[str, attrs.Attribute[Any]]) -> list[Problem]:
     """The problem of one option by itself."""
+    if name in OF_THE_FILE:
+        return [((name,), f"kafka.{name}: [{name}] is a table of its own; as a key it stands before the first table")]
     try:
         if name not in fields:
             ProducerConfig.parse({name: value})

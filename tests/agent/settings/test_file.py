@@ -177,6 +177,13 @@ ERRORS = [
     ("servce", "", "agent.toml:5: servce: unknown key; did you mean 'service'?"),
     ("topics", "default = 1", "agent.toml:6: topics.default=1: must be a table"),
     ("topics", "clicks = 1", "agent.toml:6: topics.clicks: unknown key; [topics] has default, autocreate, offline"),
+    ("topics.page.views", "linger_ms = 1", 'topics.page.views: unknown key; a topic with dots is quoted: [topics."page.views"]'),
+    (
+        "http",
+        'spool = "/s"',
+        "http.spool: unknown key; [spool] is a table of its own; as a key it stands before the first table",
+    ),
+    ("kafka", 'spool = "/s"', "agent.toml:4: kafka.spool: [spool] is a table of its own; as a key it stands before the first table"),
     ('topics."my clicks"', "linger_ms = -1", 'agent.toml:6: topics."my clicks".linger_ms=-1: must be a number of milliseconds'),
     ("topics.default", 'compression_type = "lzma"', "topics.default.compression_type='lzma': must be one of none, gzip"),
     ("topics.a", "rate_limit = { interval_ms = 1 }", "agent.toml:6: topics.a.rate_limit.max_count is missing: Most messages"),
