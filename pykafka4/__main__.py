@@ -46,7 +46,10 @@ def _run() -> int:
         return code
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        sys.stderr.write(f"the command line needs {' and '.join(missing)}: pip install 'pykafka4[cli]'\n")
+        sys.stderr.write(
+            f"the command line needs {' and '.join(missing)}: pip install 'pykafka4[cli]'\n"
+            f"without them there are: pykafka4 {', '.join(WITHOUT_PACKAGES)} (each with --help)\n"
+        )
         return 1
     from pykafka4.cli.main import run
 
