@@ -48,7 +48,7 @@ class _Figures(Collector):
         yield from _inputs(look)
         yield from _brokers(look)
         yield from _spool(look)
-        counter = CounterMetricFamily(f"{PREFIX}_counter", "Dory's counters, under its names.", labels=["name"])
+        counter = CounterMetricFamily(f"{PREFIX}_dory", "Dory's counters, under its names.", labels=["name"])
         for name, value in self._counters.items():
             counter.add_metric([name], value)
         yield counter

@@ -205,7 +205,7 @@ def test_prometheus_reads_the_metrics(served: Served) -> None:
     assert samples["pykafka4_agent_discarded_total", ("reason", "RATE_LIMIT"), ("topic", "clicks")] == 7
     assert samples["pykafka4_agent_queue", ("state", "new")] == 6
     assert samples["pykafka4_agent_oldest_message_seconds",] == 4.5
-    assert samples["pykafka4_agent_counter_total", ("name", "AckOk")] == 95
+    assert samples["pykafka4_agent_dory_total", ("name", "AckOk")] == 95
 
 
 def accepted(rows: Mapping[str, TopicAccount], **more: Any) -> dict[str, float]:
