@@ -31,7 +31,7 @@ def name(page: Path) -> str:
 
 
 class Here(PythonEvaluator):
-    """Runs a block with the address of the test's server in place of the documented one."""
+    """Runs a block with the address of the test's server, and a socket in the test's folder, in place of the documented ones."""
 
     def __init__(self, servers: str) -> None:
         super().__init__()
@@ -39,7 +39,8 @@ class Here(PythonEvaluator):
 
     def __call__(self, example: Example) -> None:
         shown = example.parsed
-        example.parsed = type(shown)(shown.replace("localhost:9092", self.servers), shown.offset, shown.line_offset)
+        text = shown.replace("localhost:9092", self.servers).replace("/tmp/agent.sock", "agent.sock")
+        example.parsed = type(shown)(text, shown.offset, shown.line_offset)
         super().__call__(example)
 
 
