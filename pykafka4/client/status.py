@@ -91,6 +91,7 @@ def look_at_machines(engine: Engine, now: float) -> Look:
                 "in_flight": link.in_flight,
                 "throttled_ms": link.throttled_ms,
                 "error": link.error,
+                "failures": link.failures,
             }
             for link in links
         ],

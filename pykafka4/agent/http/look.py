@@ -132,7 +132,10 @@ def unknown_topics(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def brokers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """A row for each broker, of all connections to it. It has an error only if none is ready: one that nobody needs keeps its last one."""
+    """A row for each broker, of all connections to it. It has an error only if none is ready, and attempts to connect fail.
+
+    A connection that ended, as after a restart of the broker, keeps its error until somebody needs it again: perhaps for hours.
+    """
     links: dict[tuple[int | None, str], list[Mapping[str, Any]]] = {}
     for link in status.get("brokers", ()):
         links.setdefault((link["node"], link["address"]), []).append(link)
@@ -140,9 +143,13 @@ def brokers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _joined(links: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    best = max(links, key=lambda link: (link["state"] == "ready", bool(link["error"])))
-    throttled = max(link["throttled_ms"] for link in links)
-    return {**best, "in_flight": sum(link["in_flight"] for link in links), "throttled_ms": throttled}
+    best = max(links, key=lambda link: (link["state"] == "ready", link["failures"]))
+    return {
+        **best,
+        "in_flight": sum(link["in_flight"] for link in links),
+        "throttled_ms": max(link["throttled_ms"] for link in links),
+        "error": best["error"] if best["failures"] else None,
+    }
 
 
 def away(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -43,7 +43,8 @@ def is_loopback(host: str) -> bool:
 class LinkStatus:
     """A connection in `status()`. `state` is a `ConnectionState` value, or "idle" without a connection.
 
-    `throttled_ms`: for so long nothing is written yet, as the broker throttles this client (KIP-219); 0 if it does not.
+    `throttled_ms`: for so long nothing is written yet, as the broker throttles this client (KIP-219); 0 if it does not. `failures`:
+    attempts to connect that have failed since the last success; with 0 an `error` is that of a connection that ended and is not needed now.
     """
 
     node: int
@@ -53,6 +54,7 @@ class LinkStatus:
     in_flight: int
     throttled_ms: float
     error: str | None
+    failures: int = 0
 
 
 @attrs.define(eq=False)
@@ -112,7 +114,8 @@ class Endpoint:
         connection = self.connection
         state, throttled = ("idle", 0.0) if connection is None else (connection.state.value, max(0.0, connection.muted_until - now))
         error = None if self.error is None else str(self.error)
-        return LinkStatus(broker_of(self.node), self.host, self.port, state, self.in_flight, round(throttled * 1000, 3), error)
+        node, muted_ms = broker_of(self.node), round(throttled * 1000, 3)
+        return LinkStatus(node, self.host, self.port, state, self.in_flight, muted_ms, error, self.failures)
 
     def due(self) -> float:
         """When `Network` has to look at this endpoint again."""

@@ -53,6 +53,7 @@ def broker(node: int, error: str | None = None) -> dict[str, Any]:
         "in_flight": 1 if error is None else 0,
         "throttled_ms": 0,
         "error": error,
+        "failures": 0 if error is None else 3,
     }
 
 

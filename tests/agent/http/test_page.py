@@ -117,10 +117,13 @@ def test_names_are_shown_as_text_whatever_they_contain(chromium: Chromium) -> No
     rows = {f"{NASTY}-0": partition(2, state="offline", reason=NASTY, since=4.0)}
     trouble = status(partitions=rows, offline={f"{NASTY}-0": {"reason": NASTY, "since": 4.0}}, state="unreachable", reason=NASTY)
     inputs = (InputState(Source.TCP, NASTY, True, 1, 2, 3, 4),)
-    with serving(FakeAgent(attrs.evolve(QUIET, account=account({NASTY: lost}), status=trouble, inputs=inputs))) as pages:
+    with serving(
+        FakeAgent(attrs.evolve(QUIET, account=account({NASTY: lost, "\u202eabc": topic(1)}), status=trouble, inputs=inputs))
+    ) as pages:
         chromium.open(pages.url)
         chromium.wait_for(READY)
         assert column(chromium, "topics", 0)[0].startswith('x"><script>document.title="owned"</script><img src=x')
+        assert column(chromium, "topics", 0)[1] == r"\u{202e}abc"
         assert chromium.evaluate("document.querySelectorAll('main script, main img').length") == 0
         assert "owned" not in text(chromium, "title")
         chromium.wait_for("document.querySelectorAll('#partitions tbody tr').length === 1")

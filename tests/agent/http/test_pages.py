@@ -263,15 +263,16 @@ def test_readers_share_a_look(agent: FakeAgent, served: Served) -> None:
 
 def test_the_connections_to_a_broker_are_one_row_and_an_old_error_of_one_of_them_is_no_outage() -> None:
     """Otherwise Prometheus would read a sample twice, and the page would say that a broker is away while messages go to it."""
-    links = [broker(1), {**broker(1, "no response"), "state": "idle"}, broker(2, "refused"), {**broker(2), "state": "idle", "in_flight": 0}]
+    lost = {**broker(3, "the broker closed the connection"), "state": "idle", "failures": 0}
+    links = [broker(1), {**broker(1, "no response"), "state": "idle"}, broker(2, "refused"), lost]
     look = Look(AT, account(ROWS), status(brokers=links))
     up = [line for line in exposition(look, {}, "0", 0.0).decode().splitlines() if line.startswith("pykafka4_agent_broker_up{")]
-    assert [line.rpartition(" ")[2] for line in up] == ["1.0", "0.0"]
+    assert [line.rpartition(" ")[2] for line in up] == ["1.0", "0.0", "1.0"]
     assert list(troubles(look)) == ["broker 2"]
     assert headline(look, Outages(), 0.0).text == "Broker 2 is away"
     with serving(FakeAgent(look)) as pages:
         found = ask(pages, "/page/json").json["brokers"]
-    assert [(row["node"], row["error"], row["in_flight"]) for row in found["rows"]] == [(1, None, 1), (2, "refused", 0)]
+    assert [(row["node"], row["error"], row["in_flight"]) for row in found["rows"]] == [(1, None, 1), (2, "refused", 0), (3, None, 0)]
 
 
 def test_a_look_that_takes_long_is_shared_for_longer() -> None:

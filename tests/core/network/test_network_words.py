@@ -157,7 +157,7 @@ def test_status_names_every_broker_its_state_and_its_last_error() -> None:
     harness.network.want(2)
     harness.poll(0.0)
     harness.network.lost(0.0, harness.connects[-1].link, REFUSED)
-    shown = {link.node: (link.state, link.error) for link in harness.network.status(0.0)}
-    assert shown == {1: ("ready", None), 2: ("idle", str(REFUSED)), 3: ("idle", None)}
+    shown = {link.node: (link.state, link.error, link.failures) for link in harness.network.status(0.0)}
+    assert shown == {1: ("ready", None, 0), 2: ("idle", str(REFUSED), 1), 3: ("idle", None, 0)}
     assert {link.in_flight for link in harness.network.status(0.0)} == {0}
     assert harness.network.why_unreachable() == ""

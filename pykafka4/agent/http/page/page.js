@@ -52,8 +52,9 @@ let answeredAt = null; // when it arrived
 
 // ---------------------------------------------------------------- words
 
+// Clients choose names: characters that cannot be seen, or that turn the direction of the text, are shown as \u{202e}.
 function text(value) {
-  return value === "" ? "(other topics)" : value;
+  return value === "" ? "(other topics)" : value.replace(/\p{C}/gu, (each) => `\\u{${each.codePointAt(0).toString(16)}}`);
 }
 
 function count(value) {
