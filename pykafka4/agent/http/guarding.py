@@ -17,7 +17,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 from aiohttp.web_protocol import RequestHandler
 
-__all__ = ["HEADERS", "Connections", "Guard"]
+__all__ = ["HEADERS", "Connections", "Guard", "Handler"]
 
 log = logging.getLogger("pykafka4.agent.http")
 

@@ -13,7 +13,7 @@ from typing import Final
 from aiohttp import web
 
 from pykafka4.agent.http import dory
-from pykafka4.agent.http.guarding import HEADERS, Connections, Guard
+from pykafka4.agent.http.guarding import HEADERS, Connections, Guard, Handler
 from pykafka4.agent.http.look import Watched
 from pykafka4.agent.http.metrics import CONTENT_TYPE
 from pykafka4.agent.http.observer import DORY, Busy, Observer
@@ -39,8 +39,9 @@ FILES: Final = {
 class PageServer:
     """The pages. All methods are for the agent's loop."""
 
-    def __init__(self, settings: HttpSettings, watched: Watched) -> None:
-        self._settings, self._watched = settings, watched
+    def __init__(self, settings: HttpSettings, watched: Watched, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """`monotonic` is the clock of connections, in seconds."""
+        self._settings, self._watched, self._monotonic = settings, watched, monotonic
         self._observer = Observer(watched)
         self._runner: web.AppRunner | None = None
         self._server: asyncio.Server | None = None
@@ -65,7 +66,7 @@ class PageServer:
         await self._runner.setup()
         server = self._runner.server
         assert server is not None
-        self._connections = Connections(server)
+        self._connections = Connections(server, self._monotonic)
         try:
             self._server = await asyncio.get_running_loop().create_server(self._connections, host, port, backlog=64)
         except OSError as error:
@@ -93,7 +94,8 @@ class PageServer:
 
     def _application(self) -> web.Application:
         settings = self._settings
-        application = web.Application(middlewares=[Guard(settings.host, settings.allowed_hosts).middleware()], client_max_size=MOST_BODY)
+        guard = Guard(settings.host, settings.allowed_hosts).middleware()
+        application = web.Application(middlewares=[guard, self._note], client_max_size=MOST_BODY)
         application.on_response_prepare.append(_add_headers)
         router = application.router
         for path in FILES:
@@ -113,19 +115,25 @@ class PageServer:
 
     # ---------------------------------------------------------------- answers
 
+    @web.middleware
+    async def _note(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """The connection is in use: whatever the page, it gets time for the next request."""
+        assert self._connections is not None
+        self._connections.active(request)
+        return await handler(request)
+
     async def _file(self, request: web.Request) -> web.Response:
-        self._note(request)
         body, kind = self._files[request.path]
         return web.Response(body=body, content_type=kind, charset="utf-8", headers={"Cache-Control": "no-cache"})
 
     async def _page(self, request: web.Request) -> web.Response:
-        return await self._answer(request, self._observer.page, "application/json")
+        return await self._answer(self._observer.page, "application/json")
 
     async def _account(self, request: web.Request) -> web.Response:
-        return await self._answer(request, lambda: dory.dump(self._observer.account()).encode(), "application/json")
+        return await self._answer(lambda: dory.dump(self._observer.account()).encode(), "application/json")
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        response = await self._answer(request, self._observer.metrics, "text/plain")
+        response = await self._answer(self._observer.metrics, "text/plain")
         if response.status == 200:
             response.headers["Content-Type"] = CONTENT_TYPE
         return response
@@ -133,23 +141,20 @@ class PageServer:
     async def _dory(self, request: web.Request) -> web.Response:
         page, form = request.path.split("/")[1:]
         kind = "application/json" if form == "json" else "text/plain"
-        return await self._answer(request, lambda: self._observer.ancestor(page, form).encode(), kind)
+        return await self._answer(lambda: self._observer.ancestor(page, form).encode(), kind)
 
     async def _health(self, request: web.Request) -> web.Response:
-        self._note(request)
         reason = self._watched.unready()
         return web.Response(text="ok\n") if reason is None else web.Response(status=503, text=f"503: {reason}\n")
 
     async def _update_metadata(self, request: web.Request) -> web.Response:
         """Begin a refresh, and say so, as Dory does; a refresh that has begun is not begun again."""
-        self._note(request)
         if self._refresh is None or self._refresh.done():
             self._refresh = asyncio.ensure_future(asyncio.to_thread(self._watched.refresh_metadata))
             self._refresh.add_done_callback(_log_refresh)
         return web.Response(text=dory.metadata_update(time.time()))
 
-    async def _answer(self, request: web.Request, make: Callable[[], bytes], kind: str) -> web.Response:
-        self._note(request)
+    async def _answer(self, make: Callable[[], bytes], kind: str) -> web.Response:
         try:
             body = await asyncio.wait_for(self._observer.answer(make), ANSWER_S)
         except Busy:
@@ -159,10 +164,6 @@ class PageServer:
         except TimeoutError:
             return web.Response(status=503, text=f"503: no figures within {ANSWER_S:g} s\n")
         return web.Response(body=body, content_type=kind, charset="utf-8")
-
-    def _note(self, request: web.Request) -> None:
-        if self._connections is not None:
-            self._connections.active(request)
 
 
 async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:

@@ -8,7 +8,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -150,12 +150,12 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(watched: Any, settings: HttpSettings | None = None) -> Iterator[Served]:
+def serving(watched: Any, settings: HttpSettings | None = None, monotonic: Callable[[], float] = time.monotonic) -> Iterator[Served]:
     """Serve the pages of an agent on a free port, on a loop in a thread of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="pages", daemon=True)
     thread.start()
-    server = PageServer(settings or HttpSettings(port=0), watched)
+    server = PageServer(settings or HttpSettings(port=0), watched, monotonic)
     try:
         asyncio.run_coroutine_threadsafe(server.start(), loop).result(WAIT_S)
         yield Served(server, loop)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import http.client
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,16 +17,18 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pykafka4.agent.account.values import Account, Discards, TopicAccount
+from pykafka4.agent.http import guarding
 from pykafka4.agent.http.guarding import MOST_CONNECTIONS
 from pykafka4.agent.http.headline import headline
 from pykafka4.agent.http.look import Look
 from pykafka4.agent.http.metrics import exposition
-from pykafka4.agent.http.observer import Observer
+from pykafka4.agent.http.observer import MOST_WAITING, Observer
 from pykafka4.agent.http.outages import Outages, troubles
 from pykafka4.agent.message import Reason
 from pykafka4.agent.settings.values import HttpSettings
 from pykafka4.errors import KafkaTimeoutError
 from tests.agent.http.fake_agent import REPORT, FakeAgent, Served, account, broker, partition, serving, status, topic
+from tests.net.net_helpers import until
 
 NASTY = 'a"b<script>alert(1)</script>\n\\'
 AT = 1_000_000.0
@@ -347,6 +352,24 @@ def raw(served: Served, request: bytes) -> bytes:
         return found
 
 
+def test_each_request_gives_its_connection_time_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarding, "SWEEP_S", 0.01)
+    now = 0.0
+    with serving(FakeAgent(LOOK), monotonic=lambda: now) as pages:
+        used = http.client.HTTPConnection("127.0.0.1", pages.port, timeout=20)
+        for method, path in [("GET", "/"), ("GET", "/page/json"), ("GET", "/health"), ("POST", "/metadata_update"), ("GET", "/")]:
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", pages.port, timeout=20)) as idle:
+                idle.request("GET", "/health")
+                assert idle.getresponse().read() == b"ok\n"
+                now += guarding.IDLE_S - 1
+                used.request(method, path)
+                assert used.getresponse().read()
+                now += 1
+                with contextlib.suppress(ConnectionResetError):
+                    assert idle.sock.recv(1) == b""
+        used.close()
+
+
 @pytest.mark.parametrize("path", ["/metadata_update", "/sys/metadata_update"])
 def test_metadata_is_refreshed_by_post_only(path: str) -> None:
     agent = FakeAgent(LOOK)
@@ -355,6 +378,23 @@ def test_metadata_is_refreshed_by_post_only(path: str) -> None:
         assert (answer.status, answer.body[:26]) == (200, "Metadata update initiated ")
         assert ask(pages, path).status == 405
     assert agent.refreshes == 1
+
+
+def test_a_refresh_of_metadata_begins_once_the_last_one_has_ended() -> None:
+    released = threading.Event()
+
+    class Slow(FakeAgent):
+        def refresh_metadata(self) -> None:
+            super().refresh_metadata()
+            assert released.wait(20)
+
+    agent = Slow(LOOK)
+    with serving(agent) as pages:
+        for _ in range(3):
+            assert ask(pages, "/metadata_update", "POST").status == 200
+        until(lambda: agent.refreshes == 1, "the refresh to begin")
+        released.set()
+        until(lambda: ask(pages, "/metadata_update", "POST").status == 200 and agent.refreshes > 1, "another refresh")
 
 
 @pytest.mark.parametrize(
@@ -411,6 +451,8 @@ def test_a_stuck_producer_is_named_and_the_other_pages_answer() -> None:
         answer = ask(pages, "/page/json")
         assert (answer.status, "did not respond within 10 s" in answer.body) == (503, True)
         assert ask(pages, "/").status == ask(pages, "/health").status == ask(pages, "/server_info/json").status == 200
+        for _ in range(MOST_WAITING):
+            assert "did not respond within 10 s" in ask(pages, "/page/json").body
         agent.current = LOOK
         assert ask(pages, "/page/json").status == 200
 
@@ -425,6 +467,16 @@ def test_a_bug_in_a_page_is_an_answer_and_the_next_request_has_its_own(caplog: p
         assert ask(pages, "/page/json").status == 200
     assert "pages: GET /page/json" in caplog.text
     assert caplog.text.count("pages: no figures") <= 1
+
+
+def test_nothing_of_the_pages_runs_after_their_end() -> None:
+    before = set(threading.enumerate())
+    with serving(FakeAgent(LOOK)) as pages:
+        assert ask(pages, "/page/json").status == 200
+    for thread in set(threading.enumerate()) - before:
+        thread.join(20)
+        assert not thread.is_alive(), thread.name
+    assert not asyncio.all_tasks(pages.loop)
 
 
 def test_a_port_in_use_is_named() -> None:
