@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from pykafka4.agent import Client, Loss
+from pykafka4.agent.client import STREAM_BYTES
 from pykafka4.agent.format import parse
 from pykafka4.agent.message import Message
 
@@ -354,6 +355,7 @@ def test_a_forked_child_has_a_socket_of_its_own(streams: Place, before: str) -> 
     with streams.client() as client:
         if before != "never sent":
             assert client.send("t", b"v" * (LARGE if before == "in part" else 1))
+        assert not client.send("t", bytes(STREAM_BYTES))  # a loss of the parent
         child = os.fork()
         if child == 0:
             os._exit(0 if client.send("t", "of the child") and not lost(client) else 1)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
+import attrs
 import pytest
 
 from pykafka4 import Producer
@@ -26,7 +27,9 @@ from pykafka4.agent.settings.values import (
     TopicsSettings,
 )
 from pykafka4.agent.unknown import PAUSE_S, UnknownTopics
-from pykafka4.errors import BufferFull, ClosedError
+from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed
+from pykafka4.hooks import BatchOutcome
+from pykafka4.records import Written
 from pykafka4.testing import ModelServer
 from tests.net.net_helpers import SECONDS, until
 from tests.producer.producing import start_all, stop_all
@@ -211,6 +214,17 @@ def test_messages_over_the_limit_of_their_topic_are_discarded_whatever_becomes_o
     world.router().accept([message(), message(topic="none"), message(), message(), message(topic="some topic")], Source.TCP)
     assert world.discards == {"none": {Reason.RATE_LIMIT: 1}, "t": {Reason.RATE_LIMIT: 1}, "some topic": {Reason.BAD_TOPIC: 1}}
     assert len(world.values()) == 2
+
+
+def test_messages_of_a_denied_topic_use_no_places_of_its_limit(make: Maker) -> None:
+    world = make(TopicsSettings(default=attrs.evolve(QUICK, rate_limit=RateLimitSettings(60_000, 1))))
+    world.unknown.on_ack(BatchOutcome("t", None, 1, -1, DeliveryFailed("t", None, "UNKNOWN_TOPIC_OR_PARTITION", Written.NO)))
+    router = world.router()
+    router.accept([message(), message()], Source.TCP)
+    assert world.discards == {"t": {Reason.BAD_TOPIC: 2}}
+    world.clock += PAUSE_S
+    router.accept([message(b"asks again")], Source.TCP)
+    assert world.values() == [b"asks again"]
 
 
 def test_bytes_that_are_no_message_are_counted(make: Maker) -> None:

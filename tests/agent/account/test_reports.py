@@ -119,4 +119,5 @@ def test_lists_and_versions_of_all_intervals_are_together_in_the_total(ledger: L
     assert total.recent_malformed == (b"2", b"1", b"0")
     assert total.versions == {1: 3}
     assert total.refused == {Reason.MALFORMED: 3, Reason.VERSION: 3}
+    assert total.refused_bytes == {Reason.MALFORMED: 3, Reason.VERSION: 0}
     assert (total.possible_duplicates["t"].count, total.possible_duplicates["t"].last_ms) == (3, 2)

@@ -352,22 +352,27 @@ def raw(served: Served, request: bytes) -> bytes:
         return found
 
 
-def test_each_request_gives_its_connection_time_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("method", "path"), [("GET", "/"), ("GET", "/page/json"), ("GET", "/health"), ("POST", "/metadata_update")])
+def test_each_request_gives_its_connection_time_again(monkeypatch: pytest.MonkeyPatch, method: str, path: str) -> None:
     monkeypatch.setattr(guarding, "SWEEP_S", 0.01)
     now = 0.0
     with serving(FakeAgent(LOOK), monotonic=lambda: now) as pages:
-        used = http.client.HTTPConnection("127.0.0.1", pages.port, timeout=20)
-        for method, path in [("GET", "/"), ("GET", "/page/json"), ("GET", "/health"), ("POST", "/metadata_update"), ("GET", "/")]:
-            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", pages.port, timeout=20)) as idle:
-                idle.request("GET", "/health")
-                assert idle.getresponse().read() == b"ok\n"
-                now += guarding.IDLE_S - 1
-                used.request(method, path)
-                assert used.getresponse().read()
-                now += 1
-                with contextlib.suppress(ConnectionResetError):
-                    assert idle.sock.recv(1) == b""
-        used.close()
+        idle, used = (http.client.HTTPConnection("127.0.0.1", pages.port, timeout=20) for _ in range(2))
+
+        def answer(connection: http.client.HTTPConnection, method: str, path: str) -> int:
+            connection.request(method, path)
+            response = connection.getresponse()
+            response.read()
+            return response.status
+
+        with contextlib.closing(idle), contextlib.closing(used):
+            assert answer(idle, "GET", "/health") == answer(used, "GET", "/health") == 200
+            now += guarding.IDLE_S - 1
+            assert answer(used, method, path) == 200
+            now += 1
+            with contextlib.suppress(ConnectionResetError):
+                assert idle.sock.recv(1) == b""
+            assert answer(used, "GET", "/health") == 200
 
 
 @pytest.mark.parametrize("path", ["/metadata_update", "/sys/metadata_update"])

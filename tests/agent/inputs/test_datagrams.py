@@ -12,7 +12,7 @@ import pytest
 
 from pykafka4.agent.format import pack
 from pykafka4.agent.inputs.counters import InputCounters
-from pykafka4.agent.inputs.datagrams import LEAST_COST, RETRY_S, TURN, DatagramInput
+from pykafka4.agent.inputs.datagrams import COUNTS_AS_ONE, LEAST_COST, RETRY_S, TURN, DatagramInput
 from pykafka4.agent.inputs.entrance import Entrance
 from pykafka4.agent.message import Reason, Source
 from tests.agent.inputs.taking import ManualLoop, Taken
@@ -36,14 +36,19 @@ class Endless:
 class Datagrams:
     """A datagram input, and a client."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, max_size: int = 1000) -> None:
+        self.path = str(folder / "socket")
         self.taken, self.loop, self.counters = Taken(), ManualLoop(), InputCounters()
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        sock.bind(str(folder / "socket"))
-        self.input = DatagramInput(sock, Entrance(self.taken, Source.UNIX_DATAGRAM, self.counters), 1000, None)
+        sock.bind(self.path)
+        self.input = DatagramInput(sock, Entrance(self.taken, Source.UNIX_DATAGRAM, self.counters), max_size, None)
         self.input.start(cast(Any, self.loop))
-        self.client = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.client.connect(str(folder / "socket"))
+        self.client = self.connected()
+
+    def connected(self) -> socket.socket:
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        client.connect(self.path)
+        return client
 
 
 @pytest.fixture
@@ -133,3 +138,15 @@ def test_a_datagram_that_comes_between_the_last_read_and_the_end_is_refused_not_
     monkeypatch.setattr(datagrams.input, "_reader", Busy(datagrams.input._reader))
     datagrams.input.close()
     assert datagrams.taken.values == sent
+
+
+def test_a_queue_that_is_longer_than_a_turn_is_read_at_the_end(tmp_path: Path) -> None:
+    datagrams = Datagrams(tmp_path, max_size=4 * 1024 * 1024)  # a reader of such datagrams reads one at a time
+    large = pack(b"t", bytes(150_000))
+    count = TURN * COUNTS_AS_ONE // len(large) + 3
+    for _ in range(count):
+        with datagrams.connected() as client:  # the send buffer of one client holds only one of them
+            client.send(large)
+    datagrams.input.close()
+    assert len(datagrams.taken.messages) == count
+    datagrams.client.close()

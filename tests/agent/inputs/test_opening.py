@@ -13,6 +13,7 @@ import pytest
 
 from pykafka4.agent.format import pack
 from pykafka4.agent.inputs.opening import InputError, Inputs
+from pykafka4.agent.inputs.unfinished import ROOM_BYTES
 from pykafka4.agent.message import Reason, Source
 from pykafka4.agent.settings.values import Empty, InputSettings, TcpSettings, UnixSettings
 from tests.agent.inputs.taking import Taken, run
@@ -54,6 +55,22 @@ def test_messages_of_all_inputs_reach_the_intake(tmp_path: Path) -> None:
         assert (names["NewUnixClient"], names["NewTcpClient"], names["TcpInputUncleanDisconnect"]) == (1, 1, 1)
         inputs.close()
         assert not list(tmp_path.iterdir())
+
+    run(main)
+
+
+def test_the_largest_message_of_a_stream_is_read_whatever_the_limit(tmp_path: Path) -> None:
+    async def main() -> None:
+        limit = ROOM_BYTES + 1000
+        taken, inputs = Taken(), Inputs.bind(settings(tmp_path, max_stream_message_size=limit))
+        inputs.start(taken, asyncio.get_running_loop())
+        with socket.socket(socket.AF_UNIX) as stream:
+            stream.connect(str(tmp_path / "stream"))
+            stream.settimeout(SECONDS / 2)
+            overhead = len(pack(b"t", b"")) - 4  # the limit does not count the size field
+            await asyncio.to_thread(stream.sendall, pack(b"t", bytes(limit - overhead)))
+            await until(lambda: taken.messages)
+        inputs.close()
 
     run(main)
 

@@ -45,7 +45,9 @@ def test_no_change() -> None:
     ],
 )
 def test_changes_are_named_by_their_keys(before: str, after: str, expected: dict[str, bool]) -> None:
-    assert {change.key: change.live for change in changes(settings(before), settings(after))} == expected
+    old, new = settings(before), settings(after)
+    assert {change.key: change.live for change in changes(old, new)} == expected
+    assert not any(change.live for change in changes(with_live_changes(old, new), new))
 
 
 def test_only_live_changes_are_taken_and_the_others_stay_changes() -> None:
