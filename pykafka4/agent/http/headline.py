@@ -119,6 +119,8 @@ def _when_it_is_full(look: Look) -> str:
 
 def _where_messages_go(look: Look) -> str:
     total = look.account.total
+    if look.spool is not None and look.spool.failure is not None:
+        return f"The spool {look.spool.failure}. New messages wait in memory: {total.queued:,} so far. What does not fit is discarded."
     if look.spool is not None:
         return f"New messages wait in memory and on disk: {total.queued:,} and {total.spooled:,} so far."
     return f"New messages wait in memory: {total.queued:,} so far. {_when_it_is_full(look)}" if total.accepted else ""

@@ -64,6 +64,10 @@ def test_the_reason_is_said_once_with_where_messages_go() -> None:
     assert words.since == found.at
     with_spool = headline(attrs.evolve(found, spool=SpoolState(0, 10, {})), outages, 0.0)
     assert with_spool.details[1] == "New messages wait in memory and on disk: 1,200 and 0 so far."
+    full = headline(attrs.evolve(found, spool=SpoolState(0, 10, {}, failure="cannot write to /s: full")), outages, 0.0)
+    assert (
+        full.details[1] == "The spool cannot write to /s: full. New messages wait in memory: 1,200 so far. What does not fit is discarded."
+    )
 
 
 def test_discards_that_go_on_are_a_warning_with_the_reasons() -> None:
