@@ -79,6 +79,21 @@ class Disk:
             log.warning("spool: works again after %.0f s (it could not %s)", self._clock() - self.failing_since, self.failure)
             self.failure = None
 
+    def probe(self) -> None:
+        """Write something, if it refused and its pause is over: without messages nothing else finds out that it works again."""
+        if self.failure is None or self.refuses():
+            return
+        path = self.folder / "probe"
+        try:
+            path.write_bytes(bytes(BLOCK))
+            path.unlink()
+        except OSError as refused:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+            self.fail(f"write to {path}", refused)
+        else:
+            self.succeed()
+
     def account(self, segment: Segment) -> None:
         """Count the file with its present size."""
         used = allocated(segment.size)

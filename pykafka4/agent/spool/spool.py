@@ -258,6 +258,8 @@ class Spool:
                 self._leave(fifo)
             elif not fifo.empty:
                 fifo.save_progress()
+        if not self._fifos:
+            self._disk.probe()
 
     # ---- counts
 

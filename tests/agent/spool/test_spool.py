@@ -314,6 +314,25 @@ def test_refused_write_discards_is_named_once_and_tried_again(
     assert world.sent("a") == [0, 5]
 
 
+def test_disk_that_works_again_is_noticed_without_messages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", refuse)
+        patch.setattr(Path, "write_bytes", refuse)
+        world.add(message("a", 0))
+        world.now += 2
+        world.spool.save()
+        assert world.spool.state().failure is not None
+    world.spool.save()
+    assert world.spool.state().failure is not None, "its pause is not over"
+    world.now += 2
+    world.spool.save()
+    assert world.spool.state().failure is None
+    assert not (world.settings.path / "probe").exists()
+
+
 def test_refused_first_write_lets_the_topic_go_directly(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> int:
         raise OSError(errno.EROFS, "Read-only file system")
