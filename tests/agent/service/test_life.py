@@ -176,11 +176,18 @@ def test_root_becomes_the_user_once_the_sockets_are_bound(kafka_server: ModelSer
     more = '[service]\nuser = "nobody"\n'
     inputs = f'unix_stream = {{ path = "{tmp_path}/agent.stream", mode = 0o222, owner = "nobody" }}'
     tmp_path.chmod(0o755)
-    with agent(write_settings(tmp_path, kafka_server.bootstrap_servers, more, inputs)) as process:
+    config = write_settings(tmp_path, kafka_server.bootstrap_servers, more, inputs)
+    mask = os.umask(0o077)
+    with contextlib.ExitStack() as stack:
+        try:
+            process = stack.enter_context(agent(config))
+        finally:
+            os.umask(mask)
         status = dict(line.split(":\t") for line in Path(f"/proc/{process.process.pid}/status").read_text().splitlines() if ":\t" in line)
         assert set(status["Uid"].split()) == {str(nobody.pw_uid)}
         assert set(status["Gid"].split()) == {str(nobody.pw_gid)}
-        assert "0" not in status["Groups"].split()
+        assert {int(group) for group in status["Groups"].split()} == set(os.getgrouplist("nobody", nobody.pw_gid))
+        assert status["Umask"] == "0077"  # the stricter one of that of the start and its own
         assert int(status["CapEff"], 16) == 0
         found = (tmp_path / "agent.stream").stat()
         assert (found.st_uid, stat.S_IMODE(found.st_mode)) == (nobody.pw_uid, 0o222)
