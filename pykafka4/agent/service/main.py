@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from pykafka4 import __version__
 from pykafka4.agent.service.agent import Agent
@@ -21,6 +23,7 @@ from pykafka4.agent.settings.values import AgentSettings
 __all__ = ["main"]
 
 log = logging.getLogger("pykafka4.agent")
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 EXAMPLE = """\
 a first agent.toml:
@@ -73,6 +76,8 @@ def _run(settings: AgentSettings, config: Path) -> int:
         log.critical("agent: a bug", exc_info=True)
         return Exit.CRASHED
     finally:
+        for number in SIGNALS:  # the loop handles them no more: another one would cost the last lines of the log, and the exit code
+            signal.signal(number, signal.SIG_IGN)
         logs.close()
 
 

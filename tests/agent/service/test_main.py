@@ -5,14 +5,17 @@ from __future__ import annotations
 import configparser
 import os
 import shutil
+import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pykafka4 import __version__
 from pykafka4.agent.service.codes import Exit
-from pykafka4.agent.service.main import main
+from pykafka4.agent.service.logs import Logs
+from pykafka4.agent.service.main import SIGNALS, main
 from tests.agent.service.running import write_settings
 
 SERVERS = "localhost:9092"
@@ -96,11 +99,30 @@ def test_check_names_a_key_that_the_user_may_not_read(tmp_path: Path, capsys: py
     assert capsys.readouterr().err == f"kafka.ssl_cafile='{key}': cannot be read by user nobody\n"
 
 
-def test_a_bug_has_its_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """The process of an agent ends after `main`; that of the tests goes on."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
+def test_a_bug_has_its_exit_code_and_no_signal_cuts_its_report_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     async def fail(agent: object) -> None:
         raise ValueError("a bug")
 
+    def close(logs: Logs) -> None:
+        for number in SIGNALS:
+            signal.raise_signal(number)
+        end(logs)
+
+    end = Logs.close
     monkeypatch.setattr("pykafka4.agent.service.main.Agent.run", fail)
+    monkeypatch.setattr(Logs, "close", close)
     assert main(["--config", str(write_settings(tmp_path, SERVERS))]) == Exit.CRASHED
     assert "ValueError: a bug" in capfd.readouterr().err
 
