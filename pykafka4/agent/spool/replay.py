@@ -37,7 +37,7 @@ MOST_AT_ONCE: Final = 5_000  # messages that are done in a turn of the loop
 LEAVING_COST: Final = 500  # of a topic of which nothing is left, in messages: removing a folder may take the file system a millisecond
 PAUSE_S: Final = 0.1  # without room in the producer; doubles
 LONGEST_PAUSE_S: Final = 1.0
-PAUSE_OF_EACH_S: Final = 0.005  # of many topics: all of them together make at most 200 attempts a second
+PAUSE_OF_EACH_S: Final = 0.002  # of many topics: all of them together make at most 500 attempts a second
 GIVEN_UP: Final = (ClosedError.code, KafkaError.code)  # codes of messages that failed because the producer ended or failed: they stay
 
 
@@ -96,6 +96,7 @@ class Replay:
         self._topics: dict[str, Replayed] = {}
         self._turns: deque[Replayed] = deque()
         self._hurry = True  # something was acknowledged since `should_hurry` was True, or it never was
+        self._freed = False  # something was acknowledged since a topic found no room: the next ones in turn are tried, pause or not
         self.stopped = False
         self.holds = 0  # accounts that are being taken
 
@@ -119,7 +120,8 @@ class Replay:
         for _ in range(len(self._turns)):
             replayed = self._turns[0]
             self._turns.rotate(-1)
-            if replayed.reading or replayed.paused_until > now or (replayed.in_flight and replayed.in_flight >= share):
+            pauses = replayed.paused_until > now and not self._freed
+            if replayed.reading or pauses or (replayed.in_flight and replayed.in_flight >= share):
                 continue
             at = replayed.fifo.next_read()
             if at is not None:
@@ -175,6 +177,7 @@ class Replay:
         """The disk does not give the rest of a segment."""
         reading.replayed.reading = False
         if refused.errno in OUT_OF:
+            self._freed = False
             reading.replayed.paused_until = self._clock() + LONGEST_PAUSE_S
             return
         log.warning("spool: cannot read %s from byte %d on: %s", reading.segment.path, reading.offset, refused.strerror or refused)
@@ -203,6 +206,7 @@ class Replay:
         try:
             delivery = self.sender.send_spooled(parse(message, self._empty))
         except (KafkaError, MemoryError):  # no room, or the producer has ended or failed
+            self._freed = False
             replayed.paused_until = self._clock() + max(replayed.pause_s, len(self._turns) * PAUSE_OF_EACH_S)
             replayed.pause_s = min(LONGEST_PAUSE_S, 2 * replayed.pause_s)
             replayed.length = FIRST_READ
@@ -258,7 +262,7 @@ class Replay:
             if first.delivery is not None and given_up(first.delivery):
                 break
             replayed.sent.popleft()
-            self._hurry = True
+            self._hurry = self._freed = True
             replayed.in_flight -= first.cost
             lost = replayed.fifo.done_to(first.segment, first.end, first.count)
             if lost:
