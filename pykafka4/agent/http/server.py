@@ -71,7 +71,8 @@ class PageServer:
             self._server = await asyncio.get_running_loop().create_server(self._connections, host, port, backlog=64)
         except OSError as error:
             await self._runner.cleanup()
-            raise OSError(error.errno, f"[http] the pages cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}") from error
+            why = f"{os.strerror(error.errno or 0)}; set another [http] port (`ss -ltnp sport = :{port}` shows who has this one)"
+            raise OSError(error.errno, f"[http] the pages cannot listen on {host}:{port}: {why}") from error
         self._connections.start()
         self._observer.start()
         log.info("pages: http://%s:%d/", host, self.port)

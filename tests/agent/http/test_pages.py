@@ -488,7 +488,7 @@ def test_a_port_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with (
-            pytest.raises(OSError, match=f"the pages cannot listen on 127.0.0.1:{port}: Address already in use"),
+            pytest.raises(OSError, match=f"the pages cannot listen on 127.0.0.1:{port}: Address already in use; set another"),
             serving(FakeAgent(), HttpSettings(port=port)),
         ):
             pass
