@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, repeat
+from pathlib import Path
 from typing import TextIO
 
 from pykafka4.agent.channel import Address, Channel, tcp, unix_datagram, unix_stream
@@ -47,12 +48,21 @@ class Progress:
         """Count a message."""
         self.sent += 1
         if self._every and self.sent % self._every == 0:
-            self._out.write(f"{self.sent} messages written\n")
+            self._print()
         if self._terminal is not None and (now := self._clock()) >= self._next:
             of = "" if self._total is None else f" of {self._total:,}"
             self._terminal.write(f"\r\x1b[K{self.sent:,}{of} messages, {self.sent / (now - self._begun):,.0f} each second")
             self._terminal.flush()
             self._next, self._shown = now + PROGRESS_EVERY_S, True
+
+    def _print(self) -> None:
+        try:
+            self._out.write(f"{self.sent} messages written\n")
+            self._out.flush()
+        except OSError:  # a closed pipe (`| head -1`): the messages go on; what is left in the buffer would fail at exit
+            self._every = 0
+            with Path(os.devnull).open("wb") as nowhere:
+                os.dup2(nowhere.fileno(), self._out.fileno())
 
     def end(self) -> None:
         """Leave the line of the terminal."""

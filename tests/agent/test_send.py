@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import socket
 import subprocess
@@ -252,3 +253,15 @@ def test_the_command_needs_no_other_packages(agent: socket.socket, path: str) ->
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
     assert received(agent)[0][1] == b"v"
+
+
+def test_messages_go_on_when_nobody_reads_the_output(agent: socket.socket, path: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "pykafka4", "send", "--socket-path", path, "--topic", "t", "--count", "5", "--print", "1"]
+    try:
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert len(received(agent, 5)) == 5
