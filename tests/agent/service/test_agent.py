@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -97,6 +99,48 @@ def test_a_producer_that_does_not_respond_is_no_bug(agent: Agent, monkeypatch: p
     (stuck, text), (_, later) = looks
     assert (stuck, text) == ("unresponsive", "cluster unresponsive (the client's thread did not respond)")
     assert later.startswith("0 messages acknowledged, 0 wait; cluster conn")
+
+
+def test_the_watchdog_hears_nothing_of_a_producer_that_does_not_respond(
+    kafka_server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter([("unresponsive", "stuck"), ("connected", "well"), ("unresponsive", "stuck")])
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    monkeypatch.setattr("pykafka4.agent.service.agent.BEAT_S", 0.001)
+    agent = Agent(read_settings(write_settings(tmp_path, kafka_server.bootstrap_servers)))
+
+    async def start(parts: Parts) -> None:
+        loop = asyncio.get_running_loop()
+
+        def look(_: Parts) -> tuple[str, str]:
+            found = next(looks, None)
+            if found is None:
+                loop.call_soon_threadsafe(agent.end)
+            return found or ("unresponsive", "ends")
+
+        monkeypatch.setattr(Parts, "look", look)
+
+    monkeypatch.setattr(Parts, "start", start)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        assert run(agent) is Exit.OK
+        told = [systemd.recv(4096).decode() for _ in range(5)]
+    assert told[1:] == ["STATUS=stuck", "WATCHDOG=1", "STATUS=well", "STATUS=stuck"]
+
+
+def test_at_the_end_the_discard_log_has_its_last_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "discards"
+    agent = Agent(read_settings(write_settings(tmp_path, "127.0.0.1:1", f'[discard_log]\npath = "{path}"\n[service]\nshutdown_ms = 0\n')))
+
+    async def start(parts: Parts) -> None:
+        parts.router.accept([("clicks", b"v", None, None, 1)], Source.TCP)
+        agent.end()
+
+    monkeypatch.setattr(Parts, "start", start)
+    before = set(threading.enumerate())
+    assert run(agent) is Exit.UNDELIVERED
+    assert "info: SERVER_SHUTDOWN topic: 6[clicks]" in path.read_text()
+    assert not [thread.name for thread in set(threading.enumerate()) - before if "discard-log" in thread.name]
 
 
 def test_an_agent_that_is_ended_while_it_starts_ends(agent: Agent) -> None:
