@@ -129,6 +129,13 @@ def test_more_topics_than_names_are_kept() -> None:
 
 
 @NEEDS_COMPILED
+def test_a_name_that_begins_another_one_is_not_taken_for_it() -> None:
+    names = [name for number in range(20_000) for name in (f"t{number}", "t")]  # some twenty of them have the place of "t"
+    data = b"".join(pack(name.encode(), b"") for name in names)
+    assert [message[0] for message in cut(compiled, data, len(data))[2]] == names
+
+
+@NEEDS_COMPILED
 def test_an_end_outside_the_data_is_refused() -> None:
     for end in (-1, 11):
         with pytest.raises(ValueError):
