@@ -41,6 +41,17 @@ def test_messages_are_sent_in_order_and_leave_the_disk_when_acknowledged(world: 
     assert world.spool.state().bytes == 0
 
 
+def test_nothing_is_sent_while_any_account_is_taken(world: World) -> None:
+    world.add(message("a", 0))
+    for held in (world.spool.hold, world.spool.hold, world.spool.release):
+        held()
+    world.run()
+    assert world.sent("a") == []
+    world.spool.release()
+    world.run()
+    assert world.sent("a") == [0]
+
+
 def test_message_comes_back_as_it_was(world: World) -> None:
     given = ("a", b"value", None, 2**32 - 1, -5)
     world.add(given)
