@@ -26,7 +26,7 @@ __all__ = ["Agent"]
 
 log = logging.getLogger("pykafka4.agent")
 CANNOT_START: Final = (OSError, KafkaError, InputError, SpoolUnusable)
-BEAT_S: Final = 5.0  # between two looks at the producer
+BEAT_S: Final = 2.0  # between two looks at the producer
 TICK_S: Final = 1.0
 QUIET_S: Final = 30.0
 CRASH_S: Final = 10.0  # for deliveries after a part has failed
@@ -119,6 +119,7 @@ class Agent:
             if state == "crashed":
                 self._fail(f"the producer has failed: {text}")
                 return
+            parts.cluster_is(state)
             if state != "unresponsive":
                 self._notifier.alive()
             self._notifier.status(text)

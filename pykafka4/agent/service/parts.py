@@ -125,6 +125,11 @@ class Parts:
         """To be called about once a second."""
         self.ledger.tick()
 
+    def cluster_is(self, state: str) -> None:
+        """Take notice of the producer's state, as `look` found it."""
+        if self._spool is not None:
+            self._spool.cluster_away = state == "unreachable"
+
     def stop_inputs(self) -> None:
         """Read what clients have sent so far, and take nothing more."""
         self._view.inputs_open = False

@@ -83,6 +83,7 @@ class Spool:
         self._added: dict[str, Added] = {}
         self._added_size = 0
         self._always = settings.always
+        self.cluster_away = False  # set by the agent: new messages go to the disk first, as in memory a kill would lose them
         self._reader = ThreadPoolExecutor(1, "pykafka4-spool-read")
         self._tasks: list[asyncio.Task[None]] = []
         self._work = asyncio.Event()
@@ -91,10 +92,10 @@ class Spool:
     # ---- writing
 
     def takes(self, topic: str) -> bool:
-        """Whether the topic's next message has to be added here: older ones are on disk, or `always` is set."""
+        """Whether the topic's next message has to be added here: older ones are on disk, the cluster is away, or `always` is set."""
         if topic in self._fifos or topic in self._added:
             return True
-        return self._always and not self._disk.refuses()
+        return (self._always or self.cluster_away) and not self._disk.refuses()
 
     def add(self, message: Message) -> None:
         """Put a message behind those of its topic, with the next `write`. Discards it if there is no room."""

@@ -83,6 +83,14 @@ def test_spool_takes_every_topic_with_always(tmp_path: Path) -> None:
     assert files(tmp_path) == []
 
 
+def test_spool_takes_every_topic_while_the_cluster_is_away(world: World) -> None:
+    assert not world.spool.takes("a")
+    world.spool.cluster_away = True
+    assert world.spool.takes("a")
+    world.spool.cluster_away = False
+    assert not world.spool.takes("a")
+
+
 def test_restart_sends_everything_that_was_not_acknowledged(world: World) -> None:
     world.add(*(message("a", n) for n in range(10)))
     world.run()
