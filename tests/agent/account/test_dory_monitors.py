@@ -51,7 +51,7 @@ def ledger(clock: Clock) -> Ledger:
     """With something in each field of the report, and hostile names."""
     ledger = Ledger(ReportSettings(interval_s=600), clock=clock, wall_clock=Clock(1_700_000_000))
     for reason in Reason:
-        ledger.discarded(message('a "quoted"\n\udc80 topic', b"\xff\x00", timestamp_ms=5), reason)
+        ledger.discarded(message('a "quoted"\n\xed\xb2\x80 topic', b"\xff\x00", timestamp_ms=5), reason)
         ledger.discarded(message("clicks", timestamp_ms=-7), reason)
         ledger.failed([message("clicks", timestamp_ms=9)], reason)
         ledger.refused(b"\xff\n", Refused(reason, 7), Source.TCP)

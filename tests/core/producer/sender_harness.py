@@ -87,7 +87,8 @@ class FakeCluster:
     def __init__(self) -> None:
         self.on_change: list[Callable[[Change], None]] = []
         self.known = True
-        self.hidden: set[str] = set()  # topics not known
+        self.hidden: set[str] = set()  # topics that do not exist
+        self.unheard: set[str] = set()  # topics that no response has named yet
         self.leaderless: set[TopicPartition] = set()
         self.error: ErrorCode | None = None
         self.asked = 0
@@ -100,7 +101,7 @@ class FakeCluster:
             listener(Change(0, frozenset({topic}), False))
 
     def partitions(self, topic: str) -> int:
-        return 2 if self.known and topic not in self.hidden else 0
+        return 2 if self.known and topic not in self.hidden | self.unheard else 0
 
     def available(self, topic: str) -> list[int]:
         return [0, 1]

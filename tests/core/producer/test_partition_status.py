@@ -12,7 +12,6 @@ from pykafka4.core.producer.outcomes.ledger import take_census
 from pykafka4.core.producer.partition_status import show
 from pykafka4.core.producer.sequences.identity import Identity
 from pykafka4.errors import KafkaError
-from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition
 from tests.core.producer.sender_harness import LOST, SenderHarness
 
@@ -224,8 +223,7 @@ def test_what_the_application_gave_up_is_no_error_of_the_partition() -> None:
 )
 def test_records_of_an_unknown_topic_are_in_a_row_without_a_partition(up: bool, error: str | None, reason: str) -> None:
     harness = SenderHarness()
-    harness.cluster.hidden.add("new")
-    harness.cluster.error = BY_NAME[error] if error else None
+    (harness.cluster.hidden if error else harness.cluster.unheard).add("new")
     if not up:
         harness.network.up.clear()
     for _ in range(3):
