@@ -60,6 +60,7 @@ class Logs:
         self._thread.start()
         root = logging.getLogger()
         root.addHandler(self._handler)
+        self._before = {logger: logger.level for logger in (root, logging.getLogger("pykafka4"))}
         root.setLevel(logging.WARNING)
         self.set_level(level)
 
@@ -73,6 +74,8 @@ class Logs:
             logging.getLogger("pykafka4.agent").warning(
                 "%d lines of the log were dropped: standard error was too slow", self._handler.dropped
             )
+        for logger, level in self._before.items():
+            logger.setLevel(level)
         logging.getLogger().removeHandler(self._handler)
         with contextlib.suppress(queue.Full):
             self._lines.put(None, timeout=CLOSE_S)
