@@ -5,30 +5,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 import socket
 import struct
 import subprocess
 from pathlib import Path
 from types import TracebackType
 
+from benchmarks.compiled import compiled
+
 SOURCE = Path(__file__).with_name("sink.c")
-BUILD = SOURCE.parent.parent / "build"
 BROKERS, PARTITIONS, BATCH, VALUE = 3, 6, 150, 100
 LATEST = -1
-
-
-def binary() -> Path:
-    """The compiled sink; its name carries a digest of the source."""
-    path = BUILD / f"sink-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]}"
-    if not path.exists():
-        compiler = shutil.which("gcc") or shutil.which("cc")
-        if compiler is None:
-            raise SystemExit("gcc is missing: the sink is written in C; apt-get install -y gcc")
-        BUILD.mkdir(exist_ok=True)
-        subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(path), str(SOURCE)], check=True)
-    return path
 
 
 class Sink:
@@ -51,7 +38,7 @@ class Sink:
     ) -> None:
         self.served, self.partitions = served, partitions
         numbers = (brokers, partitions, served, BATCH, VALUE, headers)
-        argv = [str(binary()), *map(str, numbers), verify, *map(str, late), str(offline)]
+        argv = [str(compiled(SOURCE)), *map(str, numbers), verify, *map(str, late), str(offline)]
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.ports = [int(port) for port in self.process.stdout.readline().split()]

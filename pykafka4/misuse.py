@@ -14,6 +14,7 @@ from pykafka4.other_clients.tables import KEYWORDS
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = [
+    "LONGEST_TOPIC",
     "NameOfPeers",
     "api_timeout",
     "as_offset",
@@ -24,6 +25,7 @@ __all__ = [
     "check_timeout",
     "check_topic",
     "explain_send",
+    "is_legal_topic",
     "refuse_keywords",
     "refuse_pickling",
     "topic_partition",
@@ -33,7 +35,8 @@ API_SECONDS = 60.0  # calls without a timeout of their own
 MOST_PARTITION = 2**31 - 1
 MOST_METADATA = 4_096  # bytes; what brokers take by default (offset.metadata.max.bytes)
 LONGEST_ID = 32_767  # bytes
-LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
+LONGEST_TOPIC = 249  # characters
+LEGAL_TOPIC = re.compile(rf"[a-zA-Z0-9._-]{{1,{LONGEST_TOPIC}}}")  # org.apache.kafka.common.internals.Topic
 
 
 def check_count(value: object, what: str, highest: int = 2**63 - 1) -> int:
@@ -48,12 +51,17 @@ def check_count(value: object, what: str, highest: int = 2**63 - 1) -> int:
     return number
 
 
+def is_legal_topic(topic: str) -> bool:
+    """Whether Kafka allows the name."""
+    return LEGAL_TOPIC.fullmatch(topic) is not None and topic not in (".", "..")
+
+
 def check_topic(topic: object) -> str:
     """`topic` as a plain str if Kafka allows the name; otherwise ConfigError (TypeError if it is not a str)."""
     if not isinstance(topic, str):
         raise TypeError(f"topic must be a str, not {type(topic).__name__} ({shown(topic)})")
     topic = str.__str__(topic)  # the value of a subclass, such as an enum, whatever its own methods return
-    if not LEGAL_TOPIC.fullmatch(topic) or topic in (".", ".."):
+    if not is_legal_topic(topic):
         raise ConfigError(f"topic {topic!r}: a name has 1 to 249 of the characters a-z A-Z 0-9 . _ - (and is not '.' or '..')")
     return topic
 

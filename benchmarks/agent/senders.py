@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 import subprocess
 from pathlib import Path
 
 import attrs
 
+from benchmarks.compiled import compiled
+
 __all__ = ["Load", "Sent", "Senders"]
 
 SOURCE = Path(__file__).with_name("sender.c")
-BUILD = SOURCE.parent.parent.parent / "build"
 LATE_S = 60.0
 
 
@@ -51,24 +50,12 @@ class Sent:
         return 1 - self.slow / max(1, self.calls)
 
 
-def binary() -> Path:
-    """The compiled sender; its name carries a digest of the source."""
-    path = BUILD / f"sender-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]}"
-    if not path.exists():
-        compiler = shutil.which("gcc") or shutil.which("cc")
-        if compiler is None:
-            raise SystemExit("gcc is missing: the sender is written in C; apt-get install -y gcc")
-        BUILD.mkdir(exist_ok=True)
-        subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(path), str(SOURCE)], check=True)
-    return path
-
-
 class Senders:
     """Running clients."""
 
     def __init__(self, path: Path, load: Load) -> None:
         more = (load.value_size, load.per_second / load.processes, int(load.blocking), load.topics, load.batch)
-        argv = [str(binary()), str(path), str(load.seconds), *map(str, more)]
+        argv = [str(compiled(SOURCE)), str(path), str(load.seconds), *map(str, more)]
         self._load = load
         self._processes = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(load.processes)]
 

@@ -10,13 +10,13 @@ from typing import Any, Final, Self
 
 from pykafka4.agent.settings.values import TopicsSettings
 from pykafka4.errors import BufferFull
+from pykafka4.misuse import LONGEST_TOPIC
 from pykafka4.options.policies import rates_of
 from pykafka4.producer.rates import Admission, RateLimits
 
 __all__ = ["ArrivalLimits", "rate_limits"]
 
 MOST_TOPICS: Final = 10_000  # whose intervals are remembered, those of the latest messages; that of a forgotten topic begins anew
-LONGEST_NAME: Final = 249  # of a topic in Kafka: messages of longer names are refused later, and each name may take 128 KiB
 
 
 class ArrivalLimits:
@@ -46,7 +46,7 @@ class ArrivalLimits:
         return admission is None or not isinstance(admission(), BufferFull)
 
     def _meet(self, topic: str) -> Admission | None:
-        if len(topic) > LONGEST_NAME:
+        if len(topic) > LONGEST_TOPIC:  # its messages are refused later, and the name may take 128 KiB
             return None
         if len(self._admissions) >= MOST_TOPICS:
             oldest, _ = self._admissions.popitem(last=False)

@@ -8,12 +8,12 @@ from typing import Final, Generic, TypeVar
 
 from pykafka4.agent.account.values import Discards, Repeats, Report, merged
 from pykafka4.agent.message import Message, Reason, Refused
+from pykafka4.misuse import LONGEST_TOPIC
 
 __all__ = ["RECENT", "Recent", "Rows", "Tallies", "row_name"]
 
 TOPICS: Final = 1_000  # rows of topics
 BAD_TOPICS: Final = 200  # rows of topics that do not exist: anybody can invent those, so they must not displace the others
-NAME: Final = 249  # characters of a topic's name; longer ones are illegal, and take 32 KiB each
 RECENT: Final = 25  # entries of a list of the newest
 VERSIONS: Final = 1_000
 
@@ -21,8 +21,8 @@ K = TypeVar("K", bound=Hashable)
 
 
 def row_name(topic: str) -> str:
-    """The name of the row for `topic`: illegal names that begin alike share one."""
-    return topic if len(topic) <= NAME else topic[:NAME] + "…"
+    """The name of the row for `topic`: names that are too long for Kafka, up to 32 KiB each, share one if they begin alike."""
+    return topic if len(topic) <= LONGEST_TOPIC else topic[:LONGEST_TOPIC] + "…"
 
 
 class Recent(Generic[K]):

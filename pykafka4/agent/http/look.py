@@ -10,10 +10,11 @@ import attrs
 from pykafka4.agent.account.values import Account, Report
 from pykafka4.agent.message import Source
 from pykafka4.agent.spool.values import SpoolState
+from pykafka4.core.producer.partition_status import NO_PARTITION
 
 __all__ = ["InputState", "Look", "Queue", "Watched", "away", "brokers", "offline", "queues", "topic_of", "unknown_topics"]
 
-NO_PARTITION = " (no partition yet)"  # ends the name of a row in the producer's status
+UNDECIDED = NO_PARTITION.format("")  # ends the name of a row for messages that have no partition
 
 
 @attrs.frozen
@@ -120,7 +121,7 @@ def offline(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Partitions that nothing can be sent to, and `topic (any partition)` for messages that could go to each."""
     rows = status.get("partitions", {})
     return {
-        f"{topic_of(name)} (any partition)" if name.endswith(NO_PARTITION) else name: row
+        f"{topic_of(name)} (any partition)" if name.endswith(UNDECIDED) else name: row
         for name, row in status.get("offline", {}).items()
         if not rows.get(name, {}).get("parked")
     }
@@ -159,4 +160,4 @@ def away(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def topic_of(name: str) -> str:
     """The topic of a row of partitions in the producer's status."""
-    return name[: -len(NO_PARTITION)] if name.endswith(NO_PARTITION) else name.rpartition("-")[0]
+    return name[: -len(UNDECIDED)] if name.endswith(UNDECIDED) else name.rpartition("-")[0]

@@ -28,7 +28,7 @@ __all__ = ["Busy", "Observer"]
 
 log = logging.getLogger("pykafka4.agent.http")
 KEPT_S: Final = 0.5
-KEPT_SHARE: Final = 10  # a look of 200 ms, as with 10,000 partitions, is used for 2 s: readers cost at most a tenth of a core
+KEPT_SHARE: Final = 10  # a look of 200 ms, as with 10,000 partitions, is used for 2 s: the looks of readers cost a tenth of a core
 PAUSE_S: Final = 1.0  # between two samples
 LONGEST_PAUSE_S: Final = 10.0
 SHARE: Final = 20  # a look of 100 ms is taken every 2 s: with many partitions a sample costs at most a twentieth of a core

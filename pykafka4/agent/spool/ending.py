@@ -16,7 +16,7 @@ from pykafka4.agent.spool.segment import BLOCK
 from pykafka4.logs import get_log
 from pykafka4.records import ProducerRecord
 
-__all__ = ["put_back"]
+__all__ = ["direct", "put_back"]
 
 log = get_log("pykafka4.agent.spool")
 

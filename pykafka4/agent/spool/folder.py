@@ -18,21 +18,16 @@ from pykafka4.agent.spool.fifo import Fifo
 from pykafka4.agent.spool.frames import VERSION
 from pykafka4.agent.spool.segment import Segment
 from pykafka4.logs import get_log
+from pykafka4.misuse import is_legal_topic
 
-__all__ = ["Folder", "SpoolUnusable", "is_legal"]
+__all__ = ["Folder", "SpoolUnusable"]
 
 log = get_log("pykafka4.agent.spool")
 
 FOLDER_MODE: Final = 0o700
 PREFIX: Final = "t-"  # no topic's folder is hidden, or `..`
-LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 SEGMENT: Final = re.compile(r"([0-9]{20})\.seg")
 FORMAT: Final = "pykafka4 spool, format"
-
-
-def is_legal(topic: str) -> bool:
-    """Whether Kafka allows the name, so that it can be a folder's, too."""
-    return LEGAL.fullmatch(topic) is not None and topic not in (".", "..")
 
 
 class SpoolUnusable(Exception):
@@ -85,7 +80,7 @@ class Folder:
 
     def of_topic(self, topic: str) -> Path:
         """Its folder. The topic has a legal name."""
-        assert is_legal(topic), topic
+        assert is_legal_topic(topic), topic
         return self.path / "topics" / f"{PREFIX}{topic}"
 
     def fifos(self, disk: Disk) -> dict[str, Fifo]:
@@ -98,7 +93,7 @@ class Folder:
             raise SpoolUnusable(f"[spool] path = {str(self.path)!r}: cannot list {self.path / 'topics'}: {refused.strerror}") from None
         for name in names:
             topic = name.removeprefix(PREFIX)
-            if not name.startswith(PREFIX) or not is_legal(topic):
+            if not name.startswith(PREFIX) or not is_legal_topic(topic):
                 log.warning("spool: %s is not the agent's, and is left alone", self.path / "topics" / name)
                 continue
             try:

@@ -31,12 +31,13 @@ from pykafka4.agent.settings.values import SpoolSettings
 from pykafka4.agent.spool.disk import Disk
 from pykafka4.agent.spool.ending import direct, put_back
 from pykafka4.agent.spool.fifo import Fifo
-from pykafka4.agent.spool.folder import Folder, is_legal
+from pykafka4.agent.spool.folder import Folder
 from pykafka4.agent.spool.frames import crc_of
 from pykafka4.agent.spool.replay import Replay
 from pykafka4.agent.spool.segment import BLOCK
 from pykafka4.agent.spool.values import Discards, Sender, SpooledTopic, SpoolState
 from pykafka4.logs import get_log
+from pykafka4.misuse import is_legal_topic
 from pykafka4.records import ProducerRecord
 
 __all__ = ["Spool"]
@@ -105,7 +106,7 @@ class Spool:
             return
         added = self._added.get(topic)
         if added is None and topic not in self._fifos:
-            if not is_legal(topic):
+            if not is_legal_topic(topic):
                 self._discards.discarded(message, Reason.BAD_TOPIC)
                 return
             if len(self._fifos) + len(self._added) >= MOST_TOPICS:

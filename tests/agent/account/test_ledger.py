@@ -9,10 +9,11 @@ import tracemalloc
 import pytest
 
 from pykafka4.agent.account.ledger import Ledger
-from pykafka4.agent.account.tallies import BAD_TOPICS, NAME, RECENT, TOPICS
+from pykafka4.agent.account.tallies import BAD_TOPICS, RECENT, TOPICS
 from pykafka4.agent.account.values import Discards, Repeats
 from pykafka4.agent.message import Message, Reason, Refused, Source
 from pykafka4.agent.settings.values import ReportSettings
+from pykafka4.misuse import LONGEST_TOPIC
 from tests.agent.account.accounting import Clock, message
 
 
@@ -104,7 +105,7 @@ def test_invented_topics_neither_grow_the_ledger_nor_displace_other_topics(ledge
     report = ledger.unfinished_report()
     assert report.topics["clicks"] == Discards({Reason.RATE_LIMIT: 1}, 5, 5)
     assert len(report.topics) <= BAD_TOPICS + 1
-    assert max(map(len, report.topics)) <= NAME + 1
+    assert max(map(len, report.topics)) <= LONGEST_TOPIC + 1
     assert report.by_reason == {Reason.RATE_LIMIT: 1, Reason.BAD_TOPIC: many}
     assert report.others.first_ms == 0
 
