@@ -137,7 +137,7 @@ class InputSettings:
     max_stream_message_size: int = size(
         2 * MIB, "Largest message of a stream, without its size field; a larger one ends the connection.", low=64, high=1024 * MIB
     )
-    empty: Empty = word(Empty.NULL, Empty, "What an empty key or value becomes. `null` as a value deletes the key in a compacted topic.")
+    empty: Empty = word(Empty.NULL, Empty, "The key or value of a record whose message has an empty one. A null value deletes its key in a compacted topic.")
 
     def __attrs_post_init__(self) -> None:
         unix = [each.path for each in (self.unix_datagram, self.unix_stream) if each is not None]
@@ -154,7 +154,7 @@ class HttpSettings:
     enabled: bool = switch(True, "Whether there are pages.")
     port: int = number(9090, "", "Port. 0: any free one, which the log names.", high=65_535)
     host: str = name("Loopback address.", "127.0.0.1")
-    allowed_hosts: tuple[str, ...] = names("Further names that the Host header of a request may have, such as that of a proxy.")
+    allowed_hosts: tuple[str, ...] = names("Further names that the Host header of a request may have, such as the name of a proxy.")
 
     def __attrs_post_init__(self) -> None:
         _check_loopback(self.host)
