@@ -137,7 +137,11 @@ class InputSettings:
     max_stream_message_size: int = size(
         2 * MIB, "Largest message of a stream, without its size field; a larger one ends the connection.", low=64, high=1024 * MIB
     )
-    empty: Empty = word(Empty.NULL, Empty, "The key or value of a record whose message has an empty one. A null value deletes its key in a compacted topic.")
+    empty: Empty = word(
+        Empty.NULL,
+        Empty,
+        "The key or value of the record, if that of the message is empty. A null value deletes its key in a compacted topic.",
+    )
 
     def __attrs_post_init__(self) -> None:
         unix = [each.path for each in (self.unix_datagram, self.unix_stream) if each is not None]
