@@ -90,11 +90,12 @@ def test_a_call_is_pending_before_the_loop_has_begun_it(producer: Producer) -> N
     producer.begin_transaction()
 
 
-def test_a_call_of_a_signal_handler_does_not_let_other_threads_in(server: ModelServer, producer: Producer) -> None:
+def test_a_call_of_a_signal_handler_does_not_let_other_threads_in(producer: Producer) -> None:
     producer.begin_transaction()
     producer.send("t", b"v", partition=0).result(SECONDS)
-    server.delay("EndTxn", 0.6)
     told: list[str] = []
+    go = threading.Event()
+    inspect(producer).loop.call(lambda now: go.wait(SECONDS))  # the commit is under way until both calls were refused
 
     def call(name: str) -> None:
         try:
@@ -107,6 +108,7 @@ def test_a_call_of_a_signal_handler_does_not_let_other_threads_in(server: ModelS
         os.kill(os.getpid(), signal.SIGUSR1)
         until(lambda: told)
         call("other")
+        go.set()
 
     before = signal.signal(signal.SIGUSR1, lambda *_: call("handler"))
     thread = threading.Thread(target=other, name="other")
@@ -115,6 +117,7 @@ def test_a_call_of_a_signal_handler_does_not_let_other_threads_in(server: ModelS
         producer.commit_transaction(SECONDS)
         thread.join(SECONDS)
     finally:
+        go.set()
         signal.signal(signal.SIGUSR1, before)
     assert told[0].startswith("handler: begin_transaction: the outcome of commit_transaction is not known yet")
     assert told[1].startswith("other: thread 'other' called begin_transaction while thread 'MainThread' is in commit_transaction")

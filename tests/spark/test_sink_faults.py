@@ -90,7 +90,7 @@ def test_all_brokers_gone_the_task_fails_in_time_with_topic_partition_and_cause(
     cluster.wait_full_isr()
     attempts = [(tmp_path / f"attempt-{number}").read_text().splitlines() for number in range(4)]
     for seconds, _ in attempts:
-        assert float(seconds) < 2.0 + 3.0, "delivery_timeout_ms, and three seconds for a busy machine"
+        assert float(seconds) < 2.0 + 20.0, "delivery_timeout_ms, and time for a busy machine; the default would be 120 s"
     assert attempts[0][1].startswith(f"DeliveryFailed: {topic}-0: "), attempts[0][1]
     assert "(" in attempts[0][1], f"no cause: {attempts[0][1]}"
 

@@ -142,7 +142,7 @@ def test_available_now_ends_while_a_producer_writes(job: Job, cluster: Cluster, 
 
     def write() -> None:
         with Producer(**cluster.client) as producer:
-            while not stop.wait(0.005):
+            while not stop.wait(0.1):  # slower than any machine runs batches of 40
                 producer.send(topic, str(next(numbers)))
 
     writer = threading.Thread(target=write)
