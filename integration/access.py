@@ -14,13 +14,6 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from integration.admin import Admin, check
-from integration.messages import (
-    AlterUserScramCredentialsRequest,
-    CreateAclsRequest,
-    DeleteAclsRequest,
-    DescribeAclsRequest,
-    IncrementalAlterConfigsRequest,
-)
 from integration.seam import Brokers
 from integration.security.certificates import Authority, Certificate
 from integration.security.credentials import ITERATIONS, SCRAM, salted
@@ -28,6 +21,9 @@ from integration.security.login import Refused, Session, login, served_certifica
 from integration.security.settings import PASSWORDS, Mechanism, Security
 from integration.waiting import Deadline, until
 from pykafka4.errors import KafkaError
+from pykafka4.wire.protocol.messages_acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+from pykafka4.wire.protocol.messages_configs import IncrementalAlterConfigsRequest
+from pykafka4.wire.protocol.messages_users import AlterUserScramCredentialsRequest
 
 __all__ = ["Access", "Acl"]
 

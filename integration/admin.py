@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import attrs
 
-from integration.messages import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 from integration.seam import Address, Brokers
 from integration.waiting import Deadline, until
 from pykafka4.errors import BrokerError, ConnectionLost, KafkaError, UnsupportedVersion, broker_error
@@ -28,6 +27,7 @@ from pykafka4.wire.protocol.messages_admin import (
     DescribeClusterRequest,
 )
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, MetadataRequest, MetadataResponse
+from pykafka4.wire.protocol.messages_replicas import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 from pykafka4.wire.protocol.schema import Request, ResponseT
 
 __all__ = ["Admin", "ClusterView", "Connection", "Partition"]

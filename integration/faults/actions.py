@@ -18,10 +18,10 @@ from integration.faults.catalog import Lane
 from integration.faults.chaos_plan import ChaosPlan, Step
 from integration.faults.proxied import Proxied
 from integration.faults.proxy import Proxy
-from integration.messages import IncrementalAlterConfigsRequest
 from integration.workload.load import Load
 from integration.workload.members import Members, coordinator
 from pykafka4.wire.protocol.messages_admin import DeleteRecordsRequest
+from pykafka4.wire.protocol.messages_configs import IncrementalAlterConfigsRequest
 
 __all__ = ["ACTIONS", "FRAGILE", "FRAGILE_CONFIGS", "Run"]
 

@@ -1,8 +1,10 @@
 """Administration of groups. Rule: nothing is changed by a look or a plan; a call about several groups has an outcome for each.
 
 Modules; each line imports only from lines below it:
+    topics     topics: create, describe, extend, delete, list
     rewinding  plans new offsets: earliest, latest, an offset, a time, a shift
     groups     lists, describes and deletes groups; their lag, their offsets
+    calls      the base of calls by subject
     session    calls of application threads, and their deadlines
     arguments  checks of arguments: group ids, topics, goals of a plan
     files      CSV and JSON of offsets
@@ -20,14 +22,14 @@ from pykafka4.admin.arguments import Destination, Targets, as_goal, as_groups, a
 from pykafka4.admin.groups import Groups, raised
 from pykafka4.admin.rewinding import Rewinding
 from pykafka4.admin.session import AdminSession
+from pykafka4.admin.topics import TopicCalls
 from pykafka4.admin.values import GroupLag, GroupList, OffsetPlan
-from pykafka4.client.answers import Deadline
 from pykafka4.client.client import Client
 from pykafka4.client.handle import Handle
 from pykafka4.core.admin.values import GroupDescription
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.errors.frames import guarded
-from pykafka4.misuse import api_timeout, as_offsets, check_group, check_group_to_set, check_timeout
+from pykafka4.misuse import as_offsets, check_group, check_group_to_set, check_timeout
 from pykafka4.options.config import ClientConfig
 from pykafka4.options.from_properties import Properties, create
 from pykafka4.options.typed import ClientOptions
@@ -36,7 +38,7 @@ from pykafka4.records import OffsetAndMetadata, TopicPartition
 __all__ = ["AdminClient"]
 
 
-class AdminClient(Handle):
+class AdminClient(TopicCalls, Handle):
     """Looks at consumer groups and changes them from outside: offsets, lag, deletion. `python -m pykafka4 groups` is the same as a command.
 
     `AdminClient(bootstrap_servers="host:9092", **options)` owns a client; `AdminClient(client=client)` shares one. Options are those of
@@ -210,11 +212,6 @@ class AdminClient(Handle):
 
     def __repr__(self) -> str:
         return f"<AdminClient at {self._session.runtime!r}>"
-
-    def _begin(self, timeout: float | None) -> Deadline:
-        limit = api_timeout(timeout)
-        self._session.check()
-        return Deadline(limit)
 
 
 def _words(name: str, value: object) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 from pykafka4.errors.codes import BY_NAME, ErrorCode, error_code
 from pykafka4.errors.rights import Right, needed
 from pykafka4.errors.words import SHOWN, visible
-from pykafka4.records import MemberDescription, ProducerRecord, TopicPartition, Written
+from pykafka4.records import MemberDescription, ProducerRecord, Written
 
 __all__ = [
     "AuthenticationError",
@@ -398,16 +398,17 @@ class RecordLockLost(KafkaError):
 
 
 class PartialFailure(KafkaError):
-    """Some of several things failed, or all. `errors` has the error of each."""
+    """Some of several things failed, or all. `errors` has the error of each, `done` the result of each that did not fail."""
 
     code = "PARTIAL_FAILURE"
-    errors: dict[TopicPartition, KafkaError]
+    errors: dict[Any, KafkaError]
+    done: dict[Any, Any]
 
     @classmethod
-    def of(cls, what: str, errors: Mapping[TopicPartition, KafkaError]) -> Self:
-        """The error for `what`, with the errors of partitions."""
+    def of(cls, what: str, errors: Mapping[Any, KafkaError], done: Mapping[Any, Any] | None = None) -> Self:
+        """The error for `what`, with the errors of partitions, topics or other things."""
         texts = list(dict.fromkeys(map(str, errors.values())))  # one about the group is the same for many partitions
-        return cls(f"{what}: {listed(texts, str, '; ', '; ')}")._with(errors=dict(errors))
+        return cls(f"{what}: {listed(texts, str, '; ', '; ')}")._with(errors=dict(errors), done=dict(done or {}))
 
 
 class ProducerFencedError(BrokerError):

@@ -10,10 +10,9 @@ import attrs
 
 from integration.admin import check
 from integration.cluster import Cluster
-from integration.messages import IncrementalAlterConfigsRequest
 from integration.waiting import Deadline, until
 from pykafka4 import KafkaError, RecordLockLost, ShareConsumer, ShareRecord
-from pykafka4.wire.protocol.messages_configs import DescribeConfigsRequest
+from pykafka4.wire.protocol.messages_configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
 LONG = 60.0  # seconds for what takes as long as the brokers take
 SECONDS = 10.0

@@ -12,59 +12,14 @@ from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import Delivery, Producer
 from pykafka4.errors.codes import BY_NAME
-from pykafka4.wire.protocol.fields import Kind, array, boolean, int16, int32, string, wire
-from pykafka4.wire.protocol.schema import Request, Response, request, response, struct
+from pykafka4.wire.protocol.messages_users import AlterClientQuotasRequest, AlterClientQuotasResponse
 
 pytestmark = pytest.mark.cluster
-FLOAT64 = Kind("float64", "d", 8, 0.0)  # no message of the package has one
 
 SECONDS = 30.0
 RATE = 100_000  # bytes per second, of each broker
 RECORD = 10_000
 BURST = 11 * RATE // RECORD  # records: brokers look at the mean of eleven seconds by default
-
-
-@response(api_key=49, versions="0-1", flexible="1+")
-class AlterClientQuotasResponse(Response):
-    """The result for each entity."""
-
-    @struct
-    class Entry:
-        @struct
-        class Entity:
-            entity_type: str = wire(string)
-            entity_name: str | None = wire(string, nullable="0+")
-
-        error_code: int = wire(int16)
-        error_message: str | None = wire(string, nullable="0+")
-        entity: list[Entity] = wire(array(Entity))
-
-    throttle_time_ms: int = wire(int32)
-    entries: list[Entry] = wire(array(Entry))
-
-
-@request(api_key=49, versions="0-1", flexible="1+")
-class AlterClientQuotasRequest(Request[AlterClientQuotasResponse]):
-    """Set or remove quotas."""
-
-    @struct
-    class Entry:
-        @struct
-        class Entity:
-            entity_type: str = wire(string)
-            entity_name: str | None = wire(string, nullable="0+")
-
-        @struct
-        class Op:
-            key: str = wire(string)
-            value: float = wire(FLOAT64)
-            remove: bool = wire(boolean)
-
-        entity: list[Entity] = wire(array(Entity))
-        ops: list[Op] = wire(array(Op))
-
-    entries: list[Entry] = wire(array(Entry))
-    validate_only: bool = wire(boolean)
 
 
 def alter(cluster: Cluster, client_id: str, quota: str, value: float, remove: bool) -> None:

@@ -13,7 +13,6 @@ from uuid import UUID
 import attrs
 from hypothesis import strategies as st
 
-from integration import messages as of_operators  # noqa: F401  # declared by being imported
 from pykafka4.wire.protocol import declared  # noqa: F401
 from pykafka4.wire.protocol.fields import Kind, array, fields_at, spec_of
 from pykafka4.wire.protocol.schema import DATA, REQUESTS, Message
@@ -51,6 +50,8 @@ def _kind(kind: Kind) -> st.SearchStrategy[Any]:
         return st.integers(-(2**bits), 2**bits - 1)
     return {
         "bool": st.booleans(),
+        "float64": st.floats(allow_nan=False),
+        "uint16": st.integers(0, 2**16 - 1),
         "string": st.one_of(st.text(max_size=5), st.sampled_from(["", "ä" * 100, "x" * 32767])),
         "bytes": st.one_of(st.binary(max_size=5), st.just(b"x" * 200)),
         "records": st.one_of(st.binary(max_size=5), st.just(b"x" * 20000)),
@@ -91,6 +92,8 @@ def _plain(type: Any, version: int, rng: random.Random) -> Any:
         return rng.randrange(-(2**bits), 2**bits)
     return {
         "bool": lambda: rng.random() < 0.5,
+        "float64": lambda: rng.uniform(-1e9, 1e9),
+        "uint16": lambda: rng.randrange(2**16),
         "string": lambda: "".join(rng.choices(letters.ascii_letters, k=rng.randrange(6))),
         "bytes": lambda: rng.randbytes(rng.randrange(6)),
         "records": lambda: rng.randbytes(rng.randrange(30)),
@@ -123,6 +126,8 @@ def _widest(type: Any, version: int, many: int) -> Any:
         return 2**bits - 1 - number % 2 ** (bits - 2) if bits < 31 else 2 ** (bits - 1) + number
     return {
         "bool": lambda: True,
+        "float64": lambda: float(number),
+        "uint16": lambda: 2**15 + number % 2**15,
         "string": lambda: "🌊" + "x" * 50,
         "bytes": lambda: bytes(50),
         "records": lambda: bytes(50),

@@ -49,10 +49,12 @@ BEFORE_0_11 = 3  # the highest Fetch of brokers whose only record formats are th
 LONGEST_MUTE = 300.0  # seconds; brokers throttle for less, and a corrupt response must not stop a connection for days
 # Before these versions (KIP-219, Kafka 2.0) a broker that throttles delays the response itself. APIs that are missing here never did.
 FIRST_TO_MUTE = {
-    "AddOffsetsToTxn": 1, "AddPartitionsToTxn": 1, "ApiVersions": 2, "CreatePartitions": 1, "CreateTopics": 3,
-    "DeleteGroups": 1, "DeleteRecords": 1, "DeleteTopics": 2, "DescribeConfigs": 2, "DescribeGroups": 2, "DescribeLogDirs": 1,
-    "EndTxn": 1, "Fetch": 8, "FindCoordinator": 2, "Heartbeat": 2, "InitProducerId": 1, "JoinGroup": 3, "LeaveGroup": 2, "ListGroups": 2,
-    "ListOffsets": 3, "Metadata": 6, "OffsetCommit": 4, "OffsetFetch": 4, "Produce": 6, "SyncGroup": 2, "TxnOffsetCommit": 1,
+    "AddOffsetsToTxn": 1, "AddPartitionsToTxn": 1, "AlterReplicaLogDirs": 1, "ApiVersions": 2, "CreateAcls": 1,
+    "CreateDelegationToken": 1, "CreatePartitions": 1, "CreateTopics": 3, "DeleteAcls": 1, "DeleteGroups": 1, "DeleteRecords": 1,
+    "DeleteTopics": 2, "DescribeAcls": 1, "DescribeConfigs": 2, "DescribeDelegationToken": 1, "DescribeGroups": 2, "DescribeLogDirs": 1,
+    "EndTxn": 1, "ExpireDelegationToken": 1, "Fetch": 8, "FindCoordinator": 2, "Heartbeat": 2, "InitProducerId": 1, "JoinGroup": 3,
+    "LeaveGroup": 2, "ListGroups": 2, "ListOffsets": 3, "Metadata": 6, "OffsetCommit": 4, "OffsetFetch": 4, "Produce": 6,
+    "RenewDelegationToken": 1, "SyncGroup": 2, "TxnOffsetCommit": 1,
 }  # fmt: skip
 # API keys as numbers: importing the messages would declare those of producers in every consumer, and vice versa.
 PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22

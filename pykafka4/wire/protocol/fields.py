@@ -20,6 +20,7 @@ __all__ = [
     "bytestring",
     "default_of",
     "fields_at",
+    "float64",
     "int8",
     "int16",
     "int32",
@@ -27,6 +28,7 @@ __all__ = [
     "records",
     "spec_of",
     "string",
+    "uint16",
     "uuid",
     "wire",
 ]
@@ -74,6 +76,7 @@ class Kind:
 
 boolean = Kind("bool", "?", 1, False)
 int8, int16, int32, int64 = Kind("int8", "b", 1, 0), Kind("int16", "h", 2, 0), Kind("int32", "i", 4, 0), Kind("int64", "q", 8, 0)
+uint16, float64 = Kind("uint16", "H", 2, 0), Kind("float64", "d", 8, 0.0)
 uuid = Kind("uuid", "16s", 16, NO_UUID)
 string, bytestring, records = Kind("string", "h", 0, ""), Kind("bytes", "i", 0, b""), Kind("records", "i", 0, None)
 

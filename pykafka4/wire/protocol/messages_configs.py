@@ -52,3 +52,59 @@ class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
     resources: list[Resource] = wire(array(Resource))
     include_synonyms: bool = wire(boolean, "1+")
     include_documentation: bool = wire(boolean, "3+")
+
+
+@response(api_key=44, versions="0-1", flexible="1+")
+class IncrementalAlterConfigsResponse(Response):
+    """The result of each resource."""
+
+    @struct
+    class Resource:
+        error_code: int = wire(int16)
+        error_message: str | None = wire(string, nullable="0+", words=True)
+        resource_type: int = wire(int8)
+        resource_name: str = wire(string)
+
+    throttle_time_ms: int = wire(int32)
+    responses: list[Resource] = wire(array(Resource))
+
+
+@request(api_key=44, versions="0-1", flexible="1+")
+class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse]):
+    """Set, delete, append to or subtract from options."""
+
+    @struct
+    class Resource:
+        @struct
+        class Config:
+            name: str = wire(string)
+            config_operation: int = wire(int8)
+            value: str | None = wire(string, nullable="0+")
+
+        resource_type: int = wire(int8)
+        resource_name: str = wire(string)
+        configs: list[Config] = wire(array(Config))
+
+    resources: list[Resource] = wire(array(Resource))
+    validate_only: bool = wire(boolean)
+
+
+@response(api_key=74, versions="0-1", flexible="0+")
+class ListConfigResourcesResponse(Response):
+    """The resources."""
+
+    @struct
+    class ConfigResource:
+        resource_name: str = wire(string)
+        resource_type: int = wire(int8, "1+", default=16, ignorable=True)
+
+    throttle_time_ms: int = wire(int32)
+    error_code: int = wire(int16)
+    config_resources: list[ConfigResource] = wire(array(ConfigResource))
+
+
+@request(api_key=74, versions="0-1", flexible="0+")
+class ListConfigResourcesRequest(Request[ListConfigResourcesResponse]):
+    """Ask for the resources of some types that have options; no types means all that the broker knows."""
+
+    resource_types: list[int] = wire(array(int8), "1+")

@@ -183,3 +183,167 @@ class ShareAcknowledgeRequest(Request[ShareAcknowledgeResponse]):
     share_session_epoch: int = wire(int32)
     is_renew_ack: bool = wire(boolean, "2+")
     topics: list[Topic] = wire(array(Topic))
+
+
+@response(api_key=77, versions="1", flexible="0+")
+class ShareGroupDescribeResponse(Response):
+    """State and members of each group."""
+
+    @struct
+    class Group:
+        @struct
+        class Member:
+            @struct
+            class Assignment:
+                @struct
+                class Topic:
+                    topic_id: UUID = wire(uuid)
+                    topic_name: str = wire(string)
+                    partitions: list[int] = wire(array(int32))
+
+                topic_partitions: list[Topic] = wire(array(Topic))
+
+            member_id: str = wire(string)
+            rack_id: str | None = wire(string, nullable="0+", default=None)
+            member_epoch: int = wire(int32)
+            client_id: str = wire(string)
+            client_host: str = wire(string)
+            subscribed_topic_names: list[str] = wire(array(string))
+            assignment: Assignment = wire(Assignment)
+
+        error_code: int = wire(int16)
+        error_message: str | None = wire(string, nullable="0+", default=None, words=True)
+        group_id: str = wire(string)
+        group_state: str = wire(string)
+        group_epoch: int = wire(int32)
+        assignment_epoch: int = wire(int32)
+        assignor_name: str = wire(string)
+        members: list[Member] = wire(array(Member))
+        authorized_operations: int = wire(int32, default=-2147483648)
+
+    throttle_time_ms: int = wire(int32)
+    groups: list[Group] = wire(array(Group))
+
+
+@request(api_key=77, versions="1", flexible="0+")
+class ShareGroupDescribeRequest(Request[ShareGroupDescribeResponse]):
+    """Ask a coordinator for share groups."""
+
+    group_ids: list[str] = wire(array(string))
+    include_authorized_operations: bool = wire(boolean)
+
+
+@response(api_key=90, versions="0-1", flexible="0+")
+class DescribeShareGroupOffsetsResponse(Response):
+    """The start offset of each partition."""
+
+    @struct
+    class Group:
+        @struct
+        class Topic:
+            @struct
+            class Partition:
+                partition_index: int = wire(int32)
+                start_offset: int = wire(int64)
+                leader_epoch: int = wire(int32)
+                lag: int = wire(int64, "1+", default=-1, ignorable=True)
+                error_code: int = wire(int16)
+                error_message: str | None = wire(string, nullable="0+", default=None, words=True)
+
+            topic_name: str = wire(string)
+            topic_id: UUID = wire(uuid)
+            partitions: list[Partition] = wire(array(Partition))
+
+        group_id: str = wire(string)
+        topics: list[Topic] = wire(array(Topic))
+        error_code: int = wire(int16)
+        error_message: str | None = wire(string, nullable="0+", default=None, words=True)
+
+    throttle_time_ms: int = wire(int32)
+    groups: list[Group] = wire(array(Group))
+
+
+@request(api_key=90, versions="0-1", flexible="0+")
+class DescribeShareGroupOffsetsRequest(Request[DescribeShareGroupOffsetsResponse]):
+    """Ask for the start offsets of share groups."""
+
+    @struct
+    class Group:
+        @struct
+        class Topic:
+            topic_name: str = wire(string)
+            partitions: list[int] = wire(array(int32))
+
+        group_id: str = wire(string)
+        topics: list[Topic] | None = wire(array(Topic), nullable="0+")
+
+    groups: list[Group] = wire(array(Group))
+
+
+@response(api_key=91, versions="0", flexible="0+")
+class AlterShareGroupOffsetsResponse(Response):
+    """The result of each partition."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32)
+            error_code: int = wire(int16)
+            error_message: str | None = wire(string, nullable="0+", default=None, words=True)
+
+        topic_name: str = wire(string)
+        topic_id: UUID = wire(uuid)
+        partitions: list[Partition] = wire(array(Partition))
+
+    throttle_time_ms: int = wire(int32)
+    error_code: int = wire(int16)
+    error_message: str | None = wire(string, nullable="0+", default=None, words=True)
+    responses: list[Topic] = wire(array(Topic))
+
+
+@request(api_key=91, versions="0", flexible="0+")
+class AlterShareGroupOffsetsRequest(Request[AlterShareGroupOffsetsResponse]):
+    """Set the start offsets of a share group."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32)
+            start_offset: int = wire(int64)
+
+        topic_name: str = wire(string)
+        partitions: list[Partition] = wire(array(Partition))
+
+    group_id: str = wire(string)
+    topics: list[Topic] = wire(array(Topic))
+
+
+@response(api_key=92, versions="0", flexible="0+")
+class DeleteShareGroupOffsetsResponse(Response):
+    """The result of each topic."""
+
+    @struct
+    class Topic:
+        topic_name: str = wire(string)
+        topic_id: UUID = wire(uuid)
+        error_code: int = wire(int16)
+        error_message: str | None = wire(string, nullable="0+", default=None, words=True)
+
+    throttle_time_ms: int = wire(int32)
+    error_code: int = wire(int16)
+    error_message: str | None = wire(string, nullable="0+", default=None, words=True)
+    responses: list[Topic] = wire(array(Topic))
+
+
+@request(api_key=92, versions="0", flexible="0+")
+class DeleteShareGroupOffsetsRequest(Request[DeleteShareGroupOffsetsResponse]):
+    """Delete the start offsets of topics of a share group."""
+
+    @struct
+    class Topic:
+        topic_name: str = wire(string)
+
+    group_id: str = wire(string)
+    topics: list[Topic] = wire(array(Topic))

@@ -25,6 +25,7 @@ from pykafka4.wire.protocol.fields import (
     boolean,
     bytestring,
     fields_at,
+    float64,
     int8,
     int16,
     int32,
@@ -32,6 +33,7 @@ from pykafka4.wire.protocol.fields import (
     records,
     spec_of,
     string,
+    uint16,
     uuid,
 )
 from pykafka4.wire.protocol.weight import MAX_DECODED
@@ -262,7 +264,7 @@ def _wrong_uuid(given: Any, _: Kind) -> str | None:
 
 
 _CHECKS: dict[str, Callable[[Any, Kind], str | None]] = {
-    **{kind.name: _wrong_number for kind in (boolean, int8, int16, int32, int64)},
+    **{kind.name: _wrong_number for kind in (boolean, float64, int8, int16, int32, int64, uint16)},
     string.name: _wrong_text,
     bytestring.name: _wrong_buffer,
     records.name: _wrong_buffer,

@@ -19,6 +19,7 @@ from pykafka4.wire.protocol.fields import (
     bytestring,
     default_of,
     fields_at,
+    float64,
     int64,
     records,
     spec_of,
@@ -36,7 +37,7 @@ NUMBER: Final = 48  # per item of an array of numbers: the number, its slot, and
 REMEMBERED: Final = 320  # an array of numbers in the cache that equal arrays share: the list, its bytes as the key, and the dict entry
 WIDEST: Final = 4  # bytes of memory per encoded byte of a string: with one emoji in it, CPython stores every character in four bytes
 _GC, _INT = 16, 32
-_KINDS: Final = {boolean: 0, int64: 48, uuid: 128, string: 64, bytestring: 48, records: 192}
+_KINDS: Final = {boolean: 0, int64: 48, float64: 24, uuid: 128, string: 64, bytestring: 48, records: 192}
 
 
 def weight(type: WireType, version: int) -> int:

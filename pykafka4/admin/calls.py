@@ -1,0 +1,59 @@
+"""The base of an admin client's calls by subject. Rule: a call that changes something raises unless all of it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pykafka4.admin.session import AdminSession
+from pykafka4.client.answers import Deadline
+from pykafka4.core.admin.places import Anyone
+from pykafka4.core.admin.requests import Controller
+from pykafka4.core.admin.work import Place, Question
+from pykafka4.errors import KafkaError, PartialFailure
+from pykafka4.misuse import api_timeout
+
+__all__ = ["AdminCalls", "all_done"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class AdminCalls:
+    """Some calls of an `AdminClient`, which inherits from a class of each subject."""
+
+    _session: AdminSession
+
+    def _begin(self, timeout: float | None) -> Deadline:
+        limit = api_timeout(timeout)
+        self._session.check()
+        return Deadline(limit)
+
+    def _of_controller(self, question: Question[Any, V], keys: Any, deadline: Deadline) -> dict[Any, V | KafkaError]:
+        """Ask the controller, or the broker that stands for it."""
+
+        def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
+            place: Place[Any] = Controller(machine.cluster)
+            return machine.begin(now, question, place, list(keys), seconds, done)
+
+        return self._session.ask(begin, deadline).wait()
+
+    def _of_anyone(self, question: Question[Any, V], keys: Any, deadline: Deadline) -> dict[Any, V | KafkaError]:
+        """Ask any broker."""
+
+        def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
+            place: Anyone[Any] = machine.anyone()
+            return machine.begin(now, question, place, list(keys), seconds, done)
+
+        return self._session.ask(begin, deadline).wait()
+
+
+def all_done(what: str, found: Mapping[K, V | KafkaError]) -> dict[K, V]:
+    """The results of a change, if there is no error. Raises the error that all have in common, or PartialFailure with those there are."""
+    errors = {key: one for key, one in found.items() if isinstance(one, KafkaError)}
+    done = {key: one for key, one in found.items() if not isinstance(one, KafkaError)}
+    if errors and not done and len(set(map(str, errors.values()))) == 1:
+        raise next(iter(errors.values())).again()
+    if errors:
+        raise PartialFailure.of(f"{what} for {len(errors)} of {len(found)}", errors, done)
+    return done
