@@ -8,6 +8,7 @@ Rules:
 Modules; each line imports only from lines below it:
     main        the frame: parses the command line, reports errors
     groups      the commands that show groups
+    cluster     the commands about the cluster: brokers, quorum, replicas, leaders
     offsets     the commands that change groups and offsets
     invocation  options of all commands, exit codes
     show        results as tables and as JSON

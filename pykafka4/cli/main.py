@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from pykafka4.cli.arguments import Seconds
+from pykafka4.cli.cluster import cluster
 from pykafka4.cli.groups import groups
 from pykafka4.cli.invocation import DONE, INTERRUPTED, USAGE, Invocation, complain
 from pykafka4.cli.show import as_json, error_json
@@ -69,6 +70,7 @@ def cli(context: click.Context, bootstrap: str | None, config: str | None, optio
 
 
 cli.add_command(groups)
+cli.add_command(cluster)
 
 
 def run(arguments: Sequence[str]) -> int:
