@@ -193,7 +193,7 @@ class ShareGroupDescribeResponse(Response):
     class Group:
         @struct
         class Member:
-            @struct
+            @value
             class Assignment:
                 @struct
                 class Topic:
