@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
 from pykafka4.aio.tasks import Home
 from pykafka4.client.answers import SHORT, Answers
 from pykafka4.client.client import Client as ThreadClient
-from pykafka4.client.handle import Handle
+from pykafka4.client.runtime import Runtime
+from pykafka4.client.serving import ServesStatus
 from pykafka4.errors import ConfigError, shown_unless_secret
 from pykafka4.errors.frames import guarded
 from pykafka4.misuse import check_timeout
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pykafka4.client.calls import FetchOffsets, Offsets, Partitions, Times, Topics
     from pykafka4.client.targets import Target
     from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupCoordinator, ListedOffset
+    from pykafka4.pages.watched import Watched
     from pykafka4.records import TopicPartition
     from pykafka4.splits import Split
     from pykafka4.wire.protocol.schema import Request, Response
@@ -33,7 +35,7 @@ T = TypeVar("T")
 R = TypeVar("R", bound="Response")
 
 
-class Client(Handle):
+class Client(ServesStatus):
     """The stateless calls of `pykafka4.Client` as coroutines: `await client.fetch({("orders", 0): 0})`.
 
     `aio.Client(bootstrap_servers="host:9092", **options)` owns a client; `aio.Client(client=client)` shares a `pykafka4.Client`, also with
@@ -114,6 +116,9 @@ class Client(Handle):
     def status(self) -> dict[str, Any]:
         """See pykafka4.Client.status."""
         return self._client.status()
+
+    def _shown(self) -> tuple[Runtime, object, Watched]:
+        return self._client._shown()
 
     async def close(self, timeout: float | None = None) -> None:
         """Close the client, and all that uses it, unless it is shared. See pykafka4.Client.close."""

@@ -11,6 +11,7 @@ from pykafka4.cli.cluster import cluster
 from pykafka4.cli.groups import groups
 from pykafka4.cli.invocation import DONE, INTERRUPTED, USAGE, Invocation, complain
 from pykafka4.cli.show import as_json, error_json
+from pykafka4.cli.watch import watch
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.options.config import ClientConfig
 from pykafka4.options.from_properties import translate
@@ -54,6 +55,8 @@ def cli(context: click.Context, bootstrap: str | None, config: str | None, optio
 
     Exit codes: 0 all is done, 1 something was refused or failed (the message says what), 2 wrong usage.
     """
+    if context.invoked_subcommand == watch.name:  # it needs no cluster
+        return
     given = _pairs(options)
     if bootstrap is not None:
         given["bootstrap.servers"] = bootstrap
@@ -71,6 +74,7 @@ def cli(context: click.Context, bootstrap: str | None, config: str | None, optio
 
 cli.add_command(groups)
 cli.add_command(cluster)
+cli.add_command(watch)
 
 
 def run(arguments: Sequence[str]) -> int:

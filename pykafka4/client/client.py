@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, Unpack
 
 from pykafka4.client.futures import ClientFutures
-from pykafka4.client.handle import Handle
 from pykafka4.client.runtime import Listener, Runtime
+from pykafka4.client.serving import ServesStatus
 from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved, MetadataChanged
 from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline
 from pykafka4.errors import ConfigError, shown_unless_secret
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pykafka4.client.calls import FetchOffsets, Offsets, Partitions, Times, Topics
     from pykafka4.client.targets import Target
     from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupCoordinator, ListedOffset
+    from pykafka4.pages.watched import Watched
     from pykafka4.records import TopicPartition
     from pykafka4.splits import Split
     from pykafka4.wire.protocol.schema import Request, Response
@@ -33,7 +34,7 @@ __all__ = ["BrokerAdded", "BrokerRemoved", "Client", "MetadataChanged", "Partiti
 R = TypeVar("R", bound="Response")
 
 
-class Client(Handle):
+class Client(ServesStatus):
     """One loop thread, its connections and the cluster's metadata, shared by any number of producers and consumers.
 
     `Client(bootstrap_servers="host:9092", **options)`: options are those of `ClientConfig` (docs/options.md). `callback_executor` is a
@@ -225,6 +226,11 @@ class Client(Handle):
         "unresponsive": the client's thread did not respond within 5 s. "forked": the client was created in another process.
         """
         return self._runtime.status()
+
+    def _shown(self) -> tuple[Runtime, object, Watched]:
+        from pykafka4.client.watched import WatchedClient
+
+        return self._runtime, None, WatchedClient.of(self._runtime)
 
     def close(self, timeout: float | None = None) -> None:
         """Close the producers and consumers that use this client, then the loop and its connections, within `timeout` seconds.

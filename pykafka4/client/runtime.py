@@ -59,6 +59,13 @@ class User(Protocol):
         """The interpreter exits: finish what is possible in `timeout` seconds, warn about the rest."""
 
 
+class Page(Protocol):
+    """A status page that is served."""
+
+    def close(self) -> None:
+        """Close it; more than once is allowed."""
+
+
 class Events:
     """Passes the machines' events to listeners. Separate from `Runtime`, so that the loop does not keep that alive."""
 
@@ -105,6 +112,7 @@ class Runtime:
         self._calls: dict[str, Calls] = {}  # empty or one item
         self._private = False
         self._users: dict[int, User] = {}  # by id: attaching and detaching are atomic under the GIL
+        self._pages: dict[Page, object] = {}  # with the producer or consumer that each shows; None: the client
         _RUNTIMES.add(self)
         _watch_exit_of_child()
 
@@ -148,8 +156,25 @@ class Runtime:
     def detach(self, user: User) -> None:
         """Remove `user`. The last user of a private runtime closes it."""
         self._users.pop(id(user), None)
+        self._close_pages(user)
         if self._private and not self._users:
             self.close()
+
+    @property
+    def users(self) -> list[User]:
+        """The producers and consumers that use this client."""
+        return list(self._users.values())
+
+    def keep_page(self, page: Page, user: object = None) -> None:
+        """Close `page` when `user` detaches, or else when this client is closed."""
+        self._pages[page] = user
+
+    def _close_pages(self, user: object = None) -> None:
+        """Close the pages that show `user`; None: all."""
+        for page, owner in list(self._pages.items()):
+            if user is None or owner is user:
+                self._pages.pop(page, None)
+                page.close()
 
     def close(self, timeout: float | None = None) -> None:
         """See Client.close."""
@@ -166,6 +191,7 @@ class Runtime:
         with contextlib.ExitStack() as ends:  # whatever a user's close raises (a listener's error, Ctrl-C), the others and the thread end
             ends.callback(lambda: self.loop.close(_left(deadline)))
             ends.callback(self._users.clear)
+            ends.callback(self._close_pages)
             for user in () if self.loop.forked else reversed(list(self._users.values())):
                 ends.callback(close, user)
 
@@ -254,6 +280,7 @@ class Runtime:
                     user.drain(max(0.0, deadline - system.monotonic()))
                 except Exception:
                     log.exception("%s: %s could not be drained at exit", self.config.client_id, type(user).__name__)
+            self._close_pages()
             self._finalizer.detach()
             self.loop.close(max(0.0, deadline - system.monotonic()))
 

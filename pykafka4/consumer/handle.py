@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Never, overload
+from typing import TYPE_CHECKING, Any, Never, overload
 
-from pykafka4.client.handle import Handle
+from pykafka4.client.runtime import Runtime
+from pykafka4.client.serving import ServesStatus
 from pykafka4.consumer.arguments import Partitions, SeekOffsets, Topics, as_seek_offsets, as_timestamp
 from pykafka4.consumer.session import ConsumerSession
 from pykafka4.core.subscription import Since, Start
 from pykafka4.misuse import refuse_keywords, topic_partition
 from pykafka4.records import ConsumerGroupMetadata, TopicPartition
 
+if TYPE_CHECKING:
+    from pykafka4.pages.watched import Watched
+
 __all__ = ["ConsumerHandle"]
 
 
-class ConsumerHandle(Handle):
+class ConsumerHandle(ServesStatus):
     """The common base of `Consumer` and `aio.Consumer`."""
 
     _session: ConsumerSession
@@ -132,6 +136,13 @@ class ConsumerHandle(Handle):
     def status(self) -> dict[str, Any]:
         """Why nothing is flowing: the client's status, the member's state, and what each partition waits for."""
         return {**self._session.runtime.status(), "consumer": self._session.status()}
+
+    def _shown(self) -> tuple[Runtime, object, Watched]:
+        from pykafka4.consumer.watched import WatchedConsumer
+
+        session = self._session
+        session.check()
+        return session.runtime, session, WatchedConsumer(session.config.client_id, session)
 
     def stats(self) -> dict[str, int]:
         """`fetched_bytes` so far, `buffered_bytes` that wait for `poll`, and the number of assigned `partitions`.

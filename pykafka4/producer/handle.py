@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pykafka4.client.handle import Handle
+from pykafka4.client.runtime import Runtime
+from pykafka4.client.serving import ServesStatus
 from pykafka4.core.producer.outcomes.ledger import ProducerStats
 from pykafka4.misuse import check_count
 from pykafka4.producer.session import ProducerSession
 from pykafka4.records import ProducerRecord
 
+if TYPE_CHECKING:
+    from pykafka4.pages.watched import Watched
+
 __all__ = ["ProducerHandle"]
 
 
-class ProducerHandle(Handle):
+class ProducerHandle(ServesStatus):
     """The common base of `Producer` and `aio.Producer`."""
 
     _session: ProducerSession
@@ -55,6 +59,13 @@ class ProducerHandle(Handle):
         How to read it: docs/guide/monitoring.md. Also works after `close`.
         """
         return self._session.status()
+
+    def _shown(self) -> tuple[Runtime, object, Watched]:
+        from pykafka4.producer.watched import WatchedProducer
+
+        session = self._session
+        session.check()
+        return session.runtime, session, WatchedProducer(session.config.client_id, session)
 
     def _begin_block(self) -> None:
         self._session.check()

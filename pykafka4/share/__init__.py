@@ -15,10 +15,11 @@ import weakref
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
 from types import TracebackType
-from typing import Any, Never, Self, Unpack
+from typing import TYPE_CHECKING, Any, Never, Self, Unpack
 
 from pykafka4.client.client import Client
-from pykafka4.client.handle import Handle
+from pykafka4.client.runtime import Runtime
+from pykafka4.client.serving import ServesStatus
 from pykafka4.consumer.guard import Iteration
 from pykafka4.core.share.values import AcknowledgeType
 from pykafka4.errors.frames import guarded
@@ -29,10 +30,13 @@ from pykafka4.options.typed import ShareConsumerOptions
 from pykafka4.share.record import ShareRecord
 from pykafka4.share.session import OnAcknowledged, Results, ShareConsumerSession
 
+if TYPE_CHECKING:
+    from pykafka4.pages.watched import Watched
+
 __all__ = ["AcknowledgeType", "ShareConsumer", "ShareRecord"]
 
 
-class ShareConsumer(Handle):
+class ShareConsumer(ServesStatus):
     """A member of a share group (KIP-932), whose members share the records of partitions, and acknowledge each record.
 
     `ShareConsumer(bootstrap_servers="host:9092", group_id="jobs", **options)` owns a client; `ShareConsumer(client=client, …)` shares one.
@@ -187,6 +191,13 @@ class ShareConsumer(Handle):
     def status(self) -> dict[str, Any]:
         """Why nothing is flowing: the client's status, the member's state, its partitions, and the `errors` of brokers and partitions."""
         return {**self._session.runtime.status(), "share_consumer": self._session.status()}
+
+    def _shown(self) -> tuple[Runtime, object, Watched]:
+        from pykafka4.consumer.watched import WatchedShareConsumer
+
+        session = self._session
+        session.check()
+        return session.runtime, session, WatchedShareConsumer(session.config.client_id, session)
 
     def stats(self) -> dict[str, int]:
         """Records so far: `delivered` to the application, `acknowledged`, `failed` to be acknowledged, `dropped` because their lock

@@ -1,8 +1,6 @@
 """Which requests are answered. Invariant: a page of another site reads nothing and changes nothing, and a slow client holds up only itself.
 
-A browser sends whatever page it shows to any address that the page names. Two checks stop it: the Host header must be a name of this
-machine (a foreign name that resolves to 127.0.0.1 is refused: DNS rebinding), and the Origin header, if there is one, must be the same
-host (a form of another site is refused).
+`pykafka4.pages.guarding` has the checks of headers, and why they are needed.
 """
 
 from __future__ import annotations
@@ -10,36 +8,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 from aiohttp.web_protocol import RequestHandler
 
-__all__ = ["HEADERS", "Connections", "Guard", "Handler"]
+from pykafka4.pages.guarding import FULL, HEADERS, Names
+
+__all__ = ["SENT_HEADERS", "Connections", "Guard", "Handler"]
 
 log = logging.getLogger("pykafka4.agent.http")
 
 MOST_CONNECTIONS: Final = 64
 IDLE_S: Final = 30.0  # so long a connection may take for a request, and for the answer to it
 SWEEP_S: Final = 5.0
-LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-
-FULL: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 26\r\n\r\n"
-    b"503: too many connections\n"
-)
-HEADERS: Final[Mapping[str, str]] = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-store",
-    "Server": "pykafka4-agent",
-}
+SENT_HEADERS: Final = {**HEADERS, "Server": "pykafka4-agent"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -49,20 +34,12 @@ class Guard:
 
     def __init__(self, host: str, allowed_hosts: Iterable[str]) -> None:
         """`host` is the address of the pages; `allowed_hosts` are further names that a Host header may have."""
-        self._names = LOOPBACK | {_name(f"[{host}]" if ":" in host else host), *map(_name, allowed_hosts)}
+        own = f"[{host}]" if ":" in host else host
+        self._names = Names((own, *allowed_hosts), hint="use localhost, or add the name to allowed_hosts in [http]")
 
     def refusal(self, request: web.BaseRequest) -> str | None:
         """Why the request is refused; None: it is not."""
-        hosts, origins = request.headers.getall("Host", []), request.headers.getall("Origin", [])
-        if len(hosts) != 1:
-            return "403: the request has no Host header, or several; send one, for example Host: localhost"
-        host = hosts[0].strip().lower()
-        if _name(host) not in self._names:
-            return f"403: Host {host[:100]!r} is not a name of this machine; use localhost, or add the name to allowed_hosts in [http]"
-        for origin in origins:
-            if origin.strip().lower() not in (f"http://{host}", f"https://{host}"):
-                return f"403: Origin {origin[:100]!r} is not this host: pages of other sites may not use the agent"
-        return None
+        return self._names.refusal(request.headers.getall("Host", []), request.headers.getall("Origin", []))
 
     def middleware(self) -> Middleware:
         """For aiohttp: refuses requests; errors are plain text."""
@@ -82,14 +59,6 @@ class Guard:
                 return web.Response(status=500, text=f"500: {type(error).__name__}; the agent's log has the rest\n")
 
         return check
-
-
-def _name(host: str) -> str:
-    """A Host header without the port."""
-    host = host.lower()
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0].removesuffix(".")
 
 
 def _words(error: web.HTTPException, request: web.Request) -> str:

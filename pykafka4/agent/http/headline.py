@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import StrEnum
 from typing import Any, Final
 
 import attrs
 
-from pykafka4.agent.http.look import Look, away, offline, unknown_topics
-from pykafka4.agent.http.outages import Outages
+from pykafka4.agent.http.look import Look, offline, unknown_topics
+from pykafka4.pages.brokers import away
+from pykafka4.pages.headline import Headline, Level
+from pykafka4.pages.outages import Outages
 
-__all__ = ["Headline", "Level", "headline"]
-
-
-class Level(StrEnum):
-    """How bad it is."""
-
-    OK = "ok"
-    WARNING = "warning"  # a part is out of order, or messages are discarded
-    TROUBLE = "trouble"  # nothing flows
-
-
-@attrs.frozen
-class Headline:
-    """A sentence, and the details below it. `since` is in seconds since the epoch."""
-
-    level: Level
-    text: str
-    details: tuple[str, ...] = ()
-    since: float | None = None
+__all__ = ["headline"]
 
 
 REPEATED: Final = "no broker reachable: "  # the headline says so

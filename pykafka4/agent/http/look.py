@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import attrs
@@ -12,7 +12,7 @@ from pykafka4.agent.message import Source
 from pykafka4.agent.spool.values import SpoolState
 from pykafka4.core.producer.partition_status import NO_PARTITION
 
-__all__ = ["InputState", "Look", "Queue", "Watched", "away", "brokers", "offline", "queues", "topic_of", "unknown_topics"]
+__all__ = ["InputState", "Look", "Queue", "Watched", "offline", "queues", "topic_of", "unknown_topics"]
 
 UNDECIDED = NO_PARTITION.format("")  # ends the name of a row for messages that have no partition
 
@@ -130,32 +130,6 @@ def offline(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def unknown_topics(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Topics whose messages wait until the brokers know their partitions."""
     return {topic_of(name): row for name, row in status.get("partitions", {}).items() if row["parked"] and row["state"] == "offline"}
-
-
-def brokers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """A row for each broker, of all connections to it. It has an error only if none is ready, and attempts to connect fail.
-
-    A connection that ended, as after a restart of the broker, keeps its error until somebody needs it again: perhaps for hours.
-    """
-    links: dict[tuple[int | None, str], list[Mapping[str, Any]]] = {}
-    for link in status.get("brokers", ()):
-        links.setdefault((link["node"], link["address"]), []).append(link)
-    return [_joined(each) for each in links.values()]
-
-
-def _joined(links: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    best = max(links, key=lambda link: (link["state"] == "ready", link["failures"]))
-    return {
-        **best,
-        "in_flight": sum(link["in_flight"] for link in links),
-        "throttled_ms": max(link["throttled_ms"] for link in links),
-        "error": best["error"] if best["failures"] else None,
-    }
-
-
-def away(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The rows of the cluster's brokers that cannot be reached."""
-    return [row for row in brokers(status) if row["error"] and row["node"] is not None and row["node"] >= 0]
 
 
 def topic_of(name: str) -> str:

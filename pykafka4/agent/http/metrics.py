@@ -11,8 +11,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from pykafka4.agent.account.values import Discards, TopicAccount
-from pykafka4.agent.http.look import Look, Queue, brokers, offline, queues, topic_of
+from pykafka4.agent.http.look import Look, Queue, offline, queues, topic_of
 from pykafka4.agent.message import Reason
+from pykafka4.pages.brokers import brokers
 
 __all__ = ["CONTENT_TYPE", "exposition"]
 

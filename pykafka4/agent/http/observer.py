@@ -1,7 +1,6 @@
 """Observer: looks at the agent in a thread of its own, remembers rates and outages, and makes the answers of the pages.
 
-Invariant: only that thread uses the look, the rates and the outages, and all readers share a look: for KEPT_S, or KEPT_SHARE times as
-long as it took.
+Invariant: only that thread uses the look, the rates and the outages, and all readers share a look.
 """
 
 from __future__ import annotations
@@ -19,18 +18,16 @@ from pykafka4.agent.http import dory
 from pykafka4.agent.http.account_data import account_data
 from pykafka4.agent.http.look import Look, Watched, queues
 from pykafka4.agent.http.metrics import exposition
-from pykafka4.agent.http.outages import Outages
 from pykafka4.agent.http.page_data import page_data
-from pykafka4.agent.http.rates import Rates, Sample
+from pykafka4.agent.http.troubles import troubles
 from pykafka4.errors import KafkaError
+from pykafka4.pages.outages import Outages
+from pykafka4.pages.rates import Rates, Sample
+from pykafka4.pages.shared_look import SharedLook
 
 __all__ = ["Busy", "Observer"]
 
 log = logging.getLogger("pykafka4.agent.http")
-KEPT_S: Final = 0.5
-KEPT_SHARE: Final = 10  # a look of 200 ms, as with 10,000 partitions, is used for 2 s: the looks of readers cost a tenth of a core
-PAUSE_S: Final = 1.0  # between two samples
-LONGEST_PAUSE_S: Final = 10.0
 SHARE: Final = 20  # a look of 100 ms is taken every 2 s: with many partitions a sample costs at most a twentieth of a core
 MOST_WAITING: Final = 32  # answers that wait for the thread
 
@@ -47,14 +44,13 @@ class Observer:
     def __init__(
         self, watched: Watched, monotonic: Callable[[], float] = time.monotonic, wall_clock: Callable[[], float] = time.time
     ) -> None:
-        self._watched, self._monotonic, self._wall_clock = watched, monotonic, wall_clock
+        self._watched, self._wall_clock = watched, wall_clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="pykafka4-agent-pages")
         self._waiting = 0
-        self._look: Look | None = None
-        self._looked_at = self._cost = 0.0
+        self._looks = SharedLook(self._take_look, monotonic)
         self._page = b""
         self._page_at = -1.0
-        self._rates, self._outages = Rates(), Outages()
+        self._rates, self._outages = Rates(("accepted", "acknowledged", "discarded")), Outages()
         self._sampler: asyncio.Task[None] | None = None
         self._bug = ""  # the last one that is in the log
 
@@ -84,21 +80,21 @@ class Observer:
 
     def page(self) -> bytes:
         """The JSON of the web page."""
-        look = self._shared_look()
-        if self._page_at != self._looked_at:
+        look = self._looks.get()
+        if self._page_at != self._looks.taken_at:
             data = page_data(look, self._rates, self._outages, self._process().head())
             self._page = json.dumps(data, separators=(",", ":")).encode()
-            self._page_at = self._looked_at
+            self._page_at = self._looks.taken_at
         return self._page
 
     def metrics(self) -> bytes:
         """The text for Prometheus."""
-        watched, look = self._watched, self._shared_look()
+        watched, look = self._watched, self._looks.get()
         return exposition(look, watched.counters(look.account), watched.version, watched.started_at)
 
     def account(self) -> dict[str, Any]:
         """/account/json."""
-        data = account_data(self._shared_look().account, self._watched.total_report())
+        data = account_data(self._looks.get().account, self._watched.total_report())
         return {**self._process().head(), **data}
 
     def ancestor(self, page: str, form: str) -> str:
@@ -113,7 +109,7 @@ class Observer:
 
     def counters(self, process: dory.Process) -> dict[str, Any]:
         """Counters since the start."""
-        return dory.counters(process, self._watched.counters(self._shared_look().account))
+        return dory.counters(process, self._watched.counters(self._looks.get().account))
 
     def discards(self, process: dory.Process) -> dict[str, Any]:
         """The reports of the last two intervals."""
@@ -122,11 +118,11 @@ class Observer:
 
     def queue_counts(self, process: dory.Process) -> dict[str, Any]:
         """Messages in memory."""
-        return dory.queue_counts(process, queues(self._shared_look().status))
+        return dory.queue_counts(process, queues(self._looks.get().status))
 
     def metadata_fetch_time(self, process: dory.Process) -> dict[str, Any]:
         """How old the metadata is."""
-        look = self._shared_look()
+        look = self._looks.get()
         now = dory.Process(self._watched.version, self._watched.started_at, look.at)
         return dory.metadata_fetch_time(now, look.status["metadata"])
 
@@ -134,17 +130,14 @@ class Observer:
 
     def sample(self) -> None:
         """Note rates and outages."""
-        self._shared_look()
+        self._looks.get()
 
-    def _shared_look(self) -> Look:
-        now = self._monotonic()
-        if self._look is not None and now < self._looked_at + min(max(KEPT_S, KEPT_SHARE * self._cost), LONGEST_PAUSE_S):
-            return self._look
+    def _take_look(self, now: float) -> Look:
         look = self._watched.look()
-        self._cost = self._monotonic() - now
-        self._look, self._looked_at = look, now
-        self._rates.add(Sample(now, look.account.total.accepted, look.account.total.acknowledged, look.account.total.discards.count))
-        self._outages.sample(look)
+        total = look.account.total
+        counts = {"accepted": total.accepted, "acknowledged": total.acknowledged, "discarded": total.discards.count}
+        self._rates.add(Sample(now, counts))
+        self._outages.note(look.at, troubles(look))
         return look
 
     def _process(self) -> dory.Process:
@@ -160,7 +153,7 @@ class Observer:
                 if repr(error) != self._bug:
                     self._bug = repr(error)
                     log.exception("pages: no figures")
-            await asyncio.sleep(min(max(PAUSE_S, SHARE * self._cost), LONGEST_PAUSE_S))
+            await asyncio.sleep(self._looks.pause_s(SHARE))
 
 
 DORY: Final[dict[str, Callable[[Observer, dory.Process], dict[str, Any]]]] = {

@@ -7,18 +7,19 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import Any, Final
 
-from pykafka4.agent.http.headline import Headline, headline
-from pykafka4.agent.http.look import Look, Queue, brokers, offline, queues, unknown_topics
-from pykafka4.agent.http.outages import Outages
-from pykafka4.agent.http.rates import STEP_S, Rates
+from pykafka4.agent.http.headline import headline
+from pykafka4.agent.http.look import Look, Queue, offline, queues, unknown_topics
+from pykafka4.pages.brokers import brokers_json
+from pykafka4.pages.outages import Outages
+from pykafka4.pages.rates import STEP_S, Rates
 
 __all__ = ["TOPIC_COLUMNS", "page_data"]
 
 MOST_TOPICS: Final = 1_000
 MOST_DISCARDS: Final = 200
-MOST_BROKERS: Final = 200
 MOST_OFFLINE: Final = 100
 MOST_OUTAGES: Final = 100
+CURVES: Final = ("accepted", "acknowledged")
 NOTHING: Final = Queue()
 TOPIC_COLUMNS: Final = (
     "topic", "new", "batch", "waiting", "in_flight", "spooled", "oldest_s", "accepted", "acknowledged", "discarded"
@@ -34,22 +35,18 @@ def page_data(look: Look, rates: Rates, outages: Outages, head: Json) -> Json:
     return {
         **head,
         "at": look.at,
-        "headline": _headline(words),
-        "rates": {"step_s": STEP_S, "now": now, **rates.curves()},
+        "headline": words.as_json(),
+        "rates": {"step_s": STEP_S, "now": now, **rates.curves(CURVES)},
         "balance": _balance(look),
         "topics": _topics(look),
         "discards": _discards(look),
         "refused": {reason.value: count for reason, count in look.account.refused.items() if count},
         "inputs": [_input(entry) for entry in look.inputs],
-        "brokers": _brokers(look),
+        "brokers": brokers_json(look.status),
         "partitions": _partitions(look),
         "spool": _spool(look),
-        "outages": _outages(outages),
+        "outages": outages.as_json(MOST_OUTAGES),
     }
-
-
-def _headline(words: Headline) -> Json:
-    return {"level": words.level.value, "text": words.text, "details": list(words.details), "since": words.since}
 
 
 def _balance(look: Look) -> Json:
@@ -110,15 +107,6 @@ def _input(entry: Any) -> Json:
     }
 
 
-def _brokers(look: Look) -> Json:
-    rows = [
-        {name: row[name] for name in ("node", "address", "state", "in_flight", "throttled_ms", "error")}
-        for row in brokers(look.status)
-        if row["node"] is None or row["node"] >= 0 or row["error"]
-    ]
-    return {"rows": rows[:MOST_BROKERS], "count": len(rows)}
-
-
 def _partitions(look: Look) -> Json:
     known: Mapping[str, Any] = look.status.get("partitions", {})
     rows = [
@@ -160,12 +148,3 @@ def _spool(look: Look) -> Json | None:
         "damaged_bytes": spool.damaged_bytes,
         "counting": spool.counting,
     }
-
-
-def _outages(outages: Outages) -> Json:
-    found = outages.all()
-    rows = [
-        {"subject": row.subject, "reason": row.reason, "started_at": row.started_at, "ended_at": row.ended_at}
-        for row in found[:MOST_OUTAGES]
-    ]
-    return {"rows": rows, "count": len(found)}

@@ -7,18 +7,18 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from importlib.resources import files
 from typing import Final
 
 from aiohttp import web
 
 from pykafka4.agent.http import dory
-from pykafka4.agent.http.guarding import HEADERS, Connections, Guard, Handler
+from pykafka4.agent.http.guarding import SENT_HEADERS, Connections, Guard, Handler
 from pykafka4.agent.http.look import Watched
 from pykafka4.agent.http.metrics import CONTENT_TYPE
 from pykafka4.agent.http.observer import DORY, Busy, Observer
 from pykafka4.agent.settings.values import HttpSettings
 from pykafka4.errors import KafkaError
+from pykafka4.pages.files import page_files
 
 __all__ = ["PageServer"]
 
@@ -28,12 +28,7 @@ log = logging.getLogger("pykafka4.agent.http")
 UNHEARD: Final = logging.Logger("pykafka4.agent.http.aiohttp", logging.CRITICAL)
 ANSWER_S: Final = 15.0
 MOST_BODY: Final = 1024  # bytes; no request needs one
-FILES: Final = {
-    "/": ("index.html", "text/html"),
-    "/page.css": ("page.css", "text/css"),
-    "/page.js": ("page.js", "text/javascript"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
-}
+FILES: Final = {"/": "index.html", "/page.js": "page.js"}  # beside those of all pages
 
 
 class PageServer:
@@ -47,8 +42,7 @@ class PageServer:
         self._server: asyncio.Server | None = None
         self._connections: Connections | None = None
         self._refresh: asyncio.Future[None] | None = None
-        folder = files("pykafka4.agent.http") / "page"
-        self._files = {path: (folder.joinpath(name).read_bytes(), kind) for path, (name, kind) in FILES.items()}
+        self._files = page_files("pykafka4.agent.http", FILES)
 
     async def start(self) -> None:
         """Open the port. Raises OSError."""
@@ -99,7 +93,7 @@ class PageServer:
         application = web.Application(middlewares=[guard, self._note], client_max_size=MOST_BODY)
         application.on_response_prepare.append(_add_headers)
         router = application.router
-        for path in FILES:
+        for path in self._files:
             router.add_get(path, self._file)
         for path, answer in {
             "/page/json": self._page,
@@ -168,7 +162,7 @@ class PageServer:
 
 
 async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
-    for name, value in HEADERS.items():
+    for name, value in SENT_HEADERS.items():
         response.headers.setdefault(name, value)
 
 

@@ -143,6 +143,12 @@ class Cursors:
         place = self.handed.place(self.claims[tp])
         return None if place is None else place[0]
 
+    def standing(self) -> dict[TopicPartition, tuple[int, int]]:
+        """The position of each partition that has one, and the end of its log (-1: not known). On any thread."""
+        claims, listed = self.claims.copy(), self.handed.within(IN_LIST)
+        places = {tp: (claim.position if (place := listed.get(claim)) is None else place[0], claim.end) for tp, claim in claims.items()}
+        return {tp: (position, end) for tp, (position, end) in places.items() if position is not None}
+
     def has_reached_ends(self) -> bool:
         """Whether every partition is read up to an offset, `Claim.until`, and reading stands there."""
         return all(self.has_reached_end(claim) for claim in self.claims.values())

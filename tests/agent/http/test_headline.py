@@ -8,16 +8,22 @@ import attrs
 import pytest
 
 from pykafka4.agent.account.values import Discards
-from pykafka4.agent.http.headline import Level, headline
+from pykafka4.agent.http.headline import headline
 from pykafka4.agent.http.look import Look
-from pykafka4.agent.http.outages import Outages
+from pykafka4.agent.http.troubles import troubles
 from pykafka4.agent.message import Reason
 from pykafka4.agent.spool.values import SpoolState
+from pykafka4.pages.headline import Level
+from pykafka4.pages.outages import Outages
 from tests.agent.http.fake_agent import QUIET, account, broker, partition, status, topic
 
 OFFLINE = {"t-0": {"since": 3.0, "reason": "no leader"}, "t-1": {"since": 3.0, "reason": "no leader"}}
 LOST = Discards({Reason.RATE_LIMIT: 3, Reason.NO_MEM: 4000})
 UNKNOWN = partition(3, 0, 3, state="offline", reason="the brokers report UNKNOWN_TOPIC_OR_PARTITION", since=2.0)
+
+
+def note(outages: Outages, found: Look) -> None:
+    outages.note(found.at, troubles(found))
 
 
 def look(topics: Any = None, spool: SpoolState | None = None, **more: Any) -> Look:
@@ -54,8 +60,8 @@ def test_the_worst_is_said_first(found: Look, level: Level, text: str) -> None:
 def test_the_reason_is_said_once_with_where_messages_go() -> None:
     found = look({"t": topic(5, 1200)}, state="unreachable", reason="no broker reachable: b1:9092 connection refused")
     outages = Outages()
-    outages.sample(found)
-    outages.sample(attrs.evolve(found, at=found.at + 1))
+    note(outages, found)
+    note(outages, attrs.evolve(found, at=found.at + 1))
     words = headline(found, outages, 0.0)
     assert words.details == (
         "b1:9092 connection refused",

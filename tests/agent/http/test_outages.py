@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import attrs
 
-from pykafka4.agent.http.outages import MOST_ENDED, MOST_OPEN, Outage, Outages, troubles
+from pykafka4.agent.http.look import Look
+from pykafka4.agent.http.troubles import troubles
 from pykafka4.agent.spool.values import SpoolState
+from pykafka4.pages.outages import MOST_ENDED, MOST_OPEN, Outage, Outages
 from tests.agent.http.fake_agent import QUIET, broker, partition, status
+
+
+def note(outages: Outages, look: Look) -> None:
+    outages.note(look.at, troubles(look))
+
 
 AWAY = status(state="unreachable", reason="no broker reachable: b1:9092 connection refused")
 
@@ -14,7 +21,7 @@ AWAY = status(state="unreachable", reason="no broker reachable: b1:9092 connecti
 def test_an_outage_lasts_from_the_first_look_that_shows_it_to_the_first_that_does_not() -> None:
     outages = Outages()
     for second, state in enumerate([QUIET.status, AWAY, AWAY, AWAY, QUIET.status]):
-        outages.sample(attrs.evolve(QUIET, at=100.0 + second, status=state))
+        note(outages, attrs.evolve(QUIET, at=100.0 + second, status=state))
     assert outages.all() == [Outage("cluster", "no broker reachable: b1:9092 connection refused", 101.0, 104.0)]
     assert outages.since("cluster") is None
 
@@ -41,8 +48,8 @@ def test_brokers_partitions_and_the_spool_have_lines_of_their_own() -> None:
         offline={"t-0": {"since": 3.0, "reason": "no leader"}, "t-1": {"since": 3.0, "reason": "no leader"}},
     )
     look = attrs.evolve(QUIET, status=trouble, spool=SpoolState(0, 10, {}, failure="No space left on device"))
-    outages.sample(look)
-    outages.sample(attrs.evolve(look, at=look.at + 1))
+    note(outages, look)
+    note(outages, attrs.evolve(look, at=look.at + 1))
     assert {row.subject: row.reason for row in outages.all()} == {
         "broker 2": "b2:9092 connection refused",
         "partitions": "t-0: no leader (and 1 more)",

@@ -94,7 +94,15 @@ def test_the_page_of_a_real_agent_shows_messages_outages_and_its_end(chromium: C
                 chromium.wait_for("document.getElementById('banner').hidden", 30)
                 chromium.wait_for("document.getElementById('balance-accepted').innerText === '0'")
     forgive_lost_connections(chromium)
-    assert {url.partition(f"localhost:{port}")[2] for url in chromium.requests} <= {"/", "/page.css", "/page.js", "/page/json", "/icon.svg"}
+    paths = {url.partition(f"localhost:{port}")[2] for url in chromium.requests}
+    assert paths <= {
+        "/",
+        "/page.css",
+        "/page.js",
+        "/base.js",
+        "/page/json",
+        "/icon.svg",
+    }
 
 
 def forgive_lost_connections(chromium: Chromium) -> None:

@@ -23,10 +23,11 @@ from pykafka4.agent.http.headline import headline
 from pykafka4.agent.http.look import Look
 from pykafka4.agent.http.metrics import exposition
 from pykafka4.agent.http.observer import MOST_WAITING, Observer
-from pykafka4.agent.http.outages import Outages, troubles
+from pykafka4.agent.http.troubles import troubles
 from pykafka4.agent.message import Reason
 from pykafka4.agent.settings.values import HttpSettings
 from pykafka4.errors import KafkaTimeoutError
+from pykafka4.pages.outages import Outages
 from tests.agent.http.fake_agent import REPORT, FakeAgent, Served, account, broker, partition, serving, status, topic
 from tests.net.net_helpers import until
 

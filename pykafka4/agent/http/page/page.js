@@ -1,13 +1,11 @@
 // The page of the agent: asks for /page/json each second and shows it. Invariant: what the agent sends becomes text, never markup.
 
-const POLL_MS = 1000;
-const ANSWER_MS = 20000; // the agent answers within 15 s, or says why it does not
-const MOST_ROWS = 50; // of topics; the others come with the filter, or with "show all"
-const TIMELINE_S = 3600;
-const SVG = "http://www.w3.org/2000/svg";
+import { byId, bytes, count, duration, figures, moment, pollForever, prepareHead, put, rate, rows, shape } from "./base.js";
+import { showBrokers, showCurves, showHeadline, showOutages, text } from "./base.js";
 
+const MOST_ROWS = 50; // of topics; the others come with the filter, or with "show all"
 const COLUMNS = [
-  ["topic", "Topic", text, "Topics"],
+  ["topic", "Topic", topicName, "Topics"],
   ["new", "New", count, "Wait until the partitions of their topic are known"],
   ["batch", "Batch", count, "In a batch that may still grow"],
   ["waiting", "Waiting", count, "In a batch that waits for its turn or for a broker"],
@@ -42,119 +40,15 @@ const REASONS = {
 };
 const KINDS = { unix_datagram: "UNIX datagram", unix_stream: "UNIX stream", tcp: "TCP" };
 
-const whole = new Intl.NumberFormat("en");
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
-const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const sorting = { column: "", down: true }; // "": by all messages that wait, wherever they are
 let everyTopic = false;
 let data = null; // the last answer
-let answeredAt = null; // when it arrived
 
-// ---------------------------------------------------------------- words
-
-// Clients choose names: characters that cannot be seen, or that turn the direction of the text, are shown as \u{202e}.
-function text(value) {
-  return value === "" ? "(other topics)" : value.replace(/\p{C}/gu, (each) => `\\u{${each.codePointAt(0).toString(16)}}`);
-}
-
-function count(value) {
-  return whole.format(value);
-}
-
-function rate(value) {
-  return whole.format(value < 10 ? Math.round(value * 10) / 10 : Math.round(value));
-}
-
-function bytes(value) {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let unit = 0;
-  while (value >= 1024 && unit < units.length - 1) {
-    value /= 1024;
-    unit += 1;
-  }
-  return `${unit && value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
-}
-
-function duration(seconds) {
-  if (seconds === null || seconds === undefined) return "";
-  if (seconds < 1) return "< 1 s";
-  if (seconds < 60) return `${Math.floor(seconds)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
-  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
-  return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
-}
-
-function moment(seconds) {
-  const date = new Date(seconds * 1000);
-  return Number.isNaN(date.getTime()) ? String(seconds) : (Math.abs(Date.now() / 1000 - seconds) < 72000 ? clock : day).format(date);
-}
-
-// ---------------------------------------------------------------- elements
-
-const byId = (id) => document.getElementById(id);
-
-function put(target, value) {
-  const element = typeof target === "string" ? byId(target) : target;
-  if (element.textContent !== value) element.textContent = value;
-}
-
-function make(name, attributes = {}, ...children) {
-  const element = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) if (value) element.setAttribute(key, value);
-  element.append(...children);
-  return element;
-}
-
-function shape(name, attributes) {
-  const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  return element;
-}
-
-// Rows are kept and changed, so that focus, selection and the position of the scroll bar stay. A cell is [text, classes, small text].
-function rows(id, items) {
-  const body = byId(id).tBodies[0];
-  const old = new Map([...body.rows].map((row) => [row.dataset.key, row]));
-  let place = body.firstElementChild;
-  for (const { key, cells } of items) {
-    const row = old.get(key) ?? make("tr", { "data-key": key }, ...cells.map((_, at) => make(at ? "td" : "th", at ? {} : { scope: "row" })));
-    old.delete(key);
-    cells.forEach(([value, classes = "", more = ""], at) => fill(row.cells[at], value, classes, more));
-    if (row === place) place = place.nextElementSibling;
-    else body.insertBefore(row, place);
-  }
-  for (const row of old.values()) row.remove();
-  byId(id).hidden = items.length === 0;
-  byId(id).parentElement.hidden = items.length === 0; // the region that scrolls
-}
-
-function fill(cell, value, classes, more) {
-  const shown = `${value}\n${more}`;
-  if (cell.className !== classes) cell.className = classes;
-  if (cell.shown === shown) return;
-  cell.shown = shown;
-  cell.replaceChildren(value, ...(more ? [make("small", {}, more)] : []));
-}
-
-function figures(id, items) {
-  const list = byId(id);
-  if (list.children.length !== items.length) {
-    list.replaceChildren(...items.map(([name, , classes]) => make("div", { class: classes }, make("dt", {}, name), make("dd"))));
-  }
-  items.forEach(([, value], at) => put(list.children[at].lastElementChild, value));
+function topicName(value) {
+  return value === "" ? "(other topics)" : text(value);
 }
 
 // ---------------------------------------------------------------- sections
-
-function showHeadline({ headline, at }) {
-  const section = byId("headline");
-  section.className = `headline ${headline.level}`;
-  put("headline-text", headline.text);
-  const details = byId("headline-details");
-  if (details.textContent !== headline.details.join("")) details.replaceChildren(...headline.details.map((line) => make("p", {}, line)));
-  put("headline-since", headline.since === null ? "" : `since ${moment(headline.since)}, for ${duration(at - headline.since)}`);
-  document.title = headline.level === "ok" ? "pykafka4 agent" : `${headline.text} – pykafka4 agent`;
-}
 
 function showFacts({ version, pid, since, now }) {
   put("facts", `version ${version}, process ${pid}, runs for ${duration(now - since)}`);
@@ -163,23 +57,8 @@ function showFacts({ version, pid, since, now }) {
 function showRates({ rates }) {
   put("rate-accepted", rate(rates.now.accepted));
   put("rate-acknowledged", rate(rates.now.acknowledged));
-  const top = Math.max(1, ...rates.accepted, ...rates.acknowledged);
-  const first = rates.accepted.findIndex((value) => value !== null);
-  const left = first < 0 ? 0 : Math.min(first, rates.accepted.length - 13); // a young agent: the time since its start, at least a minute
-  const width = 600 / (rates.accepted.length - 1 - left);
-  const place = (value, at) => `${((at - left) * width).toFixed(1)},${(95 - (value / top) * 90).toFixed(1)}`;
-  const line = (values) => values.map((value, at) => (value === null ? "" : place(value, at))).filter(Boolean).join(" ");
-  const accepted = line(rates.accepted);
-  const svg = byId("curve");
-  const area = first < 0 ? "" : `${((first - left) * width).toFixed(1)},95 ${accepted} 600,95`;
-  svg.replaceChildren(
-    shape("polygon", { class: "area", points: area }),
-    shape("polyline", { class: "a", points: accepted }),
-    shape("polyline", { class: "k", points: line(rates.acknowledged) }),
-  );
-  put("curve-begin", `${duration((rates.accepted.length - left) * rates.step_s).replace(" 0 s", "")} ago`);
-  put("curve-top", first < 0 ? "" : `highest ${rate(top)} /s`);
-  svg.setAttribute("aria-label", `Messages per second in the last ten minutes; at most ${rate(top)}, now ${rate(rates.now.accepted)} accepted and ${rate(rates.now.acknowledged)} acknowledged`);
+  const top = showCurves([rates.accepted, rates.acknowledged], rates.step_s, (value) => `${rate(value)} /s`);
+  byId("curve").setAttribute("aria-label", `Messages per second in the last ten minutes; at most ${rate(top)}, now ${rate(rates.now.accepted)} accepted and ${rate(rates.now.acknowledged)} acknowledged`);
 }
 
 function showBalance({ balance, spool }) {
@@ -247,7 +126,7 @@ function showDiscards({ discards, refused }) {
   rows("discards", discards.rows.map((row) => ({
     key: `${row.reason} ${row.topic}`,
     cells: [
-      [text(row.topic), "", REASONS[row.reason] ?? row.reason], [count(row.count), "n bad"],
+      [topicName(row.topic), "", REASONS[row.reason] ?? row.reason], [count(row.count), "n bad"],
       [row.first_ms === null ? "" : moment(row.first_ms / 1000), "n"], [row.last_ms === null ? "" : moment(row.last_ms / 1000), "n"],
     ],
   })));
@@ -261,31 +140,6 @@ function showDiscards({ discards, refused }) {
   put("discards-note", notes.join(" "));
 }
 
-function showOutages({ outages, at, since }) {
-  rows("outages", outages.rows.map((row) => {
-    const lasted = duration((row.ended_at ?? at) - row.started_at);
-    return {
-      key: `${row.subject} ${row.started_at}`,
-      cells: [[row.subject, row.ended_at === null ? "bad" : "", row.reason], [moment(row.started_at), "n"], [lasted, "n", row.ended_at === null ? "goes on" : ""]],
-    };
-  }));
-  const going = outages.rows.filter((row) => row.ended_at === null).length;
-  put("outages-count", going ? `${count(going)} now` : "");
-  put("outages-note", outages.rows.length ? (outages.count > outages.rows.length ? `${count(outages.count - outages.rows.length)} older ones are left out.` : "") : "None since the start.");
-  const length = Math.min(TIMELINE_S, Math.max(at - since, 60));
-  const begin = at - length;
-  const place = (time) => ((Math.max(time, begin) - begin) / length) * 600;
-  const visible = outages.rows.filter((row) => (row.ended_at ?? at) >= begin);
-  visible.sort((a, b) => (a.subject === "cluster") - (b.subject === "cluster"));
-  byId("timeline").replaceChildren(...visible.map((row) => {
-    const whole = row.subject === "cluster";
-    const left = place(row.started_at);
-    const width = Math.max(2, place(row.ended_at ?? at) - left);
-    return shape("rect", { class: whole ? "whole" : "part", x: left, y: whole ? 0 : 12, width, height: whole ? 24 : 12 });
-  }));
-  byId("timeline-axis").replaceChildren(make("span", {}, length === TIMELINE_S ? "1 h ago" : `${duration(length)} ago`), make("span", {}, "now"));
-}
-
 function showInputs({ inputs }) {
   rows("inputs", inputs.map((row) => ({
     key: row.kind,
@@ -295,16 +149,6 @@ function showInputs({ inputs }) {
     ],
   })));
   put("inputs-note", inputs.length ? "" : "No input is open.");
-}
-
-function showBrokers({ brokers }) {
-  rows("brokers", brokers.rows.map((row) => {
-    const state = row.error ?? (row.throttled_ms ? `throttles the agent for ${duration(row.throttled_ms / 1000)}` : row.state);
-    const name = row.node === null || row.node < 0 ? "bootstrap" : String(row.node);
-    return { key: `${name} ${row.address}`, cells: [[name, "", row.address], [state, row.error ? "bad" : "good"], [count(row.in_flight), "n"]] };
-  }));
-  put("brokers-count", brokers.count ? count(brokers.count) : "");
-  put("brokers-note", brokers.count ? "" : "None is known yet. ");
 }
 
 function showPartitions({ partitions, at }) {
@@ -340,25 +184,15 @@ function showSpool({ spool, at }) {
   byId("spool-note").classList.toggle("bad", Boolean(spool.failure));
 }
 
-const SECTIONS = [showHeadline, showFacts, showRates, showBalance, showTopics, showDiscards, showOutages, showInputs, showBrokers, showPartitions, showSpool];
+const SECTIONS = [
+  (found) => showHeadline(found, "pykafka4 agent"), showFacts, showRates, showBalance, showTopics, showDiscards, showOutages, showInputs,
+  (found) => showBrokers(found, "the agent"), showPartitions, showSpool,
+];
 
 // ---------------------------------------------------------------- life
 
 function prepareTopics() {
-  const head = byId("topics").tHead.rows[0];
-  head.append(...COLUMNS.map(([name, title, , help]) => {
-    const button = make("button", { type: "button", title: help }, title);
-    const cell = make("th", { scope: "col", class: name === "topic" ? "" : "n" }, button);
-    button.addEventListener("click", () => {
-      sorting.down = sorting.column === name ? !sorting.down : name !== "topic";
-      sorting.column = name;
-      markSorting();
-      if (data) showTopics(data);
-    });
-    cell.dataset.column = name;
-    return cell;
-  }));
-  markSorting();
+  prepareHead("topics", COLUMNS, sorting, () => data && showTopics(data));
   byId("topics-filter").addEventListener("input", () => data && showTopics(data));
   byId("topics-all").addEventListener("click", () => {
     everyTopic = !everyTopic;
@@ -366,43 +200,9 @@ function prepareTopics() {
   });
 }
 
-function markSorting() {
-  for (const cell of byId("topics").tHead.rows[0].cells) {
-    if (cell.dataset.column === sorting.column) cell.setAttribute("aria-sort", sorting.down ? "descending" : "ascending");
-    else cell.removeAttribute("aria-sort");
-  }
-}
-
-function warn(words) {
-  put("banner", words);
-  byId("banner").hidden = words === "";
-  byId("main").classList.toggle("stale", words !== "");
-}
-
-async function poll() {
-  let answer;
-  try {
-    answer = await fetch("/page/json", { cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS) });
-    if (!answer.ok) {
-      warn(`The agent has no figures now (${(await answer.text()).trim()}).`);
-      return;
-    }
-    data = await answer.json();
-  } catch {
-    warn(answeredAt === null ? "No answer from the agent. Trying again each second." : `No answer since ${moment(answeredAt)}. Trying again each second.`);
-    return;
-  }
-  answeredAt = Date.now() / 1000;
-  warn("");
+function showAll(found) {
+  data = found;
   for (const show of SECTIONS) show(data);
-  byId("main").removeAttribute("aria-busy");
-}
-
-async function pollForever() {
-  for (;;) {
-    await poll();
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-  }
 }
 
 async function refresh() {
@@ -419,4 +219,4 @@ async function refresh() {
 
 prepareTopics();
 byId("refresh").addEventListener("click", refresh);
-pollForever();
+pollForever(() => "/page/json", "agent", showAll);

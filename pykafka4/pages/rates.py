@@ -1,10 +1,10 @@
-"""Messages per second of the last ten minutes. Invariant: samples are in the order of their times, and their counts never fall."""
+"""Rates of counts in the last ten minutes. Invariant: samples are in the order of their times, and their counts never fall."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -20,18 +20,18 @@ MOST: Final = 1500  # samples; there is at most one each half second
 
 @attrs.frozen
 class Sample:
-    """Counts since the start of the agent, at a monotonic time."""
+    """Counts since the start, by name, at a monotonic time."""
 
     at: float
-    accepted: int
-    acknowledged: int
-    discarded: int
+    counts: Mapping[str, int]
 
 
 class Rates:
     """The samples, and the rates between them."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Sequence[str]) -> None:
+        """`names` are those of the counts in each sample."""
+        self._names = names
         self._samples: deque[Sample] = deque(maxlen=MOST)
 
     def add(self, sample: Sample) -> None:
@@ -43,32 +43,29 @@ class Rates:
         while len(self._samples) > 2 and self._samples[1].at < oldest:
             self._samples.popleft()
 
+    @property
+    def settled(self) -> bool:
+        """Whether the rates of now are means of RECENT_S: a new client has none yet."""
+        return len(self._samples) > 1 and self._samples[-1].at - self._samples[0].at >= RECENT_S
+
     def now(self) -> dict[str, float]:
         """The rates of the last seconds."""
         if len(self._samples) < 2:
-            return dict.fromkeys(("accepted", "acknowledged", "discarded"), 0.0)
+            return dict.fromkeys(self._names, 0.0)
         last = self._samples[-1]
         first = next(sample for sample in self._samples if sample.at >= last.at - RECENT_S or sample is self._samples[-2])
-        seconds = last.at - first.at
-        return {
-            "accepted": (last.accepted - first.accepted) / seconds,
-            "acknowledged": (last.acknowledged - first.acknowledged) / seconds,
-            "discarded": (last.discarded - first.discarded) / seconds,
-        }
+        return {name: (last.counts[name] - first.counts[name]) / (last.at - first.at) for name in self._names}
 
-    def curves(self) -> dict[str, list[float | None]]:
+    def curves(self, names: Sequence[str]) -> dict[str, list[float | None]]:
         """A point for each STEP_S, the newest last; None where there were no samples yet."""
         samples = list(self._samples)
         if len(samples) < 2:
-            return {"accepted": [None] * POINTS, "acknowledged": [None] * POINTS}
+            return {name: [None] * POINTS for name in names}
         # On a fixed grid, so that a point does not change while it moves to the left.
         end = samples[-1].at // STEP_S * STEP_S
         times = [end - STEP_S * back for back in range(POINTS, -1, -1)]
         ats = [sample.at for sample in samples]
-        return {
-            "accepted": _slopes(times, ats, [sample.accepted for sample in samples]),
-            "acknowledged": _slopes(times, ats, [sample.acknowledged for sample in samples]),
-        }
+        return {name: _slopes(times, ats, [sample.counts[name] for sample in samples]) for name in names}
 
 
 def _slopes(times: Sequence[float], ats: Sequence[float], counts: Sequence[int]) -> list[float | None]:

@@ -1,5 +1,4 @@
-"""A time line of what was out of order: the cluster, a broker, partitions, the disk. Invariant: it is bounded, and at most one outage of a
-subject goes on.
+"""A time line of outages: of the cluster, a broker, partitions, a disk. Invariant: it is bounded; at most one outage of a subject goes on.
 
 An outage begins when two looks in a row show it: a connection that is dialled again at once is none.
 """
@@ -12,9 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.agent.http.look import Look, away, offline, unknown_topics
-
-__all__ = ["Outage", "Outages", "troubles"]
+__all__ = ["Outage", "Outages"]
 
 MOST_ENDED: Final = 200
 MOST_OPEN: Final = 100
@@ -39,10 +36,6 @@ class Outages:
         self._suspected: dict[str, Outage] = {}
         self._ended: deque[Outage] = deque(maxlen=MOST_ENDED)
 
-    def sample(self, look: Look) -> None:
-        """Note what is out of order at the time of the look."""
-        self.note(look.at, troubles(look))
-
     def note(self, at: float, found: Mapping[str, str]) -> None:
         """Note the subjects that are out of order, with the reasons."""
         for subject in [subject for subject in self._open if subject not in found]:
@@ -63,6 +56,12 @@ class Outages:
         going_on = sorted(self._open.values(), key=_cluster_first)
         return [*going_on, *reversed(self._ended)]
 
+    def as_json(self, most: int) -> dict[str, Any]:
+        """At most `most` of them, and how many there are."""
+        found = self.all()
+        rows = [attrs.asdict(outage) for outage in found[:most]]
+        return {"rows": rows, "count": len(found)}
+
     def since(self, subject: str) -> float | None:
         """When the outage that goes on began; None: there is none."""
         outage = self._open.get(subject)
@@ -71,23 +70,3 @@ class Outages:
 
 def _cluster_first(outage: Outage) -> tuple[bool, float]:
     return outage.subject != "cluster", -outage.started_at
-
-
-def troubles(look: Look) -> dict[str, str]:
-    """Which subjects are out of order, and why."""
-    status, found = look.status, dict[str, str]()
-    if status["state"] not in ("connected", "closed"):
-        found["cluster"] = str(status["reason"] or status["state"])
-    found.update({f"broker {broker['node']}": str(broker["error"]) for broker in away(status)})
-    for subject, rows in (("partitions", offline(status)), ("unknown topics", unknown_topics(status))):
-        if rows:
-            found[subject] = _first_of(rows)
-    if look.spool is not None and look.spool.failure is not None:
-        found["spool"] = look.spool.failure
-    return found
-
-
-def _first_of(rows: Mapping[str, Any]) -> str:
-    name, row = next(iter(rows.items()))
-    rest = len(rows) - 1
-    return f"{name}: {row['reason']}" + (f" (and {rest} more)" if rest else "")

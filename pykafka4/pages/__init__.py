@@ -1,0 +1,24 @@
+"""Web pages on loopback: the status page of a client, and the parts that it shares with the page of the agent. Invariant: pages only read.
+
+A status page needs only the standard library. It has two threads: one accepts connections (each request has a thread of its own for a
+moment), one looks at the client.
+
+Modules; each line imports only from lines below it:
+    status_page       StatusPage: opens and closes the page; the paths
+    processes         which processes of this user serve pages
+    watcher           looks at a client, remembers rates and outages, makes the page's JSON
+    server            HTTP on loopback: limits of connections and of time
+    client_headline   the state of a client in plain words
+    partition_rows    the rows of partitions, the worst first
+    watched           the figures of a client at a moment, as values
+Shared with the agent:
+    shared_look       one look for all readers, and its cost
+    rates             rates of the last ten minutes
+    outages           a time line of what was out of order
+    brokers           a row for each broker
+    headline          a sentence and its details, as a value
+    guarding          which requests are answered: Host and Origin; headers of answers
+    files             HTML, CSS and JavaScript
+
+The folder page has these files, served as they are: base.js is for both pages.
+"""

@@ -1,0 +1,43 @@
+"""Joins the connections in `status()["brokers"]` to a row for each broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+__all__ = ["away", "brokers", "brokers_json"]
+
+MOST_BROKERS: Final = 200
+
+
+def brokers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """A row for each broker, of all connections to it. It has an error only if none is ready, and attempts to connect fail.
+
+    A connection that ended, as after a restart of the broker, keeps its error until somebody needs it again: perhaps for hours.
+    """
+    links: dict[tuple[int | None, str], list[Mapping[str, Any]]] = {}
+    for link in status.get("brokers", ()):
+        links.setdefault((link["node"], link["address"]), []).append(link)
+    return [_joined(each) for each in links.values()]
+
+
+def _joined(links: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    best = max(links, key=lambda link: (link["state"] == "ready", link["failures"]))
+    return {
+        **best,
+        "in_flight": sum(link["in_flight"] for link in links),
+        "throttled_ms": max(link["throttled_ms"] for link in links),
+        "error": best["error"] if best["failures"] else None,
+    }
+
+
+def away(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The rows of the cluster's brokers that cannot be reached."""
+    return [row for row in brokers(status) if row["error"] and row["node"] is not None and row["node"] >= 0]
+
+
+def brokers_json(status: Mapping[str, Any]) -> dict[str, Any]:
+    """The rows that a page shows, and how many there are. A bootstrap address has a row while it cannot be reached."""
+    names = ("node", "address", "state", "in_flight", "throttled_ms", "error")
+    rows = [{name: row[name] for name in names} for row in brokers(status) if row["node"] is None or row["node"] >= 0 or row["error"]]
+    return {"rows": rows[:MOST_BROKERS], "count": len(rows)}

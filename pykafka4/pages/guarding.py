@@ -1,0 +1,57 @@
+"""Decides which requests are answered. Invariant: a page of another site reads nothing and changes nothing.
+
+A browser sends whatever page it shows to any address that the page names. Two checks stop it: the Host header must be a name of this
+machine (a foreign name that resolves to 127.0.0.1 is refused: DNS rebinding), and the Origin header, if there is one, must be the same
+host (a form of another site is refused).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+__all__ = ["FULL", "HEADERS", "Names"]
+
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+FULL: Final = (  # the answer to a connection too many, which every client understands
+    b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 26\r\n\r\n"
+    b"503: too many connections\n"
+)
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Names:
+    """The names of this machine that a Host header may have."""
+
+    def __init__(self, hosts: Iterable[str] = (), *, hint: str = "use localhost") -> None:
+        """`hosts` are further addresses and names; `hint` is the way out that a refusal shows."""
+        self._names = LOOPBACK | {_name(host) for host in hosts}
+        self._hint = hint
+
+    def refusal(self, hosts: Sequence[str], origins: Sequence[str]) -> str | None:
+        """Why a request with these Host and Origin headers is refused; None: it is not."""
+        if len(hosts) != 1:
+            return "403: the request has no Host header, or several; send one, for example Host: localhost"
+        host = hosts[0].strip().lower()
+        if _name(host) not in self._names:
+            return f"403: Host {host[:100]!r} is not a name of this machine; {self._hint}"
+        for origin in origins:
+            if origin.strip().lower() not in (f"http://{host}", f"https://{host}"):
+                return f"403: Origin {origin[:100]!r} is not this host: pages of other sites may not use this one"
+        return None
+
+
+def _name(host: str) -> str:
+    """A Host header without the port."""
+    host = host.lower()
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0].removesuffix(".")

@@ -1,0 +1,32 @@
+"""The sentence at the top of a page, as a value."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import attrs
+
+__all__ = ["Headline", "Level"]
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARNING = "warning"  # a part is out of order, or messages are discarded
+    TROUBLE = "trouble"  # nothing flows
+
+
+@attrs.frozen
+class Headline:
+    """A sentence, and the details below it. `since` is in seconds since the epoch."""
+
+    level: Level
+    text: str
+    details: tuple[str, ...] = ()
+    since: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """For the page."""
+        return {"level": self.level.value, "text": self.text, "details": list(self.details), "since": self.since}

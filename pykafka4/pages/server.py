@@ -1,0 +1,150 @@
+"""Answers the requests of a status page, with the standard library. Invariant: a slow or greedy reader holds up only itself.
+
+Each connection has a thread and one request, and is closed DEADLINE_S after it began; at most MOST_CONNECTIONS are open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import socketserver
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+from typing import Any, Final, Protocol
+
+import attrs
+
+from pykafka4.net import system
+from pykafka4.pages.guarding import FULL, HEADERS, Names
+
+__all__ = ["Answer", "Answers", "PageServer"]
+
+HOST: Final = "127.0.0.1"
+MOST_CONNECTIONS: Final = 32
+DEADLINE_S: Final = 20.0
+
+
+@attrs.frozen
+class Answer:
+    """The answer to a request."""
+
+    body: bytes
+    kind: str = "text/plain"
+    status: int = 200
+
+
+class Answers(Protocol):
+    """What is served."""
+
+    def answer(self, path: str) -> Answer:
+        """The answer to GET `path`, which may have a query."""
+
+
+class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """A listening socket on loopback, and the open connections."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = MOST_CONNECTIONS
+
+    def __init__(self, port: int, answers: Answers, monotonic: Callable[[], float]) -> None:
+        """Listen on `port` (0: one that is free). Raises OSError."""
+        self.answers, self.names = answers, Names()
+        self._monotonic = monotonic
+        self._open: dict[socket.socket, float] = {}  # since when
+        self._ended = False
+        super().__init__((HOST, port), Handler)
+
+    @property
+    def port(self) -> int:
+        """The port."""
+        return int(self.server_address[1])
+
+    def serve(self) -> None:
+        """Answer requests until `end` is called."""
+        while not self._ended:
+            self.handle_request()
+
+    def end(self) -> None:
+        """Close the port and all connections."""
+        self._ended = True
+        with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), timeout=1.0):
+            pass  # wakes `serve`
+        self.server_close()
+        self._close_connections(self._open)
+
+    def abandon(self) -> None:
+        """Close the copies of the sockets that a forked child has. The parent goes on."""
+        self._ended = True
+        for each in (self.socket, *self._open):
+            each.close()
+
+    def sweep(self) -> None:
+        """Close the connections that have taken longer than DEADLINE_S."""
+        limit = self._monotonic() - DEADLINE_S
+        self._close_connections([each for each, since in list(self._open.items()) if since <= limit])
+
+    def _close_connections(self, connections: Any) -> None:
+        for each in list(connections):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)  # its thread closes it
+
+    # ---------------------------------------------------------------- called by socketserver
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Begin a thread for a connection."""
+        if self._ended or len(self._open) >= MOST_CONNECTIONS:
+            with contextlib.suppress(OSError):
+                request.setblocking(False)
+                request.send(FULL)
+            self.shutdown_request(request)
+            return
+        self._open[request] = self._monotonic()
+        system.Thread(target=self.process_request_thread, args=(request, client_address), name="pykafka4-page-request").start()
+
+    def shutdown_request(self, request: Any) -> None:
+        """The connection has ended."""
+        self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: a reader went away. `Answers` logs errors of the page itself."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request. HTTP/1.0: the connection ends with the answer."""
+
+    server: PageServer
+    server_version = "pykafka4"
+    sys_version = ""
+    timeout = DEADLINE_S
+    error_message_format = "%(code)d: %(message)s\n"
+    error_content_type = "text/plain; charset=utf-8"
+
+    def do_GET(self) -> None:
+        """Send the answer."""
+        self._respond(with_body=True)
+
+    def do_HEAD(self) -> None:
+        """Send the headers of the answer."""
+        self._respond(with_body=False)
+
+    def _respond(self, *, with_body: bool) -> None:
+        refusal = self.server.names.refusal(self.headers.get_all("Host", []), self.headers.get_all("Origin", []))
+        answer = Answer(f"{refusal}\n".encode(), status=403) if refusal is not None else self.server.answers.answer(self.path)
+        self.send_response(answer.status)
+        self.send_header("Content-Type", f"{answer.kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        if with_body:
+            self.wfile.write(answer.body)
+
+    def end_headers(self) -> None:
+        """Add the headers of every answer, errors included."""
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        super().end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: a page that is read each second would fill the log."""

@@ -1,0 +1,42 @@
+"""Takes looks at a client or agent, and shares each between all readers of a page. Invariant: looks cost a bounded share of a core,
+however many read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+__all__ = ["SharedLook"]
+
+KEPT_S: Final = 0.5
+KEPT_SHARE: Final = 10  # a look of 200 ms, as with many thousand partitions, is used for 2 s: the looks of readers cost a tenth of a core
+PAUSE_S: Final = 1.0  # between two samples
+LONGEST_PAUSE_S: Final = 10.0
+
+L = TypeVar("L")
+
+
+class SharedLook(Generic[L]):
+    """The last look, and when to take the next one. For one thread at a time."""
+
+    def __init__(self, take: Callable[[float], L], monotonic: Callable[[], float]) -> None:
+        """`take(now)` takes a look; `monotonic` is the clock, in seconds."""
+        self._take, self._monotonic = take, monotonic
+        self._last: L | None = None
+        self.taken_at = -1.0
+        self._cost = 0.0
+
+    def get(self) -> L:
+        """The last look if it is new enough, else a new one."""
+        now = self._monotonic()
+        if self._last is not None and now < self.taken_at + min(max(KEPT_S, KEPT_SHARE * self._cost), LONGEST_PAUSE_S):
+            return self._last
+        look = self._take(now)
+        self._cost = self._monotonic() - now
+        self._last, self.taken_at = look, now
+        return look
+
+    def pause_s(self, share: int) -> float:
+        """Seconds until the next sample, so that samples take at most 1/`share` of a core."""
+        return min(max(PAUSE_S, share * self._cost), LONGEST_PAUSE_S)

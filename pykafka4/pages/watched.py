@@ -1,0 +1,81 @@
+"""What a status page shows, as values: the kinds of clients, their figures at a moment, and the protocol of their source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final, Protocol
+
+import attrs
+
+__all__ = ["ENDED", "SERIES", "Figures", "Kind", "Look", "Watched", "counts_of"]
+
+
+class Kind(StrEnum):
+    """The class of the client that a page belongs to."""
+
+    PRODUCER = "producer"
+    CONSUMER = "consumer"
+    SHARE_CONSUMER = "share consumer"
+    CLIENT = "client"
+
+
+ENDED: Final = frozenset({"closed", "forked"})  # states after which a page has nothing to show
+SERIES: Final[Mapping[Kind, tuple[str, ...]]] = {  # the counts whose rates are drawn
+    Kind.PRODUCER: ("accepted", "acknowledged"),
+    Kind.CONSUMER: ("fetched_bytes", "read_bytes"),
+    Kind.SHARE_CONSUMER: ("delivered", "acknowledged"),
+    Kind.CLIENT: (),
+}
+
+
+@attrs.frozen
+class Figures:
+    """`status` and `stats` of a client, as its own methods return them; `stats` is empty if the client's thread does not respond.
+
+    `users` are the producers and consumers of a `Client`: their kind, and the group of consumers.
+    """
+
+    status: Mapping[str, Any]
+    stats: Mapping[str, Any]
+    users: tuple[Mapping[str, Any], ...] = ()
+
+
+@attrs.frozen
+class Look:
+    """The figures at a moment. `at` is in seconds since the epoch."""
+
+    at: float
+    figures: Figures
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """`status()` of the client."""
+        return self.figures.status
+
+
+class Watched(Protocol):
+    """A client, producer or consumer, as its page sees it."""
+
+    @property
+    def kind(self) -> Kind:
+        """What is watched."""
+
+    @property
+    def client_id(self) -> str:
+        """The client's id."""
+
+    def figures(self) -> Figures:
+        """The figures now. May wait for the client's thread, for seconds if that is stuck."""
+
+
+def counts_of(kind: Kind, stats: Mapping[str, Any]) -> dict[str, int] | None:
+    """The counts that rates are made of; None if the client's thread did not respond."""
+    if not stats:
+        return None
+    if kind is Kind.PRODUCER:
+        lost = sum(stats["failed"].values()) + sum(stats["dropped"].values())
+        return {"accepted": stats["accepted"], "acknowledged": stats["acked"], "lost": lost}
+    if kind is Kind.CONSUMER:
+        return {"fetched_bytes": stats["fetched_bytes"], "read_bytes": stats["fetched_bytes"] - stats["buffered_bytes"]}
+    return {"delivered": stats["delivered"], "acknowledged": stats["acknowledged"]}
