@@ -133,4 +133,6 @@ class _Held:
 
 def program() -> str:
     """The name of this process's program, without its arguments, which may be secrets."""
-    return Path(sys.argv[0]).name if sys.argv and sys.argv[0] not in ("", "-c", "-m") else "python"
+    path = Path(sys.argv[0] if sys.argv else "")
+    name = path.parent.name if path.name == "__main__.py" else path.name
+    return "python" if name in ("", "-c", "-m") else name
