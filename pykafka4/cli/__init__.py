@@ -10,6 +10,7 @@ Modules; each line imports only from lines below it:
     groups      the commands that show groups
     cluster     the commands about the cluster: brokers, quorum, replicas, leaders
     offsets     the commands that change groups and offsets
+    watch       the status page of a running client, in the terminal
     invocation  options of all commands, exit codes
     show        results as tables and as JSON
     arguments   texts of the command line as values

@@ -2,8 +2,10 @@
 
 Modules; each line imports only from lines below it:
     attachment  the base of producers, consumers and admin clients: checked options, the runtime, own or shared, their machine on its loop
+    watched     the figures of a client for its status page
     client      the handle `Client`
     futures     the stateless calls of a client, with futures as their results
+    serving     `serve_status()`: opens a status page, which the runtime closes
     runtime     owns the loop and its users; events for listeners; metadata for callers
     calls       the stateless calls of a client: checked arguments, the machine
     answers     the answers of a call under way: for threads, futures and tasks

@@ -6,6 +6,7 @@ heartbeats and commits on the loop (`core.consumer.machine`). They meet in `cons
 Modules; each line imports only from lines below it:
     processing/        the handlers of `process`, and streams
     handle             methods of `Consumer` and `aio.Consumer` without waits
+    watched            the figures of consumers and share consumers for their status pages
     session            polls, seeks, pauses, commits and closes, on application threads
     poison             a topic for records that a deserializer refuses
     dead_letters       sends records that failed for good to another topic

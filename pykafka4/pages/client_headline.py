@@ -106,7 +106,9 @@ def _partitions(view: View) -> Headline | None:
     text = f"{name} is {state}" if is_one else f"{len(bad):,} partitions are {'offline' if state == 'offline' else 'not read'}"
     others = "The other partitions work." if len(bad) < len(view.partitions.rows) else ""
     level = Level.WARNING if others else Level.TROUBLE
-    return Headline(level, text, _details(str(reason) if is_one else f"{name}: {reason}", others), view.outages.since("partitions"))
+    why = str(reason) if is_one else f"{name}: {reason}"
+    gone = "".join(f"Broker {broker['node']} is away: {broker['error']}" for broker in away(view.status)[:1])
+    return Headline(level, text, _details(why, gone, others), view.outages.since("partitions"))
 
 
 def _brokers(view: View) -> Headline | None:

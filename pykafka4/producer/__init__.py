@@ -2,6 +2,7 @@
 
 Modules; each line imports only from lines below it:
     handle             methods of `Producer` and `aio.Producer` without waits
+    watched            the figures of a producer for its status page
     columns            `send_arrow`: the rows of Arrow data
     forgotten          delivers the records of a garbage-collected producer, then closes it
     session            creates, flushes, purges and closes a producer; `stats()`; it outlives the handle
