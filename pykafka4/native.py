@@ -27,6 +27,7 @@ __all__ = [
     "socketpair",
     "start_new_thread",
     "tls_socket_class",
+    "whole_socket_class",
 ]
 
 
@@ -48,6 +49,12 @@ def _copy_of(name: str, **replaced: ModuleType) -> Any:
             else:
                 sys.modules[other] = found
     return module
+
+
+@functools.cache
+def whole_socket_class() -> Any:
+    """`socket.socket`, with `accept` and `makefile`, as the interpreter has it."""
+    return _copy_of("socket").socket
 
 
 @functools.cache

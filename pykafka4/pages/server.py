@@ -14,7 +14,9 @@ from typing import Any, Final, Protocol
 
 import attrs
 
+from pykafka4.native import whole_socket_class
 from pykafka4.net import system
+from pykafka4.net.threads import greenlets
 from pykafka4.pages.guarding import FULL, HEADERS, Names
 
 __all__ = ["Answer", "Answers", "PageServer"]
@@ -54,7 +56,16 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self._monotonic = monotonic
         self._open: dict[socket.socket, float] = {}  # since when
         self._ended = False
-        super().__init__((HOST, port), Handler)
+        super().__init__((HOST, port), Handler, bind_and_activate=False)
+        try:
+            if greenlets():  # theirs belong to one thread: the thread of a request could not read from a connection
+                self.socket.close()
+                self.socket = whole_socket_class()(self.address_family, self.socket_type)
+            self.server_bind()
+            self.server_activate()
+        except BaseException:
+            self.server_close()
+            raise
 
     @property
     def port(self) -> int:

@@ -103,7 +103,8 @@ function showPartitions({ partitions }) {
   const at = Object.fromEntries(partitions.columns.map((name, place) => [name, place]));
   rows("partitions", partitions.rows.map((row) => {
     const bad = ["offline", "stopped"].includes(row[at.state]);
-    const why = [row[at.reason], at.last_error === undefined ? null : row[at.last_error]].find((words) => words !== null) ?? "";
+    const last = row[at.last_error] ?? null; // consumers have none
+    const why = row[at.reason] ?? (last === null ? "" : `last error: ${last}`);
     return {
       key: row[at.name],
       cells: shown.map(([name, , word]) => {
