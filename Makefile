@@ -1,6 +1,7 @@
 # pykafka4. Rule: every target sets up what it needs itself; a second run reuses that and starts in seconds (tools/prepare).
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+unexport PYTHONDONTWRITEBYTECODE  # without bytecode each process compiles the package and rewrites the asserts of all tests again
 SHELL := /bin/sh
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
@@ -42,6 +43,9 @@ SLOWEST := --durations=40 --durations-min=2
 SPREAD := -n 2 --dist loadfile --max-worker-restart=0  # two processes, each with clusters of its own; a file stays together
 OFFLINE := not ($(REAL) or simulation)
 ON_BROKERS := (cluster or spark) and not (chaos or storm or harness or lengthy)
+# To collect all 22,000 tests costs a process a minute of CPU, so targets name their places. tests/conftest.py refuses a test in another place.
+SIMULATED_IN := tests/simulation tests/agent/test_an_hour_without_brokers.py
+ON_BROKERS_IN := tests/integration tests/spark tests/agent/cluster tests/docs/test_pages.py tests/packaging/test_packaging.py tests/test_examples.py tests/test_examples_of_groups.py
 
 test: kafka ## unit tests and a share of the simulation, beside them the main job on a real cluster, at last over TLS and SASL; a quarter of an hour on two cores
 	$(LANES) unit+some-schedules main-job+main-job-secured
@@ -57,13 +61,13 @@ unit: base ## unit tests with the compiled implementation of the hot part, in tw
 	$(PYTEST) $(SPREAD) $(SLOWEST) -m '$(OFFLINE)' $(KEPT)
 
 some-schedules: base ## a fifth of the schedules of `simulated`, and every seed that once failed
-	PYKAFKA4_SIM_SCHEDULES=400 $(PYTEST) $(SLOWEST) -m 'simulation and not controls' $(KEPT)
+	PYKAFKA4_SIM_SCHEDULES=400 $(PYTEST) $(SLOWEST) -m 'simulation and not controls' $(KEPT) $(SIMULATED_IN)
 
 simulated: base ## 2,000 simulated schedules of producers, and what a tenth of the simulation's own mutants find
-	$(PYTEST) -m 'simulation and not controls' $(KEPT)
+	$(PYTEST) -m 'simulation and not controls' $(KEPT) $(SIMULATED_IN)
 
 controls: base ## the searches of the simulation for bugs, without the bug
-	$(PYTEST) -m controls $(KEPT) tests/simulation
+	$(PYTEST) -m controls $(KEPT) $(SIMULATED_IN)
 
 # What does not depend on the core is tested once, with the compiled one: no module of the other folders of core/ imports it.
 plain: base ## the unit tests that use the hot part, with its plain-Python implementation
@@ -73,28 +77,28 @@ portable: base ## the unit tests that use the transport, with the portable one
 	PYKAFKA4_LOOP=portable $(PYTEST) $(SPREAD) -m '$(OFFLINE)' $(KEPT) tests/net tests/producer tests/consumer tests/test_client.py tests/test_isolation.py
 
 main-job: kafka ## the client's main job on the real cluster: each codec, kills, freezes, a group of each protocol, transactions, a share group, Spark
-	$(PYTEST) -v -m main_job $(KEPT)
+	$(PYTEST) -v -m main_job $(KEPT) $(ON_BROKERS_IN)
 
 main-job-secured: kafka ## the part of it that is about connections, over TLS and SASL
-	$(PYTEST) -v --security SASL_SSL -m 'main_job and secured' $(KEPT)
+	$(PYTEST) -v --security SASL_SSL -m 'main_job and secured' $(KEPT) $(ON_BROKERS_IN)
 
 integration: kafka ## tests of the client against real 3-broker clusters, Spark included, two at a time
-	$(PYTEST) -v $(SPREAD) $(SLOWEST) -m '$(ON_BROKERS)' $(KEPT)
+	$(PYTEST) -v $(SPREAD) $(SLOWEST) -m '$(ON_BROKERS)' $(KEPT) $(ON_BROKERS_IN)
 
 integration-portable: kafka ## the same over the portable transport
-	PYKAFKA4_LOOP=portable $(PYTEST) $(SPREAD) -m '$(ON_BROKERS)' $(KEPT)
+	PYKAFKA4_LOOP=portable $(PYTEST) $(SPREAD) -m '$(ON_BROKERS)' $(KEPT) $(ON_BROKERS_IN)
 
 test-long: kafka ## tests that `make test-ci` leaves out because they take long: every way of first use without authentication, Kafka's answers again, certificates that are replaced under load, proxies
-	$(PYTEST) $(SPREAD) -m 'cluster and lengthy and not (spark or chaos or storm or harness)' $(KEPT)
+	$(PYTEST) $(SPREAD) -m 'cluster and lengthy and not (spark or chaos or storm or harness)' $(KEPT) $(ON_BROKERS_IN)
 
 test-spark: kafka ## lengthy tests on Spark: a standalone cluster where driver, executors, Python workers and brokers are killed, a speculative twin, Spark Connect, TLS
-	$(PYTEST) $(SPREAD) $(SLOWEST) -m 'spark and lengthy and not (chaos or storm or harness)' $(KEPT)
+	$(PYTEST) $(SPREAD) $(SLOWEST) -m 'spark and lengthy and not (chaos or storm or harness)' $(KEPT) $(ON_BROKERS_IN)
 
 secured: kafka ## the core of the tests on the real cluster again, over TLS and SASL: produce, consume, groups, kills, restarts, cut connections, and a short chaos
-	$(PYTEST) -v --security SASL_SSL -m 'secured and not harness' $(KEPT)
+	$(PYTEST) -v --security SASL_SSL -m 'secured and not harness' $(KEPT) $(ON_BROKERS_IN)
 
 test-long-secured: kafka ## the lengthy tests over TLS and SASL
-	$(PYTEST) $(SPREAD) --security SASL_SSL -m 'cluster and lengthy and not (spark or chaos or storm or harness or secured)' $(KEPT)
+	$(PYTEST) $(SPREAD) --security SASL_SSL -m 'cluster and lengthy and not (spark or chaos or storm or harness or secured)' $(KEPT) $(ON_BROKERS_IN)
 
 test-secure: kafka ## all tests on the real cluster over TLS and SASL; and what takes minutes: certificates that are replaced under load, proxies, Spark with TLS
 	$(PYTEST) $(SPREAD) --security SASL_SSL -m '(cluster or spark) and not (chaos or storm or harness or secured)' $(KEPT)

@@ -59,6 +59,14 @@ TARGETS = {
     "controls": "make mutants",
     "simulation": "make simulated",
 }
+# Where tests with these markers may be: the Makefile's targets collect only these files.
+PLACES = {
+    "simulation": ("tests/simulation/", "tests/agent/test_an_hour_without_brokers.py"),
+    "cluster": (
+        *("tests/integration/", "tests/spark/", "tests/agent/cluster/", "tests/docs/test_pages.py", "tests/packaging/test_packaging.py"),
+        *("tests/test_examples.py", "tests/test_examples_of_groups.py"),
+    ),
+}
 # Folders whose modules cannot even be imported without these packages.
 NEEDED = {
     "tests/harness": ("docker", "psutil", "trustme"),
@@ -149,8 +157,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Tests that need an operation which the backend lacks, or that are about another backend, say so and are skipped."""
     name: str = config.getoption("--cluster")
     for item in items:
+        require_place(item)
         for reason in reasons(item, name):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def require_place(item: pytest.Item) -> None:
+    for marker, places in PLACES.items():
+        if not item.nodeid.startswith(places) and item.get_closest_marker(marker) and not item.get_closest_marker("harness"):
+            raise pytest.UsageError(f"{item.nodeid}: no target of the Makefile runs it; {marker} tests are in {', '.join(places)}")
 
 
 def reasons(item: pytest.Item, name: str) -> Iterator[str]:

@@ -22,7 +22,7 @@ ALONE = "-n 0 --last-failed --last-failed-no-failures none"
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$|^(\S+::.+): (?:setup|call|teardown) failed$")  # in the summary, and at once
 WHOLE = "-n 0"  # a crashed process leaves tests that have not run
 CRASHED = re.compile(r"crashed while running|crashed workers reached")
-LIMIT_S = 2700  # a target that hangs ends, and fails
+LIMIT_S = 4200  # a target that hangs ends, and fails; on a slow machine `integration` takes twice the usual time
 OUTPUT = threading.Lock()
 
 

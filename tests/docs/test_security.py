@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import re
 import time
@@ -73,6 +74,7 @@ def test_amazons_package_makes_a_token_that_the_client_takes(monkeypatch: pytest
     assert 0 < token.expires_at - time.time() <= 900, "seconds, not milliseconds"
 
 
+@functools.cache
 def texts() -> list[str]:
     """Every text in the source; one with values in it is as many texts as it has parts."""
     nodes = [node for path in (ROOT / "pykafka4").rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
@@ -84,10 +86,7 @@ def explained() -> list[str]:
     return [message for row in table for message in re.findall(r"`([^`]+)`", row.split("|")[1])]
 
 
-TEXTS = texts()
-
-
 @pytest.mark.parametrize("message", explained())
 def test_a_message_that_is_explained_is_one_that_the_code_makes(message: str) -> None:
     for part in filter(None, (part.strip() for part in message.split("…"))):
-        assert part in BY_NAME or any(part in text for text in TEXTS), part
+        assert part in BY_NAME or any(part in text for text in texts()), part

@@ -6,12 +6,17 @@ Modules; each line imports only from lines below it:
     messages_cluster  of every client: ApiVersions, Metadata, FindCoordinator
     messages_produce  Produce
     messages_txn      producer ids and transactions
-    messages_configs  DescribeConfigs
+    messages_configs  settings of topics, brokers and others
     messages_fetch    Fetch, ListOffsets, OffsetForLeaderEpoch
     messages_group    consumer groups: membership, commits
     messages_share    share groups
     messages_sasl     authentication
     messages_admin    administration: topics, groups, offsets
+    messages_acls     rights
+    messages_users    credentials, quotas, delegation tokens
+    messages_producers  active producers, transactions under way
+    messages_replicas   replicas, leaders, brokers, the metadata quorum
+    messages_telemetry  metrics that brokers want of clients (KIP-714)
     schema            how messages are declared, encoded and decoded
     compiler          generates the encoder and the decoder of a message in one version
     emitted           functions that generated code calls

@@ -11,8 +11,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from pykafka4.agent.format import parse
 from pykafka4.agent.message import Message
 from pykafka4.agent.settings.values import Sync
+from pykafka4.agent.spool.frames import FIRST, read_header, salvage
 from tests.agent.spool.world import World, message, number_of, undelivered
 
 TOPICS = ("a", "b", "c")
@@ -100,20 +102,20 @@ class SpoolMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def crash_with_a_torn_write(self, data: st.DataObject) -> None:
-        """The last file of a topic ends anywhere, or in zeros."""
+        """The last file of a topic ends anywhere behind its progress, or in zeros."""
         self.world.crash()
         self._lose_memory()
         folder = Path(self.folder.name) / "topics" / "t-a"
         files = sorted(folder.glob("*.seg")) if folder.exists() else []
         sealed = bool(files) and _is_sealed(files[-1])
-        if files and not sealed and files[-1].stat().st_size > 32:
+        if files and not sealed and files[-1].stat().st_size > FIRST:
             size = files[-1].stat().st_size
-            cut = data.draw(st.integers(32, size))
+            cut = data.draw(st.integers(min(_progress(files[-1]), size), size))
             os.truncate(files[-1], cut)
             if data.draw(st.booleans()):
                 os.truncate(files[-1], cut + 1000)
             kept = _numbers(files)
-            self.log["a"] = [entry for entry in self.log["a"] if not entry.on_disk or entry.done or entry.number in kept]
+            self.log["a"] = [entry for entry in self.log["a"] if not entry.on_disk or entry.number in kept]
         self.world.begin()
 
     def _lose_memory(self) -> None:
@@ -185,11 +187,12 @@ def _is_sealed(file: Path) -> bool:
     return file.read_bytes()[-30:][8:10] == b"\x01\xff"
 
 
+def _progress(file: Path) -> int:
+    return read_header(file.read_bytes()[:FIRST])[0]
+
+
 def _numbers(files: list[Path]) -> set[int]:
     """The messages that files hold, found by their text: each value ends with its number, and ends its frame."""
-    from pykafka4.agent.format import parse
-    from pykafka4.agent.spool.frames import FIRST, salvage
-
     return {number_of(parse(data)) for file in files for _, data in salvage(file.read_bytes()[FIRST:]).frames if data[4:6] != b"\x01\xff"}
 
 
