@@ -1,11 +1,15 @@
-"""Administration of groups. Rule: nothing is changed by a look or a plan; a call about several groups has an outcome for each.
+"""Administration: topics, settings, records, groups. Rule: nothing is changed by a look or a plan; each of several items has an outcome.
 
 Modules; each line imports only from lines below it:
     topics     topics: create, describe, extend, delete, list
+    configs    settings: describe, change, list
+    records    records before an offset: delete; offsets of logs
+    shares     start offsets of share groups
     rewinding  plans new offsets: earliest, latest, an offset, a time, a shift
     groups     lists, describes and deletes groups; their lag, their offsets
     calls      the base of calls by subject
     session    calls of application threads, and their deadlines
+    topic_arguments  checks of arguments: topics, settings
     arguments  checks of arguments: group ids, topics, goals of a plan
     files      CSV and JSON of offsets
     values     results: groups, lag, plans
@@ -19,9 +23,13 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from pykafka4.admin.arguments import Destination, Targets, as_goal, as_groups, as_targets
-from pykafka4.admin.groups import Groups, raised
+from pykafka4.admin.calls import raised
+from pykafka4.admin.configs import ConfigCalls
+from pykafka4.admin.groups import Groups
+from pykafka4.admin.records import RecordCalls
 from pykafka4.admin.rewinding import Rewinding
 from pykafka4.admin.session import AdminSession
+from pykafka4.admin.shares import ShareCalls
 from pykafka4.admin.topics import TopicCalls
 from pykafka4.admin.values import GroupLag, GroupList, OffsetPlan
 from pykafka4.client.client import Client
@@ -38,14 +46,15 @@ from pykafka4.records import OffsetAndMetadata, TopicPartition
 __all__ = ["AdminClient"]
 
 
-class AdminClient(TopicCalls, Handle):
-    """Looks at consumer groups and changes them from outside: offsets, lag, deletion. `python -m pykafka4 groups` is the same as a command.
+class AdminClient(TopicCalls, ConfigCalls, RecordCalls, ShareCalls, Handle):
+    """Looks at a cluster and changes it: topics, settings, records, groups. docs/guide/admin.md has a table of all calls.
 
     `AdminClient(bootstrap_servers="host:9092", **options)` owns a client; `AdminClient(client=client)` shares one. Options are those of
     `ClientConfig` (docs/options.md). All methods may be called from any thread. `timeout` is in seconds (default 60), for the whole call.
 
-    Calls about several groups return a dict with an outcome for each: what was asked for, or a KafkaError (AuthorizationError,
-    KafkaTimeoutError, GroupNotEmpty, BrokerError). All coordinators are asked at the same time. Calls about one group raise.
+    A call that looks at several things returns a dict with an outcome for each: its value, or a KafkaError (AuthorizationError,
+    KafkaTimeoutError, BrokerError); a call about one thing raises. A call that changes raises unless all is done: the error that all
+    have in common, or PartialFailure with `errors` and `done`. Different brokers are asked at the same time.
     """
 
     _name = "AdminClient"

@@ -13,7 +13,7 @@ from pykafka4.core.admin.work import Place, Question
 from pykafka4.errors import KafkaError, PartialFailure
 from pykafka4.misuse import api_timeout
 
-__all__ = ["AdminCalls", "all_done"]
+__all__ = ["AdminCalls", "all_done", "raised"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -57,3 +57,10 @@ def all_done(what: str, found: Mapping[K, V | KafkaError]) -> dict[K, V]:
     if errors:
         raise PartialFailure.of(f"{what} for {len(errors)} of {len(found)}", errors, done)
     return done
+
+
+def raised(found: V | KafkaError) -> V:
+    """`found`, unless it is an error, which is raised."""
+    if isinstance(found, KafkaError):
+        raise found.again()
+    return found

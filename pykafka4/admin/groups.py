@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import attrs
 
+from pykafka4.admin.calls import raised
 from pykafka4.admin.session import AdminSession
 from pykafka4.admin.values import GroupLag, GroupList, PartitionLag
 from pykafka4.client.answers import Deadline
@@ -124,13 +125,6 @@ class Groups:
         except KafkaError:  # those of the coordinator say enough
             pass
         return refused
-
-
-def raised(found: V | KafkaError) -> V:
-    """`found`, unless it is an error, which is raised."""
-    if isinstance(found, KafkaError):
-        raise found.again()
-    return found
 
 
 def _among(name: str, wanted: Collection[str]) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 import attrs
 
 from pykafka4.admin.arguments import Goal
-from pykafka4.admin.groups import Groups, raised
+from pykafka4.admin.calls import raised
+from pykafka4.admin.groups import Groups
 from pykafka4.admin.session import AdminSession
 from pykafka4.admin.values import OffsetPlan, PlannedOffset
 from pykafka4.client.answers import Deadline

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+from uuid import UUID
 
-from pykafka4.admin.calls import AdminCalls, all_done
-from pykafka4.core.admin.topics import CreatedTopic, CreateTopics, NewTopic
-from pykafka4.misuse import check_topic
+from pykafka4.admin.calls import AdminCalls, all_done, raised
+from pykafka4.admin.topic_arguments import as_new_partitions, as_new_topics, as_topics
+from pykafka4.client.answers import Deadline
+from pykafka4.core.admin.topic_looks import (
+    ALL_TOPICS,
+    Change,
+    DescribePages,
+    DescribeTopics,
+    KnowChanges,
+    ListTopics,
+    LiveBrokers,
+    TopicDescription,
+    TopicListing,
+)
+from pykafka4.core.admin.topics import CreatedTopic, CreatePartitions, CreateTopics, DeleteTopics, NewPartitions, NewTopic, Repeated
+from pykafka4.core.admin.work import DOUBT, Question
+from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion, listed
 
 __all__ = ["TopicCalls"]
+
+LOOK_S: Final = 3.0  # after which it is looked up again which brokers are up
 
 
 class TopicCalls(AdminCalls):
@@ -16,21 +34,143 @@ class TopicCalls(AdminCalls):
 
     def create_topics(
         self,
-        topics: Mapping[str, int | NewTopic],
+        topics: Mapping[str, int | NewTopic] | Iterable[str],
         *,
         replication_factor: int = -1,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, object] | None = None,
         validate_only: bool = False,
         wait: bool = False,
         timeout: float | None = None,
     ) -> dict[str, CreatedTopic]:
-        """Create topics with so many partitions each; `NewTopic` has more of a topic. Source: CreateTopics of the protocol guide."""
-        wanted = {check_topic(name): _new(topic, replication_factor, configs or {}) for name, topic in topics.items()}
-        deadline = self._begin(timeout)
-        question = CreateTopics(wanted, int(deadline.left * 1000), validate_only=validate_only)
-        found = self._of_controller(question, wanted, deadline)
+        """Create topics: `{"orders": 6}` with so many partitions, `{"orders": NewTopic(…)}` with more of its own, or names alone.
+
+        `replication_factor` and `configs` (`{"retention.ms": "3600000"}`) are for topics given by a number or a name; -1 is the brokers'
+        default (Kafka 2.4). `validate_only`: nothing is created. `wait`: until every broker that is up has all the leaders.
+
+        Raises BrokerError TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_CONFIG, POLICY_VIOLATION, …,
+        AuthorizationError, KafkaTimeoutError; PartialFailure with `errors` and `done` if others were created. Source: CreateTopics of the
+        protocol guide, KIP-4.
+        """
+        wanted, deadline = as_new_topics(topics, replication_factor, configs), self._begin(timeout)
+        question = CreateTopics(wanted, self._broker_ms(deadline), validate_only=validate_only)
+        found: dict[str, Any] = self._of_controller(question, wanted, deadline)
+        sizes = {name: len(topic.assignments) if topic.assignments else topic.partitions for name, topic in wanted.items()}
+        self._look_after(found, question, sizes, deadline)
+        if wait and not validate_only:
+            changes = {name: Change(max(1, one.partitions, sizes[name])) for name, one in found.items() if isinstance(one, CreatedTopic)}
+            self._await_known(changes, "created", deadline)
         return all_done("topics cannot be created", found)
 
+    def create_partitions(
+        self, topics: Mapping[str, int | NewPartitions], *, validate_only: bool = False, wait: bool = False, timeout: float | None = None
+    ) -> None:
+        """Give topics more partitions: `{"orders": 12}` is the new total; `NewPartitions` also places the new ones.
 
-def _new(topic: int | NewTopic, replication_factor: int, configs: Mapping[str, str]) -> NewTopic:
-    return topic if isinstance(topic, NewTopic) else NewTopic(topic, replication_factor, None, configs)
+        Keys of records go to other partitions than before. `validate_only` and `wait` are as for `create_topics`.
+
+        Raises BrokerError INVALID_PARTITIONS (not more than now), UNKNOWN_TOPIC_OR_PARTITION, REASSIGNMENT_IN_PROGRESS, …,
+        AuthorizationError, KafkaTimeoutError; PartialFailure. Source: KIP-195.
+        """
+        wanted, deadline = as_new_partitions(topics), self._begin(timeout)
+        question = CreatePartitions(wanted, self._broker_ms(deadline), validate_only=validate_only)
+        found = self._of_controller(question, wanted, deadline)
+        self._look_after(found, question, {name: topic.total for name, topic in wanted.items()}, deadline)
+        if wait and not validate_only:
+            changes = {name: Change(wanted[name].total) for name, one in found.items() if not isinstance(one, KafkaError)}
+            self._await_known(changes, "there", deadline)
+        all_done("partitions cannot be added", found)
+
+    def delete_topics(self, topics: Iterable[str | UUID], *, wait: bool = False, timeout: float | None = None) -> None:
+        """Delete topics, by their names or ids (Kafka 2.8), with all their records. `wait`: until no broker that is up knows them.
+
+        Raises BrokerError UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_DELETION_DISABLED, AuthorizationError, KafkaTimeoutError;
+        PartialFailure with the topics that were deleted in `done`. Sources: KIP-4, KIP-516.
+        """
+        wanted, deadline = as_topics(topics), self._begin(timeout)
+        parts = [names for names in ([t for t in wanted if isinstance(t, str)], [t for t in wanted if not isinstance(t, str)]) if names]
+        found: dict[Any, Any] = {}
+        for part in parts:  # an old broker refuses ids, and the names beside them
+            found |= self._of_controller(DeleteTopics(self._broker_ms(deadline)), part, deadline)
+        if wait:
+            gone = [one for one in found.values() if not isinstance(one, KafkaError)]
+            named = {str(key): None for key, one in found.items() if isinstance(key, str) and not isinstance(one, KafkaError)}
+            changes = {name: Change(0) for name in named} | {one.name: Change(0, one.topic_id) for one in gone if one.name}
+            self._await_known(changes, "deleted", deadline)
+        all_done("topics cannot be deleted", found)
+
+    def describe_topics(
+        self, topics: Iterable[str | UUID], *, timeout: float | None = None
+    ) -> dict[str | UUID, TopicDescription | KafkaError]:
+        """Id, partitions, leaders and replicas of each topic, by name or id (Kafka 3.1), and what this user may do with it.
+
+        A topic that brokers do not know for two seconds has the BrokerError UNKNOWN_TOPIC_OR_PARTITION (or UNKNOWN_TOPIC_ID); no topic is
+        created. Sources: KIP-966 with Kafka 3.8, otherwise Metadata of the protocol guide.
+        """
+        return self._described(as_topics(topics), self._begin(timeout))
+
+    def describe_topic(self, topic: str | UUID, *, timeout: float | None = None) -> TopicDescription:
+        """The same for one topic. Raises its error."""
+        (key,) = as_topics([topic])
+        return raised(self._described([key], self._begin(timeout))[key])
+
+    def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> dict[str, TopicListing]:
+        """The topics that this user may describe, by name, in order. `internal`: also those of Kafka itself, as `__consumer_offsets`."""
+        found = raised(self._of_anyone(ListTopics(), [ALL_TOPICS], self._begin(timeout))[ALL_TOPICS])
+        return {name: topic for name, topic in found.items() if internal or not topic.is_internal}
+
+    # -- parts of calls
+
+    def _broker_ms(self, deadline: Deadline) -> int:
+        """How long a broker may hold the response back."""
+        return int(min(deadline.left * 1000, self._session.config.request_timeout_ms))
+
+    def _described(self, topics: list[str | UUID], deadline: Deadline) -> dict[str | UUID, TopicDescription | KafkaError]:
+        names = [topic for topic in topics if isinstance(topic, str)]
+        found: dict[str | UUID, TopicDescription | KafkaError] = dict(self._of_anyone(DescribePages(), names, deadline))
+        old = [name for name in names if isinstance(found[name], UnsupportedVersion)]
+        found |= self._of_anyone(DescribeTopics(), old, deadline)
+        found |= self._of_anyone(DescribeTopics(), [topic for topic in topics if not isinstance(topic, str)], deadline)
+        return {topic: found[topic] for topic in topics}
+
+    def _look_after(self, found: dict[Any, Any], question: Question[Any, Any], sizes: Mapping[str, int], deadline: Deadline) -> None:
+        """Settle the topics in `found` about which a request was `Repeated`: done, if they have the partitions that were wanted."""
+        doubtful = {name: one.refusal for name, one in found.items() if isinstance(one, Repeated)}
+        looks = self._described(list(doubtful), deadline)
+        for name, refusal in doubtful.items():
+            look = looks[name]
+            if isinstance(look, TopicDescription) and sizes[name] in (-1, len(look.partitions)):
+                found[name] = CreatedTopic(name, look.topic_id, len(look.partitions), look.replication_factor)
+            else:
+                found[name] = question.error(name, refusal)
+                found[name].add_note(DOUBT)
+
+    def _await_known(self, changes: Mapping[str, Change], done: str, deadline: Deadline) -> None:
+        """Return when every broker that is up knows of `changes`."""
+        if not changes:
+            return
+        what = f"topics {listed(sorted(changes))} are {done}, but not known to every broker"
+        lagging: dict[int, KafkaError] = {}
+        while True:
+            left = deadline.left
+            if not left:
+                raise KafkaTimeoutError(f"{what} after {round(deadline.seconds, 2):g} s: {listed(list(lagging.values()), str, '; ', '; ')}")
+            try:
+                self._session.refresh_brokers(deadline)
+            except KafkaTimeoutError as error:
+                raise KafkaTimeoutError(f"{what}: {error}") from error
+            found = self._session.ask(_of_brokers(KnowChanges(changes), min(left, LOOK_S)), deadline).wait()
+            lagging = {node: one for node, one in found.items() if isinstance(one, KafkaError)}
+            if not lagging:
+                return
+            for refused in (one for one in lagging.values() if not isinstance(one, KafkaTimeoutError)):
+                refused.add_note(what)
+                raise refused
+
+
+def _of_brokers(question: Question[int, Any], seconds: float) -> Callable[..., Any]:
+    """Ask every broker that is in the metadata, for at most `seconds`."""
+
+    def begin(machine: Any, now: float, _: float, done: Any) -> Any:
+        return machine.begin(now, question, LiveBrokers(machine.cluster), list(machine.cluster.brokers), seconds, done)
+
+    return begin

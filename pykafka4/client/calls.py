@@ -29,7 +29,7 @@ from pykafka4.splits import Split, divide
 from pykafka4.wire.protocol.schema import Request, Response
 from pykafka4.wire.records.hot import now_ms
 
-__all__ = ["Calls", "FetchOffsets", "Offsets", "Partitions", "Times", "Topics"]
+__all__ = ["Calls", "FetchOffsets", "Offsets", "Partitions", "Times", "Topics", "listing"]
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Response)
@@ -114,10 +114,7 @@ class Calls:
 
     def list_offsets(self, times: Times, timeout: float | None, isolation_level: str) -> Answers[dict[TopicPartition, ListedOffset]]:
         """See Client.list_offsets."""
-        if not isinstance(times, Mapping):
-            raise TypeError(f"list_offsets takes a mapping of partitions to an offset spec or a time, not {shown(times)}")
-        timestamps = {(tp := topic_partition(item)): as_timestamp(f"the time of {tp}", time) for item, time in times.items()}
-        return self.begin(stateless.listed(timestamps, as_isolation(isolation_level)), timeout, dict)
+        return self.begin(listing(times, isolation_level), timeout, dict)
 
     def find_coordinator(self, group: str, timeout: float | None) -> Answers[GroupCoordinator]:
         """See Client.find_coordinator."""
@@ -166,6 +163,14 @@ class Calls:
         if max_version is not None and check_count(max_version, "max_version", kind.versions.hi) < kind.versions.lo:
             raise ConfigError(f"max_version={max_version}: the lowest version of {kind.__name__} here is {kind.versions.lo}")
         return self.begin(stateless.sent(message, to.where, to.name, max_version), timeout, only)
+
+
+def listing(times: Times, isolation_level: str) -> Begin:
+    """The call of `list_offsets`."""
+    if not isinstance(times, Mapping):
+        raise TypeError(f"list_offsets takes a mapping of partitions to an offset spec or a time, not {shown(times)}")
+    timestamps = {(tp := topic_partition(item)): as_timestamp(f"the time of {tp}", time) for item, time in times.items()}
+    return stateless.listed(timestamps, as_isolation(isolation_level))
 
 
 def _spans(bounds: Bounds, found: Mapping[Any, Any]) -> dict[TopicPartition, Span]:

@@ -61,6 +61,18 @@ _OPERATIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "DescribeGroups": {"group": "DESCRIBE"},
     "ConsumerGroupDescribe": {"group": "DESCRIBE", "topic": "DESCRIBE"},
     "DeleteGroups": {"group": "DELETE"},
+    "CreateTopics": {"topic": "CREATE", "cluster": "CREATE"},
+    "CreatePartitions": {"topic": "ALTER"},
+    "DeleteTopics": {"topic": "DELETE"},
+    "DeleteRecords": {"topic": "DELETE"},
+    "DescribeTopicPartitions": {"topic": "DESCRIBE"},
+    "DescribeConfigs": {"topic": "DESCRIBE_CONFIGS", "cluster": "DESCRIBE_CONFIGS", "group": "DESCRIBE_CONFIGS"},
+    "IncrementalAlterConfigs": {"topic": "ALTER_CONFIGS", "cluster": "ALTER_CONFIGS", "group": "ALTER_CONFIGS"},
+    "ListConfigResources": {"cluster": "DESCRIBE_CONFIGS"},
+    "ShareGroupDescribe": {"group": "DESCRIBE", "topic": "DESCRIBE"},
+    "DescribeShareGroupOffsets": {"group": "DESCRIBE", "topic": "DESCRIBE"},
+    "AlterShareGroupOffsets": {"group": "READ", "topic": "READ"},
+    "DeleteShareGroupOffsets": {"group": "DELETE", "topic": "READ"},
     "ShareGroupHeartbeat": {"group": "READ", "topic": "DESCRIBE"},
     "ShareFetch": {"group": "READ", "topic": "READ"},
     "ShareAcknowledge": {"group": "READ", "topic": "READ"},
@@ -86,7 +98,9 @@ def needed(
         return None
     if (request, resource) == ("InitProducerId", "cluster") and topic:  # from Kafka 2.8 on, WRITE on any topic is enough
         return Right("WRITE", "topic", topic, " (with brokers before Kafka 2.8 also IDEMPOTENT_WRITE on the cluster)")
-    if (request, resource) == ("ConsumerGroupDescribe", "topic"):  # the response does not say which topic
+    if (request, resource) == ("CreateTopics", "topic"):
+        return Right(operation, "topic", topic, " (or on the cluster)")
+    if request in ("ConsumerGroupDescribe", "ShareGroupDescribe") and resource == "topic":  # the response does not say which topic
         return Right(operation, "topic", topic, " of the members of the group")
     if (request, resource) == ("Metadata", "topic") and creating:
         return Right("DESCRIBE or CREATE", "topic", topic, " (CREATE, also on the cluster, if it does not exist)")

@@ -200,7 +200,7 @@ JAVA_CLASSES: Final = _each({
 })
 
 # Methods and fields by class, with Java's names in snake case: `method_hint` turns them. The first row is for all clients.
-_TOPICS: Final = Needless("this version administers groups only; Kafka's own tools create and change topics")
+_TOPICS: Final = Needless("AdminClient creates and deletes topics: AdminClient(client=client)")
 METHODS: Final = {
     "": _each({"bootstrap_connected cluster describe_cluster memberid": "status", "metrics": "stats", "stop": "close"}),
     "Producer": _each({
@@ -255,7 +255,7 @@ METHODS: Final = {
         "alter_consumer_group_offsets alter_group_offsets": "set_offsets",
         "reset_group_offsets": "plan_offsets",
         "start": Needless("an admin client is ready when it is created"),
-        "create_topics delete_topics list_topics describe_topics create_partitions describe_configs alter_configs": _TOPICS,
+        "incremental_alter_configs": "alter_configs",
     }),
     "Delivery": _each({
         "get wait": "result",

@@ -9,7 +9,11 @@ Modules; each line imports only from lines below it:
     machine    the machine of stateless calls: runs questions until each key has its outcome
     requests   a message of the application, to one broker
     fetches    fetches of records by offset
-    topics     questions about topics
+    topic_looks  lists and descriptions of topics; which brokers know of a change
+    topics     changes of topics
+    configs    settings: described, changed, listed
+    shares     start offsets of share groups
+    records    deletion of records
     groups     questions about groups: their requests, and the meaning of responses
     offsets    questions about committed offsets, and about offsets of the log
     places     the broker for each key: coordinators, leaders, every broker

@@ -1,4 +1,4 @@
-"""Questions about topics. Rule: a topic that a lost request may have created, changed or deleted counts as done, not as refused."""
+"""Changes of topics: creation, deletion, more partitions. Rule: what a lost request may have changed is looked at before it counts."""
 
 from __future__ import annotations
 
@@ -10,23 +10,46 @@ import attrs
 
 from pykafka4.core import Reply
 from pykafka4.core.admin.work import Lane, Question, Refusal
+from pykafka4.errors import UnsupportedVersion
 from pykafka4.errors.codes import BY_NAME
-from pykafka4.wire.protocol.messages_admin import CreateTopicsRequest
+from pykafka4.wire.protocol.fields import NO_UUID
+from pykafka4.wire.protocol.messages_admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 
-__all__ = ["CreateTopics", "CreatedTopic", "NewTopic"]
+__all__ = [
+    "GONE",
+    "CreatePartitions",
+    "CreateTopics",
+    "CreatedTopic",
+    "DeleteTopics",
+    "DeletedTopic",
+    "NewPartitions",
+    "NewTopic",
+    "Repeated",
+    "known_id",
+]
 
 EXISTS: Final = BY_NAME["TOPIC_ALREADY_EXISTS"].code
-NO_ID: Final = UUID(int=0)
+BAD_COUNT: Final = BY_NAME["INVALID_PARTITIONS"].code
+GONE: Final = (BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code)
+IDS_FROM: Final = 6  # the first version of DeleteTopics with topic ids
 
 
 @attrs.frozen
 class NewTopic:
-    """A topic to be created. -1 partitions or replicas: the broker's default. `assignments`: the brokers of each partition, leader first."""
+    """A topic to be created. -1: the broker's default. `assignments`: the brokers of each partition, the leader first, in place of both."""
 
     partitions: int = -1
     replication_factor: int = -1
     assignments: Mapping[int, Sequence[int]] | None = None
-    configs: Mapping[str, str] = attrs.field(factory=dict)
+    configs: Mapping[str, object] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class NewPartitions:
+    """The number of partitions that a topic is to have, the present ones included. `assignments`: the brokers of each new one, in order."""
+
+    total: int
+    assignments: Sequence[Sequence[int]] | None = None
 
 
 @attrs.frozen
@@ -39,17 +62,42 @@ class CreatedTopic:
     replication_factor: int
 
 
-class CreateTopics(Question[str, CreatedTopic]):
-    """Creates topics at the controller; the keys are their names."""
+@attrs.frozen
+class DeletedTopic:
+    """A topic that was deleted; None is not known."""
+
+    name: str | None
+    topic_id: UUID | None
+
+
+@attrs.frozen
+class Repeated:
+    """A request whose response was lost is refused when it is repeated, as if it had been carried out the first time."""
+
+    refusal: Refusal
+
+
+class OfController(Question[str, "CreatedTopic | Repeated"]):
+    """A change of topics by the controller; the keys are names of topics."""
+
+    resource = "topic"
+    changes = True
+    missing_s = 0.0  # the controller knows best
+    lane = Lane.FOREIGN  # old brokers hold the response back until the others know of the change
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._timeout_ms = timeout_ms
+
+
+class CreateTopics(OfController):
+    """Creates topics."""
 
     api = "CreateTopics"
     about = "creating topic {}"
-    resource = "topic"
-    changes = True
-    lane = Lane.FOREIGN  # a broker holds the response back until the topics are known to it
 
     def __init__(self, topics: Mapping[str, NewTopic], timeout_ms: int, *, validate_only: bool) -> None:
-        self._topics, self._timeout_ms, self._validate_only = topics, timeout_ms, validate_only
+        super().__init__(timeout_ms)
+        self._topics, self._validate_only = topics, validate_only
 
     def message(self, keys: Sequence[str]) -> CreateTopicsRequest:
         """All of them."""
@@ -61,13 +109,13 @@ class CreateTopics(Question[str, CreatedTopic]):
         return {
             row.name: Refusal(row.error_code, row.error_message)
             if row.error_code
-            else CreatedTopic(row.name, None if row.topic_id == NO_ID else row.topic_id, row.num_partitions, row.replication_factor)
+            else CreatedTopic(row.name, known_id(row.topic_id), row.num_partitions, row.replication_factor)
             for row in reply.message.topics
         }
 
-    def repeated(self, found: CreatedTopic | Refusal) -> CreatedTopic | Refusal:
-        """A topic that exists now was created by the request whose response was lost, or by somebody else at that moment."""
-        return found  # the room of topics decides: see the brief
+    def repeated(self, found: CreatedTopic | Repeated | Refusal) -> CreatedTopic | Repeated | Refusal:
+        """A topic that exists now: by the request whose response was lost, or by somebody else's."""
+        return Repeated(found) if isinstance(found, Refusal) and found.code == EXISTS else found
 
 
 def _row(name: str, topic: NewTopic) -> CreateTopicsRequest.Topic:
@@ -78,5 +126,86 @@ def _row(name: str, topic: NewTopic) -> CreateTopicsRequest.Topic:
         num_partitions=-1 if assignments else topic.partitions,
         replication_factor=-1 if assignments else topic.replication_factor,
         assignments=[kind.Assignment(partition_index=number, broker_ids=list(nodes)) for number, nodes in assignments.items()],
-        configs=[kind.Config(name=key, value=value) for key, value in topic.configs.items()],
+        configs=[kind.Config(name=key, value=str(value)) for key, value in topic.configs.items()],
     )
+
+
+class CreatePartitions(OfController):
+    """Adds partitions to topics."""
+
+    api = "CreatePartitions"
+    about = "adding partitions to topic {}"
+
+    def __init__(self, topics: Mapping[str, NewPartitions], timeout_ms: int, *, validate_only: bool) -> None:
+        super().__init__(timeout_ms)
+        self._topics, self._validate_only = topics, validate_only
+
+    def message(self, keys: Sequence[str]) -> CreatePartitionsRequest:
+        """All of them."""
+        rows = [_growth(name, self._topics[name]) for name in keys]
+        return CreatePartitionsRequest(topics=rows, timeout_ms=self._timeout_ms, validate_only=self._validate_only)
+
+    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, CreatedTopic | Refusal]:
+        """One row for each."""
+        return {
+            row.name: Refusal(row.error_code, row.error_message)
+            if row.error_code
+            else CreatedTopic(row.name, None, self._topics[row.name].total, -1)
+            for row in reply.message.results
+            if row.name in self._topics
+        }
+
+    def repeated(self, found: CreatedTopic | Repeated | Refusal) -> CreatedTopic | Repeated | Refusal:
+        """The topic may have the partitions now."""
+        return Repeated(found) if isinstance(found, Refusal) and found.code == BAD_COUNT else found
+
+
+def _growth(name: str, topic: NewPartitions) -> CreatePartitionsRequest.Topic:
+    kind = CreatePartitionsRequest.Topic
+    rows = None if topic.assignments is None else [kind.Assignment(broker_ids=list(nodes)) for nodes in topic.assignments]
+    return kind(name=name, count=topic.total, assignments=rows)
+
+
+class DeleteTopics(Question["str | UUID", DeletedTopic]):
+    """Deletes topics; the keys are their names or ids."""
+
+    api = "DeleteTopics"
+    about = "deleting topic {}"
+    resource = "topic"
+    changes = True
+    missing_s = 0.0
+    lane = Lane.FOREIGN
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._timeout_ms = timeout_ms
+
+    def message(self, keys: Sequence[str | UUID]) -> DeleteTopicsRequest:
+        """All of them."""
+        kind = DeleteTopicsRequest.Topic
+        rows = [kind(name=key) if isinstance(key, str) else kind(topic_id=key) for key in keys]
+        return DeleteTopicsRequest(topics=rows, timeout_ms=self._timeout_ms)
+
+    def fit(self, message: DeleteTopicsRequest, version: int) -> None:
+        """Names alone for brokers that know no ids; UnsupportedVersion if there are ids."""
+        if version < IDS_FROM:
+            if any(row.name is None for row in message.topics):
+                raise UnsupportedVersion(f"deleting a topic by its id needs DeleteTopics v{IDS_FROM}, of Kafka 2.8; give its name")
+            message.topic_names, message.topics = [row.name for row in message.topics if row.name is not None], []
+
+    def read(self, keys: Sequence[str | UUID], reply: Reply) -> Mapping[str | UUID, DeletedTopic | Refusal]:
+        """One row for each. A name that the user may not see is left out of the row of an id."""
+        return {
+            row.topic_id if row.topic_id in keys else row.name or "": Refusal(row.error_code, row.error_message)
+            if row.error_code
+            else DeletedTopic(row.name, known_id(row.topic_id))
+            for row in reply.message.responses
+        }
+
+    def repeated(self, found: DeletedTopic | Refusal) -> DeletedTopic | Refusal:
+        """A topic that is not there was deleted by the request whose response was lost."""
+        return DeletedTopic(None, None) if isinstance(found, Refusal) and found.code in GONE else found
+
+
+def known_id(topic_id: UUID) -> UUID | None:
+    """The id of a topic, None if the broker does not tell."""
+    return None if topic_id == NO_UUID else topic_id

@@ -69,6 +69,7 @@ class Question(ABC, Generic[K, V]):
     many_from: ClassVar[int] = 0  # the first version that takes more than one key
     max_version: int | None = None
     changes: ClassVar[bool] = False  # whether it changes something; then an error after DOUBT says so in a note
+    missing_s: ClassVar[float | None] = None  # how long an unknown topic is asked for again; None: MISSING_SECONDS
     lane: Lane = Lane.PROMPT
     expects_reply: bool = True
     repeatable: bool = True  # whether a request whose response was lost is sent again
@@ -321,6 +322,8 @@ class Work(Generic[K, V]):
     def answered(self, now: float, node: int, keys: list[K], outcome: Outcome) -> None:
         """The question about `keys` to `node` has its outcome."""
         keys = [key for key in keys if key in self._entries]
+        if not keys:  # nobody waits any more
+            return
         self._changed.update(dict.fromkeys(keys))
         if isinstance(outcome, Failed):
             if keys and (settled := self._question.failed(keys, outcome.reason)) is not None:
@@ -392,7 +395,8 @@ class Work(Generic[K, V]):
         entry = self._entries[key]
         if entry.missing_since is None:
             entry.missing_since = now
-        return now - entry.missing_since >= MISSING_SECONDS
+        patience = MISSING_SECONDS if self._question.missing_s is None else self._question.missing_s
+        return now - entry.missing_since >= patience
 
     def _retry(self, now: float, key: K, reason: KafkaError) -> None:
         entry = self._entries[key]
@@ -413,5 +417,7 @@ class Work(Generic[K, V]):
             why = self._place.why(key) or (unreachable if error is None else f"last error: {error}")
             because = f" ({why})" if why else ""
             what = f"{self._question.late(key)}: {self._question.api}: no answer within {round(self._seconds, 2):g} s{because}"
-            late = KafkaTimeoutError(what)
-            self._settle(key, self._doubted(late) if self._entries[key].is_sent else late)
+            late, entry = KafkaTimeoutError(what), self._entries[key]
+            if self._question.changes and self._question.repeatable and (entry.is_sent or entry.is_undecided):
+                late.add_note(DOUBT)
+            self._settle(key, self._doubted(late) if entry.is_sent else late)

@@ -1,0 +1,80 @@
+"""Settings of topics, brokers, groups and client metrics. Rule: a change names single settings, and leaves all others as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pykafka4.admin.calls import AdminCalls, all_done, raised
+from pykafka4.admin.topic_arguments import as_changes, as_kinds, as_resources
+from pykafka4.client.answers import Deadline
+from pykafka4.core.admin.configs import (
+    ALL_RESOURCES,
+    AlterConfigs,
+    Append,
+    ConfigEntry,
+    DescribeConfigs,
+    ListConfigResources,
+    OfResource,
+    Resource,
+    Subtract,
+)
+from pykafka4.errors import KafkaError
+
+__all__ = ["ConfigCalls"]
+
+
+class ConfigCalls(AdminCalls):
+    """The calls of an `AdminClient` about settings."""
+
+    def describe_configs(
+        self, resources: Iterable[tuple[str, str | int | None]], *, documentation: bool = False, timeout: float | None = None
+    ) -> dict[Resource, dict[str, ConfigEntry] | KafkaError]:
+        """All settings of each of `resources`: value, source, synonyms; `documentation` is Kafka's own text (Kafka 2.6).
+
+        A resource is a kind and a name: `("topic", "orders")`, `("broker", 1)`, `("broker", None)` (what is set for all brokers),
+        `("broker-logger", 1)` (Kafka 2.4), `("group", "billing")` (3.8), `("client-metrics", "subscription")` (3.7). A broker answers for
+        its own settings. Without DESCRIBE_CONFIGS on a resource it has an AuthorizationError. Sources: KIP-133, KIP-226, KIP-569, KIP-848.
+        """
+        wanted = as_resources(resources)
+        return self._of_resources(DescribeConfigs(documentation=documentation), wanted, self._begin(timeout))
+
+    def describe_config(
+        self, kind: str, name: str | int | None, *, documentation: bool = False, timeout: float | None = None
+    ) -> dict[str, ConfigEntry]:
+        """The same for one resource. Raises its error."""
+        (key,) = as_resources([(kind, name)])
+        return raised(self._of_resources(DescribeConfigs(documentation=documentation), [key], self._begin(timeout))[key])
+
+    def alter_configs(
+        self,
+        changes: Mapping[tuple[str, str | int | None], Mapping[str, str | int | float | bool | Append | Subtract | None]],
+        *,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Change single settings: `{("topic", "orders"): {"retention.ms": 7200000, "cleanup.policy": Append("compact")}}`.
+
+        None takes a setting back to its default; `Append` and `Subtract` change lists. Resources are as for `describe_configs`.
+        `validate_only`: nothing is changed. Needs Kafka 2.3 (KIP-339).
+
+        Raises BrokerError INVALID_CONFIG, POLICY_VIOLATION, UNKNOWN_TOPIC_OR_PARTITION, …, AuthorizationError (ALTER_CONFIGS),
+        UnsupportedVersion, KafkaTimeoutError; PartialFailure with the resources that were changed in `done`.
+        """
+        wanted = as_changes(changes)
+        question = AlterConfigs(wanted, validate_only=validate_only)
+        all_done("settings cannot be changed", self._of_resources(question, wanted, self._begin(timeout)))
+
+    def list_config_resources(self, kinds: Iterable[str] = (), *, timeout: float | None = None) -> list[Resource]:
+        """The topics, brokers, groups and client metrics that can have settings, of some `kinds` or all, in order.
+
+        Kafka 4.1 (KIP-1142); client metrics alone with Kafka 3.7 (KIP-714). Raises UnsupportedVersion, AuthorizationError.
+        """
+        question = ListConfigResources(as_kinds(kinds))
+        return raised(self._of_anyone(question, [ALL_RESOURCES], self._begin(timeout))[ALL_RESOURCES])
+
+    def _of_resources(self, question: Any, resources: Iterable[Resource], deadline: Deadline) -> dict[Resource, Any]:
+        def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
+            return machine.begin(now, question, OfResource(machine.cluster, machine.network), list(resources), seconds, done)
+
+        return self._session.ask(begin, deadline).wait()

@@ -1,0 +1,51 @@
+"""Start offsets of share groups (KIP-932). Rule: they are changed only while the group has no members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pykafka4.admin.arguments import as_groups
+from pykafka4.admin.calls import AdminCalls, all_done
+from pykafka4.admin.topic_arguments import as_topic_names
+from pykafka4.core.admin.shares import AlterShareOffsets, DeleteShareOffsets, DescribeShareOffsets, ShareGroupOffset
+from pykafka4.errors import KafkaError
+from pykafka4.misuse import check_count, check_group, check_group_to_set, topic_partition
+from pykafka4.records import TopicPartition
+
+__all__ = ["ShareCalls"]
+
+
+class ShareCalls(AdminCalls):
+    """The calls of an `AdminClient` about share groups. They need Kafka 4.1, or brokers with share groups enabled."""
+
+    def share_group_offsets(
+        self, groups: Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, dict[TopicPartition, ShareGroupOffset] | KafkaError]:
+        """Where each share group stands: the first offset that is not done, and the lag, of each partition.
+
+        An empty dict for a group that does not exist; UnsupportedVersion from brokers without share groups.
+        """
+        names, deadline = as_groups(groups), self._begin(timeout)
+
+        def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
+            return machine.begin(now, DescribeShareOffsets(), machine.coordinators, names, seconds, done)
+
+        return self._session.ask(begin, deadline).wait()
+
+    def alter_share_group_offsets(self, group: str, offsets: Mapping[Any, int], *, timeout: float | None = None) -> None:
+        """Set where a share group goes on: `{("orders", 0): 1000}`. What it had in flight is forgotten.
+
+        Raises BrokerError NON_EMPTY_GROUP while it has members, GROUP_ID_NOT_FOUND; AuthorizationError, UnsupportedVersion,
+        KafkaTimeoutError; PartialFailure with the errors of partitions.
+        """
+        wanted = {(tp := topic_partition(item)): check_count(at, f"the offset of {tp}") for item, at in offsets.items()}
+        name, deadline = check_group_to_set(group), self._begin(timeout)
+        found = self._session.of_group(AlterShareOffsets(name, wanted), name, wanted, deadline).wait()
+        all_done(f"offsets of share group {name} cannot be set", found)
+
+    def delete_share_group_offsets(self, group: str, topics: Iterable[str], *, timeout: float | None = None) -> None:
+        """Forget where a share group stands in whole topics. Raises as `alter_share_group_offsets`."""
+        names, name, deadline = as_topic_names(topics), check_group(group), self._begin(timeout)
+        found = self._session.of_group(DeleteShareOffsets(name), name, names, deadline).wait()
+        all_done(f"offsets of share group {name} cannot be deleted", found)

@@ -1,0 +1,281 @@
+"""Questions about settings of topics, brokers, groups and client metrics. Rule: settings of one broker are that broker's to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeAlias
+
+import attrs
+
+from pykafka4.core import ANY, Reply
+from pykafka4.core.admin.requests import OneBroker
+from pykafka4.core.admin.work import Place, Question, Refusal
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.network.network import Network
+from pykafka4.errors import BrokerError, KafkaError, UnsupportedVersion, broker_error
+from pykafka4.errors.codes import Refresh
+from pykafka4.wire.protocol.messages_configs import (
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+    ListConfigResourcesRequest,
+)
+
+__all__ = [
+    "ALL_RESOURCES",
+    "ANY_BROKER",
+    "KINDS",
+    "AlterConfigs",
+    "Append",
+    "ConfigEntry",
+    "ConfigSynonym",
+    "DescribeConfigs",
+    "ListConfigResources",
+    "OfResource",
+    "Operation",
+    "Resource",
+    "Subtract",
+]
+
+Resource: TypeAlias = "tuple[str, str | int | None]"  # a kind and a name
+KINDS: Final = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
+NAMES: Final = {number: kind for kind, number in KINDS.items()}
+ANY_BROKER: Final = None  # the name of all brokers together
+ALL_RESOURCES: Final = "resources"
+DOCUMENTED_FROM: Final = 3  # the first version of DescribeConfigs with documentation
+ALL_KINDS_FROM: Final = 1  # the first version of ListConfigResources with other kinds than client metrics
+SOURCES: Final = (
+    *("UNKNOWN", "DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG", "STATIC_BROKER_CONFIG"),
+    *("DEFAULT_CONFIG", "DYNAMIC_BROKER_LOGGER_CONFIG", "DYNAMIC_CLIENT_METRICS_CONFIG", "DYNAMIC_GROUP_CONFIG"),
+)  # Kafka's names, at their numbers (DescribeConfigsResponse.ConfigSource)
+TYPES: Final = ("UNKNOWN", "BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD")
+SET, DELETE, APPEND, SUBTRACT = range(4)  # operations of IncrementalAlterConfigs
+
+
+@attrs.frozen(init=False)
+class Append:
+    """Values to add to a setting that is a list: `Append("compact")`. Values that it has already are not repeated."""
+
+    values: tuple[str, ...]
+
+    def __init__(self, *values: str) -> None:
+        self.__attrs_init__(values)
+
+
+@attrs.frozen(init=False)
+class Subtract:
+    """Values to take out of a setting that is a list: `Subtract("delete")`."""
+
+    values: tuple[str, ...]
+
+    def __init__(self, *values: str) -> None:
+        self.__attrs_init__(values)
+
+
+Operation: TypeAlias = "str | Append | Subtract | None"
+
+
+@attrs.frozen
+class ConfigSynonym:
+    """A setting that is used if those before it in the list are not set."""
+
+    name: str
+    value: str | None
+    source: str
+
+
+@attrs.frozen
+class ConfigEntry:
+    """A setting. `source` has Kafka's name: DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG, …
+
+    `value` is None if it is not set, or sensitive. `synonyms` are the settings it comes from, the one in force first. `type` is BOOLEAN,
+    STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS or PASSWORD (UNKNOWN before Kafka 2.6). `documentation` is None unless asked for.
+    """
+
+    name: str
+    value: str | None
+    source: str
+    is_sensitive: bool
+    read_only: bool
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    type: str = "UNKNOWN"
+    documentation: str | None = None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has set it."""
+        return self.source == "DEFAULT_CONFIG"
+
+
+class OfResource(Place[Resource]):
+    """The broker itself for settings of one broker, otherwise any."""
+
+    cured_by: ClassVar[Refresh] = Refresh.METADATA
+
+    def __init__(self, cluster: Cluster, network: Network) -> None:
+        self._cluster, self._network = cluster, network
+        self._brokers: dict[int, OneBroker] = {}
+
+    def begin(self, keys: Iterable[Resource]) -> None:
+        """A place for each broker."""
+        self._brokers |= {name: OneBroker(self._cluster) for _, name in keys if isinstance(name, int)}
+
+    def outcome(self, now: float, key: Resource) -> KafkaError | None:
+        """An error if the cluster has no such broker."""
+        name = key[1]
+        return self._brokers[name].outcome(now, name) if isinstance(name, int) else None
+
+    def node(self, key: Resource) -> int | None:
+        """The broker, once it is in the metadata."""
+        name = key[1]
+        return self._brokers[name].node(name) if isinstance(name, int) else ANY
+
+    def want(self, now: float, key: Resource) -> None:
+        """Request the metadata."""
+        self._cluster.refresh(now)
+
+    def lost(self, now: float, key: Resource, node: int, reason: KafkaError) -> None:
+        """Ask another broker, if any will do."""
+        self._cluster.refresh(now)
+        if not isinstance(key[1], int) and node != ANY:
+            self._network.avoid(now, node)
+
+
+class OfResources(Question[Resource, Any]):
+    """The keys are things with settings."""
+
+    def what(self, key: Resource) -> str:
+        """`topic orders`, `broker 1`, `all brokers`."""
+        return _named(key)
+
+    def error(self, key: Resource, refusal: Refusal) -> BrokerError:
+        """With the right that may be missing."""
+        kind, name = key
+        right = {kind: str(name)} if kind in ("topic", "group") else {}
+        return broker_error(refusal.code, self.what(key), refusal.detail, self.api, **right)  # type: ignore[arg-type]
+
+
+def _named(key: Resource) -> str:
+    return "all brokers" if key[1] is ANY_BROKER else f"{key[0].replace('-', ' ')} {key[1]}"
+
+
+def _sent_name(key: Resource) -> str:
+    return "" if key[1] is ANY_BROKER else str(key[1])
+
+
+def _key(number: int, name: str) -> Resource | None:
+    kind = NAMES.get(number)
+    if kind is None:
+        return None
+    if kind.startswith("broker"):
+        return (kind, int(name) if name else ANY_BROKER)
+    return (kind, name)
+
+
+class DescribeConfigs(OfResources):
+    """All settings of things, with their sources and synonyms."""
+
+    api = "DescribeConfigs"
+
+    def __init__(self, *, documentation: bool) -> None:
+        self._documentation = documentation
+
+    def message(self, keys: Sequence[Resource]) -> DescribeConfigsRequest:
+        """About all."""
+        kind = DescribeConfigsRequest.Resource
+        rows = [kind(resource_type=KINDS[key[0]], resource_name=_sent_name(key), configuration_keys=None) for key in keys]
+        return DescribeConfigsRequest(resources=rows, include_synonyms=True, include_documentation=self._documentation)
+
+    def fit(self, message: DescribeConfigsRequest, version: int) -> None:
+        """Without documentation for brokers that have none."""
+        message.include_documentation &= version >= DOCUMENTED_FROM
+
+    def read(self, keys: Sequence[Resource], reply: Reply) -> Mapping[Resource, dict[str, ConfigEntry] | Refusal]:
+        """The settings of each, in order."""
+        rows = ((_key(row.resource_type, row.resource_name), row) for row in reply.message.results)
+        return {key: _entries(row) for key, row in rows if key is not None}
+
+
+def _entries(row: Any) -> dict[str, ConfigEntry] | Refusal:
+    if row.error_code:
+        return Refusal(row.error_code, row.error_message)
+    return {entry.name: entry for entry in sorted(map(_entry, row.configs), key=lambda entry: entry.name)}
+
+
+def _entry(row: Any) -> ConfigEntry:
+    synonyms = tuple(ConfigSynonym(one.name, one.value, _word(SOURCES, one.source)) for one in row.synonyms)
+    source, kind = _word(SOURCES, row.config_source), _word(TYPES, row.config_type)
+    return ConfigEntry(row.name, row.value, source, row.is_sensitive, row.read_only, synonyms, kind, row.documentation)
+
+
+def _word(words: Sequence[str], number: int) -> str:
+    return words[number] if 0 <= number < len(words) else words[0]
+
+
+class AlterConfigs(OfResources):
+    """Changes single settings of things; the others stay. True for each that is done."""
+
+    api = "IncrementalAlterConfigs"
+    changes = True
+
+    def __init__(self, changes: Mapping[Resource, Mapping[str, Operation]], *, validate_only: bool) -> None:
+        self._changes, self._validate_only = changes, validate_only
+
+    def what(self, key: Resource) -> str:
+        """The thing."""
+        return f"settings of {_named(key)}"
+
+    def message(self, keys: Sequence[Resource]) -> IncrementalAlterConfigsRequest:
+        """About all."""
+        kind = IncrementalAlterConfigsRequest.Resource
+        rows = [
+            kind(
+                resource_type=KINDS[key[0]],
+                resource_name=_sent_name(key),
+                configs=[_row(name, operation) for name, operation in self._changes[key].items()],
+            )
+            for key in keys
+        ]
+        return IncrementalAlterConfigsRequest(resources=rows, validate_only=self._validate_only)
+
+    def read(self, keys: Sequence[Resource], reply: Reply) -> Mapping[Resource, bool | Refusal]:
+        """One row for each."""
+        rows = ((_key(row.resource_type, row.resource_name), row) for row in reply.message.responses)
+        return {key: Refusal(row.error_code, row.error_message) if row.error_code else True for key, row in rows if key is not None}
+
+
+def _row(name: str, operation: Operation) -> IncrementalAlterConfigsRequest.Resource.Config:
+    kind = IncrementalAlterConfigsRequest.Resource.Config
+    if isinstance(operation, (Append, Subtract)):
+        number = APPEND if isinstance(operation, Append) else SUBTRACT
+        return kind(name=name, config_operation=number, value=",".join(operation.values))
+    return kind(name=name, config_operation=DELETE if operation is None else SET, value=operation)
+
+
+class ListConfigResources(Question[str, "list[Resource]"]):
+    """Things that have settings; the only key is ALL_RESOURCES."""
+
+    api = "ListConfigResources"
+    about = "listing {} with settings"
+
+    def __init__(self, kinds: Sequence[str]) -> None:
+        self._kinds = kinds
+
+    def message(self, keys: Sequence[str]) -> ListConfigResourcesRequest:
+        """Of some kinds; none: of all."""
+        return ListConfigResourcesRequest(resource_types=[KINDS[kind] for kind in self._kinds])
+
+    def fit(self, message: ListConfigResourcesRequest, version: int) -> None:
+        """Of client metrics alone, for brokers that list no others: UnsupportedVersion if others are wanted."""
+        if version < ALL_KINDS_FROM:
+            if list(self._kinds) != ["client-metrics"]:
+                raise UnsupportedVersion(
+                    f"listing other kinds than client-metrics needs ListConfigResources v{ALL_KINDS_FROM}, of Kafka 4.1"
+                )
+            message.resource_types = []
+
+    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, list[Resource] | Refusal]:
+        """In order."""
+        if reply.message.error_code:
+            return {keys[0]: Refusal(reply.message.error_code)}
+        rows = (_key(row.resource_type, row.resource_name) for row in reply.message.config_resources)
+        return {keys[0]: sorted((row for row in rows if row is not None), key=lambda row: (row[0], row[1] is not None, row[1]))}

@@ -1,0 +1,247 @@
+"""Looks at topics: lists, descriptions, and which brokers know of a change. Rule: no topic is created by asking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import attrs
+
+from pykafka4.core import Reply
+from pykafka4.core.admin.places import Brokers
+from pykafka4.core.admin.topics import GONE, known_id
+from pykafka4.core.admin.work import AGAIN, Question, Refusal
+from pykafka4.errors import KafkaError, UnsupportedVersion, listed
+from pykafka4.errors.codes import BY_NAME
+from pykafka4.wire.protocol.fields import MIN_INT32
+from pykafka4.wire.protocol.messages_cluster import MetadataRequest
+from pykafka4.wire.protocol.messages_replicas import DescribeTopicPartitionsRequest
+
+__all__ = [
+    "ALL_TOPICS",
+    "Change",
+    "DescribePages",
+    "DescribeTopics",
+    "KnowChanges",
+    "ListTopics",
+    "LiveBrokers",
+    "PartitionDescription",
+    "TopicDescription",
+    "TopicListing",
+    "operations",
+]
+
+ALL_TOPICS: Final = "topics"
+PAGE: Final = 2_000  # partitions in a response; brokers have a limit of their own, which is the same by default
+IDS_FROM: Final = 12  # the first version of Metadata that looks topics up by id
+RIGHTS_FROM: Final = 8  # the first version of Metadata with authorized operations
+NOT_YET: Final = BY_NAME["LEADER_NOT_AVAILABLE"].code
+# Kafka's names of operations, at the numbers of their bits (org.apache.kafka.common.acl.AclOperation).
+OPERATIONS: Final = (
+    *("UNKNOWN", "ANY", "ALL", "READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "CLUSTER_ACTION", "DESCRIBE_CONFIGS"),
+    *("ALTER_CONFIGS", "IDEMPOTENT_WRITE", "CREATE_TOKENS", "DESCRIBE_TOKENS", "TWO_PHASE_COMMIT"),
+)
+
+
+def operations(bits: int) -> frozenset[str] | None:
+    """The names of authorized operations; None if the broker does not tell."""
+    return None if bits == MIN_INT32 else frozenset(name for number, name in enumerate(OPERATIONS) if bits & 1 << number)
+
+
+@attrs.frozen
+class TopicListing:
+    """A topic in a list. `topic_id` is None before Kafka 2.8. `replication_factor` is that of the partition with the most replicas."""
+
+    name: str
+    topic_id: UUID | None
+    is_internal: bool
+    partitions: int
+    replication_factor: int
+
+
+@attrs.frozen
+class PartitionDescription:
+    """A partition and its replicas, as numbers of brokers.
+
+    `leader` is None while there is none. `leader_epoch` is None before Kafka 2.1. `eligible_leader_replicas` and `last_known_elr` are None
+    where brokers have no such replicas (KIP-966, Kafka 4.0).
+    """
+
+    partition: int
+    leader: int | None
+    leader_epoch: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: tuple[int, ...] = ()
+    eligible_leader_replicas: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
+
+
+@attrs.frozen
+class TopicDescription:
+    """A topic and its partitions, in order. `authorized_operations`: what this user may do (`READ`, `WRITE`, …), None if it is not told."""
+
+    name: str
+    topic_id: UUID | None
+    is_internal: bool
+    partitions: tuple[PartitionDescription, ...]
+    authorized_operations: frozenset[str] | None = None
+
+    @property
+    def replication_factor(self) -> int:
+        """The replicas of the partition that has the most."""
+        return max((len(row.replicas) for row in self.partitions), default=0)
+
+
+class ListTopics(Question[str, "dict[str, TopicListing]"]):
+    """All topics that this user may describe; the only key is ALL_TOPICS."""
+
+    api = "Metadata"
+    about = "listing {}"
+
+    def message(self, keys: Sequence[str]) -> MetadataRequest:
+        """About all."""
+        return MetadataRequest(topics=None, allow_auto_topic_creation=False)
+
+    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, dict[str, TopicListing] | Refusal]:
+        """A row for each topic, in order."""
+        if getattr(reply.message, "error_code", 0):
+            return {keys[0]: Refusal(reply.message.error_code)}
+        rows = sorted((row for row in reply.message.topics if row.name), key=lambda row: row.name)
+        return {keys[0]: {row.name: _listing(row) for row in rows}}
+
+
+def _listing(row: Any) -> TopicListing:
+    most = max((len(part.replica_nodes) for part in row.partitions), default=0)
+    return TopicListing(row.name, known_id(row.topic_id), row.is_internal, len(row.partitions), most)
+
+
+class DescribePages(Question[str, TopicDescription]):
+    """Partitions of a topic with their eligible leaders, in pages (KIP-966); the keys are names."""
+
+    api = "DescribeTopicPartitions"
+    about = "topic {}"
+    resource = "topic"
+    most = 1  # a page of several topics ends within one of them
+
+    def __init__(self) -> None:
+        self._pages: dict[str, list[PartitionDescription]] = {}  # of topics that go on
+
+    def message(self, keys: Sequence[str]) -> DescribeTopicPartitionsRequest:
+        """The next page."""
+        kind, name = DescribeTopicPartitionsRequest, keys[0]
+        before = self._pages.get(name)
+        cursor = kind.Cursor(topic_name=name, partition_index=len(before)) if before else None
+        return kind(topics=[kind.Topic(name=name)], response_partition_limit=PAGE, cursor=cursor)
+
+    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, TopicDescription | Refusal]:
+        """The topic, if this was its last page."""
+        (row,) = [row for row in reply.message.topics if row.name in keys] or [None]
+        if row is None:
+            return {}
+        if row.error_code:
+            return {keys[0]: Refusal(row.error_code)}
+        pages = self._pages.setdefault(keys[0], [])
+        known = {part.partition for part in pages}
+        new = [part for part in map(_partition, row.partitions) if part.partition not in known]
+        pages += new
+        if reply.message.next_cursor is None:
+            return {keys[0]: _description(row, self._pages.pop(keys[0]))}
+        return {keys[0]: AGAIN} if new else {}  # nothing new: the response to a request that was sent twice
+
+
+class DescribeTopics(Question["str | UUID", TopicDescription]):
+    """Partitions of topics without eligible leaders; the keys are names or ids."""
+
+    api = "Metadata"
+    about = "topic {}"
+    resource = "topic"
+
+    def message(self, keys: Sequence[str | UUID]) -> MetadataRequest:
+        """About all."""
+        kind = MetadataRequest.Topic
+        rows = [kind(name=key) if isinstance(key, str) else kind(topic_id=key, name=None) for key in keys]
+        return MetadataRequest(topics=rows, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
+
+    def fit(self, message: MetadataRequest, version: int) -> None:
+        """Without authorized operations for brokers that do not know them; UnsupportedVersion if ids are too new for it."""
+        if version < IDS_FROM and any(row.name is None for row in message.topics or ()):
+            raise UnsupportedVersion(f"a topic's id as its name needs Metadata v{IDS_FROM}, of Kafka 3.1; give its name")
+        message.include_topic_authorized_operations = version >= RIGHTS_FROM
+
+    def read(self, keys: Sequence[str | UUID], reply: Reply) -> Mapping[str | UUID, TopicDescription | Refusal]:
+        """One row for each."""
+        return {
+            row.topic_id if row.topic_id in keys else row.name or "": Refusal(row.error_code)
+            if row.error_code
+            else _description(row, list(map(_partition, row.partitions)))
+            for row in reply.message.topics
+        }
+
+
+def _description(row: Any, parts: list[PartitionDescription]) -> TopicDescription:
+    ordered = tuple(sorted(parts, key=lambda part: part.partition))
+    return TopicDescription(row.name, known_id(row.topic_id), row.is_internal, ordered, operations(row.topic_authorized_operations))
+
+
+def _partition(row: Any) -> PartitionDescription:
+    elr, last = getattr(row, "eligible_leader_replicas", None), getattr(row, "last_known_elr", None)
+    return PartitionDescription(
+        row.partition_index,
+        None if row.leader_id < 0 else row.leader_id,
+        None if row.leader_epoch < 0 else row.leader_epoch,
+        tuple(row.replica_nodes),
+        tuple(row.isr_nodes),
+        tuple(row.offline_replicas),
+        None if elr is None else tuple(elr),
+        None if last is None else tuple(last),
+    )
+
+
+@attrs.frozen
+class Change:
+    """The partitions of a topic after a change; 0: the topic with this id is gone."""
+
+    partitions: int
+    topic_id: UUID | None = None
+
+    def is_in(self, row: Any) -> bool:
+        """Whether the metadata of a broker shows it."""
+        if not self.partitions:
+            return row.error_code in GONE or (self.topic_id is not None and row.topic_id != self.topic_id)
+        led = sum(part.leader_id >= 0 for part in row.partitions)
+        return not row.error_code and led >= self.partitions
+
+
+class KnowChanges(Question[int, bool]):
+    """Whether brokers, which are the keys, know of changes of topics: asked until they do."""
+
+    api = "Metadata"
+    about = "broker {}"
+    most = 1
+
+    def __init__(self, changes: Mapping[str, Change]) -> None:
+        self._changes = changes
+
+    def message(self, keys: Sequence[int]) -> MetadataRequest:
+        """About all topics."""
+        return MetadataRequest(topics=[MetadataRequest.Topic(name=name) for name in self._changes], allow_auto_topic_creation=False)
+
+    def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, bool | Refusal]:
+        """True, or the topics whose change is not there yet."""
+        rows = {row.name: row for row in reply.message.topics}
+        late = [name for name, change in self._changes.items() if name not in rows or not change.is_in(rows[name])]
+        return {keys[0]: Refusal(NOT_YET, listed(late)) if late else True}
+
+    def error(self, key: int, refusal: Refusal) -> KafkaError:
+        """The broker, and the topics."""
+        return KafkaError(f"broker {key} does not know of it yet: {refusal.detail}")
+
+
+class LiveBrokers(Brokers):
+    """Brokers, as long as they are in the cluster."""
+
+    def outcome(self, now: float, key: int) -> Any:
+        """A broker that has left need not know of anything."""
+        return None if key in self._cluster.brokers else True

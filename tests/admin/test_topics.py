@@ -1,0 +1,91 @@
+"""Topics, settings and records of a model cluster: outcomes, refused arguments, brokers that are too old."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pykafka4 import (
+    LATEST,
+    MAX_TIMESTAMP,
+    AdminClient,
+    Append,
+    BrokerError,
+    ConfigError,
+    NewPartitions,
+    NewTopic,
+    PartialFailure,
+    TopicDescription,
+    TopicPartition,
+    UnsupportedVersion,
+)
+from pykafka4.testing import ModelServer
+
+
+def code(error: BaseException) -> str:
+    assert isinstance(error, BrokerError), error
+    return error.code.name
+
+
+def test_topics_are_created_described_extended_and_deleted(admin: AdminClient) -> None:
+    created = admin.create_topics({"orders": 2, "placed": NewTopic(assignments={0: [1]})}, configs={"max.message.bytes": 5000}, wait=True)
+    assert created["orders"].partitions == 2
+    found = admin.describe_topic("orders")
+    assert (found.topic_id, found.is_internal) == (created["orders"].topic_id, False)
+    assert [part.partition for part in found.partitions] == [0, 1]
+    assert admin.describe_config("topic", "orders")["max.message.bytes"].value == "5000"
+    admin.create_partitions({"orders": NewPartitions(5)}, wait=True)
+    assert admin.list_topics()["orders"].partitions == 5
+    admin.delete_topics(["orders", "placed"], wait=True)
+    assert admin.list_topics() == {}
+
+
+def test_an_unknown_topic_is_the_outcome_of_its_own(admin: AdminClient) -> None:
+    admin.create_topics(["known"])
+    found = admin.describe_topics(["known", "none"])
+    assert isinstance(found["known"], TopicDescription)
+    assert code(found["none"]) == "UNKNOWN_TOPIC_OR_PARTITION"  # type: ignore[arg-type]
+
+
+def test_a_change_that_fails_in_part_says_which_part_is_done(admin: AdminClient) -> None:
+    admin.create_topics(["a"])
+    with pytest.raises(PartialFailure) as caught:
+        admin.create_topics(["a", "b"])
+    assert set(caught.value.done) == {"b"}
+    assert code(caught.value.errors["a"]) == "TOPIC_ALREADY_EXISTS"
+    with pytest.raises(BrokerError, match="TOPIC_ALREADY_EXISTS"):
+        admin.create_topics(["a"])
+
+
+def test_records_are_deleted_and_the_first_offset_is_returned(admin: AdminClient) -> None:
+    admin.create_topics({"t": 2})
+    assert admin.delete_records({("t", 0): LATEST, ("t", 1): 0}) == {TopicPartition("t", 0): 0, TopicPartition("t", 1): 0}
+    assert admin.list_offsets({("t", 0): LATEST})[TopicPartition("t", 0)].offset == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda admin: admin.create_topics("orders"), "mapping of topic names"),
+        (lambda admin: admin.create_topics({"orders": 0}), "at least 1"),
+        (lambda admin: admin.create_topics({"t": NewTopic(3, assignments={0: [1]})}), "stay -1"),
+        (lambda admin: admin.describe_topics("orders"), "list of topic names or ids"),
+        (lambda admin: admin.create_partitions(["orders"]), "new number of partitions"),
+        (lambda admin: admin.describe_configs(("topic", "orders")), "list of pairs"),
+        (lambda admin: admin.describe_configs([("topics", "orders")]), "pair of a kind"),
+        (lambda admin: admin.alter_configs({("topic", "orders"): {}}), "mapping of settings"),
+        (lambda admin: admin.alter_configs({("topic", "orders"): {"a": ["b"]}}), "neither text nor a number"),
+        (lambda admin: admin.delete_records({("orders", 0): MAX_TIMESTAMP}), "none to delete before"),
+    ],
+)
+def test_a_wrong_argument_is_named(admin: AdminClient, call: Callable[[Any], object], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        call(admin)
+
+
+def test_a_broker_that_is_too_old_is_named(admin: AdminClient, server: ModelServer) -> None:
+    admin.create_topics(["orders"])
+    with pytest.raises(UnsupportedVersion):
+        admin.alter_configs({("topic", "orders"): {"cleanup.policy": Append("compact")}})
